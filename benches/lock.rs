@@ -5,8 +5,8 @@
 //! cargo bench -p shearline-benches --bench lock -- --baseline before
 //! ```
 //!
-//! Absolute times mean nothing on a shared machine; how far this is above raw sockets and beside
-//! others, on real servers, is what `benches/peers` tells.
+//! Absolute times mean nothing on a shared machine. `benches/peers` compares the library with raw sockets and with
+//! other libraries, on real servers.
 
 #![forbid(unsafe_code)]
 
@@ -25,7 +25,7 @@ fn lock(criterion: &mut Criterion) {
     let nodes: Vec<_> = (0..MOST).map(node).collect();
     let mut group = criterion.benchmark_group("lock");
     for count in COUNTS {
-        // Patient: on a shared machine a node may get no processor for a while.
+        // The timeout is long, because on a shared machine a node may get no processor for a while.
         let builder = Redlock::builder()
             .nodes(nodes[..count].iter().map(EmbeddedNode::url))
             .node_timeout(Duration::from_secs(1));

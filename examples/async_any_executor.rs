@@ -1,8 +1,8 @@
 //! The same futures on two executors that know nothing of this library.
 //!
-//! The futures of `shearline` need no runtime: any executor can poll them. Here `pollster`, which
-//! runs one future on one thread, and `async-executor`, on which several tasks share a thread.
-//! Work is raced against the loss of its lock, so that it is dropped as soon as the lock is over.
+//! The futures of `shearline` need no runtime: any executor can poll them. Here these are `pollster`, which runs one
+//! future on one thread, and `async-executor`, on which several tasks share a thread. Work is raced against the loss of
+//! its lock, so that it is dropped as soon as the lock is over.
 
 use std::error::Error;
 use std::future::{Future, pending};

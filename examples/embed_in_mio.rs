@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut socket = UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
     poll.registry()
         .register(&mut socket, JOBS, Interest::READABLE)?;
-    // The driver's poll nests in ours: its descriptor is readable when a turn has something to do.
+    // The driver's poll is nested in ours: its descriptor is readable when a turn has something to do.
     let descriptor = driver.as_raw_fd();
     poll.registry()
         .register(&mut SourceFd(&descriptor), LOCKS, Interest::READABLE)?;
@@ -69,7 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 #[derive(Default)]
 struct Host {
-    /// Which job waits for which round.
+    /// The job that waits for each round.
     waiting: BTreeMap<usize, String>,
     done: usize,
 }
@@ -123,7 +123,7 @@ impl Host {
     }
 }
 
-/// A client that sends jobs: three, and a little later two with names that were used before.
+/// Plays a client that sends jobs: three, and a little later two with names that were used before.
 fn send_some_jobs(to: SocketAddr) {
     std::thread::spawn(move || -> io::Result<()> {
         let socket = std::net::UdpSocket::bind(("127.0.0.1", 0))?;

@@ -58,7 +58,7 @@ fn work(lock: &LockGuard, steps: u32) -> u32 {
     steps
 }
 
-/// Polls `work` until it ends, or the lock is at risk: `work` is then dropped where it stands.
+/// Polls `work` until it ends, or the lock is at risk: `work` is then dropped wherever it is.
 async fn while_safe(lock: &LockGuard, work: impl Future<Output = ()>) {
     // `or` polls the signal first.
     future::or(lock.at_risk(), work).await;
@@ -77,7 +77,7 @@ async fn step() {
     let step = thread::spawn(|| thread::sleep(STEP));
     while !step.is_finished() {
         future::yield_now().await;
-        thread::yield_now(); // A runtime has something better to do meanwhile.
+        thread::yield_now(); // A real runtime would do other work meanwhile.
     }
 }
 

@@ -1,4 +1,4 @@
-//! One handle, many threads: each has a clone of it and locks for itself.
+//! One handle, many threads: each has a clone of the handle and locks for itself.
 //!
 //! Eight threads increment a counter that is not atomic: they read it, wait, and write it back plus
 //! one. Without the lock nearly every count would be lost; with it none is.
@@ -31,8 +31,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let results: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
             .map(|_| {
-                // All clones are one handle: one connection to each node, and the commands of
-                // callers that meet go out in one write.
+                // All clones are one handle: one connection to each node, and the commands of simultaneous callers go
+                // out in one write.
                 let redlock = redlock.clone();
                 scope.spawn(|| count(redlock, &resource, &counter))
             })
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn count(redlock: Redlock, resource: &str, counter: &AtomicU64) -> Result<(), LockError> {
-    // Any number of tries, but no longer than this.
+    // Any number of tries, but for no longer than this.
     let options = LockOptions::new(Duration::from_secs(10)).wait(Duration::from_secs(30));
     for _ in 0..COUNTS {
         let _lock = redlock.lock_with(resource, &options)?;

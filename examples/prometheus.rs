@@ -103,7 +103,7 @@ fn answer(redlock: &Redlock, mut stream: TcpStream) -> Result<(), Box<dyn Error>
     let mut head = BufReader::new((&stream).take(8 * 1024));
     let mut line = String::new();
     while head.read_line(&mut line)? > 2 {
-        line.clear(); // Whatever was asked for, there is one page.
+        line.clear(); // There is only one page, whatever the request asks for.
     }
     let body = redlock.stats().to_prometheus();
     write!(
@@ -114,7 +114,7 @@ fn answer(redlock: &Redlock, mut stream: TcpStream) -> Result<(), Box<dyn Error>
     Ok(())
 }
 
-/// What Prometheus does from time to time.
+/// Reads the page, as Prometheus does from time to time.
 fn scrape(address: std::net::SocketAddr) -> io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;

@@ -40,18 +40,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(released) => println!("released, so far on {} nodes", released.deleted),
         // The work may have overlapped with another client's: check its result.
         Err(error) if !error.is_harmless() => return Err(error.into()),
-        // Nothing to do: the releases stay owed and are sent when the nodes are back.
+        // Nothing to do: the handle sends the releases when the nodes are back.
         Err(error) => println!("{error:#}"),
     }
     Ok(())
 }
 
-/// Between two steps of work: extends the lock in time, and says so when it is over.
+/// Extends the lock in time, between two steps of work. Returns an error when the lock is over.
 fn keep(lock: &mut LockGuard) -> Result<(), ExtendError> {
     // A real program would ask `if lock.validity() < TTL / 2` first.
     match lock.extend(TTL) {
         Ok(_) => println!("  extended, valid for {:?}", lock.validity()),
-        // Too few nodes answered. The lock stands as before, and there is time for another try.
+        // Too few nodes answered. The lock is still valid as before, and there is time for another try.
         Err(ExtendError::Unconfirmed(report)) if lock.is_valid() => {
             println!(
                 "  not extended, still valid for {:?}: {report}",

@@ -1,9 +1,9 @@
 //! A document with many readers and few writers: shared locks for readers, the lock for writers.
 //!
 //! The document has two halves, and a writer changes one after the other. A reader in between would see halves that do
-//! not belong together. Readers of two handles read at the same time, and never beside a writer. When a writer has
-//! written, it turns its lock into a shared one and reads its text beside the other readers: no other writer can have
-//! come in between.
+//! not belong together. Readers of two handles read at the same time, but never together with a writer. When a writer
+//! has written, it turns its lock into a shared one and reads its text together with the other readers: no other writer
+//! can have come in between.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -21,13 +21,13 @@ const CHANGES: u64 = 5;
 
 type Done = Result<(), Box<dyn Error + Send + Sync>>;
 
-/// The document that is locked, and what its readers have met.
+/// The document that is locked, and what its readers have seen.
 #[derive(Default)]
 struct Document {
     halves: [AtomicU64; 2],
     readers: AtomicU64,
     most: AtomicU64,
-    /// How often a writer was there too.
+    /// How often a reader saw a writer's half-done change.
     torn: AtomicU64,
 }
 
@@ -93,7 +93,7 @@ fn options() -> LockOptions {
 }
 
 impl Document {
-    /// Returns the number of the change in its first half.
+    /// Returns the number of the change in the first half.
     fn read(&self) -> u64 {
         let readers = self.readers.fetch_add(1, Relaxed) + 1;
         self.most.fetch_max(readers, Relaxed);

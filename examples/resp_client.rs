@@ -1,5 +1,5 @@
-//! A client of one server on a standard socket, made of the codec alone: commands in a pipeline,
-//! replies that borrow from the buffer, and pushes.
+//! A client of one server on a standard socket, built only on the codec: commands in a pipeline, replies that borrow
+//! from the buffer, and pushes.
 //!
 //! ```text
 //! SHEARLINE_NODES=redis://127.0.0.1:6379 cargo run --no-default-features --example resp_client

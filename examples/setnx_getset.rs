@@ -88,7 +88,7 @@ impl Attempt {
         Some(words.into_iter().map(String::from).collect())
     }
 
-    /// Goes on with the reply to that command.
+    /// Continues with the reply to that command.
     fn reply(&mut self, reply: Value<'_>) {
         let said_one = reply.as_integer() == Some(1);
         self.next = match self.next {
@@ -246,7 +246,7 @@ mod tests {
             )
         }
 
-        /// Returns the reply as it is sent.
+        /// Runs a command. Returns the reply as it is sent.
         fn run(&mut self, words: &[&str]) -> String {
             let integer = |is_so: bool| format!(":{}\r\n", u8::from(is_so));
             let bulk = |old: Option<&String>| match old {
@@ -269,7 +269,7 @@ mod tests {
         }
     }
 
-    /// Takes one step of `attempt` through bytes and back. `false` when it has ended.
+    /// Takes one step of `attempt` through bytes and back. Returns `false` when it has ended.
     fn step(server: &mut Server, attempt: &mut Attempt) -> bool {
         let Some(words) = attempt.command(KEY) else {
             return false;
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(server.0[KEY], "102000");
     }
 
-    /// Between GET and GETSET the holder may have released: the key is gone, and it is ours.
+    /// The holder may have released between GET and GETSET: the key is gone, and the lock is ours.
     #[test]
     fn getset_takes_a_lock_that_was_released_meanwhile() {
         let mut server = Server::holding(Some(DEAD));

@@ -6,8 +6,8 @@
 //!     cargo run --features tls --example tls
 //! ```
 //!
-//! The certificate and its key are needed where the servers want one (`tls-auth-clients yes`). Without
-//! `SHEARLINE_CA` the authorities of the system are trusted.
+//! The certificate and its key are needed if the servers demand one (`tls-auth-clients yes`). Without `SHEARLINE_CA`
+//! the authorities of the system are trusted.
 
 use std::env::{VarError, var};
 use std::error::Error;
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Err(other) => return Err(other.into()),
     };
     for node in redlock.nodes() {
-        // A node whose certificate has expired or has an unknown authority; the other nodes go on.
+        // The certificate of this node has expired or has an unknown authority; the other nodes still work.
         if let NodeState::Unusable(Unusable::Tls(failure)) = node.state {
             eprintln!("{}: {failure}", node.address);
         }

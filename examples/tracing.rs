@@ -43,7 +43,7 @@ fn work(redlock: &Redlock, name: &str, number: u32) -> Result<(), LockError> {
     let _work = tracing::info_span!("work", number).entered();
     let mut lock = redlock.lock(name, Duration::from_secs(5))?;
     thread::sleep(Duration::from_millis(100));
-    // If it fails, its span says so.
+    // If the extension fails, its span says so.
     let _ = lock.extend(Duration::from_secs(5));
     Ok(())
 }

@@ -54,7 +54,7 @@ fn show(redlock: &Redlock, name: &str) -> Result<bool, Box<dyn Error>> {
     Ok(false)
 }
 
-/// Returns the state in few words. `Display` would also show what each node has.
+/// Returns the state in a few words. `Display` would also show what each node has.
 fn line(state: &Inspection) -> String {
     match state.holder() {
         Some(holder) => format!(

@@ -22,8 +22,7 @@ use crate::trace::Operation;
 /// The outcome of an operation, or a report that none came in time.
 pub(crate) type Awaited = Result<Event, Report>;
 
-/// The result of trusting nodes, and the nodes that needed a counter floor for it and did not get one, with the
-/// reasons.
+/// The result of trusting nodes, and the nodes that needed a counter floor but did not get one, with the reasons.
 pub(crate) type Trusted<T> = (T, Vec<(NodeId, NodeOutcome)>);
 
 // ----- beginning ------------------------------------------------------------------------------
@@ -54,7 +53,7 @@ pub(crate) fn trust(
     Ok(engine.trust_for(now, node, run_id)?)
 }
 
-/// Trusts all servers that are connected now, in the same way.
+/// Trusts all servers that are connected now, each as [`trust`] does.
 pub(crate) fn trust_all(engine: &mut Engine) -> (Vec<(NodeId, String)>, Option<RoundId>) {
     let now = clock::now();
     engine.set_wall_clock(now, clock::wall());

@@ -1,13 +1,14 @@
 //! The only place that reads a clock.
 //!
-//! On Linux and Android this is `CLOCK_BOOTTIME`, which runs on while the machine is suspended, is never set back, and
-//! costs no system call. Elsewhere it is `CLOCK_MONOTONIC`. On macOS this clock runs during sleep, according to the
-//! manual of the system; on the BSDs it depends on the release. Only Linux is tested. If the clock stops during
+//! On Linux and Android this is `CLOCK_BOOTTIME`, which keeps running while the machine is suspended, is never set
+//! back, and costs no system call. Elsewhere it is `CLOCK_MONOTONIC`. On macOS this clock runs during sleep, according
+//! to the manual of the system; on the BSDs it depends on the release. Only Linux is tested. If the clock stops during
 //! suspend, a lock may look valid after a suspend that it did not survive.
 //!
 //! # Not here
 //!
-//! A pause that no clock of the guest sees (a stopped virtual machine with a paravirtual clock).
+//! A pause that no clock of a virtual machine shows, because the machine was stopped together with its paravirtual
+//! clock.
 
 use core::time::Duration;
 use std::fs;
@@ -30,7 +31,7 @@ pub fn now() -> Instant {
     Instant::from_nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
-/// Returns the time since 1970, by a clock that all machines share.
+/// Returns the time since 1970, by the wall clock.
 #[cold]
 pub(crate) fn wall() -> Duration {
     let time = clock_gettime(ClockId::Realtime);
@@ -41,7 +42,7 @@ pub(crate) fn wall() -> Duration {
 
 /// Identifies the clock that an [`Instant`] was read from. Instants may be compared if the identities are equal.
 ///
-/// The identity changes with each boot, and between time namespaces, whose clocks are shifted against one another. If
+/// The identity changes with each boot, and differs between time namespaces, whose clocks have different offsets. If
 /// the system does not identify the clock, there is no identity, and nothing may be compared.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct ClockIdentity {
@@ -52,7 +53,7 @@ pub(crate) struct ClockIdentity {
 impl ClockIdentity {
     pub(crate) const BYTES: usize = 24;
 
-    /// Returns the identity of [`now`]'s clock in this process; `None` if the system does not report it.
+    /// Returns the identity of the clock that [`now`] reads in this process; `None` if the system does not report it.
     ///
     /// It is read each time, because a process can move to another time namespace.
     pub(crate) fn current() -> Option<Self> {

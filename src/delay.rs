@@ -5,11 +5,11 @@
 //!
 //! # Guarantees
 //!
-//! * Nothing wraps. Without a delay, life and ttl are the same.
+//! * No sum wraps. Without a delay, the life of a key is the ttl of its lock.
 //!
 //! # Not here
 //!
-//! How fast the clock of a node may be, and how much that adds: `Drift` of `quorum`.
+//! The clock of a node may be fast, which adds to the delay: see `Drift` in `quorum`.
 
 #![warn(clippy::arithmetic_side_effects)]
 

@@ -1,8 +1,8 @@
-//! How much the tests beside the code do: a sample in each run, everything in the long run.
+//! How much work the unit tests do: a sample in each ordinary run, everything in the long run.
 //!
-//! A test that draws histories, cuts bytes or walks through states takes its numbers from here. With the small number
-//! it meets every kind of case that it meets with the large one, but fewer of each. `SHEARLINE_TEST_LONG=1` selects the
-//! large numbers, as `tests/long.sh` does.
+//! A test that draws histories, cuts bytes or walks through states takes its numbers from here. With the small number,
+//! it meets every kind of case that it meets with the large number, but fewer cases of each kind.
+//! `SHEARLINE_TEST_LONG=1` selects the large numbers, as `tests/long.sh` does.
 
 use std::env;
 

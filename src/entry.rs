@@ -1,12 +1,12 @@
 //! The name and the token of a lock, as nodes store them: the key (the resource) and its value (the token). A lock on
 //! several resources has several names and one token.
 //!
-//! They are side by side in one buffer, in wire form, as arguments of a command. They are encoded once, when the token
-//! is made, and copied in one piece into every command about the lock. The holder, the claim and the requests about the
-//! lock share the buffer. It comes from the engine's pool and goes back there, so that steady locking allocates
-//! nothing. Beside the buffer are the lock delay, the end of the lock's validity and its longest ttl, which all clones
-//! of the entry share. The numbers of a permit and the fencing token, if there are any, are in the buffer behind the
-//! token.
+//! Both are in one buffer, side by side and in wire form, as arguments of a command. They are encoded once, when the
+//! token is made, and copied in one piece into every command about the lock. The holder, the claim and the requests
+//! about the lock share the buffer. It comes from the engine's pool and goes back there, so that steady locking
+//! allocates nothing. Next to the buffer are the lock delay, the end of the lock's validity and its longest ttl, which
+//! all clones of the entry share. The numbers of a permit and the fencing token, if there are any, are in the buffer
+//! after the token.
 //!
 //! The entry also holds the [`Kind`] of the lock.
 
@@ -34,7 +34,7 @@ pub(crate) struct Spare(Arc<Body>);
 
 #[derive(Default)]
 struct Body {
-    /// The keys in their order, then the token. Behind a single key and its token there may be unused room.
+    /// The keys in their order, then the token. After a single key and its token there may be unused room.
     buffer: Box<[u8]>,
     shape: Shape,
     /// The lock delay: how much longer than the lock is valid the nodes keep the keys.
@@ -69,7 +69,7 @@ enum Shape {
     /// A lock on several names: the rest of the layout is read from the buffer, which has no other bytes.
     ///
     /// An entry with one name has this shape too if it has room for a fencing token, or is of another kind than
-    /// [`Kind::Plain`]. The numbers of a permit are behind the token, followed by the room for the fencing token, which
+    /// [`Kind::Plain`]. The numbers of a permit are after the token, followed by the room for the fencing token, which
     /// is zero until it is known.
     Several {
         /// The number of names, with [`FENCED`] set if there is room for a fencing token.
@@ -96,7 +96,7 @@ pub(crate) enum Kind {
     },
 }
 
-/// The kind of a lock without its numbers, and what else a node needs to know to take it.
+/// The kind of a lock without its numbers, with the details that the command for taking it needs.
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
 enum Mark {
     #[default]
@@ -104,7 +104,7 @@ enum Mark {
     Shared,
     /// A permit for any slot.
     AnySlot,
-    /// The same. A node without a free slot reports the next change of the key.
+    /// A permit for any slot. In addition, a node without a free slot reports the next change of the key.
     AnySlotOrPush,
     /// A permit for this slot alone.
     ThisSlot,
@@ -130,7 +130,7 @@ const _: () = assert!(size_of::<Shape>() == 4);
 // The buffer has 16 bytes, shape and delay have 8, end and ttl have 16.
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Body>() == 40);
-/// This bit in the number of names means that there is room for a fencing token behind the rest, with the length below.
+/// This bit in the number of names means that there is room for a fencing token at the end, with the length below.
 const FENCED: u8 = 0x80;
 const FENCING_BYTES: usize = 8;
 /// The length of a permit's numbers: the number of slots, and the slot.
@@ -225,7 +225,7 @@ impl Entry {
             .write_all(resources, token, Mark::AnySlot, room)
     }
 
-    /// Turns the entry of a permit for any slot into one that also asks a node without a free slot to report the next
+    /// Returns the entry of a permit for any slot, changed so that a node without a free slot also reports the next
     /// change of the key. The entry must be new and not shared.
     #[cold]
     pub(crate) fn registering(mut self) -> Self {
@@ -539,12 +539,12 @@ impl Spare {
         }
         body.buffer = buffer.into_boxed_slice();
         body.delay = Delay::default();
-        (body.end, body.ttl) = Default::default(); // The lock that used the buffer before may have set them.
+        (body.end, body.ttl) = Default::default(); // The previous lock of this buffer may have set them.
         Entry(self.0)
     }
 
-    /// Returns the entry of these `resources` and this `token`, with `room` behind them: for the numbers of a permit,
-    /// and for a fencing token if there is to be one.
+    /// Returns the entry of these `resources` and this `token`, followed by `room` for the numbers of a permit, and for
+    /// a fencing token if the lock is to get one.
     fn write_all<'a>(
         self,
         resources: impl Iterator<Item = &'a [u8]>,
@@ -668,7 +668,7 @@ mod tests {
     use alloc::format;
     use alloc::vec;
 
-    /// Uses lengths on both sides of every change in the length of a header.
+    /// Uses lengths just below and above each point where a header gets longer.
     #[test]
     fn the_name_and_the_token_are_read_back_and_stored_in_wire_form() {
         for resource_len in [0, 1, 9, 10, 99, 100, 999, 1000, RESOURCE_BYTES_MAX] {
@@ -736,7 +736,7 @@ mod tests {
             let entry = Entry::of_several(Vec::new(), names.iter().copied(), b"token");
             let entry = entry.delayed(delay);
             assert_eq!(entry.fencing_token(), None);
-            // The state before the token is known. It stays if the token is never known.
+            // The state before the token is known. If the token never becomes known, the state does not change.
             let room = Entry::to_be_fenced(vec![9; 300], names.iter().copied(), b"token");
             let room = room.delayed(delay);
             assert_eq!((&room, room.fencing_token()), (&entry, None));

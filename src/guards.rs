@@ -1,11 +1,12 @@
-//! The names of the guards that safety rests on.
+//! The names of the guards on which safety depends.
 //!
-//! In every ordinary build, `guard!(Name, condition)` is `condition`, and nothing else. It marks a line that a promise
-//! of the library rests on: if the condition holds, the guard acts. The table below says what goes wrong without it.
+//! In every ordinary build, `guard!(Name, condition)` is `condition`, and nothing else. It marks a line on which a
+//! promise of the library depends: if the condition holds, the guard acts. The list below says what goes wrong without
+//! each guard.
 //!
 //! In a build with `RUSTFLAGS="--cfg shearline_mutants"` one guard at a time can be taken out for the whole process:
 //! its condition is then not evaluated and counts as `false`, so that the guard does not act. The simulator takes out
-//! one guard after the other, and an oracle has to object to each (`tests/sim/mutations.rs`, run by
+//! one guard after the other, and each time an oracle has to find the fault (`tests/sim/mutations.rs`, run by
 //! `tests/breakages.sh`). In the tests of the library, a variable chooses the guard:
 //! `SHEARLINE_MUTANT=DeniedCopyForgotten cargo test --lib engine::tests`. The command (`cli`) works in the same way;
 //! all of its breakages are patches.
@@ -73,17 +74,17 @@ guards! {
     MovedSlotCounts,
     /// A number that a node gave with one slot of a permit counts for the slot to which the permit moves.
     OldNumberCounts,
-    /// A call goes on waiting, although a lost connection has made its outcome certain.
+    /// A call continues to wait, although a lost connection has made its outcome certain.
     LostVoteNotJudged,
 
     // ----- validity -------------------------------------------------------------------------
     /// A lock is returned even if no validity is left.
     ValidityUnchecked,
-    /// Validity is judged at the time of the last answer, and not again when the lock is reported.
+    /// The validity is checked at the time of the last answer, but not again when the lock is reported.
     StaleNow,
 
     // ----- releases and debts ---------------------------------------------------------------
-    /// A `SET` that was sent is taken back when its connection is lost, so it leaves no debt.
+    /// A `SET` that was sent counts as withdrawn when its connection is lost, so it leaves no debt.
     SentSetForgotten,
     /// A release that was refused is tried again only over the next connection.
     RefusedNotTriedAgain,
@@ -91,7 +92,7 @@ guards! {
     DeniedReleased,
     /// The token of a `SET` is released although the node certainly refused it.
     RefusedReleased,
-    /// A debt without room is forgotten.
+    /// A debt is forgotten if there is no room to send it.
     DebtWithoutRoomForgotten,
     /// The number of tokens is not limited.
     ClaimsUnbounded,
@@ -105,7 +106,7 @@ guards! {
     NoscriptExtensionDropped,
     /// An extension that met a server without the script is sent again although its lock was released.
     ExtensionRepairedAfterEnd,
-    /// When a lock ends, only its newest extension ends too, and earlier open ones go on.
+    /// When a lock ends, only its newest extension ends too, and earlier ones continue.
     OlderExtensionGoesOn,
     /// A lock that is handed over also stays on nodes that do not vote.
     QuarantinedHandedOver,
@@ -119,9 +120,9 @@ guards! {
     QuarantineIgnored,
     /// A node that this handle has just met votes, however short its uptime is.
     YoungTrusted,
-    /// A node that says that it loads or follows another server goes on voting.
+    /// A node that says that it loads its data or follows another server still votes.
     AlarmIgnored,
-    /// A node whose clock was stepped goes on voting.
+    /// A node whose clock was stepped still votes.
     StepIgnored,
     /// A copy that a node got after a step of its clock counts for an extension like an older one.
     NewCopySure,

@@ -1,8 +1,8 @@
 //! Counts of durations in buckets whose width grows with the durations.
 //!
-//! The first bucket is 64 ns wide. With each doubling of the durations, which takes 16 buckets, the buckets get twice
-//! as wide. The last one holds everything from some 52 days on. So a value that is read is never too low, and at most
-//! 1/16 (6.25 %) and 64 ns too high.
+//! The first bucket is 64 ns wide. There are 16 buckets for each doubling of the durations, and with each doubling the
+//! buckets get twice as wide. The last one holds everything from some 52 days on. So a value that is read from it is
+//! never too low, and at most 1/16 (6.25 %) and 64 ns too high.
 //!
 //! # Guarantees
 //!
@@ -26,21 +26,21 @@ const FINE: usize = 1 << FINE_BITS;
 /// The number of bits for the width of the first bucket: 64 ns.
 const WIDTH_BITS: u32 = 6;
 
-/// This is added to a number of nanoseconds before its doublings are counted.
+/// The number that is added to a number of nanoseconds before its doublings are counted.
 const BASE: u64 = 1 << (FINE_BITS + WIDTH_BITS);
 
-/// The number of bits of the smallest sum in the last bucket: some 52 days.
+/// The smallest such sum in the last bucket has this number of bits: some 52 days.
 const LIMIT_BITS: u32 = 52;
 
 /// The last bucket.
 const LAST: usize = (LIMIT_BITS - FINE_BITS - WIDTH_BITS) as usize * FINE;
 
-/// The bits of a floating point number that do not matter.
+/// The number of low bits of a floating point number that do not matter.
 const DROPPED_BITS: u32 = f64::MANTISSA_DIGITS - 1 - FINE_BITS;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
-/// Counts of durations, since a handle began or since the first one that was recorded.
+/// Counts of durations, since a handle was built, or since the first one was recorded.
 ///
 /// ```no_run
 /// # let redlock = shearline::Redlock::connect(["redis://10.0.0.1"])?;
@@ -99,7 +99,7 @@ impl Histogram {
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let total = self.count();
         let wanted = share * total as f64;
-        let whole = wanted as u64; // A negative number, or no number, casts to zero.
+        let whole = wanted as u64; // A negative number casts to zero, and so does NaN.
         let wanted = whole.saturating_add(u64::from((whole as f64) < wanted));
         let wanted = wanted.clamp(1, total.max(1));
         let mut seen = 0;
@@ -132,8 +132,8 @@ impl Histogram {
 /// Returns the bucket of a number of nanoseconds. The result is the last bucket or larger if the number belongs there.
 ///
 /// The bucket comes from the exponent of a floating point number and the first bits of its fraction. The conversion is
-/// exact for all numbers below the last bucket. As a conversion from a signed number it takes one instruction; numbers
-/// that become negative lie beyond the last bucket too.
+/// exact for all numbers below the last bucket. It takes one instruction, because it converts a signed number; numbers
+/// that become negative belong beyond the last bucket anyway.
 #[inline]
 fn bucket(nanos: u64) -> usize {
     let exponent = |sum: u64| (sum as i64 as f64).to_bits() >> DROPPED_BITS;
@@ -181,7 +181,7 @@ mod tests {
 
     const UPPER_MAX: u64 = (1 << LIMIT_BITS) - BASE - 1;
 
-    /// Returns how much too high the read value of a duration may be.
+    /// Returns by how much the value that is read for a duration may be too high.
     fn slack(nanos: u64) -> u64 {
         nanos / FINE as u64 + (1 << WIDTH_BITS)
     }

@@ -42,7 +42,7 @@ impl LinkError {
     }
 }
 
-/// Whole replies, writers for servers, and more of the codec.
+/// Parts of the codec that are not public: whole replies, writers for servers, and more.
 pub mod resp {
     pub use crate::resp::all::*;
 }

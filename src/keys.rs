@@ -35,7 +35,7 @@ impl NodeId {
     }
 }
 
-/// Names an operation: what a caller waits for, with all its attempts.
+/// Names an operation: the work that a caller waits for, with all its attempts.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct OperationKey(pub(crate) Key);
 
@@ -56,8 +56,8 @@ impl OperationKey {
         Self(key.unwrap_or(Key::NONE))
     }
 
-    /// Returns the place of the operation in a queue, if the key names it by that: the operation waits for its turn, or
-    /// has waited.
+    /// Returns the place of the operation in a queue, if the key names the operation by its place: the operation waits
+    /// for its turn, or has waited.
     pub(crate) fn waiter(self) -> Option<WaiterKey> {
         let bits = self.0.to_bits();
         let waits = bits & WAITS != 0;
@@ -65,7 +65,7 @@ impl OperationKey {
     }
 }
 
-/// Names a claim: what one token may have left on the nodes.
+/// Names a claim: everything that one token may have left on the nodes.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct ClaimKey(pub(crate) Key);
 

@@ -36,14 +36,13 @@
 //!
 //! # What it does not do
 //!
-//! It cannot stop a holder that was paused between its check and its effect; it does not survive
-//! nodes that forget their keys unnoticed; it is fair inside a handle only, and not re-entrant.
-//! [`manual::guarantees`] says what each guarantee rests on, and which tests show it.
-//! [`manual::choosing`] says when another means is better than this lock.
+//! It cannot stop a holder that was paused between its check and its effect; it does not survive nodes that forget
+//! their keys unnoticed; it is fair inside a handle only, and not re-entrant. [`manual::guarantees`] says on what each
+//! guarantee depends, and which tests show it. [`manual::choosing`] says when something else is better than this lock.
 //!
 //! # The faces, and when to use which
 //!
-//! | face | for whom |
+//! | face | use it for |
 //! | --- | --- |
 //! | [`Redlock`] | most programs: a handle for many threads, and futures for any executor |
 //! | [`LocalRedlock`] | one thread that needs the lowest latency |
@@ -62,12 +61,12 @@
 //! | [`Lock`] | a plain value: from a [`LocalRedlock`] or [`Driver`], or from a guard by [`LockGuard::into_lock`]; as bytes it goes to another process. Dropping it releases nothing |
 //! | [`Released`] | the result of an unlock: on how many nodes the key was deleted |
 //! | [`Inspection`] | who holds a resource, how long it is still held, and which nodes disagree |
-//! | [`Breaking`], [`Broken`] | how a lock of others is ended, and what became of it |
+//! | [`Breaking`], [`Broken`] | how to end the lock of another client, and the result |
 //! | [`LockError`], [`ExtendError`], [`UnlockError`] | why an operation failed, with a [`Report`] of what each node said |
-//! | [`Stats`] | what a handle has done and what it waits for: counts, and a [`Histogram`] for each time that matters |
+//! | [`Stats`] | what a handle has done and what it waits for: counts, and histograms of times ([`Histogram`]) |
 //!
-//! For operators `Redlock::nodes` shows how each node stands, `check` what has to be repaired, and
-//! `trust_node` and `trust_nodes` let servers vote that have just started.
+//! For operators: `Redlock::nodes` shows the state of each node, `check` says what has to be repaired, and `trust_node`
+//! and `trust_nodes` let servers vote that have just started.
 //!
 //! # Where everything lives
 //!
@@ -83,7 +82,7 @@
 //! | `embedded` | Lock nodes in this process, for tests, demos and the simulator. |
 //! | `driver` | [`Driver`]: moves bytes between the engine and the sockets, encrypts, and looks host names up. The only part that waits. |
 //! | [`engine`] | The algorithm over N nodes, as a state machine: begins, decides and ends every operation, and says what is sent next. |
-//! | `node` | One connection: handshake, commands in flight, releases that are owed, and whether an answer counts. |
+//! | `node` | One connection: handshake, commands in flight, debts, and whether an answer counts. |
 //! | `config` | [`Builder`] and what it builds: settings that are valid by construction, and the URLs of nodes. |
 //! | `quorum` | Counts votes and computes validity. It alone makes a [`Lock`], from a proof of majority. |
 //! | `timer` | The timing wheel: arms, cancels and fires timers. |
@@ -96,14 +95,14 @@
 //! | `slab` | Records at fixed places, found by small keys. |
 //! | `histogram` | [`Histogram`]: counts durations. |
 //! | `error`, `limits`, `resource`, `time` | Errors, every bound with its reason, names and tokens, [`Instant`]. |
-//! | `effort`, `assert_matches` | How much the tests beside the code do, and an assertion of theirs. |
-//! | `internals` | What the simulator, the benches and the fuzz targets see beside the public names (a hidden feature). |
-//! | `guards` | Names the checks that safety rests on, so that the simulator can take out each of them. |
+//! | `effort`, `assert_matches` | How much work the unit tests do, and an assertion that they use. |
+//! | `internals` | More names for the simulator, the benches and the fuzz targets (a hidden feature). |
+//! | `guards` | Names the checks on which safety depends, so that the simulator can take out each of them. |
 //! | [`manual`] | The prose, from `docs`: start, recipes, operating, troubles, outcomes, permissions, the command, guarantees and why they hold. |
 //!
-//! Beside `src`: `cli` is the `shearline` command, a package of its own ([`manual::command`]). `tests/it` runs the
-//! public faces against real servers, `tests/sim` runs whole engines in simulated worlds, and
-//! `bash tests/run.sh` runs the tests.
+//! Outside of `src`: `cli` is the `shearline` command, a package of its own ([`manual::command`]). `tests/it` runs the
+//! public faces against real servers, `tests/sim` runs whole engines in simulated worlds, and `bash tests/run.sh` runs
+//! the tests.
 //!
 //! # Features
 //!
@@ -111,7 +110,7 @@
 //! with `alloc`, for targets with atomics of 64 bits. `embedded`: nodes in this process, for tests and demos.
 //! `tls`: nodes with `rediss://` URLs ([`manual::tls`]). `tracing`: spans and events for
 //! subscribers of `tracing` ([`manual::tracing`]). `serde`: [`Stats`], [`Inspection`] and [`NodeStatus`] as objects.
-// Without `std`, links to items that are not built lead to the list of features.
+// Without `std`, some items are not built. Links to these lead to the list of features.
 #![cfg_attr(not(feature = "std"), doc = "")]
 #![cfg_attr(not(feature = "std"), doc = "[`Redlock`]: #features")]
 #![cfg_attr(not(feature = "std"), doc = "[`LocalRedlock`]: #features")]
@@ -149,7 +148,7 @@ mod guards;
 #[macro_use]
 pub mod guards;
 
-// Leaves: they import nothing of ours but each other.
+// Leaf modules: they import only one another.
 mod delay;
 mod error;
 mod histogram;
@@ -196,7 +195,7 @@ pub mod embedded;
 #[cfg(doc)]
 pub mod manual;
 
-/// The inside, for the simulator, the benches and the fuzz targets. No promise holds for it.
+/// The inside, for the simulator, the benches and the fuzz targets. There are no promises about it.
 #[cfg(any(test, feature = "internals"))]
 #[doc(hidden)]
 pub mod internals;

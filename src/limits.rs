@@ -1,7 +1,7 @@
 //! Every bound that the library keeps, in one place, each with the reason for its value.
 //!
-//! A bound is checked where bytes or requests come in. Beyond it there is a typed error or a disconnect, and never
-//! unbounded memory or silence.
+//! A bound is checked where bytes or requests come in. Beyond a bound there is a typed error, or the connection is
+//! closed. Memory never grows without bound, and no call stays without an answer.
 
 use core::time::Duration;
 
@@ -21,10 +21,11 @@ pub const PERMITS_MAX: u16 = 1024;
 /// that time.
 pub const RESOURCES_MAX: usize = 64;
 
-/// The number of random bytes in a token. The Redlock paper takes the same; a clash is practically impossible.
+/// The number of random bytes in a token. The Redlock paper uses the same number; two equal tokens are practically
+/// impossible.
 pub const TOKEN_RANDOM_BYTES: usize = 20;
 
-/// The longest owner label behind the random bytes of a token: room for a host name and a process.
+/// The longest owner label, which follows the random bytes of a token: room for a host name and a process.
 pub const OWNER_BYTES_MAX: usize = 64;
 
 /// The longest prefix of all keys of a handle: half of the longest name.
@@ -42,7 +43,7 @@ pub const TTL_MIN: Duration = Duration::from_millis(4);
 pub(crate) const TTL_ASSUMED_MAX: Duration = Duration::from_secs(60);
 
 /// The longest ttl that is accepted by default. A lock that is needed for longer should be extended from time to time,
-/// so that it ends within a month after the death of its holder.
+/// so that it ends soon after the death of its holder.
 pub const TTL_DEFAULT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The longest ttl that can be configured: 100 years. Servers add it to their wall clock in signed milliseconds. This
@@ -70,8 +71,8 @@ pub const REPAIR_RETRY: Duration = Duration::from_secs(5);
 /// milliseconds for 2,000 keys, and the round trip takes as long, it has looked at 5 million keys in this time.
 pub(crate) const COUNTING_MAX: Duration = Duration::from_secs(10);
 
-/// The largest fencing token. Scripts count in numbers that are exact up to a little more. Microseconds since 1970
-/// exceed it from the year 2255 on.
+/// The largest fencing token. The numbers of scripts are exact up to a little more. Microseconds since 1970 exceed it
+/// from the year 2255 on.
 pub const FENCING_TOKEN_MAX: u64 = 9_000_000_000_000_000;
 
 /// The largest number of commands in flight to one node.
@@ -103,14 +104,14 @@ pub const REPLY_BYTES_MAX: usize = 64 << 10;
 /// kept, which is enough to see that it is no token.
 pub(crate) const STRING_BYTES_MAX: usize = 192;
 
-/// The same during the handshake, which asks for `INFO`.
+/// The longest such string during the handshake, which asks for `INFO`.
 pub(crate) const HANDSHAKE_STRING_BYTES_MAX: usize = REPLY_BYTES_MAX / 2;
 
 /// The most holders of one shared lock, or of permits, that an inspection shows for a node. A reply has room for this
 /// many.
 pub(crate) const HOLDERS_SHOWN_MAX: usize = 512;
 
-/// The longest member of such a set: `1024/1023/`, and a token.
+/// The longest member of the set of holders: `1024/1023/` and a token.
 #[cfg(feature = "embedded")]
 pub(crate) const MEMBER_BYTES_MAX: usize = 10 + TOKEN_BYTES_MAX;
 
@@ -125,18 +126,18 @@ pub const REPLY_ELEMENTS_MAX: usize = 4096;
 /// floods the client loses its connection and costs little processor time.
 pub const PUSHES_MAX: u32 = 1024;
 
-/// The most operations that wait for an outcome at the same time. There may be as many extensions and confirmations on
-/// top: no number of waiters makes the handle refuse them.
+/// The most operations that wait for an outcome at the same time. Extensions and confirmations have the same room
+/// again, so that waiters, however many, do not make the handle refuse them.
 pub const ROUNDS_MAX: usize = 1 << 16;
 
 /// The most watches of one handle. Each change of a key costs a look for each watch of this key, and each return of a
 /// node costs a look for all watches.
 pub const WATCHES_MAX: usize = 1 << 12;
 
-/// The most extensions of kept locks that an engine has open at the same time. In a usual program all extensions that
-/// are due in one tick go out to a node in one write. Further ones wait until some of these have their outcome. So an
-/// engine sends as many per second as the nodes answer, even if very many locks were taken at once: more would fill
-/// buffers, time out, and be sent in vain. Another command that is written behind all of them waits for about 20
+/// The most extensions of kept locks that an engine has open at the same time. Usually all extensions that are due in
+/// one tick go to a node in one write. Further ones wait until some of these have their outcome. So an engine sends as
+/// many a second as the nodes can answer, even if very many locks were taken at once. If it sent more, they would fill
+/// buffers, time out, and be wasted. Another command that is written behind all of them waits for about 20
 /// milliseconds, at 2 microseconds of the server for each. If answers take 100 milliseconds because the machine is
 /// busy, this still allows some 80,000 a second.
 pub const EXTENSIONS_AT_ONCE: usize = 8192;
@@ -150,21 +151,21 @@ pub(crate) const WATCHED_MAX: usize = 1000;
 /// save little more.
 pub(crate) const BATCH_MAX: usize = 64;
 
-/// This number of renewals, or fewer, do not wait for the turn of a node: the node has done them before other commands
-/// are held up.
+/// At most this number of renewals go to a node without waiting for its turn: the node is done with them before they
+/// delay other commands.
 pub(crate) const RENEWALS_FEW: usize = 7;
 
 /// How long the renewals of a node wait for its turn, while other nodes have theirs. A turn takes longer only if the
-/// nodes are far away, or if there are very many renewals; then waiting gains nothing.
+/// nodes are far away, or if there are very many renewals; then there is no gain in waiting.
 pub(crate) const RENEWALS_WAIT: Duration = Duration::from_millis(2);
 
 /// The longest command that renews or releases several locks: [`BATCH_MAX`] locks with usual names. Longer names make
 /// smaller batches.
 pub(crate) const BATCH_BYTES_MAX: usize = 16 << 10;
 
-/// The most tokens that may have left a copy on some node: of locks that are held, attempts under way, and debts. An
-/// operation that would need one more is refused as `Saturated`. The adoption of a lock and a release are never
-/// refused.
+/// The most tokens that may have left a copy on some node: the tokens of held locks, of attempts under way, and of
+/// debts. An operation that would need one more is refused as `Saturated`. The adoption of a lock and a release are
+/// never refused.
 pub const CLAIMS_MAX: usize = (1 << 20) + IN_FLIGHT_MAX;
 
 /// The most debts to one node. It is as large as the number of tokens, so that no debt is ever forgotten for lack of

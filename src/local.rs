@@ -41,9 +41,8 @@ pub use elections::Observation;
 
 /// A lock handle for one thread, at the lowest cost.
 ///
-/// Every call is made with `&mut self`, on the caller's thread, and returns when its outcome is
-/// certain. Locks are plain [`Lock`] values: dropping one releases nothing, so
-/// [`unlock`](Self::unlock) it, or let its keys end with their ttl.
+/// Every call is made with `&mut self`, on the caller's thread, and returns when its outcome is certain. Locks are
+/// plain [`Lock`] values: dropping one releases nothing, so [`unlock`](Self::unlock) it, or let its keys expire.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -64,8 +63,8 @@ pub use elections::Observation;
 /// [kept](LockOptions::keep) locks wait for the next call, or for [`poll`](Self::poll). A call for a lock that this
 /// handle itself holds waits until its time is up.
 ///
-/// Dropping the handle writes the releases that nodes are still owed, waits at most [`Builder::shutdown_timeout`] for
-/// the answers, and closes the connections. In a forked child it only closes descriptors.
+/// Dropping the handle writes the releases that nodes still lack, waits at most [`Builder::shutdown_timeout`] for the
+/// answers, and closes the connections. In a forked child it only closes descriptors.
 #[derive(Debug)]
 pub struct LocalRedlock {
     driver: Driver,
@@ -124,9 +123,9 @@ impl LocalRedlock {
     /// # Errors
     ///
     /// [`LockError::Invalid`] before any I/O. [`LockError::Held`], [`LockError::NoQuorum`] and [`LockError::TooSlow`]
-    /// with the answer of each node in the last attempt, which was released. [`LockError::OtherCluster`] without
-    /// another try, if a node belongs to another cluster. [`LockError::Saturated`], [`LockError::Forked`],
-    /// [`LockError::Closed`].
+    /// with the answer of each node in the last attempt; the keys of that attempt are released.
+    /// [`LockError::OtherCluster`] at once, if a node belongs to another cluster. [`LockError::Saturated`],
+    /// [`LockError::Forked`], [`LockError::Closed`].
     pub fn lock_with(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -222,9 +221,10 @@ impl LocalRedlock {
         })
     }
 
-    /// Keeps `lock` from now on: the calls of this handle extend it by its [ttl](Lock::ttl) at half of its validity, as
-    /// [`LockOptions::keep`] does from the grant on. Use it for a lock that was taken without that option, or
-    /// [adopted](Self::adopt). It sends nothing now. A lock that is already kept is kept without a limit from now on.
+    /// Keeps `lock` from now on: the calls of this handle extend it by its [ttl](Lock::ttl) whenever half of its
+    /// validity is left, as [`LockOptions::keep`] does from the grant on. Use it for a lock that was taken without that
+    /// option, or [adopted](Self::adopt). It sends nothing now. A lock that is already kept is kept without a limit
+    /// from now on.
     ///
     /// ```no_run
     /// # use shearline::{Lock, Redlock};
@@ -244,13 +244,13 @@ impl LocalRedlock {
         self.keep_for(lock, Duration::MAX)
     }
 
-    /// Does [`keep`](Self::keep), but at most until `most` from now.
+    /// Like [`keep`](Self::keep), but keeps the lock for at most `most` from now.
     ///
     /// # Errors
     ///
     /// [`ExtendError::Expired`] if the lock is not valid, was reported as lost, or does not belong to this handle;
     /// [`ExtendError::Limit`], [`ExtendError::Invalid`] (its ttl is longer than this handle allows),
-    /// [`ExtendError::Forked`], [`ExtendError::Closed`]. The lock is as it was.
+    /// [`ExtendError::Forked`], [`ExtendError::Closed`]. The lock does not change then.
     pub fn keep_for(&mut self, lock: &mut Lock, most: Duration) -> Result<(), ExtendError> {
         self.driver.keep_for(lock, most)
     }
@@ -304,8 +304,7 @@ impl LocalRedlock {
         self.break_seen(resource, &seen, Breaking::KeepOut)
     }
 
-    /// Ends the lock on `resource` that was `seen`, and no other. See
-    /// [`Redlock::break_seen`](crate::Redlock::break_seen).
+    /// Ends exactly the lock on `resource` that was `seen`. See [`Redlock::break_seen`](crate::Redlock::break_seen).
     ///
     /// # Errors
     ///
@@ -345,8 +344,8 @@ impl LocalRedlock {
     /// Detaches `lock` from this handle, for another handle or another process ([`Lock::to_bytes`]). This handle no
     /// longer reports its loss.
     ///
-    /// The lock stays on the nodes that have answered. A release follows each `SET` that is still unanswered at once,
-    /// because a release on another connection could overtake the `SET`.
+    /// The lock stays on the nodes that have answered. Each `SET` that is still unanswered is followed by a release at
+    /// once, because a release on another connection could overtake the `SET`.
     pub fn detach(&mut self, lock: Lock) -> Lock {
         let Ok(mut call) = self.begin() else {
             return lock;
@@ -363,7 +362,7 @@ impl LocalRedlock {
         self.driver.adopt(lock)
     }
 
-    /// Returns the state of every node, in the order of the configuration. It is meant for operators, not for
+    /// Returns the state of every node, in the order of the configuration. The states are meant for operators, not for
     /// decisions. Costs an allocation and no I/O.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
@@ -385,7 +384,7 @@ impl LocalRedlock {
     }
 
     /// Returns `Ok` if a majority of the nodes would vote now, or else what an operator has to repair. See
-    /// [`Redlock::check`](crate::Redlock::check). Takes a turn without waiting first, so that repairs show.
+    /// [`Redlock::check`](crate::Redlock::check). Reads the sockets first, without waiting, so that repairs show.
     ///
     /// # Errors
     ///
@@ -397,9 +396,9 @@ impl LocalRedlock {
         call.driver.engine.check(clock::now())
     }
 
-    /// Asserts that no lock is alive that this server may have forgotten, so its votes count from now on. The server
-    /// has this `run_id`, and is connected as the node at `address`. Returns `true` if its votes did not count before.
-    /// See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors.
+    /// Asserts that every lock that this server may have forgotten is over, so that its votes count from now on. The
+    /// server has this `run_id`, and is connected as the node at `address`. Returns `true` if its votes did not count
+    /// before. See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors.
     ///
     /// # Errors
     ///
@@ -413,8 +412,8 @@ impl LocalRedlock {
         calls::with_floor(self.trust(|engine| calls::trust(engine, address, run_id))?)
     }
 
-    /// Does [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their run_ids. See
-    /// [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
+    /// Trusts all servers that are connected now, as [`trust_node`](Self::trust_node) does for one. Returns their
+    /// run_ids. See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
     pub fn trust_nodes(&mut self) -> Vec<String> {
         let trusted = self.trust(|engine| Ok::<_, Refusal>(calls::trust_all(engine)));
         trusted.map_or_else(|_| Vec::new(), calls::with_floors)
@@ -444,8 +443,8 @@ impl LocalRedlock {
     }
 
     /// Asks for one [`Event::AtRisk`] when less than `left` is left of the validity of `lock`; [`poll`](Self::poll)
-    /// returns it. It comes at once if less is left already, and otherwise up to two milliseconds early rather than
-    /// late. An extension postpones it. If there are several requests, the one with the most `left` counts until it was
+    /// returns it. It comes at once if less is left already. Otherwise it comes up to two milliseconds early, and never
+    /// late. An extension postpones it. Of several requests, the one with the largest `left` counts until it was
     /// reported. There is no report about a lock that was released, handed over or reported as lost.
     ///
     /// ```no_run
@@ -476,7 +475,7 @@ impl LocalRedlock {
     ///
     /// Returns the first report, or `None` when `limit` has passed: at once for [`Duration::ZERO`], never for `None`.
     /// Reports that came during other calls are returned first. A lock in such a report may have been extended since,
-    /// so look at its validity. The latest 1024 of these reports are kept.
+    /// so look at its validity. Only the latest 1024 reports are kept.
     ///
     /// # Errors
     ///
@@ -586,7 +585,7 @@ mod tests {
     use crate::quorum::LockId;
 
     const LONG: Duration = Duration::from_secs(120);
-    /// Longer than any pause of this process.
+    /// A time that is longer than any pause of this process.
     const SHORT: Duration = Duration::from_secs(1);
 
     /// Returns three nodes and a handle for them.
@@ -627,7 +626,7 @@ mod tests {
         );
         local.alert_below(&lock, 2 * LONG);
         local.alert_below(&other, 2 * LONG);
-        // Another call finds that both are at risk.
+        // While another call runs, both locks are found to be at risk.
         while local.begin().unwrap().driver.events.len() < 2 {
             let third = local.lock("third", LONG).unwrap();
             local.unlock(third).unwrap();
@@ -665,11 +664,11 @@ mod tests {
             };
             assert_eq!(told, lock.id());
             assert!(local.poll(Some(Duration::ZERO)).unwrap().is_none());
-            drop(local.unlock(lock)); // The nodes may still have it: only its validity is over.
+            drop(local.unlock(lock)); // Its validity is over, but the nodes may still have it.
         }
     }
 
-    /// The turn that brings the outcome fails, for lack of memory. The lock is not left on the nodes.
+    /// The turn that brings the outcome fails for lack of memory. The lock does not stay on the nodes.
     #[test]
     fn an_outcome_that_comes_in_a_turn_that_fails_is_not_lost() {
         let (_nodes, mut local) = local();
@@ -693,7 +692,7 @@ mod tests {
         local.unlock(result.unwrap()).unwrap();
     }
 
-    /// Lost locks, and locks at risk.
+    /// The reports are about lost locks and locks at risk.
     #[test]
     fn what_calls_meet_by_the_way_does_not_pile_up() {
         let (_nodes, mut local) = local();

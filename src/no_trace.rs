@@ -1,5 +1,5 @@
-//! Replaces `trace` in a build without the feature `tracing`. Its types are empty and its functions do nothing, so
-//! nothing is left of the code that uses them.
+//! Replaces `trace` in a build without the feature `tracing`. Its types are empty and its functions do nothing, so the
+//! compiler removes the code that uses them.
 
 use core::future::Future;
 use core::task::Waker;

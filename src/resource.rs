@@ -3,7 +3,7 @@
 //! A name is 1 to [`RESOURCE_BYTES_MAX`] bytes of any value and *is* the Redis key: locks of any other Redlock library
 //! on the same key exclude ours, and ours exclude them. A token is the value of the key.
 //!
-//! Not here: the two together, in wire form. `entry` has this.
+//! Not here: the name and the token together in wire form; see `entry`.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ use crate::limits::{
     FENCING_TOKEN_MAX, RESOURCE_BYTES_MAX, RESOURCES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES,
 };
 
-/// Checks that `resource` can be a lock's name, or one of several at place `index`.
+/// Checks that `resource` can be the name of a lock. If the lock has several names, `index` is the place of this one.
 pub(crate) fn check_resource(resource: &[u8], index: Option<usize>) -> Result<(), RequestFault> {
     match resource.len() {
         0 => Err(RequestFault::EmptyResource { index }),
@@ -49,7 +49,7 @@ pub fn check_resources(resources: &[&[u8]]) -> Result<(), RequestFault> {
 pub const MARKER_KEY: &[u8] = b"shearline:marker";
 
 /// The key on a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict) that exists while the node's answers do
-/// not count: its time to live is the longest ttl and the drift. No lock can have this name. Do not delete it by hand:
+/// not count. Its time to live is the longest ttl plus the drift. No lock can have this name. Do not delete it by hand:
 /// two clients could then hold one lock. `Redlock::trust_node` deletes it, and its documentation says when that is
 /// safe.
 pub const BARRIER_KEY: &[u8] = b"shearline:barrier";
@@ -61,7 +61,7 @@ pub const BARRIER_KEY: &[u8] = b"shearline:barrier";
 pub const FLOOR_KEY: &[u8] = b"shearline:floor";
 
 /// The prefix of the keys that count the [fencing tokens](crate::LockOptions::fenced) of one resource. The name of the
-/// resource follows. They end a day after the last token. No lock can have such a name.
+/// resource follows. These keys expire a day after the last token. No lock can have such a name.
 pub(crate) const COUNTER_PREFIX: &[u8] = b"shearline:fence:";
 
 /// The prefix of the keys that announce to readers of a [shared lock](crate::entry::Kind) that a caller waits for the
@@ -73,8 +73,8 @@ pub(crate) const INTENT_PREFIX: &[u8] = b"shearline:intent:";
 const RESERVED: &[u8] = b"shearline:";
 
 /// The value of a lock's key on the nodes: 20 random bytes, new for every attempt, followed by the label of
-/// `Builder::owner` or `LockOptions::owner`, if any. If a lock with a label is also fenced, its fencing token replaces
-/// the last 12 random bytes.
+/// `Builder::owner` or `LockOptions::owner`, if there is one. If a lock with a label is also fenced, its fencing token
+/// replaces the last 12 random bytes.
 ///
 /// A client that knows the token can release the lock, so `Debug` shows only its first two bytes and the label.
 ///
@@ -106,7 +106,7 @@ impl<'a> Token<'a> {
     }
 
     /// Returns the fencing token of the lock, if the token contains it. A node grants such a lock only with exactly
-    /// this number, and gets a copy of it only after a majority has granted it.
+    /// this number, or gets a copy of it after a majority has granted it.
     pub(crate) fn number(self) -> Option<u64> {
         let named = self.0.get(RANDOM_BEFORE_MARK..TOKEN_RANDOM_BYTES)?;
         let digits = named
@@ -119,7 +119,7 @@ impl<'a> Token<'a> {
     }
 
     /// Returns the label in a token that any client may have written. Tokens of this library begin with random bytes. A
-    /// token that begins with text, blanks included, belongs to another library, and the rest of it is no label.
+    /// token that begins with text, including spaces, belongs to another library, and the rest of it is not a label.
     pub(crate) fn label(self) -> &'a [u8] {
         let random = &self.0[..self.0.len().min(TOKEN_RANDOM_BYTES)];
         let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
@@ -133,8 +133,8 @@ impl<'a> Token<'a> {
 /// The number of random bytes before the mark in a token that contains its fencing token.
 const RANDOM_BEFORE_MARK: usize = 8;
 
-/// The mark in such a token. The number follows in seven bytes, up to the end of the random part. A random token
-/// contains this mark once in 10^12 times.
+/// The mark in such a token. The number follows in seven bytes, up to the end of the random part. One in 10^12 random
+/// tokens contains this mark.
 pub(crate) const NUMBER_MARK: [u8; 5] = *b"\0term";
 
 /// The mark if nodes have asked for this number. A node then accepts a number that is far ahead of its clock.
@@ -148,7 +148,7 @@ pub(crate) fn name_number(token: &mut [u8], number: u64, wanted: bool) {
     named[mark.len()..].copy_from_slice(&number.to_be_bytes()[1..]);
 }
 
-/// The first bytes of the token of a broken lock. The bytes behind them tell it from other broken locks.
+/// The first bytes of the token of a broken lock. The bytes after them distinguish it from other broken locks.
 const BROKEN: [u8; 8] = *b"\0broken\0";
 
 /// Returns the token that replaces `token` when its lock is broken. The same token always gives the same result,
@@ -158,7 +158,7 @@ pub(crate) fn broken(token: Token<'_>) -> Vec<u8> {
     if token.0.starts_with(&BROKEN) {
         return token.0.to_vec();
     }
-    // All bytes of the token count, because tokens of another library may begin or end alike.
+    // All bytes of the token count, because tokens of another library may have the same beginning or end.
     let mut which = [0; TOKEN_RANDOM_BYTES - BROKEN.len()];
     for (place, byte) in token.0.iter().enumerate() {
         which[place % which.len()] ^= byte;

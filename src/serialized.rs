@@ -2,7 +2,7 @@
 //!
 //! Fields have the same names as in Rust. A time is in milliseconds, with a fraction, and its name ends in `_ms`;
 //! `null` stands for a key without an expiry. A name or an owner that is not UTF-8 is given as hexadecimal digits, in
-//! `resource_hex` or `owner_hex`. States are words with a reason. Tokens are not shown.
+//! `resource_hex` or `owner_hex`. A state is a word with a reason. Tokens are not shown.
 
 use alloc::string::{String, ToString};
 use core::fmt::{Display, Write};
@@ -15,7 +15,7 @@ use crate::engine::stats::{Acquisitions, Extensions, NodeStats, Releases, Stats}
 use crate::histogram::Histogram;
 use crate::{NodeState, NodeStatus};
 
-/// `Serialize` as a map with these fields.
+/// Implements `Serialize` as a map with these fields.
 macro_rules! objects {
     ($($type:ident |$it:ident| { $($name:expr => $value:expr),* $(,)? })*) => {$(
         #[cfg_attr(docsrs, doc(cfg(feature = "serde")))]

@@ -1,17 +1,17 @@
 //! A slab: values at fixed places, which small keys find again.
 //!
 //! The engine keeps its operations and claims here, and the timer wheel its timers. Inserting, finding and removing
-//! take constant time. Vacant places form a list. The place that was vacated last is used first, because it is still in
-//! the cache.
+//! take constant time. Vacant places form a list. The slab first uses the place that was vacated last, because it is
+//! still in the cache.
 //!
 //! # Guarantees
 //!
 //! * **A key matches one value only.** After its value was removed, it never matches again. The generation of a place
 //!   has 32 bits and does not wrap: a place that was used 2^32 - 1 times is retired. This costs one place in four
-//!   thousand million removals, and no late key ever reaches another value.
+//!   billion removals, and an old key never reaches another value.
 //! * **No allocation** while no more values are held at once than ever before (not counting retired places). Memory is
 //!   freed only when the slab is dropped.
-//! * **The same order everywhere.** The same calls give the same keys, and iteration goes by index.
+//! * **The same order everywhere.** The same calls give the same keys, and iteration follows the index.
 //!
 //! # Not here
 //!
@@ -55,8 +55,8 @@ impl Key {
 
     /// Returns the key from which [`Key::to_bits`] made this number, or `None` if there is no such key.
     ///
-    /// An invented number gives a key that matches nothing, or the value that it happens to name: only the slab knows
-    /// which keys are valid.
+    /// An invented number gives a key that matches nothing, or matches whatever value it happens to name. Only the slab
+    /// knows which keys are valid.
     pub(crate) const fn from_bits(bits: u64) -> Option<Self> {
         match NonZeroU32::new((bits >> 32) as u32) {
             Some(generation) => Some(Self {
@@ -76,7 +76,7 @@ impl Key {
 pub(crate) struct Link(u32);
 
 impl Link {
-    /// No place. A slab never has enough places for this index.
+    /// No place. No slab has so many places that this could be an index.
     pub(crate) const NONE: Self = Self(u32::MAX);
 
     /// Returns the link to the place at `index`.
@@ -214,7 +214,7 @@ impl<T> Slab<T> {
             })
     }
 
-    /// Returns the first `wanted` value at or behind `index`, with its index.
+    /// Returns the first `wanted` value at or after `index`, with its index.
     pub(crate) fn find(
         &self,
         index: usize,
@@ -309,8 +309,8 @@ impl<T> Slab<T> {
     }
 }
 
-/// If there is no room for another value at the end of `values`, makes room for a sixteenth more. If that is much, the
-/// usual allocators do not have to move bytes for it.
+/// If there is no room for another value at the end of `values`, makes room for a sixteenth more. If the memory is
+/// large, the usual allocators can extend it without moving the bytes.
 pub(crate) fn make_room<T>(values: &mut Vec<T>) {
     if values.len() == values.capacity() {
         values.reserve_exact((values.len() / 16).max(8));

@@ -16,9 +16,9 @@ pub(crate) const NANOS_PER_TICK: u64 = 1_000_000;
 
 /// A point on the caller's monotonic clock, in nanoseconds since that clock's epoch.
 ///
-/// The library has a type of its own in place of `std`'s for two reasons. A driver may choose a clock that runs on
-/// while the machine is suspended, as a lock needs, and `std::time::Instant` does not do so on Linux. And a test can
-/// write down an instant: `Instant::from_nanos(5)` is the same in every run.
+/// The library has a type of its own in place of `std`'s for two reasons. A driver may choose a clock that keeps
+/// running while the machine is suspended. A lock needs such a clock, and `std::time::Instant` is none on Linux. And a
+/// test can write down an instant: `Instant::from_nanos(5)` is the same in every run.
 ///
 /// All arithmetic saturates: a deadline beyond [`Instant::MAX`] is `MAX`, some 584 years away.
 ///
@@ -77,8 +77,8 @@ impl Instant {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Returns the first tick at or after `self`. For "do not act before": a timer may fire late,
-    /// never early.
+    /// Returns the first tick at or after `self`. Use this for a time before which nothing may happen: a timer may fire
+    /// late, never early.
     pub(crate) const fn tick_ceil(self) -> u64 {
         self.0.div_ceil(NANOS_PER_TICK)
     }

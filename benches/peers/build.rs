@@ -1,4 +1,4 @@
-//! Passes the versions of the others, from the lock file, for the tables.
+//! Passes the versions of the other libraries, from the lock file, to the tables.
 
 use std::error::Error;
 use std::fs;

@@ -21,7 +21,7 @@ type Failure = Box<dyn Error + Send + Sync>;
 /// How long each cycle took, in nanoseconds.
 type Times = Vec<u32>;
 
-/// As in `benches/peers`, where the floors are.
+/// The same as in `benches/peers`, where the floors are.
 const TTL: Duration = Duration::from_secs(10);
 
 /// On a busy machine a server may get no processor for longer than the default of 50 ms.
@@ -30,10 +30,10 @@ const NODE_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long a contender waits at most.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// Long enough for a straggler's answer.
+/// A pause that is long enough for a late answer.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Room for the cycles of a caller in a turn.
+/// How many cycles of a caller fit into the record of a turn.
 const ROOM: usize = 4096;
 
 fn main() -> Result<(), Failure> {
@@ -66,7 +66,7 @@ fn turn(load: &mut Load, slot: Duration) -> Result<String, Failure> {
     let spent = spent.tv_sec * 1_000_000_000 + spent.tv_nsec;
     load.settle()?;
     let [p50, p99] = [50, 99].map(|hundredths| {
-        // The nearest rank: so many hundredths of the times are not larger.
+        // The nearest rank: this many hundredths of the times are not larger.
         let place = (times.len() * hundredths).div_ceil(100).max(1) - 1;
         *times.select_nth_unstable(place).1
     });
@@ -149,7 +149,7 @@ impl Load {
     }
 }
 
-/// Calls `cycle` until it is time, at least once.
+/// Calls `cycle` until the time is over, at least once.
 fn cycles<T>(
     until: Instant,
     mut cycle: impl FnMut() -> Result<T, Failure>,
@@ -167,7 +167,7 @@ fn cycles<T>(
     }
 }
 
-/// As [`cycles`], of calls that are awaited.
+/// Does the same as [`cycles`] for calls that are awaited.
 async fn awaited(handle: Redlock, name: String, until: Instant) -> Result<Times, Failure> {
     let mut times = Vec::with_capacity(ROOM);
     let mut begun = now();
@@ -182,7 +182,7 @@ async fn awaited(handle: Redlock, name: String, until: Instant) -> Result<Times,
     }
 }
 
-/// Runs one for each name, on a thread of its own; a lone one on this thread.
+/// Runs a caller for each name, on a thread of its own; a single one runs on this thread.
 fn threads(
     names: &[String],
     one: impl Fn(&str) -> Result<Times, Failure> + Sync,

@@ -77,7 +77,8 @@ pub(crate) struct Acquire {
 }
 
 impl Acquire {
-    /// Sets what a handle needs for this lock. The default owner names this host and `process`, which the lock is for.
+    /// Applies the options that concern the handle. The default owner names this host and `process`, for which the lock
+    /// is taken.
     pub(crate) fn builder(&self, builder: Builder, process: u32) -> Result<Builder, Failure> {
         let owner = match &self.owner {
             Some(owner) => owner.clone().into_vec(),
@@ -107,7 +108,7 @@ impl Acquire {
             .map_or(Instant::MAX, |wait| now().saturating_add(wait))
     }
 
-    /// Returns what the command prints while it waits for the lock on these names.
+    /// Returns the lines that the command prints while it waits for the lock on these names.
     pub(crate) fn waiting<'a>(&self, redlock: &'a Redlock, names: &'a [&'a [u8]]) -> Waiting<'a> {
         // With --wait the command ends by itself, and its error names the cause. So only a terminal gets the lines.
         let talks = self.wait.is_none() || stderr().is_terminal();

@@ -35,7 +35,7 @@ const NODES: &str = "nodes";
 /// The keys with a value of `true` or `false`.
 const FLAGS: [&str; 2] = ["without-scripts", "fenced"];
 
-/// The key with a path that is relative to the folder of the configuration file.
+/// The key whose value is a path, relative to the folder of the configuration file.
 const PASSWORD_FILE: &str = "password-file";
 
 /// Returns the path of the file, if the command takes a file and the user names one.
@@ -54,7 +54,7 @@ fn has(command: &Command, option: &str) -> bool {
         .any(|known| known.get_id() == option)
 }
 
-/// Returns arguments for what the file at `path` says, except for what `arguments` override.
+/// Returns the options in the file at `path` as arguments, except for those that `arguments` override.
 pub(crate) fn arguments(
     path: &Path,
     command: &Command,
@@ -133,7 +133,8 @@ fn says_something(arguments: &ArgMatches, option: &str) -> bool {
     }
 }
 
-/// The message of the TOML parser quotes the file, which may hold a password. This one does not.
+/// Returns a message about a file that is not TOML. The message of the TOML parser would quote the file, which may hold
+/// a password.
 fn not_toml(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map_or(1, |before| before.matches('\n').count() + 1);

@@ -28,8 +28,9 @@ const NODES: &str = "SHEARLINE_NODES";
 /// The longest ttl of any client if neither an option nor a marker gives one.
 const MAX_TTL: Duration = Duration::from_secs(60);
 
-/// The longest ttl of a handle that only reads the markers. If this handle joins a node that has restarted, the
-/// constant part of the drift makes the barrier there a little too long. A shorter ttl would make it even longer.
+/// The longest ttl of a handle that only reads the markers. If this handle joins a node that has restarted, the barrier
+/// there becomes a little too long, because of the constant part of the drift. With a shorter ttl it would be even
+/// longer.
 const TO_READ: Duration = Duration::from_millis(100);
 
 /// The shortest and the longest time that a command gives the nodes at its end, so that more of them get a copy of a
@@ -40,7 +41,7 @@ const AT_END_MAX: Duration = Duration::from_secs(2);
 /// The time between two looks at nodes that have neither answered nor failed yet.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Which nodes there are.
+/// The options that name the nodes.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Nodes")]
 pub(crate) struct Nodes {
@@ -140,7 +141,7 @@ pub(crate) struct Nodes {
     without_scripts: Option<bool>,
 }
 
-/// Which nodes there are, and whether they are trusted.
+/// The options that name the nodes, and `--trust`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Connect {
     #[command(flatten)]
@@ -191,7 +192,7 @@ impl Nodes {
             .node_timeout(self.node_timeout)
             .connect_timeout(self.connect_timeout)
             .shutdown_timeout(self.at_end());
-        // A node without TLS gets no options of TLS if other nodes have TLS.
+        // If other nodes use TLS, a node without TLS gets no TLS options.
         let is_part = !has_tls(&of) && has_tls(&self.urls()?);
         let mut builder = if is_part {
             builder
@@ -228,9 +229,9 @@ impl Nodes {
 
     /// Sets the longest ttl to the longest one in the markers, if the user gives none and there are markers.
     ///
-    /// A client that joins with a longer ttl than a marker has raises the marker, and then no client gets a lock before
-    /// that time has passed. So a handle with a very short ttl reads the markers. It is patient with slow nodes, but
-    /// only until `by`: then it fails if too few nodes vote.
+    /// If a client joins with a longer ttl than that of a marker, it raises the marker, and no client gets a lock
+    /// before that ttl has passed. So a handle with a very short ttl reads the markers. It is patient with slow nodes,
+    /// but only until `by`: then it fails if too few nodes vote.
     pub(crate) fn as_marked(&self, builder: Builder, by: Instant) -> Result<Builder, Failure> {
         if self.guard != Guard::Strict || self.max_ttl.is_some() {
             return Ok(builder);
@@ -305,8 +306,8 @@ fn has_tls(urls: &[String]) -> bool {
 impl Connect {
     /// Returns a handle of `builder`, and `true` if the caller still has to trust the nodes.
     ///
-    /// With `--trust` it trusts them itself, except for a lock that `is_fenced`: those nodes have to be asked for the
-    /// lock first. It waits for nodes that do not answer until `by`, and for a connect timeout at least.
+    /// With `--trust` it trusts them itself, unless the lock `is_fenced`: then the nodes have to be asked for the lock
+    /// first. It waits until `by` for nodes that do not answer, and at least for a connect timeout.
     pub(crate) fn connect(
         &self,
         builder: &Builder,
@@ -432,7 +433,7 @@ mod tests {
         assert!(!failure.message.contains("secret"), "{failure:?}");
     }
 
-    /// Options of TLS are no mistake if only some of the nodes have TLS.
+    /// TLS options are allowed even if only some of the nodes use TLS.
     #[test]
     fn each_node_alone_may_be_without_tls() {
         let plain = "redis://127.0.0.1:1";

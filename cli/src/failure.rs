@@ -72,7 +72,7 @@ impl Failure {
     }
 }
 
-/// Texts of the library, mostly names of functions, and what the command says instead.
+/// Texts of the library, mostly names of functions, and the texts of the command in their place.
 const WORDS: [(&str, &str); 21] = [
     ("`without_scripts`", "`--without-scripts`"),
     ("`Builder::max_ttl`", "`--max-ttl`"),
@@ -125,7 +125,7 @@ const WORDS: [(&str, &str); 21] = [
     ("`shearline::manual::troubles`", "docs/troubles.md"),
 ];
 
-/// Replaces the library's names in `text` by the command's, and puts all on one line.
+/// Replaces the names of the library in `text` by those of the command, and puts everything on one line.
 pub(crate) fn in_words(text: impl fmt::Display) -> String {
     let mut line = text.to_string();
     for (of_the_library, ours) in WORDS {
@@ -163,7 +163,7 @@ fn invalid(why: InvalidRequest) -> Status {
     }
 }
 
-/// Implements `From` for each error: the message is its text, and the second expression gives the status.
+/// Implements `From` for each error: the message is the text of the error, and the second expression gives the status.
 macro_rules! statuses {
     ($($error:ty: |$it:ident| $status:expr;)*) => {$(
         impl From<$error> for Failure {

@@ -46,7 +46,7 @@ pub(crate) struct Args {
     subject: Subject,
 }
 
-/// A lock that is looked at, and where.
+/// The lock to look at, and its nodes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Subject {
     /// Name of the lock.
@@ -174,7 +174,7 @@ pub(crate) fn state(told: &Inspection) -> String {
     }
 }
 
-/// Returns `true` if there is a holder, or the key is something else.
+/// Returns `true` if there is a holder, or if the key is no lock.
 pub(crate) fn is_known(told: &Inspection) -> bool {
     !told.holders().is_empty() || is_no_lock(told)
 }

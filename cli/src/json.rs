@@ -1,4 +1,4 @@
-//! What `--json` prints: one object on one line, with a version.
+//! The output of `--json`: one object on one line, with a version.
 //!
 //! Every object for a program begins with `"version"` and `"command"`. A version may get new fields. A change of the
 //! meaning of a field, or its removal, needs a new version.

@@ -1,6 +1,6 @@
 //! `shearline lock`: takes a lock for a script, and prints it as one line of text.
 //!
-//! If it cannot print the lock, it releases it: without the text no other process could.
+//! If the command cannot print the lock, it releases it: without the text, no other process could.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;

@@ -114,7 +114,7 @@ fn main() -> ExitCode {
         Ok(matches) => matches,
         Err(error) => return mistyped::end(error, &words),
     };
-    // The typed words are good, so they already say who reads an error about the file.
+    // The typed arguments are valid, so they already show which reader gets an error about the file.
     let (typed, reader) = (Cli::from_arg_matches(&matches), mistyped::reader(&words));
     match (with_file(matches, words), typed.map(|typed| typed.command)) {
         (
@@ -128,14 +128,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// Adds what the configuration file says to the words that were typed.
+/// Adds the options of the configuration file to the arguments that were typed.
 fn with_file(mut matches: ArgMatches, mut typed: Vec<OsString>) -> Result<Cli, Failure> {
     let all = Cli::command();
     if let Some((name, arguments)) = matches.subcommand()
         && let Some(command) = all.find_subcommand(name)
         && let Some(path) = config::path(command, arguments)
     {
-        // The options of the file go behind the name of the program and the name of the command.
+        // The options of the file come after the name of the program and the name of the command.
         typed.splice(2..2, config::arguments(&path, command, arguments)?);
         let parsed = Cli::command().try_get_matches_from(typed);
         matches = parsed.map_err(|error| in_file(&path, error))?;
@@ -143,7 +143,7 @@ fn with_file(mut matches: ArgMatches, mut typed: Vec<OsString>) -> Result<Cli, F
     Cli::from_arg_matches(&matches).map_err(Failure::usage)
 }
 
-/// The arguments were good before the file was read, so the mistake is in the file.
+/// The arguments were valid before the file was read, so the mistake is in the file.
 fn in_file(path: &Path, error: clap::Error) -> Failure {
     let line = mistyped::line(error);
     let status = Status::Configuration;
@@ -176,7 +176,7 @@ fn end(reader: &Reader, result: Result<Status, Failure>) -> ExitCode {
     };
     match reader {
         Reader::Person => {}
-        // If this cannot be printed, the status still says it.
+        // If the object cannot be printed, the status still shows the failure.
         Reader::Program(name) => drop(output::say(json::line(&failure.object(name)))),
         Reader::Monitor => return nodes::unknown(&failure).into(),
     }

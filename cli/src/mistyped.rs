@@ -1,6 +1,6 @@
 //! Arguments that cannot be used: one line that says what is wrong and where to read more.
 //!
-//! The words come from `clap`, which spreads them over several lines.
+//! The text comes from `clap`, which spreads it over several lines.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -62,7 +62,7 @@ pub(crate) enum Reader {
     Monitor,
 }
 
-/// Returns the reader of the output, which these arguments show.
+/// Returns the reader of the output, according to these arguments.
 pub(crate) fn reader(words: &[OsString]) -> Reader {
     let Some(typed) = command(words) else {
         return Reader::Person;
@@ -118,8 +118,8 @@ fn command(words: &[OsString]) -> Option<String> {
 /// The first digits of every lock's text.
 const LOCK: &str = "53484c4b";
 
-/// The message about an unknown argument would repeat it. A URL of a node may hold a password, and the text of a lock
-/// is enough to release the lock.
+/// Removes an unknown argument from the message, which would repeat it. A URL of a node may hold a password, and the
+/// text of a lock is enough to release the lock.
 fn without_credentials(mut error: clap::Error) -> clap::Error {
     let secret_of = |value: &ContextValue| match value.to_string() {
         text if text.contains('@') => Some("a password"),

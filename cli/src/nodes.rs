@@ -1,7 +1,7 @@
 //! `shearline nodes` and `shearline check`: would each node vote, and is that enough?
 //!
-//! Both ask as a handle does when it meets every node for the first time. `nodes` and `check` also try a lock on each
-//! node alone.
+//! Both ask as a handle does when it connects to every node for the first time. `nodes` and `check` also try a lock on
+//! each node alone.
 
 mod metrics;
 mod plugin;
@@ -150,7 +150,7 @@ const NEARLY_FULL: u8 = 80;
 struct Seen {
     nodes: Vec<Node>,
     verdict: Result<(), OperatorError>,
-    /// The name of the lock that was tried on each of the nodes.
+    /// The name of the lock that was tried on each node.
     name: Name,
     /// When the next node may be restarted, as text and as milliseconds.
     pace: Option<String>,
@@ -161,7 +161,7 @@ struct Seen {
 struct Node {
     status: NodeStatus,
     trial: Trial,
-    /// If the counters were counted: the least number of counters, and why there may be more.
+    /// If the counters were counted: how many there are at least, and why there may be more.
     counters: Option<(u64, Option<NodeOutcome>)>,
 }
 
@@ -226,7 +226,7 @@ impl Seen {
         })
     }
 
-    /// Returns the problem of each node, and when the next node may be restarted.
+    /// Returns the problem of each node that has one, and when the next node may be restarted.
     fn wrong(&self) -> impl Iterator<Item = String> {
         let wrong = self.nodes.iter().filter(|node| node.is_wrong());
         let wrong = wrong.map(|node| node.described(&self.name));
@@ -258,7 +258,7 @@ impl Seen {
             such.count()
         };
         let without_floor = count(Trial::lacks_floor);
-        // If fewer nodes lack it, the others repair them.
+        // If fewer nodes lack a floor, the others repair them.
         let are_repaired = without_floor < self.needed();
         let denied = count(Trial::is_denied) - if are_repaired { without_floor } else { 0 };
         self.nodes.len() - denied < self.needed()
@@ -322,7 +322,7 @@ impl Node {
         matches!(state, NodeState::Ready | NodeState::Quarantined { .. })
     }
 
-    /// Returns the node in words, after a trial with this name.
+    /// Returns the description of the node, after a trial with this name.
     fn described(&self, name: &Name) -> String {
         let mut text = match self.would_vote() {
             true => painted(GOOD, "would vote"),
@@ -341,7 +341,7 @@ impl Node {
         refused.map_or_else(reason, str::to_owned)
     }
 
-    /// Returns the result of the trial, behind `; `, unless it is already given as the reason.
+    /// Returns `; ` and the result of the trial, unless the result is already given as the reason.
     fn tried(&self, name: &Name) -> String {
         if !self.counts_or_waits() || self.trial.why_not().is_some() {
             return String::new();
@@ -353,7 +353,7 @@ impl Node {
         format!("; {}", painted(style, self.trial.text(name)))
     }
 
-    /// Returns the number of counters, behind `; `.
+    /// Returns `; ` and the number of counters.
     fn counted(&self) -> String {
         match &self.counters {
             None => String::new(),
@@ -430,7 +430,7 @@ fn full(percent: u8) -> String {
     }
 }
 
-/// Returns what else is known of a node, each item behind `; `.
+/// Returns the other facts about a node, each after `; `.
 fn about(node: &NodeStatus) -> String {
     let mut text = String::new();
     if let Some(product) = &node.product {

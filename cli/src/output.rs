@@ -1,4 +1,4 @@
-//! What a command prints on stdout: lines for a person, or with `--json` one object for a program.
+//! The output of a command on stdout: lines for a person, or with `--json` one object for a program.
 //!
 //! Lines fit into 80 columns as far as words allow it, on a terminal and in a pipe alike, and have no control
 //! characters. Colours are for terminals; `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and `TERM` change this by the rules
@@ -27,12 +27,12 @@ pub(crate) const DOUBTFUL: Style = AnsiColor::Yellow.on_default();
 /// The style of a note, which is no failure.
 pub(crate) const NOTE: Style = Style::new().bold();
 
-/// Returns `text` in a style. Colours are removed later if the output is not for them.
+/// Returns `text` in a style. Colours are removed later if the output does not show them.
 pub(crate) fn painted(style: Style, text: impl fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// For whom a command prints.
+/// The reader for whom a command prints: a person or a program.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Format {
     /// Prints a JSON object on one line.
@@ -63,19 +63,19 @@ pub(crate) fn say(text: impl fmt::Display) -> Result<(), Failure> {
 
 /// Writes a line to stderr that begins with the name of this program in this style.
 pub(crate) fn complain(style: Style, text: impl fmt::Display) {
-    // With one write, because another process may write there too. A closed terminal is no failure.
+    // The line is written at once, because another process may write there too. A closed terminal is no failure.
     let line = format!("{} {text}\n", painted(style, "shearline:"));
     let _ = anstream::stderr().lock().write_all(line.as_bytes());
 }
 
-/// Returns the failure if the reader has closed the output, or it cannot be written.
+/// Returns the failure for an output that the reader has closed, or that cannot be written.
 pub(crate) fn unwritten(error: io::Error) -> Failure {
     let mut failure = Failure::new(Status::Failure, format_args!("stdout: {error}"));
     failure.quiet = error.kind() == io::ErrorKind::BrokenPipe;
     failure
 }
 
-/// Returns the failure if stdin cannot be read.
+/// Returns the failure for a stdin that cannot be read.
 pub(crate) fn unreadable(error: io::Error) -> Failure {
     Failure::new(Status::Usage, format_args!("stdin cannot be read: {error}"))
 }

@@ -47,8 +47,8 @@ fn until(now: SystemTime, left: Duration) -> String {
     )
 }
 
-/// Returns the same in milliseconds, for programs: zero if any node may be restarted as far as the greetings of the
-/// nodes show. Returns `None` if this is not known, because a node does not answer.
+/// Like [`advice`], but returns milliseconds, for programs: zero if any node may be restarted as far as the handshakes
+/// show. Returns `None` if this is not known, because a node does not answer.
 pub(crate) fn next_restart_in(nodes: &[NodeStatus]) -> Option<u64> {
     let is_known = |node: &NodeStatus| node.state == NodeState::Ready || left(node.state).is_some();
     let longest = nodes.iter().filter_map(|node| left(node.state)).max();
@@ -77,8 +77,8 @@ impl Pace {
                     node.address,
                     advice(&nodes).unwrap_or_default()
                 );
-                // In another thread: a slow reader would stop the watch over the command. If no thread starts, the line
-                // is lost.
+                // The line is written by another thread, because a slow reader would stop the watch over the command.
+                // If no thread starts, the line is lost.
                 drop(thread::Builder::new().spawn(move || complain(NOTE, line)));
             }
         }
@@ -89,7 +89,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// The handle reads the marker again then, so it does not know yet whether the node votes.
+    /// At that time the handle reads the marker again, so it does not know yet whether the node votes.
     #[test]
     fn a_quarantine_that_is_over_is_no_restart() {
         for (seconds, told) in [(0, false), (1, true)] {

@@ -54,7 +54,7 @@ pub(crate) struct Args {
     connect: Connect,
 }
 
-/// Asks, and writes the markers.
+/// Asks for confirmation, and writes the markers.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     // Only the strict guard has markers.
     let builder = args

@@ -69,7 +69,7 @@ impl Login {
         })
     }
 
-    /// Reads the password, without line ends behind it. A pipe, or anything else that is not a regular file, is read
+    /// Reads the password, without the line ends after it. A pipe, or anything else that is not a regular file, is read
     /// only once.
     fn read(&self) -> Result<String, Failure> {
         static PIPED: OnceLock<String> = OnceLock::new();
@@ -94,9 +94,8 @@ impl Login {
 
 /// Splits a list of URLs at its commas. Returns `None` if a comma may be part of a user or a password.
 ///
-/// The text behind a comma counts as another URL only if it begins with a scheme or has no credentials. Otherwise it
-/// could be the rest of a password, and the text before the comma a part of the same password. No part of a password
-/// may be taken for a host.
+/// The text after a comma counts as another URL only if it begins with a scheme or has no credentials. Otherwise it
+/// could be the rest of a password that begins before the comma. No part of a password may be taken for a host.
 fn cut(list: &str) -> Option<Vec<&str>> {
     let pieces: Vec<&str> = list.split(',').map(str::trim).collect();
     let is_rest = |piece: &&str| piece.contains('@') && !piece.contains("://");

@@ -1,8 +1,8 @@
 //! The table of signals, and the signals that ask a command to end while it waits.
 //!
 //! A command that died at once would leave the keys of its last attempt on the nodes until they expire. So a signal
-//! first ends the wait, the command releases what it has taken, and then it ends by that signal. A signal that was
-//! ignored when the program started stays ignored (`nohup`).
+//! first ends the wait. Then the command releases its lock, and ends by that signal. A signal that was ignored when the
+//! program started stays ignored (`nohup`).
 
 use std::fs;
 use std::future::Future;
@@ -34,7 +34,7 @@ pub(crate) enum Unhandled {
 }
 
 /// Signals without a handler: KILL and STOP cannot have one. ILL, FPE, SEGV and BUS are faults of this program, which
-/// end it. CHLD is about its own children.
+/// end it. CHLD is about the program's own children.
 const NOT_HANDLED: [i32; 7] = [SIGKILL, SIGSTOP, SIGILL, SIGFPE, SIGSEGV, SIGBUS, SIGCHLD];
 
 /// Signals that stop a program without a handler.
@@ -139,7 +139,7 @@ pub(crate) fn end_by(signal: i32) {
 pub(crate) struct Signals(Arc<AtomicUsize>);
 
 impl Signals {
-    /// From now on, catches the signals that would end this program.
+    /// Begins to catch the signals that would end this program.
     pub(crate) fn catch() -> Result<Self, Failure> {
         let last = Arc::new(AtomicUsize::new(0));
         for (signal, _) in to_handle().filter(|(_, unhandled)| *unhandled == Unhandled::Ends) {
@@ -192,7 +192,7 @@ impl Wake for Unpark {
 /// The signals that were ignored when this program started, as bits. Zero if the system has no such file.
 static IGNORED: AtomicU64 = AtomicU64::new(0);
 
-/// Notes them before the runtime starts, because the runtime ignores PIPE.
+/// Records the ignored signals before the runtime starts, because the runtime ignores PIPE.
 #[ctor::ctor]
 fn note_ignored() {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

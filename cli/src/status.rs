@@ -24,7 +24,7 @@ pub(crate) enum Status {
     Lost,
     /// The lock was not taken: another client holds it.
     NotTaken,
-    /// The same as [`NotTaken`](Self::NotTaken), with the status that `--conflict-status` gives.
+    /// Like [`NotTaken`](Self::NotTaken), with the status from `--conflict-status`.
     Conflict(u8),
     /// Only an operator can repair this: the configuration, a password, a permission.
     Configuration,
@@ -90,7 +90,7 @@ impl Status {
     }
 }
 
-/// Ends as the other process did.
+/// Converts the end of another process, so that this one ends in the same way.
 impl From<ExitStatus> for Status {
     fn from(status: ExitStatus) -> Self {
         match status.signal() {

@@ -28,7 +28,8 @@ pub(crate) type Ask<'a, H> = &'a dyn Fn(&LockOptions) -> Acquiring<H>;
 /// Takes the lock on these names with these options. Gives up at `by`, unless that is `Instant::MAX`. While it waits,
 /// it says who holds the lock.
 ///
-/// If it `trusts`, it asks the nodes once for the lock before it trusts them: this also gives them a counter floor.
+/// If it `trusts` the nodes, it first asks them once for the lock, so that trusting them also gives them a counter
+/// floor.
 pub(crate) async fn take<H: Holds>(
     acquire: &Acquire,
     (redlock, trusts): (&Redlock, bool),

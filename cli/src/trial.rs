@@ -1,8 +1,8 @@
-//! What the user of each node may do: a trial takes a lock on that node alone.
+//! The permissions of the user on each node: a trial takes a lock on that node alone.
 //!
 //! Permissions depend on the name of the key, so the operator may give one. Otherwise the trial uses a name of its own
-//! that no other program uses; if the user may not use this name, that says nothing. The lock has no majority of the
-//! nodes, lives for seconds, and is extended and released at once.
+//! that no other program uses. If the user may not use this name, that says nothing about other names. The lock has no
+//! majority of the nodes, lives for seconds, and is extended and released at once.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -23,10 +23,10 @@ use crate::failure::{Failure, in_words};
 use crate::output::printable;
 use crate::status::Status;
 
-/// Long enough even if the node gives each of its answers at the last moment.
+/// The ttl of the trial, which is long enough even if the node gives each of its answers at the last moment.
 const TTL: Duration = Duration::from_secs(5);
 
-/// The text for a node without a counter floor. It was asked alone, so it knows nothing of the other nodes.
+/// The text for a node without a counter floor. The node was asked alone, so the text cannot mention the other nodes.
 const NO_TOKEN: &str = "it gives no fencing tokens, because it is new or has restarted; a program or `run \
     --fenced` that runs for longer than --max-ttl repairs it, if enough other nodes give some; if a majority gives \
     none, `run --fenced --trust` gives counter floors";
@@ -57,19 +57,19 @@ impl Name {
     }
 }
 
-/// Whether something is permitted.
+/// Whether the user may do one of the things that the trial tries.
 #[derive(Clone, Debug)]
 enum Verdict {
     Yes,
-    /// An operator has to permit or repair this. The text says what.
+    /// An operator has to permit or repair this. The text says what to do.
     No(Unusable, String),
-    /// The node refuses it, as it would refuse any client: its memory is full, for example.
+    /// The node refuses this to any client, for example because its memory is full.
     Refused(String),
     /// The trial could not be made.
     Unknown(String),
 }
 
-/// What one node permits, and how it does so.
+/// The result of the trial on one node.
 #[derive(Debug)]
 pub(crate) struct Trial {
     lock: Verdict,
@@ -78,7 +78,7 @@ pub(crate) struct Trial {
     releasing: Option<&'static str>,
 }
 
-/// How to try a lock: take it with these options, extend it by `ttl`, and wait for what the node pushes.
+/// How to try a lock: take it with these options, extend it by `ttl`, and wait for a push of the node.
 struct How<'a> {
     name: &'a Name,
     options: LockOptions,
@@ -86,7 +86,7 @@ struct How<'a> {
     patience: Duration,
 }
 
-/// The text if the command may not use scripts: it does not ask the nodes for anything that needs them.
+/// The text for a command that may not use scripts, and does not ask the nodes for anything that needs them.
 const NEED_SCRIPTS: &str = "fencing tokens and shared locks need scripts; permit `EVAL` and `EVALSHA` \
     (`ACL SETUSER .. +eval +evalsha`) and leave out `--without-scripts`, or do without them";
 
@@ -96,13 +96,13 @@ pub(crate) fn each(
     name: &Name,
     is_fenced: bool,
 ) -> Result<Vec<Trial>, Failure> {
-    // No program uses the name, so its counter is not needed, and lives for the shortest time possible.
+    // No program uses the name, so its counter is not needed. It gets the shortest possible life.
     let builders = nodes
         .each()?
         .map(|builder| Ok(builder?.counter_ttl(Duration::from_secs(1))));
     let builders: Vec<Builder> = builders.collect::<Result<_, Failure>>()?;
     let ttl = TTL.min(nodes.max_ttl());
-    // Shorter than the extension, because an extension that changes nothing needs no permission.
+    // The ttl is shorter than that of the extension, because an extension that changes nothing needs no permission.
     let options = LockOptions::new(ttl / 2).tries(1);
     let options = match is_fenced {
         true => options.fenced(),
@@ -179,7 +179,7 @@ impl Trial {
         }
     }
 
-    /// Returns the trial with the same verdict for taking and extending, and nothing else.
+    /// Returns a trial with the same verdict for taking and extending, and no other facts.
     fn both(verdict: Verdict) -> Self {
         Self {
             lock: verdict.clone(),
@@ -271,7 +271,7 @@ fn waking(waking: Waking) -> Option<&'static str> {
     }
 }
 
-/// Returns a way of releasing locks as the JSON spells it.
+/// Returns a way of releasing locks, in the spelling of the JSON output.
 fn word(way: &str) -> String {
     way.trim_start_matches("a ")
         .to_lowercase()
@@ -289,7 +289,7 @@ impl Verdict {
 }
 
 impl How<'_> {
-    /// Returns what the one node of this report has said, or else the error.
+    /// Returns the verdict from the answer of the only node in this report, or from the error if there is no report.
     fn verdict(&self, report: Option<&Report>, error: &dyn fmt::Display) -> Verdict {
         let Some(node) = report.and_then(|report| report.nodes().first()) else {
             return Verdict::Unknown(format!("{error:#}"));
@@ -304,7 +304,7 @@ impl How<'_> {
             node.outcome,
             NodeOutcome::Refused(_) | NodeOutcome::TimedOut
         ) {
-            // The node was connected a moment ago. If it does not answer now, it does not write.
+            // The node was connected a moment ago. If it does not answer now, it is not able to write.
             return Verdict::Refused(in_words(node));
         } else {
             return Verdict::Unknown(in_words(node));

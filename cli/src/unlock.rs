@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let resource = lock.resource().to_vec();
     let mut guard = redlock.adopt(lock);
     if !guard.is_valid() {
-        // The lock is released in any case. The nodes know better than an old text whether it is still alive.
+        // The lock is released in any case. Only the nodes know whether it is still alive; the text may be old.
         let _ = guard.confirm();
     }
     let released = guard.unlock();

@@ -1,8 +1,9 @@
-//! What a command says while it waits for a lock: who holds it, or why there is none to get.
+//! The lines that a command prints while it waits for a lock: who holds it, or why it is not granted.
 //!
 //! It says nothing in the first second. Then it asks the nodes who holds the lock, which changes nothing, and writes a
-//! line to stderr. On a terminal it writes another line whenever the holder changes, elsewhere only one. If too few
-//! nodes have answered, the reason may change later: elsewhere it then writes a second line for a refusal.
+//! line to stderr. On a terminal it writes another line whenever the holder changes; elsewhere it writes only one. If
+//! too few nodes have answered, the reason may change later. Then it also writes a second line elsewhere, for a
+//! refusal.
 
 use std::future::Future;
 use std::io::{self, IsTerminal as _};
@@ -58,7 +59,7 @@ enum Reason {
 }
 
 impl<'a> Waiting<'a> {
-    /// Begins the wait now. If it never `talks`, it does not ask the nodes.
+    /// Begins the wait now. If the command never `talks`, the wait does not ask the nodes.
     pub(crate) fn new(redlock: &'a Redlock, names: &'a [&'a [u8]], talks: bool) -> Self {
         Self {
             redlock,
@@ -86,7 +87,7 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Returns who holds the lock, or what else is there.
+    /// Returns who holds the lock, or what else the nodes have under its name.
     pub(crate) async fn held(&self) -> Option<String> {
         let (name, told) = first_held(self.redlock, self.names).await;
         let told = told.ok().filter(inspect::is_known)?;
@@ -110,8 +111,8 @@ impl<'a> Waiting<'a> {
         let is_free = told.as_ref().is_ok_and(Inspection::is_free);
         let was_free = mem::replace(&mut self.was_free, is_free);
         let (reason, text) = match told {
-            // The lock may be granted now. If it is free at two looks in a row, other clients are probably not faster;
-            // the nodes do not grant it.
+            // The lock may be granted now. If it is free at two looks in a row, the reason is probably not that other
+            // clients are faster, but that the nodes do not grant it.
             Ok(_) if is_free && !was_free => return,
             Ok(_) if is_free => (Reason::Held(String::new()), FREE.to_owned()),
             Ok(told) => {

@@ -32,7 +32,7 @@ pub(crate) fn nodes() -> Nodes {
     }
 }
 
-/// Three nodes in this process, for a first look and not for production.
+/// Starts three nodes in this process, for a first look and not for production.
 #[cfg(feature = "embedded")]
 fn embedded() -> Nodes {
     let nodes: Vec<_> = (0..3)

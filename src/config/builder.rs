@@ -42,7 +42,8 @@ use crate::resource::check_resource;
 #[must_use = "a builder does nothing until it builds something"]
 pub struct Builder {
     nodes: Vec<NodeConfig>,
-    /// The number of nodes that were named, including those that are not kept because they are too many or bad.
+    /// The number of nodes that were named, including those that are not kept because there are too many or their URL
+    /// is bad.
     named: usize,
     settings: Settings,
     error: Option<ConfigFault>,
@@ -51,7 +52,8 @@ pub struct Builder {
 impl Builder {
     /// Adds the node at `url`. [`NodeConfig`] documents the form.
     ///
-    /// Each node is an independent master with one vote: no node replicates another, and none is named twice.
+    /// Each node is an independent master with one vote: no node may be a replica of another, and none may be named
+    /// twice.
     pub fn node(mut self, url: impl AsRef<str>) -> Self {
         self.add(url.as_ref());
         self
@@ -67,7 +69,7 @@ impl Builder {
 
     /// Waits this long for a node's vote, at least 1 ms. By default the time is derived from the ttl and from the
     /// distance of the node: 5 to 50 ms, on slow networks four round trips, and 1 s at most. A node that stalls does
-    /// not raise it.
+    /// not lengthen this time.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         let is_right = NODE_TIMEOUT_MIN <= timeout;
         self.check(is_right, ConfigFault::Timeout("node", timeout));
@@ -75,7 +77,7 @@ impl Builder {
         self
     }
 
-    /// Gives a connection and the handshake on it this long, at least 1 ms. Default: 1 s.
+    /// Allows this long for a connection and its handshake, at least 1 ms. Default: 1 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         let is_right = NODE_TIMEOUT_MIN <= timeout;
         self.check(is_right, ConfigFault::Timeout("connect", timeout));
@@ -83,21 +85,21 @@ impl Builder {
         self
     }
 
-    /// Gives a connection up when an answer on it has been due for this long, at least 100 ms and the node timeout.
-    /// Default: 30 s.
+    /// Gives up a connection when an answer on it is overdue by this time: at least 100 ms, and at least the node
+    /// timeout. Default: 30 s.
     ///
     /// Choose a long time. The commands to a slow node keep their order only while its connection is kept, and its
-    /// silence costs locks nothing.
+    /// silence does not slow down locks.
     pub fn dead_after(mut self, silence: Duration) -> Self {
         self.check(DEAD_AFTER_MIN <= silence, ConfigFault::DeadAfter(silence));
         self.settings.dead_after = silence;
         self
     }
 
-    /// Limits how long the drop of the last handle waits for the answers to the last releases. Default: 50 ms. With
-    /// zero it does not wait at all.
+    /// Limits how long dropping the last handle waits for the answers to the last releases. Default: 50 ms. With zero
+    /// it does not wait at all.
     ///
-    /// After this time, a `Redlock` leaves missing answers to its I/O thread. The thread runs on in the background
+    /// After this time, a `Redlock` leaves missing answers to its I/O thread. The thread continues in the background
     /// until the last answer has come or the last key must have expired.
     pub fn shutdown_timeout(mut self, most: Duration) -> Self {
         self.settings.shutdown_timeout = most;
@@ -113,7 +115,7 @@ impl Builder {
         self
     }
 
-    /// Tries to take a lock as `retry` says, unless its [`LockOptions`](crate::LockOptions) say otherwise. Default: for
+    /// Sets how a call tries to take a lock, unless its [`LockOptions`](crate::LockOptions) say otherwise. Default: for
     /// 5 s, any number of attempts.
     pub fn retry(mut self, retry: Retry) -> Self {
         let is_right = retry.tries() != 0 && !retry.delay().is_empty();
@@ -122,19 +124,19 @@ impl Builder {
         self
     }
 
-    /// Declares the longest ttl that *any* client of these nodes uses, 4 ms to 100 years, and refuses longer ones on
-    /// this handle. The [lock delay](Self::lock_delay) of a client counts as part of its ttls here.
+    /// Declares the longest ttl that *any* client of these nodes uses, from 4 ms to 100 years. This handle refuses
+    /// longer ttls. Here, the [lock delay](Self::lock_delay) of a client counts as part of its ttls.
     ///
     /// If it is not set, ttls up to 30 days are accepted. The [`RestartGuard`] keeps a restarted node from voting for
-    /// this time; if nothing is set, it assumes 60 s and the lock delay of this handle. With [`RestartGuard::Strict`]
-    /// it is 60 s if nothing is set, longer ttls are refused, and it is written on the nodes: all clients use the
-    /// longest.
+    /// this time; if it is not set, the guard assumes 60 s and the lock delay of this handle. With
+    /// [`RestartGuard::Strict`] the default is 60 s, longer ttls are refused, and the value is written on the nodes:
+    /// all clients use the longest one.
     ///
     /// A node that has been up for less than `max_ttl` when this handle first connects does not vote until it is older,
-    /// because it may have forgotten locks. So after all nodes were started at once, no lock is granted for this time
+    /// because it may have forgotten locks. So after all nodes are started at once, no lock is granted for this time
     /// and up to three seconds more (servers report their uptime in whole seconds). If the servers are new, an operator
-    /// ends the wait once, by `Redlock::trust_nodes` or `--trust` with the command. If `max_ttl` is not set, and the
-    /// guard is not strict, each node votes at once.
+    /// can end this wait by `Redlock::trust_nodes`, or `--trust` of the command. If `max_ttl` is not set, and the guard
+    /// is not strict, each node votes at once.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
         let is_right = (TTL_MIN..=TTL_HARD_MAX).contains(&ttl);
         self.check(is_right, ConfigFault::MaxTtl(ttl));
@@ -143,31 +145,31 @@ impl Builder {
     }
 
     /// Makes the nodes keep every lock of this handle for `delay` longer than its holder may trust it. Default: zero.
-    /// At most 30 days. It is part of the longest ttl and has to be less: [`max_ttl`](Self::max_ttl), or 30 days if
-    /// that is not set (60 s with [`RestartGuard::Strict`]).
+    /// At most 30 days. The delay is part of the longest ttl, and has to be shorter than it: than
+    /// [`max_ttl`](Self::max_ttl), or than 30 days if that is not set (60 s with [`RestartGuard::Strict`]).
     ///
-    /// It helps if work does not end at the moment when its lock does: a process that takes time to be stopped, or a
-    /// program that hangs or was suspended, and goes on for a while before it looks at its lock
-    /// ([`manual::keeping`](crate::manual::keeping)). When the validity of a lock has ended (its holder was killed, was
-    /// cut off, or did not extend it), no other client gets the lock before `delay` has passed too. In that time the
-    /// old holder has to be stopped. A release deletes the keys at once, even if it is late, and even if it comes from
-    /// a guard that is dropped after a loss. If a request may still be under way then, keep the guard until the request
-    /// has ended, or leak the guard ([`core::mem::forget`]).
+    /// It helps if work does not end at the moment when its lock does. Examples are a process that takes time to stop,
+    /// and a program that hangs or was suspended and then continues for a while before it looks at its lock
+    /// ([`manual::keeping`](crate::manual::keeping)). When the validity of a lock has ended, because its holder was
+    /// killed, was cut off, or did not extend it, no other client gets the lock until `delay` has also passed. The old
+    /// holder has to stop within that time. A release deletes the keys at once, even if it is late, and even if it
+    /// comes from a guard that is dropped after a loss. If a request of the old holder may still be under way, keep the
+    /// guard until the request has ended, or leak the guard ([`core::mem::forget`]).
     ///
     /// * Validity is the same as without it: `at_risk` and `lost` come at the same times, and
     ///   `extend` and `confirm` subtract it.
-    /// * The nodes get the ttl plus `delay / (1 - factor)`, with the factor of [`drift`](Self::drift),
-    ///   in whole milliseconds rounded up. That has to be within [`max_ttl`](Self::max_ttl) of this
-    ///   handle, and `max_ttl` of all other clients has to allow for it.
-    /// * Other clients need not know of it: they find the lock held for longer. Clients may have different delays.
+    /// * The nodes get the ttl plus `delay / (1 - factor)`, with the factor of [`drift`](Self::drift), in whole
+    ///   milliseconds rounded up. That must not exceed [`max_ttl`](Self::max_ttl) of this handle, and `max_ttl` of all
+    ///   other clients has to allow for it.
+    /// * Other clients need not know the delay: they find the lock held for longer. Clients may have different delays.
     /// * The delay stays with a lock that is handed over (`into_lock`, `to_bytes`), and the next holder extends with
     ///   it.
     /// * If a majority of the nodes says that the lock is lost, the handle does not delete its remaining keys, as it
-    ///   would without a delay. They stay until their end or your release. If nodes in quarantine ([`RestartGuard`])
-    ///   have forgotten the missing keys, the remaining ones keep other clients out; if an operator has deleted the
-    ///   missing keys, they do not. A node that stalls meanwhile, and then runs an extension that was sent before,
-    ///   keeps its copy for the ttl and the delay from then on. This is a single copy, which keeps others out only if
-    ///   more nodes are away.
+    ///   would without a delay. They stay until they expire or you release the lock. If the missing keys were forgotten
+    ///   by nodes in quarantine ([`RestartGuard`]), the remaining keys keep other clients out. If an operator has
+    ///   deleted the missing keys, the remaining keys do not. A node that stalls meanwhile, and later runs an extension
+    ///   that was sent before, keeps its copy for the ttl and the delay from then on. This single copy keeps others out
+    ///   only if more nodes are away.
     /// * `inspect`, `watch` and the reports of waiters say how long the keys live, so they include the delay: no handle
     ///   knows the delay of another handle's lock.
     ///
@@ -196,9 +198,9 @@ impl Builder {
     /// Sets how long a node keeps the counter of a resource after its last [fencing token](crate::LockOptions::fenced).
     /// Default: a day.
     ///
-    /// This concerns only the memory of the nodes, if locks have very many different names. A counter that has ended
-    /// reads as the counter floor of its node, which is at least as high, so tokens still rise. Clients may have
-    /// different times: the client that takes a lock decides how long its counter lives. From a second to 100 years.
+    /// This affects only the memory of the nodes, if locks have very many different names. An expired counter reads as
+    /// the counter floor of its node, which is at least as high, so tokens still rise. Clients may use different times:
+    /// the client that takes a lock decides how long its counter lives. From a second to 100 years.
     ///
     /// ```
     /// use std::time::Duration;
@@ -250,20 +252,21 @@ impl Builder {
         self
     }
 
-    /// Sets whether the wall clocks of the nodes are watched. Default: they are.
+    /// Sets whether the wall clocks of the nodes are watched. Default: `true`.
     ///
     /// Servers end keys by their wall clock, and a step forward ends locks early. So each node is asked for its `TIME`
-    /// in front of a question about a lock, in the same write, at most once a second. Its clock may run faster or
+    /// right before a question about a lock, in the same write, at most once a second. Its clock may run faster or
     /// slower than the clock of this machine by a fifth of the [`drift`](Self::drift) factor. Its steps may add up to
-    /// the other four fifths of this factor, for the shortest ttl that was asked of this handle, and always to 10 ms:
-    /// 16 ms at a ttl of 2 s, 80 ms at 10 s, 240 ms at 30 s. If the clock has moved by more than this, and by more than
-    /// the time that the answers took, it was stepped. The node then gives no new lock for as long as a restarted node
-    /// ([`RestartGuard`]; not with [`RestartGuard::Off`]), and the step is counted in
+    /// the other four fifths of this factor, for the shortest ttl that this handle was asked for, and in any case to 10
+    /// ms: 16 ms at a ttl of 2 s, 80 ms at 10 s, 240 ms at 30 s. If the clock has moved by more than this, and by more
+    /// than the time that the answers took, it counts as stepped. The node then gives no new lock for as long as a
+    /// restarted node ([`RestartGuard`]; not with [`RestartGuard::Off`]), and the step is counted in
     /// [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps). The node still extends and confirms the locks that
     /// it already had.
     ///
-    /// A node whose user may not run `TIME` is not watched. The next question notices a step. After a step, the answers
-    /// to earlier questions may still count; the last one may be a second old, or older after a pause of this process.
+    /// A node whose user may not run `TIME` is not watched. A step is noticed at the next question. After a step, the
+    /// answers to earlier questions may still count; the last one may be a second old, or older after a pause of this
+    /// process.
     pub fn watch_clocks(mut self, watch: bool) -> Self {
         self.settings.watch_clocks = watch;
         self
@@ -272,12 +275,12 @@ impl Builder {
     /// Sets whether scripts are never used. Default: `false`: scripts are used on nodes that run them.
     ///
     /// If a node refuses to run scripts, because the user may not (`-@scripting`) or the server cannot, its answer
-    /// shows it, and it is asked without them in any case. With this option no script is sent at all. The rest of this
-    /// text holds for both cases, except for the guard.
+    /// shows this, and the handle does without scripts on that node anyway. With this option no script is sent at all.
+    /// The rest of this text holds for both cases, except for the guard.
     ///
     /// A lock is taken by `SET`, as always. With the first lock over a connection, each node is asked how the lock can
-    /// be released, which costs that lock one more round trip. The first of these ways that the node knows and permits
-    /// is used:
+    /// be released, which costs that lock one more round trip. The handle uses the first of these ways that the node
+    /// knows and permits:
     ///
     /// | way | servers | round trips |
     /// | --- | --- | --- |
@@ -295,13 +298,13 @@ impl Builder {
     /// * A way that takes two round trips may not finish if the program ends right after a guard is dropped or a lock
     ///   is released. Such a lock may stay until its ttl is over.
     /// * A lock on several resources is taken, extended and released in two round trips each.
-    /// * [`RestartGuard::Strict`] needs scripts, so the two together are an error. With that guard, a node that turns
+    /// * [`RestartGuard::Strict`] needs scripts, so combining the two is an error. With that guard, a node that turns
     ///   out to run no scripts is [unusable](crate::Unusable::NeedsScripts).
-    /// * The first lock over new connections may stand on a bare majority for a moment. A slower node gets its copy
-    ///   when it has answered how it releases.
+    /// * The first lock over new connections may be on a bare majority for a moment. A slower node gets its copy when
+    ///   it has shown how it releases locks.
     /// * If a key with the name of a lock has a value longer than 64 KiB, reading it ends the connection.
-    /// * A single try (`try_lock`) right after this handle has released the same resource may be sent before the
-    ///   transaction has released it, and find too few nodes.
+    /// * If this handle makes a single try (`try_lock`) right after it has released the same resource, the try may
+    ///   arrive before the transaction has released it, and find too few free nodes.
     /// * The error for a held lock does not name the holder.
     ///
     /// ```
@@ -319,7 +322,7 @@ impl Builder {
         self
     }
 
-    /// Puts a label of at most 64 bytes behind the random bytes of every token, so that a person who reads the key can
+    /// Appends a label of at most 64 bytes to the random bytes of every token, so that a person who reads the key can
     /// see who holds the lock. Default: none.
     ///
     /// Every user who may read the keys sees it, and `Debug` shows it.
@@ -331,11 +334,11 @@ impl Builder {
         self
     }
 
-    /// Puts `prefix` before every name that this handle is given, so that services can share nodes without meeting.
-    /// Default: none. It has at most 512 bytes, and does not begin with `shearline:`.
+    /// Puts `prefix` before every name that this handle is given, so that services can share nodes without using each
+    /// other's names. Default: none. It has at most 512 bytes, and does not begin with `shearline:`.
     ///
-    /// The name with its prefix is the key, and the resource: locks, guards, errors and events show it so. Everything
-    /// that takes a name takes it without the prefix: locks of every kind, `inspect`, `watch`, `break_lock`,
+    /// The name with its prefix is the key, and the resource: locks, guards, errors and events show it in this form.
+    /// Everything that takes a name takes it without the prefix: locks of every kind, `inspect`, `watch`, `break_lock`,
     /// `campaign` and `observe`. A lock that is adopted keeps its key. Clients exclude each other only if their names
     /// with the prefixes are the same.
     ///
@@ -373,13 +376,13 @@ impl Builder {
     /// it for passwords that are rotated, and for the tokens of cloud services, which last some minutes. An open
     /// connection stays logged in.
     ///
-    /// * It runs on a thread of its own, where names are looked up too, and may take its time: at most one call for
-    ///   each node, within [`connect_timeout`](Self::connect_timeout). Other nodes do not wait for it. The drivers of
-    ///   this crate ask it; an `Engine` alone does not.
+    /// * It runs on a thread of its own, which also looks up names, so it may block. There is at most one call at a
+    ///   time for each node, within [`connect_timeout`](Self::connect_timeout). Other nodes do not wait for it. The
+    ///   drivers of this crate ask it; an `Engine` alone does not.
     /// * If it fails, panics or is late, the node is unreachable, and is tried again after the usual back-off. Reports
     ///   show the text of its error ([`NodeReport::words`](crate::NodeReport::words)), so the text must not hold a
     ///   secret. The credentials that it returns are never shown.
-    /// * A user in the URL has precedence over the provider's.
+    /// * A user in the URL has precedence over the user from the provider.
     ///
     /// ```no_run
     /// use shearline::{Credentials, Redlock};
@@ -413,8 +416,8 @@ impl Builder {
     /// Sets how nodes with a `rediss://` URL are checked, and the client certificate. Default: the authorities that the
     /// system trusts, and no client certificate. Settings in the URL of a node have precedence.
     ///
-    /// This makes no node use TLS; the URLs do. If no node uses TLS, [`Self::config`] fails with [`ConfigError`]. The
-    /// files are read when the handle is built. If one cannot be used, the build fails.
+    /// This call does not make a node use TLS; its URL does. If no node uses TLS, [`Self::config`] fails with
+    /// [`ConfigError`]. The files are read when the handle is built. If one cannot be used, the build fails.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: super::TlsOptions) -> Self {
         self.settings.tls = options;
@@ -433,8 +436,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// The first mistake in the order of the calls; then too many nodes or none; then settings that do not go together.
-    /// No error holds a credential.
+    /// The first mistake in the order of the calls. If there is none: too many nodes or no node. If the nodes are fine:
+    /// settings that contradict each other. No error holds a credential.
     pub fn config(&self) -> Result<Config, ConfigError> {
         if let Some(error) = &self.error {
             return Err(error.clone().into());
@@ -464,7 +467,7 @@ impl Builder {
         if settings.without_scripts && settings.restart_guard == RestartGuard::Strict {
             return Err(ConfigFault::StrictWithoutScripts);
         }
-        // Validity grows with the ttl: if the longest ttl leaves none, no ttl does.
+        // Validity grows with the ttl, so if the longest ttl leaves no validity, no ttl does.
         let maximum = settings.ttl_limit();
         let allowance = drift.of(maximum);
         if maximum <= allowance {
@@ -727,7 +730,7 @@ mod tests {
                 too_large(10 * MS),
             ),
             (one().max_ttl(second).lock_delay(second), no_time(second)),
-            // By a fast clock the lock lives for 998 ms, and the drift is longer than the other 2 ms.
+            // On a node with a fast clock the lock lives for 998 ms, and the drift is longer than the other 2 ms.
             (
                 one().max_ttl(second).lock_delay(988 * MS),
                 no_time(988 * MS),

@@ -1,7 +1,7 @@
 //! The configuration of a handle: nodes, timeouts, limits. Valid by construction.
 //!
 //! A [`Config`] comes only from [`Builder::config`], which finds every mistake before any I/O. It need not be checked
-//! again: there are 1 to 31 nodes with different addresses, every timeout is long enough to be kept, and at least one
+//! again: there are 1 to 31 nodes with different addresses, every timeout is long enough to be met, and at least one
 //! ttl leaves validity.
 //!
 //! Credentials come in with the URLs and stay here: no `Debug`, label or error shows them.
@@ -173,12 +173,12 @@ impl Config {
         self.settings.without_scripts
     }
 
-    /// Returns the label behind the random bytes of every token; empty if none was set.
+    /// Returns the label after the random bytes of every token; empty if none was set.
     pub(crate) fn owner(&self) -> &[u8] {
         &self.settings.owner
     }
 
-    /// Returns what stands before each name that a caller gives.
+    /// Returns the prefix of each name that a caller gives.
     pub(crate) fn key_prefix(&self) -> &[u8] {
         &self.settings.key_prefix
     }
@@ -194,14 +194,14 @@ impl Config {
         provider.filter(|_| node.is_without_password())
     }
 
-    /// Returns how to check nodes with a `rediss://` URL, as far as their URLs do not say.
+    /// Returns how to check nodes with a `rediss://` URL. Settings in their URLs have precedence.
     #[cfg(feature = "tls")]
     pub(crate) fn tls(&self) -> &TlsOptions {
         &self.settings.tls
     }
 }
 
-/// Getters of settings that are copied.
+/// Makes getters of settings that are `Copy`.
 macro_rules! getters {
     ($($(#[$meta:meta])* $name:ident: $type:ty,)*) => {
         impl Config {
@@ -218,9 +218,9 @@ getters! {
     node_timeout: Option<Duration>,
     /// Returns how long a connection and the handshake on it may take.
     connect_timeout: Duration,
-    /// Returns the silence after which a connection with an answer due is given up.
+    /// Returns the length of the silence after which a connection is given up, if an answer is due.
     dead_after: Duration,
-    /// Returns how long the drop of the last handle waits, at most, for the debts to the nodes.
+    /// Returns how long dropping the last handle waits, at most, until the nodes have answered the last releases.
     #[cfg(any(feature = "std", test))]
     shutdown_timeout: Duration,
     /// Returns the longest ttl that any client of these nodes uses, if it was set. If it was not,

@@ -25,16 +25,16 @@ use crate::limits::CREDENTIAL_BYTES_MAX;
 ///
 /// `valkey://` means the same as `redis://`, and so does a URL without a scheme. The default port is 6379, the default
 /// database 0. `host` is a name, an IPv4 address, or an IPv6 address in brackets, without a zone. User, password and
-/// path are percent-decoded and must be UTF-8. The last `@` in front of the host ends the password, so the password may
+/// path are percent-decoded and must be UTF-8. The last `@` before the host ends the password, so the password may
 /// contain others; `/`, `?`, `#`, `%` and spaces have to be escaped in it.
 ///
 /// `rediss://`, or `valkeys://`, uses TLS. It needs the feature `tls`; without that feature it is refused. `ca` is a
 /// file with the authorities to trust, `cert` and `key` are the files of a client certificate, all in PEM form; `name`
-/// is the name that the certificate of the node must be for, if that is not the host. Each may be given once, in any
-/// order, percent-encoded like a path. `Builder::tls` sets what the URL leaves out.
+/// is the name that the certificate of the node must be for, if that is not the host. Each parameter may be given once,
+/// in any order, percent-encoded like a path. `Builder::tls` sets what the URL leaves out.
 ///
 /// A name is looked up for each connection, in the background, so a slow look-up delays no call. Its addresses are
-/// tried in order, one of each family at once until one has worked.
+/// tried in order, one of each family at the same time, until one has worked.
 /// [`connect_timeout`](crate::Builder::connect_timeout) bounds all of this together.
 ///
 /// `Debug` shows no credentials.
@@ -62,7 +62,7 @@ enum NodeTls {}
 
 /// The credentials for a node, for `Builder::credentials`.
 ///
-/// `Debug` shows none of it.
+/// `Debug` shows none of them.
 #[derive(Clone)]
 pub struct Credentials {
     pub(crate) user: Option<String>,
@@ -168,14 +168,13 @@ impl NodeConfig {
         &self.label
     }
 
-    /// Returns the user to log in as; `None` for the server's default user, or if there is no
-    /// password.
+    /// Returns the user for the login; `None` means the server's default user, or no password.
     pub(crate) fn user(&self) -> Option<&str> {
         self.credentials.as_ref()?.user.as_deref()
     }
 
-    /// Returns the password to log in with; `None` for no login at all. A user without a password
-    /// logs in with the empty one, as users that need none (`nopass`) do.
+    /// Returns the password for the login; `None` for no login at all. A user without a password logs in with an empty
+    /// one, which users that need none (`nopass`) accept.
     pub(crate) fn password(&self) -> Option<&str> {
         Some(&self.credentials.as_ref()?.password)
     }
@@ -207,8 +206,8 @@ impl fmt::Debug for NodeConfig {
     }
 }
 
-/// The address of a node. Equal places mostly have equal values: names are in lower case, addresses are numbers, the
-/// port is always there, paths have no empty or `.` parts.
+/// The address of a node. The same place usually has the same value: names are in lower case, addresses are numbers,
+/// the port is always there, paths have no empty or `.` parts.
 ///
 /// Different values may still lead to one server. The handshake finds that out.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]

@@ -8,7 +8,7 @@ use core::time::Duration;
 use crate::error::RequestFault;
 use crate::limits::OWNER_BYTES_MAX;
 
-/// How long a handle waits for a lock, if the call does not say.
+/// How long a handle waits for a lock, unless the call sets this itself.
 ///
 /// The default is 5 s, and any number of attempts. [`Retry::new`] limits the attempts instead.
 ///
@@ -37,8 +37,8 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 impl Retry {
     /// Makes at most `tries` attempts (the first one counts, so 1 is the least), with a random `delay` in between.
     ///
-    /// Only attempts that are sent count. A caller that waits for others sends none, so it gives up after `tries` times
-    /// the longest delay at the latest.
+    /// Only attempts that are sent count. A caller that waits for other callers sends none, so it gives up after
+    /// `tries` times the longest delay at the latest.
     ///
     /// [`Builder::config`](crate::Builder::config) refuses zero tries, and a delay that ends before it begins.
     #[must_use]
@@ -58,8 +58,8 @@ impl Retry {
         self
     }
 
-    /// Returns the limit of attempts, the first one included. With a deadline they are not limited. The default has a
-    /// deadline, and returns 32.
+    /// Returns the limit of attempts, including the first one. If there is a deadline, attempts are not limited. The
+    /// default has a deadline, and returns 32.
     pub(crate) const fn tries(&self) -> u32 {
         self.tries
     }
@@ -91,12 +91,12 @@ pub enum RestartGuard {
     Off,
     /// At every handshake a node identifies itself (`run_id`, `master_replid`). A node is put into quarantine if its
     /// identity has changed or can no longer be read, or if it refused a command because it loads or follows another
-    /// server (`LOADING`, `READONLY`, `MASTERDOWN`). The quarantine begins at the end of that handshake. It lasts until
-    /// every lock with a ttl of [`Builder::max_ttl`](crate::Builder::max_ttl) has expired, or with the longest ttl that
-    /// was asked of this handle if that is longer, plus the drift.
+    /// server (`LOADING`, `READONLY`, `MASTERDOWN`). The quarantine begins at the end of that handshake. It lasts for
+    /// [`Builder::max_ttl`](crate::Builder::max_ttl), or for the longest ttl that this handle was asked for if that is
+    /// longer, plus the drift. By then every such lock has expired.
     ///
-    /// If `max_ttl` was set, a node that is connected for the first time and has been up for a shorter time is in
-    /// quarantine for the rest of it.
+    /// If `max_ttl` was set, a node that has been up for a shorter time when it is first connected is in quarantine for
+    /// the rest of that time.
     ///
     /// A node whose clock was stepped is treated in the same way
     /// ([`Builder::watch_clocks`](crate::Builder::watch_clocks)).
@@ -110,18 +110,18 @@ pub enum RestartGuard {
     /// the number of nodes that are a majority, and the name of the cluster
     /// ([`Builder::cluster`](crate::Builder::cluster)).
     ///
-    /// If the marker is missing or belongs to another incarnation, there was a restart, a promotion or a `FLUSHALL`, or
-    /// this is another data set. A client that finds no marker writes a new one, with a *barrier*
+    /// A marker that is missing or belongs to another incarnation means that there was a restart, a promotion or a
+    /// `FLUSHALL`, or that this is another data set. A client that finds no marker writes a new one, with a *barrier*
     /// (`shearline:barrier`). The barrier lasts until every lock that may have been forgotten is over: for
     /// [`Builder::max_ttl`](crate::Builder::max_ttl), 60 s if it is not set, and the drift. Until then no client counts
     /// the answers of that node.
     ///
     /// * Longer ttls than `max_ttl` are refused. A client with a shorter `max_ttl` joins and uses the longer one; a
-    ///   client with a longer one raises the markers, behind a barrier. It is best if all have the same.
+    ///   client with a longer one raises the markers, with a barrier. It is best if all clients use the same.
     /// * A client with another number of nodes or another name gets
     ///   [`LockError::OtherCluster`](crate::LockError::OtherCluster), and no lock. To change these, use
     ///   `Redlock::reinit`.
-    /// * Nodes that were never used have no marker, so they wait too; `Redlock::trust_nodes` skips this wait.
+    /// * Nodes that were never used have no marker, so they have to wait too; `Redlock::trust_nodes` skips this wait.
     /// * There is no barrier if the server has shown, before and after, that it loses nothing in a restart: `appendonly
     ///   yes`, `appendfsync always`, `no-appendfsync-on-rewrite no`, no replicas, never promoted (asked by `CONFIG GET`
     ///   and `INFO`). This also relies on the following: the disk honours `fsync`, the data directory is not restored
@@ -136,16 +136,16 @@ pub enum RestartGuard {
     /// Not seen: a lock that was deleted or evicted alone, while the marker stayed; clients that use the same keys
     /// without this guard; a restart from disk, or a promotion, behind a proxy that hides the loss of the connection; a
     /// master that followed its own former replica, and was master again, between two questions; a barrier that is
-    /// deleted. If clients have different `max_ttl`, a barrier is as long as the longest ttl that its writer knows. A
-    /// longer one that is not on all nodes yet, or that a majority has forgotten, is unknown to a client that reaches
-    /// only the others. So start the clients with the longest `max_ttl` first, and let them reach every node before the
-    /// others start.
+    /// deleted. If clients have different `max_ttl`, a barrier is as long as the longest ttl that its writer knows. If
+    /// a longer ttl is not on all nodes yet, or a majority has forgotten it, a client that reaches only the other nodes
+    /// does not know it. So start the clients with the longest `max_ttl` first, and let them reach every node before
+    /// the others start.
     Strict,
 }
 
 /// How one lock is requested: its ttl, and optionally how long or how often to try.
 ///
-/// With neither [`wait`](Self::wait) nor [`tries`](Self::tries), the handle's [`Retry`] holds: 5 s by default.
+/// With neither [`wait`](Self::wait) nor [`tries`](Self::tries), the handle's [`Retry`] applies: 5 s by default.
 ///
 /// ```
 /// use core::time::Duration;
@@ -243,8 +243,8 @@ impl LockOptions {
         Self { terms, owner: None }
     }
 
-    /// Gives up `wait` after the call. Lifts the limit of tries, unless [`tries`](Self::tries) is set too: then the
-    /// call ends at the limit that it reaches first. Zero means one try.
+    /// Gives up `wait` after the call. Lifts the limit of tries, unless [`tries`](Self::tries) is set too. In that
+    /// case, the call ends at whichever limit it reaches first. Zero means one try.
     ///
     /// A call does not wait if only an operator can repair the fault
     /// ([`Report::needs_operator`](crate::Report::needs_operator)): it fails at once. A program that calls again should
@@ -255,9 +255,9 @@ impl LockOptions {
     }
 
     /// Makes at most `tries` attempts, the first one included. Gives up after `tries` times the longest delay of the
-    /// handle's [`Retry`] at the latest, because a caller that waits for others sends no attempts. If the holder
-    /// extends its lock, this may use up a try. With one try, the call does not wait. Zero is refused when the lock is
-    /// requested ([`InvalidRequest`](crate::InvalidRequest)).
+    /// handle's [`Retry`] at the latest, because a caller that waits for others sends no attempts. A try may also be
+    /// used up because the holder extends its lock. With one try, the call does not wait. Zero is refused when the lock
+    /// is requested ([`InvalidRequest`](crate::InvalidRequest)).
     pub const fn tries(mut self, tries: u32) -> Self {
         self.terms.tries = Some(tries);
         self
@@ -271,21 +271,22 @@ impl LockOptions {
         self
     }
 
-    /// Keeps the lock: the handle extends it until it is released or lost, at half of its validity, by its ttl each
-    /// time. If an extension fails, the handle tries again in the time that is left.
+    /// Keeps the lock: the handle extends it by its ttl whenever half of its validity is left, until it is released or
+    /// lost. If an extension fails, the handle tries again in the time that is left.
     ///
-    /// * Keeping ends with `unlock` and the drop of the guard, with the loss of the lock, with `LockGuard::into_lock`
-    ///   or `detach`, with `Lock::to_bytes`, with the number of [`extensions`](Self::extensions), and with the handle.
-    ///   For a plain [`Lock`](crate::Lock) it also ends when the lock is dropped, which does not release it. A leaked
-    ///   guard or lock is still kept.
+    /// * Keeping ends when the lock is unlocked or lost, when the guard is dropped, with `LockGuard::into_lock`,
+    ///   `detach` or `Lock::to_bytes`, when the number of [`extensions`](Self::extensions) is used up, and when the
+    ///   handle ends. For a plain [`Lock`](crate::Lock) it also ends when the lock is dropped, which does not release
+    ///   it. A leaked guard or lock is still kept.
     /// * A failed extension does not end the lock. The lock is valid until its end, and the extension is tried again
     ///   (at most 15 times, with shorter and shorter pauses). If a majority says that the key is missing, the lock is
     ///   lost.
     /// * The nodes notify the handle when another client deletes or replaces the key, and the handle asks all of them
-    ///   at once. The lock is lost two round trips after the change on a majority. This needs `+client|tracking` and
-    ///   `+client|caching`. It works for 1,000 keys of a handle, from 50 ms after the grant on, because servers have a
-    ///   bounded table for it. Without it, and with a number of [`extensions`](Self::extensions), the next extension
-    ///   finds the change. Between the change and the loss another client can have the lock.
+    ///   at once. The lock is reported as lost two round trips after the change on a majority. This needs
+    ///   `+client|tracking` and `+client|caching`. It works for 1,000 keys of a handle, from 50 ms after the grant on,
+    ///   because servers have a bounded table for it. Without it, and with a number of
+    ///   [`extensions`](Self::extensions), the next extension finds the change. Between the change and this report
+    ///   another client can have the lock.
     /// * `Redlock` extends on its I/O thread, whatever the threads of the program do. `LocalRedlock`, `Driver` and
     ///   `Engine` do it in their turns: the program has to call `poll` or `turn`, at least as often as
     ///   `until_deadline` says.
@@ -312,9 +313,9 @@ impl LockOptions {
         self
     }
 
-    /// Keeps the lock as [`keep`](Self::keep) does, but for at most `most` in all, counted from the grant. No extension
-    /// lasts longer, so the lock ends then unless you extend it yourself. If `most` is shorter than the ttl, the lock
-    /// is not extended at all.
+    /// Keeps the lock as [`keep`](Self::keep) does, but for at most `most` in total, counted from the grant. No
+    /// extension lasts longer, so the lock ends then unless you extend it yourself. If `most` is shorter than the ttl,
+    /// the lock is not extended at all.
     ///
     /// ```
     /// use core::time::Duration;
@@ -333,14 +334,14 @@ impl LockOptions {
     /// resource, without any assumption about clocks. See [`Lock::fencing_token`](crate::Lock::fencing_token) for its
     /// use, and [`manual::fencing`](crate::manual::fencing) for the proof.
     ///
-    /// * Every node has a counter floor for its tokens (`shearline:floor`). An operator creates it once, by
-    ///   `Redlock::trust_nodes` on a handle that was refused a token. A node without a floor is
-    ///   [`Unusable::NoFloor`](crate::Unusable::NoFloor) for locks with a token, and votes on others.
-    /// * A node that restarts, with or without its data, has no floor again. Any handle that is refused a token there,
-    ///   and lives longer than the longest ttl, repairs it from the other nodes; until then it is
-    ///   [`Unusable::InRepair`](crate::Unusable::InRepair). If a majority has restarted at once, an operator has to
-    ///   create the floors again. [`manual::operating`](crate::manual::operating#nodes-that-give-fencing-tokens) says
-    ///   how, and how to see which nodes have a floor.
+    /// * Every node has a counter floor for its tokens (`shearline:floor`). An operator creates it once:
+    ///   `Redlock::trust_nodes`, called on a handle whose request for a token was refused. A node without a floor is
+    ///   [`Unusable::NoFloor`](crate::Unusable::NoFloor) for locks with a token, and votes on other locks.
+    /// * A node that restarts, with or without its data, has no floor again. Any handle whose request for a token it
+    ///   refuses, and that lives longer than the longest ttl, repairs the node from the other nodes. Until then the
+    ///   node is [`Unusable::InRepair`](crate::Unusable::InRepair). If a majority has restarted at once, an operator
+    ///   has to create the floors again. [`manual::operating`](crate::manual::operating#nodes-that-give-fencing-tokens)
+    ///   says how, and how to see which nodes have a floor.
     /// * A repair waits for the longest ttl, so that every attempt from before the loss is over: for
     ///   [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set. Set it in every client if any client
     ///   asks for a token with a longer ttl, because a handle cannot know the requests of others.
@@ -352,10 +353,10 @@ impl LockOptions {
     ///   scripts](crate::Builder::without_scripts) the request is invalid
     ///   ([`InvalidRequest::needs_scripts`](crate::InvalidRequest::needs_scripts)).
     ///
-    /// Costs a script in place of a `SET`. If no majority returns the same number, which is rare even if many callers
-    /// ask at once, the call makes a second round trip, whose time counts against the validity
-    /// ([`Stats::second_round_trips`](crate::Stats::second_round_trips)). Otherwise it allocates nothing more in steady
-    /// locking of one name, or of names of one length.
+    /// Costs a script in place of a `SET`. Sometimes no majority returns the same number, which is rare even if many
+    /// callers ask at once. Then the call makes a second round trip, whose time is taken from the validity
+    /// ([`Stats::second_round_trips`](crate::Stats::second_round_trips)). Steady locking of one name, or of names of
+    /// the same length, still allocates nothing.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -374,10 +375,11 @@ impl LockOptions {
         self
     }
 
-    /// Sets the owner text of this lock, in place of the handle's ([`Builder::owner`](crate::Builder::owner)): at most
-    /// 64 bytes of any value, such as the address of the holder. Others see it in an [`Inspection`](crate::Inspection),
-    /// a [`Watch`](crate::Watch), and the report of [`LockError::Held`](crate::LockError::Held). A longer text is
-    /// refused when the lock is requested ([`InvalidRequest`](crate::InvalidRequest)).
+    /// Sets the owner text of this lock, in place of the owner text of the handle
+    /// ([`Builder::owner`](crate::Builder::owner)): at most 64 arbitrary bytes, such as the address of the holder.
+    /// Others see it in an [`Inspection`](crate::Inspection), a [`Watch`](crate::Watch), and the report of
+    /// [`LockError::Held`](crate::LockError::Held). A longer text is refused when the lock is requested
+    /// ([`InvalidRequest`](crate::InvalidRequest)).
     ///
     /// If the lock is also [`fenced`](Self::fenced), others see its fencing token too:
     /// [`Holder::fencing_token`](crate::Holder::fencing_token).

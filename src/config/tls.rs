@@ -1,6 +1,6 @@
 //! The sources of a node's TLS settings: its authorities, the client certificate and the name.
 //!
-//! These are only names and contents. The driver reads the files when a handle is built.
+//! This file holds only names and contents. The driver reads the files when a handle is built.
 
 use alloc::string::String;
 use alloc::vec::Vec;

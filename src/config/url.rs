@@ -71,7 +71,7 @@ pub(super) fn parse(text: &str) -> Result<NodeConfig, UrlFault> {
     }
 }
 
-/// Returns the scheme and the text behind its slashes. `unix:/path`, the form of labels, has no authority and is
+/// Returns the scheme and the text after its slashes. `unix:/path`, the form of labels, has no authority and is
 /// returned whole.
 fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlFault> {
     if let Some((scheme, path)) = text.split_at_checked("unix:".len())
@@ -95,8 +95,8 @@ fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlFault> {
 
 /// Returns the credentials, the host and port, and the rest that begins with `/`, `?` or `#`.
 ///
-/// An `@` in the last part means that a password was not escaped. If it counted as a path or a database, the address
-/// would show a piece of the password.
+/// An `@` in the last part means that a password was not escaped. If the text before it counted as a path or a
+/// database, the address would show a piece of the password.
 fn split_authority(rest: &str) -> Result<(Option<&str>, &str, &str), UrlFault> {
     let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if tail.contains('@') {
@@ -173,8 +173,8 @@ fn host(name: &str) -> Result<Host, UrlFault> {
     Ok(Host::Name(name.to_ascii_lowercase()))
 }
 
-/// Returns `true` if resolvers read a name with this last part as an address, such as `127.1`,
-/// `010.0.0.1` or `0x7f.1`. They do not all read the same one.
+/// Returns `true` if resolvers read a name with this last part as an address, such as `127.1`, `010.0.0.1` or `0x7f.1`.
+/// Different resolvers read different addresses.
 fn is_number(last: &str) -> bool {
     match last.get(..2) {
         Some("0x" | "0X") => last.bytes().skip(2).all(|byte| byte.is_ascii_hexdigit()),
@@ -257,7 +257,7 @@ fn unix_database(query: &str) -> Result<u32, UrlFault> {
     database(digits)
 }
 
-/// Returns the number of a database. Servers count them in a signed number of 32 bits.
+/// Returns the number of a database. Servers store it in a signed number of 32 bits.
 fn database(digits: &str) -> Result<u32, UrlFault> {
     number(digits)
         .filter(|number| *number <= i32::MAX.unsigned_abs())
@@ -514,7 +514,7 @@ mod tests {
         }
     }
 
-    /// The longest texts that are accepted, and one byte more.
+    /// Checks the longest texts that are accepted, and texts with one byte more.
     #[test]
     fn lengths() {
         let letters = |count| "x".repeat(count);

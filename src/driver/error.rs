@@ -13,7 +13,7 @@ pub enum BuildError {
     /// The configuration has a mistake, or names a certificate or key that cannot be used; nothing was sent.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The operating system refused what an event loop needs: a descriptor, or random bytes.
+    /// The operating system refused something that an event loop needs: a descriptor, or random bytes.
     #[error(
         "no event loop could be made ({0}); look at the limits of open files and of threads (`ulimit -n`, `ulimit -u`)"
     )]

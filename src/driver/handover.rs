@@ -12,8 +12,8 @@
 //! resource (2 bytes) comes before it. A lock without a fencing token has zero in its place.
 //!
 //! The voters are the nodes that have granted the lock: one bit for each, by its place in the configuration. Numbers
-//! are big-endian, times in nanoseconds. The checksum (FNV-1a) detects bytes that were cut or changed by accident; it
-//! does not stop a forger. A program that has the bytes can release the lock.
+//! are big-endian. Times are in nanoseconds. The checksum (FNV-1a) detects bytes that were cut or changed by accident;
+//! it does not stop a forger. A program that has the bytes can release the lock.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -69,7 +69,8 @@ impl Lock {
     /// token, its end and the clock of that end, its [lock delay](crate::Builder::lock_delay), and the nodes that have
     /// granted it. They do not hold a limit of extensions.
     ///
-    /// Nodes are named by their places: a handle that extends the lock later needs them in the same order.
+    /// The bytes name nodes by their places in the configuration, so a handle that extends the lock later needs the
+    /// nodes in the same order.
     ///
     /// Detach the lock from its handle first. A handle that still has a [kept](crate::LockOptions::keep) lock stops
     /// extending it, but cannot take back an extension that is under way. A program that has the bytes can release the
@@ -82,7 +83,7 @@ impl Lock {
 
     /// Reads a lock from the bytes of [`Self::to_bytes`], here or in another process.
     ///
-    /// If the clock is not the one that the bytes were written under, the validity is zero. This is so after a boot, on
+    /// If the clock is not the one by which the bytes were written, the validity is zero. This happens after a boot, on
     /// another machine, in another time namespace, or if the system does not identify its clock. The lock can be
     /// released. It becomes valid again when `confirm` has found how long its keys still live
     /// ([`LockGuard::confirm`](crate::LockGuard::confirm) for an adopted lock,
@@ -108,7 +109,7 @@ fn encode(lock: &Lock, clock: Option<ClockIdentity>) -> Vec<u8> {
     bytes.extend_from_slice(&nanos(lock.ttl()).to_be_bytes());
     bytes.extend_from_slice(&lock.delay().millis().to_be_bytes());
     bytes.extend_from_slice(&lock.voters().to_bits().to_be_bytes());
-    // The limits make all of them shorter than this.
+    // Because of the limits, all lengths are smaller than this.
     let len = |len: usize| u16::try_from(len).unwrap_or(u16::MAX).to_be_bytes();
     bytes.extend_from_slice(&len(names.len()));
     bytes.extend_from_slice(&len(token.len()));
@@ -340,7 +341,7 @@ mod tests {
         }
     }
 
-    /// For any value of one byte, and for any length: a lock that is read has names that a lock may have, and is
+    /// Changes one byte to any value, and cuts to any length. A lock that is read nevertheless has valid names, and is
     /// written as it was read.
     #[test]
     fn bytes_of_several_resources_are_a_lock_that_could_be_or_an_error() {
@@ -399,7 +400,7 @@ mod tests {
         )
     }
 
-    /// The bytes of an exclusive lock stay the same for ever.
+    /// The format of an exclusive lock never changes.
     #[test]
     fn a_shared_lock_and_a_permit_stay_what_they_are() {
         let shared = || Entry::shared(Vec::new(), b"a", &[7; 20], false);
@@ -441,7 +442,7 @@ mod tests {
             let refused = Lock::from_bytes(&odd).unwrap_err().0;
             assert_eq!(refused, Fault::Damaged, "{numbers:?}");
         }
-        // Several names, and no kind.
+        // Bytes with several names but no kind.
         let mut several = on_several(&[b"b", b"a"], 0).to_bytes();
         several[4] = OF_KIND;
         let end = several.len() - 8;

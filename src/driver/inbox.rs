@@ -14,10 +14,11 @@ const KEPT_BYTES: usize = 256 << 10;
 /// See the [module](self).
 #[derive(Default)]
 pub(super) struct Inbox {
-    /// The events. Received bytes are in `bytes`, at the range beside the event.
+    /// The events. Received bytes are in `bytes`, in the range that comes with the event.
     inputs: Vec<(Input<'static>, Range<usize>)>,
     bytes: Vec<u8>,
-    /// Nodes that are writable again. The bytes kept for them are written before the engine learns of it.
+    /// Nodes that are writable again. The bytes that are kept for these nodes are written before the engine learns of
+    /// it.
     pub(super) writable: NodeSet,
     /// Nodes whose connection has ended.
     pub(super) ended: NodeSet,

@@ -1,14 +1,15 @@
 //! The connection to one node, from the look-up of its name to its end.
 //!
-//! A link puts events into the inbox as inputs of the engine, in the order in which they happened. Its rules of reading
-//! and writing, each held by a test in `link/tests`:
+//! A link puts events into the inbox as inputs of the engine, in the order in which they happened. It reads and writes
+//! by these rules, each of which has a test in `link/tests`:
 //!
-//! * A read that has drained the socket is the last (without TLS, a short read has drained it), unless its event
-//!   reported an end or an error. Data and the end may share one event, so reading then goes on until it finds the end.
+//! * After a read that has drained the socket, the link stops reading. (Without TLS, a short read has drained it.) But
+//!   if the event reported an end or an error, the link reads on until it finds the end, because data and the end may
+//!   share one event.
 //! * A turn reads a bounded number of buffers. [`Link::has_more`] returns `true` if there is more.
 //! * After a failed write nothing more is written. The data that the node had sent before may say why, so it is read to
 //!   its end and kept before the disconnect.
-//! * A readiness that is out of date does nothing.
+//! * An outdated report of readiness has no effect.
 //! * With TLS, a connection is being opened until the handshake is done. Bytes that were taken for encryption block the
 //!   link until the kernel has all of them.
 //!
@@ -37,8 +38,8 @@ use crate::error::{LinkFault, Unusable};
 /// The most buffers read from one socket in one turn, so that one node does not hold up the others.
 const READS_PER_TURN: usize = 4;
 
-/// The most buffers read after a failed write. The kernel keeps far less. The limit ends reading from a node that goes
-/// on sending.
+/// The most buffers read after a failed write. The kernel keeps far less. The limit stops reading from a node that
+/// sends without end.
 const READS_AFTER_FAILURE: usize = 256;
 
 #[derive(Debug)]
@@ -84,7 +85,7 @@ enum State {
 pub(super) struct Ready {
     pub(super) readable: bool,
     pub(super) writable: bool,
-    /// Reading has to go on until it finds the end, an error or nothing.
+    /// The link has to read until it finds the end, an error or nothing.
     pub(super) ending: bool,
 }
 
@@ -109,7 +110,7 @@ impl Link {
         }
     }
 
-    /// Begins to connect. Reports nothing, `Connected` or `Disconnected`.
+    /// Begins to connect. Reports `Connected`, `Disconnected` or nothing yet.
     pub(super) fn open(&mut self, tools: &mut Tools<'_>) {
         debug_assert!(
             matches!(self.state, State::Idle),
@@ -136,7 +137,7 @@ impl Link {
     }
 
     fn look_up(&mut self, tools: &mut Tools<'_>) -> Result<(), LinkFault> {
-        // An abandoned look-up that still runs has the same name, so its answer is used.
+        // A look-up that was abandoned but still runs is for the same name, so its answer can be used.
         if self.lookup.is_none() {
             let lookup = Lookup::start(self.login.as_ref(), &self.address, tools.waker)?;
             self.lookup = Some(lookup);
@@ -222,7 +223,7 @@ impl Link {
         Ok(sent)
     }
 
-    /// After a failed write: passes on what the node had sent, then reports the end.
+    /// Ends the connection after a failed write: passes on what the node had sent, then reports the end.
     pub(super) fn give_up(&mut self, reason: LinkFault, tools: &mut Tools<'_>) {
         self.ready.ending = true;
         let end = self.read_some(READS_AFTER_FAILURE, tools);
@@ -316,7 +317,7 @@ impl Link {
         }
         let opener = self.opener(tools.registry);
         if let Some(works) = self.works {
-            // The name may have other addresses now, and an unknown one at the same index.
+            // The name may have other addresses now, so the address at the same index may be unknown.
             let place = addresses.iter().position(|address| *address == works);
             self.works = place.and(self.works);
             self.first = place.unwrap_or(0);

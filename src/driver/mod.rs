@@ -3,8 +3,8 @@
 //! [`Driver`] is for programs with an event loop of their own. One turn of it sleeps until something is
 //! ready or due, reads, fires timers, and writes.
 //!
-//! * `clock` is the only place that reads a clock. Only `socket` and, for TLS, `tls` read and write; `tcp` has their
-//!   common part about TCP.
+//! * `clock` is the only place that reads a clock. Only `socket` and, for TLS, `tls` read and write; `tcp` has the part
+//!   about TCP that both need.
 //! * `link` is the connection to one node, `resolve` looks up its name, and `probe` asks whether its server answers.
 //!   `wire` has these for all nodes, and carries out the orders of an engine. `inbox` keeps what happens on the
 //!   connections; a thread sleeps in `poller`.
@@ -131,7 +131,7 @@ pub struct Driver {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Standing {
     Open,
-    /// A call is under way. If a later call finds this, the engine has panicked.
+    /// A call is under way. If a later call finds this state, the engine has panicked.
     Working,
     Closed,
 }
@@ -315,12 +315,12 @@ impl Driver {
         self.keep_for(lock, Duration::MAX)
     }
 
-    /// Does [`keep`](Self::keep), but at most until `most` from now.
+    /// Like [`keep`](Self::keep), but keeps the lock for at most `most` from now.
     ///
     /// # Errors
     ///
     /// [`ExtendError::Expired`], [`ExtendError::Limit`], [`ExtendError::Invalid`], [`ExtendError::Forked`] or
-    /// [`ExtendError::Closed`]: the lock is as it was.
+    /// [`ExtendError::Closed`]: the lock does not change.
     pub fn keep_for(&mut self, lock: &mut Lock, most: Duration) -> Result<(), ExtendError> {
         self.begin()?
             .ask(|engine, now| engine.keep(now, lock, most))
@@ -450,10 +450,10 @@ impl Driver {
         self.inner.engine.stats()
     }
 
-    /// Asserts that no lock is alive that this server may have forgotten, so its votes count from now on. The server
-    /// has this `run_id`, and is connected as the node at `address`. Returns `true` if its votes did not count before.
-    /// See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors. If the node is due to get a
-    /// counter floor for fencing tokens, an [`Event::FloorsGiven`] says whether it has got one.
+    /// Asserts that every lock that this server may have forgotten is over, so that its votes count from now on. The
+    /// server has this `run_id`, and is connected as the node at `address`. Returns `true` if its votes did not count
+    /// before. See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors. If the node is due to get
+    /// a counter floor for fencing tokens, an [`Event::FloorsGiven`] says whether it has got one.
     ///
     /// # Errors
     ///
@@ -463,8 +463,8 @@ impl Driver {
         Ok(kept)
     }
 
-    /// Does [`trust_node`](Self::trust_node) for all servers that are connected now. Returns the run_ids of all of
-    /// them; an [`Event::FloorsGiven`] says which of them have got no counter floor. See
+    /// Trusts all servers that are connected now, as [`trust_node`](Self::trust_node) does for one. Returns the run_ids
+    /// of all of them; an [`Event::FloorsGiven`] says which of them have got no counter floor. See
     /// [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
     pub fn trust_nodes(&mut self) -> Vec<String> {
         match self.begin() {
@@ -586,7 +586,7 @@ impl Builder {
     }
 }
 
-/// Does [`Driver::shut_down`] with the limit of [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). In a
+/// Calls [`Driver::shut_down`] with the limit of [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). In a
 /// forked child, and after a panic of the engine, it only closes descriptors.
 impl Drop for Driver {
     fn drop(&mut self) {

@@ -20,7 +20,7 @@ use crate::quorum::NodeSet;
 
 const NANOS_PER_MILLI: u32 = 1_000_000;
 
-/// Greater than the tokens of the nodes, which are their indexes.
+/// The token of the waker. The tokens of the nodes are their indexes, so this one is larger than any of them.
 pub(super) const WAKER: Token = Token(NODES_MAX);
 
 /// The token of the first node's probe.

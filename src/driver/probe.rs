@@ -27,7 +27,7 @@ pub(super) struct Probe {
     socket: Option<Socket>,
     /// The bytes to send when the connection is up. Empty once they are sent.
     question: &'static [u8],
-    /// There was an event since the last [`Probe::service`].
+    /// There was an event after the last [`Probe::service`].
     ready: bool,
 }
 
@@ -49,7 +49,7 @@ impl Probe {
             Target::Unix(path) => Socket::connect_unix(&path, registry, self.token),
         };
         (self.socket, self.question) = (socket.ok(), bytes);
-        // A unix socket is up at once, without an event.
+        // A unix socket is connected at once, without an event.
         if self.ask().is_err() {
             self.close(registry);
         }

@@ -26,7 +26,7 @@ impl Readying {
         }
     }
 
-    /// Returns until when to wait, by the states of the engine's nodes.
+    /// Returns the time until which to wait, from the states of the engine's nodes.
     pub(super) fn wait_until_of(&mut self, now: Instant, engine: &Engine) -> Instant {
         let nodes = engine.nodes();
         self.wait_until(
@@ -36,7 +36,7 @@ impl Readying {
         )
     }
 
-    /// Returns until when to wait, by the states of the `nodes`.
+    /// Returns the time until which to wait, from the states of the `nodes`.
     fn wait_until(
         &mut self,
         now: Instant,

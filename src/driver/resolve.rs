@@ -2,7 +2,8 @@
 //!
 //! A provider of credentials and the system's resolver can take many seconds and cannot be interrupted. So each look-up
 //! has a thread of its own, which stores its result, wakes the loop and ends. No thread waits for it: a look-up that is
-//! no longer needed is dropped, and so is its result. Of the driver, it holds only a weak pointer to the waker.
+//! no longer needed is dropped, and so is its result. A look-up holds nothing of the driver but a weak pointer to the
+//! waker.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

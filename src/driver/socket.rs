@@ -63,7 +63,8 @@ impl Socket {
             }
             Some(terms) => Stream::Tls(Box::new(Session::connect(address, terms)?)),
         };
-        // Both interests at once: events of TCP are edges, so an unused report of writability costs no wake-up.
+        // Registers both interests at once. Events of TCP are edges, so a report of writability that is not needed
+        // costs no wake-up.
         Self(stream).registered(READ_AND_WRITE, registry, token)
     }
 
@@ -150,7 +151,7 @@ impl Socket {
         }
     }
 
-    /// Returns `true` if bytes that were read from the system may wait here without an event.
+    /// Returns `true` if bytes that were already read from the system may wait here without an event.
     pub(super) fn reads_ahead(&self) -> bool {
         matches!(self.0, Stream::Tls(_))
     }
@@ -231,7 +232,8 @@ fn write(stream: &mut impl Write, bytes: &[u8]) -> Result<usize, LinkFault> {
             Ok(len) if len != 0 => sent += len,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            // The bytes that were taken may arrive. An event reports the end of the connection.
+            // The bytes that the kernel has taken may still arrive, so this is no error yet. An event reports the end
+            // of the connection.
             Ok(_) | Err(_) if sent != 0 => break,
             Ok(_) => return Err(LinkFault::Closed),
             Err(error) => return Err(link_error(&error)),
@@ -245,7 +247,7 @@ mod tests {
     use super::*;
     use rustix::io::Errno;
 
-    /// Takes these numbers of bytes, one after the other, and then fails with a reset.
+    /// A stream that takes these numbers of bytes, one after the other, and then fails with a reset.
     struct Reset(&'static [usize]);
 
     impl Write for Reset {

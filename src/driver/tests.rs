@@ -23,7 +23,7 @@ use std::vec;
 #[cfg(feature = "tls")]
 mod tls;
 
-/// Long, and so is the time that a node has for its answer, so that no test fails because the machine is busy.
+/// A long ttl, which also gives nodes a long time to answer, so that no test fails because the machine is busy.
 const TTL: Duration = Duration::from_secs(100);
 /// Never reached unless something is broken.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -225,8 +225,8 @@ fn a_host_waits_for_the_descriptor_in_a_loop_of_its_own() {
         .register(&mut SourceFd(&source), mio::Token(0), Interest::READABLE)
         .unwrap();
     let mut events = Events::with_capacity(4);
-    // Each attempt has its own name. With one name, the driver would after a second give way to other clients, until a
-    // deadline.
+    // Each attempt has its own name. With one name, the driver would leave the lock to other clients after a second,
+    // until a deadline.
     for name in 0..20 {
         driver.acquire(&[name], &LockOptions::new(TTL)).unwrap();
         driver.flush();
@@ -235,7 +235,7 @@ fn a_host_waits_for_the_descriptor_in_a_loop_of_its_own() {
                 break result.unwrap();
             }
             match host.poll(&mut events, Some(PATIENCE)) {
-                // This process was stopped, and continues.
+                // This process was stopped and continued.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 result => result.unwrap(),
             }
@@ -284,7 +284,7 @@ fn a_socket_with_more_to_read_asks_for_another_turn() {
     driver.give_back(result.unwrap());
 }
 
-/// The timeout of a sleep stands still while the machine is suspended, but locks and rounds may end meanwhile.
+/// The timeout of a sleep does not run while the machine is suspended, but locks and rounds may end meanwhile.
 #[test]
 fn no_sleep_is_long_while_a_lock_is_held_or_a_round_is_open() {
     let (_nodes, mut driver) = driven::<2>();
@@ -454,7 +454,7 @@ fn a_forked_child_can_use_nothing_and_writes_nothing() {
     assert_eq!(kinds(&node.whole()), ["SET"]);
 }
 
-/// Two copies: two machines restored from one snapshot in which nothing was connected, or two processes that get their
+/// The two copies are machines that were restored from one snapshot without connections, or processes that get their
 /// seeds from the operating system.
 #[test]
 fn two_copies_of_a_process_draw_different_tokens() {

@@ -58,7 +58,7 @@ const SESSIONS_MAX: Duration = Duration::from_secs(3600);
 pub(super) struct Connector {
     settings: Settings,
     terms: Terms,
-    /// When the present store of sessions was made.
+    /// When the store of resumable sessions was last emptied.
     sessions_since: Instant,
 }
 
@@ -203,8 +203,8 @@ impl Session {
         }
     }
 
-    /// Fills `buffer` as far as there is something to read. Reads the socket at least once, unless the buffer is full
-    /// before.
+    /// Fills `buffer` as far as there is something to read. Reads the socket at least once, unless the buffer is
+    /// already full.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Received {
         let mut filled = 0;
         self.is_drained = false;
@@ -247,7 +247,8 @@ impl Session {
             match self.flush() {
                 Ok(true) if taken < bytes.len() => {}
                 Ok(_) => return Ok(taken),
-                // The bytes may arrive. An event reports the end of the connection.
+                // The bytes that were taken may still arrive, so this is no error yet. An event reports the end of the
+                // connection.
                 Err(_) if taken != 0 => return Ok(taken),
                 Err(reason) => return Err(reason),
             }

@@ -84,7 +84,7 @@ impl Loop {
 
     // ----- bytes ----------------------------------------------------------------------------
 
-    /// One turn, as [`Driver::turn`](super::Driver::turn).
+    /// Takes one turn, as [`Driver::turn`](super::Driver::turn) does.
     pub(crate) fn turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
         let sleep = if self.spin && self.engine.load().rounds != 0 {
             Some(Duration::ZERO)

@@ -7,9 +7,9 @@
 //!
 //! # Guarantees
 //!
-//! * **For the engine, bytes that were copied out are sent** ([`Input::Transmitted`]), so that no other thread takes
-//!   back what may be on its way. Bytes that the kernel did not take are kept here and written first. Until then
-//!   nothing more is copied out for that node. With [`Wire::flush`] nothing is kept here.
+//! * **Bytes that were copied out count as sent for the engine** ([`Input::Transmitted`]), so that no other thread
+//!   withdraws bytes that may be on their way. Bytes that the kernel did not take are kept here and written first.
+//!   Until then nothing more is copied out for that node. With [`Wire::flush`] nothing is kept here.
 //! * **Nothing here waits.**
 
 use alloc::boxed::Box;
@@ -304,7 +304,7 @@ impl Wire {
         self.nodes[0].link.socket()
     }
 
-    /// Reads in pieces of `bytes`, as if a node had sent a great deal.
+    /// Makes this wire read in pieces of `bytes`, as if a node had sent much.
     #[cfg(test)]
     pub(super) fn read_in_pieces_of(&mut self, bytes: usize) {
         self.buffer = vec![0; bytes].into();
@@ -313,7 +313,7 @@ impl Wire {
 
 impl Node {
     /// Writes as much of `bytes` as the kernel takes, and returns how much. Returns `None` if the connection has ended
-    /// or ends now; the engine gets that next.
+    /// or ends now; the engine learns of this next.
     fn send(&mut self, bytes: &[u8], tools: &mut Tools<'_>) -> Option<usize> {
         if !self.link.is_up() {
             return None;
@@ -331,7 +331,7 @@ impl Node {
         }
     }
 
-    /// Writes the kept bytes. Returns `true` if none is left and the engine waits for that.
+    /// Writes the kept bytes. Returns `true` if all are written and the engine waits for this.
     fn write_rest(&mut self, tools: &mut Tools<'_>) -> bool {
         let mut bytes = core::mem::take(&mut self.rest);
         self.write(&bytes, tools);

@@ -17,12 +17,12 @@ pub(super) enum Alarm {
     Lines,
     /// It is time to retry the releases that a node refused.
     Debts(NodeId),
-    /// Missing counter floors may be repaired.
+    /// It is time to look at the counter floors, if any is missing.
     Floors,
     /// An operation has to act.
     Operation(OperationKey),
     /// A waiter has waited as long as it may.
     Waiter(WaiterKey),
-    /// Something is due about a held lock, or the keys of a claim are gone.
+    /// A held lock needs attention, or the keys of a claim are gone.
     Claim(ClaimKey),
 }

@@ -127,16 +127,16 @@ impl Engine {
         begun
     }
 
-    /// From now on, the engine extends `lock` by itself, each time by its [ttl](Lock::ttl). It stops when `most` has
-    /// passed from now. [`LockOptions::keep_for`](crate::LockOptions::keep_for) does the same from the grant on. This
-    /// call sends nothing. Each extension is reported as [`Event::Kept`](super::Event::Kept). If the lock is kept
-    /// already, the new limit replaces the old one.
+    /// From now on, the engine extends `lock` by itself, each time by its [ttl](Lock::ttl). It stops after `most`.
+    /// [`LockOptions::keep_for`](crate::LockOptions::keep_for) does the same from the grant on. This call sends
+    /// nothing. Each extension is reported as [`Event::Kept`](super::Event::Kept). If the lock is kept already, the new
+    /// limit replaces the old one.
     ///
     /// This engine must have granted `lock` or [adopted](Engine::adopt) it.
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`] if the lock is not valid, was reported as over, or is not of this engine;
+    /// [`ExtendError::Expired`] if the lock is not valid, was reported as over, or does not belong to this engine;
     /// [`ExtendError::Invalid`] if its ttl is longer than this engine allows; [`ExtendError::Limit`]. The lock does not
     /// change then.
     pub fn keep(
@@ -180,13 +180,13 @@ impl Engine {
         Ok(work.begin(now, lock.ttl(), None, kind))
     }
 
-    /// Begins to make the exclusive `lock` a shared one, without a gap and with the same end. `lock` is a shared lock from
-    /// this call on, whatever the outcome. The outcome is an [`Event::Confirmed`](super::Event::Confirmed): a majority
-    /// keeps the shared lock until the end that it says.
+    /// Begins to make the exclusive `lock` a shared one, without a gap and with the same end. `lock` is a shared lock
+    /// from this call on, whatever the outcome. The outcome is an [`Event::Confirmed`](super::Event::Confirmed): a
+    /// majority keeps the shared lock until the end that the event reports.
     ///
-    /// If too few nodes answer, the shared lock is valid until its end: a majority keeps either the exclusive lock for
-    /// it, or the shared one, and both keep out exclusive locks. Readers may still be refused by nodes that keep the
-    /// exclusive lock. On those nodes, the next extension, confirmation or downgrade makes the lock a shared one.
+    /// If too few nodes answer, the shared lock is valid until its end: a majority keeps either the exclusive lock or
+    /// the shared one, and both keep out exclusive locks. Readers may still be refused by nodes that keep the exclusive
+    /// lock. On those nodes, the next extension, confirmation or downgrade makes the lock a shared one.
     ///
     /// # Errors
     ///

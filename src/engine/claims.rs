@@ -153,7 +153,7 @@ impl Claims {
         Some((key, self.get_mut(key)?))
     }
 
-    /// Something about `claim` has ended. If nothing else is open, lets the claim rest.
+    /// Lets `claim` rest if nothing about it is open any more.
     pub(super) fn rest(&mut self, claim: ClaimKey) {
         if let Some(busy) = self.get_mut(claim).and_then(Claim::rest) {
             self.boxes.give(busy);
@@ -245,7 +245,7 @@ impl Claims {
     }
 }
 
-/// `claim` may end before an error needs its name.
+/// Keeps the name of `claim`, which may end before an error needs the name.
 #[cold]
 fn note_name(ended: &mut VecDeque<(ClaimKey, Entry)>, claim: ClaimKey, entry: &Entry) {
     const MOST: usize = 64;

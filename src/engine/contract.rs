@@ -225,8 +225,8 @@ pub enum Output<'a> {
         /// Everything that is due for this node.
         bytes: &'a [u8],
     },
-    /// Close the connection, or stop opening it, with a reset (RST) instead of an orderly end (FIN), so that the server
-    /// does not run bytes that are still on their way much later. Report nothing.
+    /// Close the connection, or stop opening it, with a reset (RST) instead of an orderly end (FIN). After an orderly
+    /// end, the server could still run bytes much later that are on their way now. Report nothing.
     Disconnect {
         /// The node.
         node: NodeId,
@@ -253,7 +253,7 @@ pub enum Output<'a> {
 #[must_use = "an extension does not count before it is applied to its lock"]
 pub struct Extension {
     pub(crate) lock: LockId,
-    /// Tells locks without a claim apart, because these all have the same id.
+    /// Distinguishes locks without a claim, which all have the same id.
     pub(crate) entry: Entry,
     pub(crate) majority: Majority,
     pub(crate) confirmed_until: Instant,
@@ -452,7 +452,7 @@ pub struct NodeStatus {
     /// The longest ttl of all clients, as the node's marker says. Only with
     /// [`RestartGuard::Strict`](crate::RestartGuard); `None` while this handle does not know the marker.
     pub marked_ttl: Option<Duration>,
-    /// The time that is left of a barrier on the node. Until then, clients with
+    /// The remaining time of a barrier on the node. Until the barrier ends, clients with
     /// [`RestartGuard::Strict`](crate::RestartGuard) do not count its answers, because it may have forgotten locks.
     /// `None` if this handle knows of no barrier.
     pub barrier: Option<Duration>,

@@ -47,8 +47,8 @@ impl Engine {
         }
     }
 
-    /// The driver did not read for a while before `now`, so the delays of the next answers say nothing about round
-    /// trips.
+    /// Records that the driver did not read for a while before `now`. The delays of the next answers then say nothing
+    /// about round trips.
     #[cfg(any(test, feature = "std"))]
     pub(crate) fn was_away(&mut self, now: Instant) {
         for node in self.work.parts.nodes.iter_mut() {
@@ -73,7 +73,7 @@ impl Engine {
             );
             let changed = |name: Option<&[u8]>| {
                 let looks = looks.changed(name.map(|name| queues.hash_cut(name)));
-                // A name of full length may be cut off: it may be any name with this prefix.
+                // A name of the maximum length may be cut off, so it can be any name with this prefix.
                 let name = name.filter(|name| name.len() < STRING_BYTES_MAX);
                 queues.changed(now, node, name) | looks
             };
@@ -170,14 +170,14 @@ impl Engine {
         Ok(())
     }
 
-    /// The clock of `node` has stepped, so keys may have ended early there.
+    /// Handles a step of the clock of `node`, where keys may have ended early.
     fn stepped(&mut self, now: Instant, node: NodeId) {
         let terms = self.work.parts.restarts.terms();
         let until = self.work.parts.nodes[node].trust.stepped(now, terms);
         self.work.quarantine(now, NodeSet::of(node), until);
     }
 
-    /// `node` has answered several renewals or releases at once. Each one counts as an answer to its own command.
+    /// Handles one answer of `node` to several renewals or releases. Each of them counts as answered by itself.
     #[cold]
     #[inline(never)]
     fn heard_batch(&mut self, now: Instant, node: NodeId) -> Result<(), Trouble> {
@@ -191,8 +191,8 @@ impl Engine {
         Ok(())
     }
 
-    /// `node` has answered whether some way to release a lock works. Wakes the operations that wait for a node that
-    /// could not be asked yet, even if no operation waits for this answer.
+    /// Handles an answer of `node` that shows whether some way to release a lock works. Even if no operation waits for
+    /// this answer, wakes the operations that wait for a node that could not be asked before.
     #[cold]
     #[inline(never)]
     fn heard_way(
@@ -219,7 +219,7 @@ impl Engine {
 
     // ----- a handshake ----------------------------------------------------------------------
 
-    /// The handshake is done. A server that is connected under two names has one vote.
+    /// Handles the end of a handshake. A server that is connected under two names has one vote.
     fn ready(&mut self, now: Instant, node: NodeId) -> Result<(), Trouble> {
         // Every name of the server remembers its identity.
         let terms = self.work.parts.restarts.terms();
@@ -253,7 +253,7 @@ impl Engine {
 
     // ----- markers --------------------------------------------------------------------------
 
-    /// `node` has joined. It may have a barrier, or name a longer ttl than was known.
+    /// Handles the news that `node` has joined. The node may have a barrier, or name a longer ttl than was known.
     fn joined(&mut self, now: Instant, node: NodeId) {
         if let Some(membership) = self.work.parts.nodes[node].trust.membership() {
             self.work.parts.restarts.heard_of(membership.longest);
@@ -314,8 +314,8 @@ impl Engine {
     /// Closes the connection to `node`, or ends the attempt to open one.
     fn give_up(&mut self, now: Instant, node: NodeId, trouble: Trouble) {
         self.work.parts.nodes.close(node);
-        // The operations learn of the other group before they lose the node. Otherwise they would plan an attempt that
-        // cannot succeed.
+        // The operations must know that the node belongs to another group before they lose it. Otherwise they would
+        // plan an attempt that cannot succeed.
         if matches!(trouble, Trouble::Unusable(Unusable::OtherCluster { .. })) {
             self.work.open_all();
             self.work.each(now, |operation, cx| {
@@ -325,7 +325,8 @@ impl Engine {
         self.lose_link(now, node, trouble);
     }
 
-    /// The connection is gone. Its questions get no answer, and locks that may have been taken over it become debts.
+    /// Handles the loss of a connection. Its questions get no answer, and the locks that its commands may have taken
+    /// become debts.
     fn lose_link(&mut self, now: Instant, node: NodeId, trouble: Trouble) {
         let work = &mut self.work;
         let parts = &mut work.parts;
@@ -342,14 +343,14 @@ impl Engine {
         nodes.connect_again(now, node, delay, timers);
         nodes.watch_lines(now, wanted, timers);
         if matches!(trouble, Trouble::Unusable(why) if why.is_lasting()) {
-            work.stir_all(now); // These operations may wait in vain.
+            work.stir_all(now); // These operations may wait for nothing.
         }
     }
 
     // ----- what is due ----------------------------------------------------------------------
 
-    /// The driver has handed in everything of this turn. Checks which nodes were silent during the turn, and runs the
-    /// timers that are due.
+    /// Handles the end of a turn of the driver. Checks which nodes were silent during the turn, and runs the timers
+    /// that are due.
     #[inline(never)]
     fn tick(&mut self, now: Instant) {
         // The wheel does not go back, so this time must not go back either. Otherwise an operation could find that its
@@ -369,7 +370,7 @@ impl Engine {
         }
     }
 
-    /// A timer has fired.
+    /// Handles a timer that has fired.
     fn fired(&mut self, now: Instant, alarm: Alarm) {
         let work = &mut self.work;
         match alarm {
@@ -409,7 +410,7 @@ impl Engine {
     }
 }
 
-/// The server accepts the connection: sends all debts, then the rest of the handshake.
+/// Sends all debts and then the rest of the handshake to a server that has accepted the connection.
 #[cold]
 #[inline(never)]
 fn admitted(now: Instant, node: NodeId, parts: &mut Parts) {

@@ -5,8 +5,8 @@
 //!
 //! # Guarantees
 //!
-//! * The proposal needs no guarantee, because no token relies on it. A clock that is ahead does no lasting harm: a node
-//!   accepts a proposal only if it is at most a second ahead of its own clock.
+//! * The proposal needs no guarantee, because tokens are correct whatever it is. A clock that is ahead does no lasting
+//!   harm: a node accepts a proposal only if it is at most a second ahead of its own clock.
 //! * Once a loss is seen, it is remembered through any number of connections, until the node is known to have a floor.
 //!
 //! # Not here
@@ -65,7 +65,7 @@ impl Fencing {
         self.ahead = micros.saturating_sub(micros_of(now));
     }
 
-    /// A node has given this number.
+    /// Records a number that a node has given.
     pub(super) fn saw(&mut self, number: u64) {
         self.seen = self.seen.max(number);
     }
@@ -84,19 +84,19 @@ impl Fencing {
         self.losses.contains_key(&node)
     }
 
-    /// `node` has a counter floor.
+    /// Records that `node` has a counter floor.
     pub(super) fn has_floor(&mut self, node: NodeId) {
         self.losses.remove(&node);
     }
 
-    /// `node` has a counter floor of this `number`.
+    /// Records that `node` has a counter floor of this `number`.
     pub(super) fn said_floor(&mut self, node: NodeId, number: u64) {
         self.highest = self.highest.max(number);
         self.has_floor(node);
     }
 
-    /// `node` said at `now` that its floor is in repair under `nonce`. A different nonce than before means that the
-    /// node has lost its data again.
+    /// Records that `node` said at `now` that its floor is in repair under `nonce`. A different nonce than before means
+    /// that the node has lost its data again.
     pub(super) fn in_repair(&mut self, now: Instant, node: NodeId, nonce: u64) {
         let known = self.losses.entry(node).or_default();
         if known.is_none_or(|loss| loss.nonce != nonce) {
@@ -104,8 +104,8 @@ impl Fencing {
         }
     }
 
-    /// The repair of `node` failed: its floor is no longer in repair under the known nonce. Does nothing if the node
-    /// has named a floor since.
+    /// Records that the repair of `node` failed: its floor is no longer in repair under the known nonce. Does nothing
+    /// if the node has named a floor since.
     pub(super) fn was_not_repaired(&mut self, node: NodeId) {
         if let Some(known) = self.losses.get_mut(&node) {
             *known = None;
@@ -142,8 +142,8 @@ impl Fencing {
 
     // ----- floors that are missing ----------------------------------------------------------
 
-    /// `node` has refused a fenced lock because it has no floor. Returns the outcome for the report. A majority is
-    /// `quorum` nodes.
+    /// Records that `node` has refused a fenced lock because it has no floor. Returns the outcome for the report. A
+    /// majority is `quorum` nodes.
     #[cold]
     pub(super) fn has_no_floor(
         &mut self,
@@ -186,12 +186,12 @@ impl Fencing {
         }
     }
 
-    /// A look at the floors begins.
+    /// Records that a look at the floors begins.
     pub(super) fn looking(&mut self) {
         (self.is_looking, self.is_to_look) = (true, false);
     }
 
-    /// The look at the floors is over, or there was no room for it.
+    /// Records that the look at the floors is over, or that there was no room for it.
     pub(super) fn looked(&mut self, news: &mut VecDeque<News>) {
         self.is_looking = false;
         if self.is_to_look {

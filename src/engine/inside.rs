@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::{Engine, Load, NodeId};
 
-/// Returns the open work.
+/// Returns how much work is open.
 #[must_use]
 pub fn all_open(engine: &Engine) -> Load {
     engine.load()

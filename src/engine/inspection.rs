@@ -82,7 +82,8 @@ impl Holder {
             valid_for,
             nodes: nodes.len(),
             kind,
-            // Only exclusive locks: for other kinds, the nodes give their own numbers, whatever is in the tokens.
+            // Only for exclusive locks: for other kinds, each node gives a number of its own, whatever number the token
+            // contains.
             fencing_token: token.number().filter(|_| kind == HolderKind::Exclusive),
         }
     }

@@ -112,7 +112,7 @@ impl Keeper {
         self.arm(key, claim, timers);
     }
 
-    /// The lock of `claim` is no longer held.
+    /// Forgets the lock of `claim`, which is no longer held.
     pub(super) fn forget(&mut self, key: ClaimKey, claim: &Claim, queues: &Queues) {
         self.looks.forget(key, claim, queues);
         self.voters.remove(&key);
@@ -217,12 +217,12 @@ impl Keeper {
         self.tell(news);
     }
 
-    /// An extension has begun.
+    /// Records that an extension has begun.
     pub(super) fn begun(&mut self) {
         self.open += 1;
     }
 
-    /// An extension has ended. Others begin at the next poll.
+    /// Records that an extension has ended. Others begin at the next poll.
     pub(super) fn ended(&mut self, news: &mut VecDeque<News>) {
         self.open = self.open.checked_sub(1).must().unwrap_or(0);
         self.tell(news);
@@ -298,7 +298,7 @@ impl Keeper {
 
     // ----- nodes that are back, and keys that change --------------------------------------------
 
-    /// `node` can be asked again. `is_forgetful` says whether it may have forgotten every lock.
+    /// Records that `node` can be asked again. `is_forgetful` says whether it may have forgotten every lock.
     #[cold]
     #[inline(never)]
     pub(super) fn is_back(&mut self, node: NodeId, is_forgetful: bool) {
@@ -332,7 +332,7 @@ impl Keeper {
         claim.kept.is_some() && claim.is_held() && (has_failed || gets_copy)
     }
 
-    /// The registrations of a lost connection are gone, so every watched lock needs a look.
+    /// Plans a look at every watched lock, because the registrations of a lost connection are gone.
     pub(super) fn register_again(
         &mut self,
         now: Instant,
@@ -361,8 +361,8 @@ impl Keeper {
     }
 }
 
-/// Returns the latest time at which the holder of `claim` learns that its lock is over. This is the end of its
-/// validity. If the end is not known, it is the time when the keys are gone.
+/// Returns the latest time at which the holder of `claim` learns that its lock is over. This is the end of its validity
+/// or, if that is not known, the time when the keys are gone.
 fn stands_until(claim: &Claim) -> Instant {
     match claim.entry.end() {
         Instant::ZERO => claim.gone_by,

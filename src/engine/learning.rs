@@ -72,8 +72,8 @@ pub(super) fn learn(
     }
 }
 
-/// `node` has said in `reply` whether it can release a lock. If the attempt of the claim of `key` waits for this,
-/// returns that attempt. Returns `None` if the node may already have the key, because another way was permitted before.
+/// Learns from `reply` whether `node` can release a lock. If the attempt of the claim of `key` waits for this, returns
+/// that attempt. Returns `None` if the node may already have the key, because another way was permitted before.
 #[cold]
 fn learn_of_way(
     now: Instant,
@@ -91,9 +91,9 @@ fn learn_of_way(
     operation
 }
 
-/// `node` has shown how it releases locks, but the attempt of the claim of `key` is already over. If that lock is held,
-/// the node gets a copy. If an extension has already found that the node lacks the lock, the node gets its copy after
-/// the next extension, as usual.
+/// Sends `node` a copy of the lock of `key`, if that lock is held: the node has shown how it releases locks, but the
+/// attempt is already over. If an extension has already found that the node lacks the lock, the node gets its copy
+/// after the next extension, as usual.
 #[cold]
 fn granted_without(now: Instant, node: NodeId, key: ClaimKey, parts: &mut Parts) {
     let held = parts.claims.get(key).filter(|claim| {
@@ -106,8 +106,8 @@ fn granted_without(now: Instant, node: NodeId, key: ClaimKey, parts: &mut Parts)
     }
 }
 
-/// `node` has answered the script that raises counters. Returns the reply for the operation, which also knows the
-/// answers of the other nodes.
+/// Learns from the answer of `node` to the script that raises counters. Returns the reply for the operation, which also
+/// knows the answers of the other nodes.
 #[cold]
 fn learn_of_counters(node: NodeId, reply: Reply, parts: &mut Parts) -> Reply {
     const NO_FLOOR: NodeOutcome = NodeOutcome::Unusable(Unusable::NoFloor);
@@ -134,8 +134,8 @@ fn learn_of_counters(node: NodeId, reply: Reply, parts: &mut Parts) -> Reply {
     reply
 }
 
-/// `node` has named the token in the key of `place`, or has said that the key is a sorted set. A reader may then ask
-/// again soon, and a contender for the exclusive lock has to keep new readers out.
+/// Learns from the `reply` of `node`, which names the token in the key of `place` or says that the key is a sorted set.
+/// A reader may then ask again soon, and a contender for the exclusive lock has to keep new readers out.
 #[cold]
 #[inline(never)]
 fn named(now: Instant, node: NodeId, place: PlaceKey, reply: Reply, parts: &mut Parts) {

@@ -178,7 +178,7 @@ impl Engine {
         check(now, &self.node_statuses(now).collect::<Vec<_>>())
     }
 
-    /// Returns the open work.
+    /// Returns how much work is open.
     pub(crate) fn load(&self) -> Load {
         let mut load = Load {
             rounds: self.work.len(),

@@ -3,7 +3,7 @@
 use crate::keys::OperationKey;
 use crate::quorum::LockId;
 
-/// Something to report or to begin at the next poll.
+/// An outcome to report, or work to begin, at the next poll.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum News {
     /// The outcome of an operation.

@@ -286,8 +286,8 @@ impl Nodes {
         }
     }
 
-    /// The connection to `node` is gone. Returns the requests on it, each with whether any part of it may have left,
-    /// and the delay before the next connection.
+    /// Handles the loss of the connection to `node`. Returns the requests on it, each with `true` if any part of it may
+    /// have left, and the delay before the next connection.
     pub(super) fn lost(
         &mut self,
         now: Instant,
@@ -327,7 +327,7 @@ impl Nodes {
         timers: &mut Timers,
     ) -> Option<Trouble> {
         self[node].handshake.timer = None;
-        // If the driver does not know of the connection yet because its thread was stopped, the connection is not late.
+        // A connection cannot be late while the driver does not know of it, as when its thread was stopped.
         let late = self.has_link(node);
         if !late {
             self.connect(now, node, timers);
@@ -376,7 +376,7 @@ impl Nodes {
 
     // ----- silence --------------------------------------------------------------------------
 
-    /// The driver has read everything in this turn. Arms the timers of the nodes that have commands to answer.
+    /// Arms the timers of the nodes that have commands to answer. The driver has read everything in this turn.
     pub(super) fn listen(&mut self, now: Instant, timers: &mut Timers) {
         for node in self.ids() {
             self.listen_to(now, node, timers);
@@ -450,7 +450,7 @@ impl Nodes {
         self.turns.next_at(&self.all)
     }
 
-    /// Returns the nodes without renewals that wait for a turn.
+    /// Returns the nodes that have no renewals waiting for a turn.
     pub(super) fn without_waiting(&self) -> NodeSet {
         let waits = |node: NodeId| self[node].connection.wire.waiting_since().is_some();
         self.set().without(self.set().filter(waits))

@@ -24,7 +24,7 @@ use crate::time::Instant;
 
 use super::nodes::Nodes;
 
-/// Something that has happened.
+/// An event for an operator.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Notice {
     /// Another process answers as this node.

@@ -65,8 +65,8 @@ impl Operations {
         ROUNDS_MAX <= self.len()
     }
 
-    /// Returns `true` if there is no room for another question about a held lock. Such questions have the same room
-    /// again, so that callers that want a lock never keep out a caller that holds one.
+    /// Returns `true` if there is no room for another question about a held lock. Such questions have as much room of
+    /// their own, so that callers that want a lock never keep out a caller that holds one.
     pub(super) fn is_full_for_holders(&self) -> bool {
         2 * ROUNDS_MAX <= self.len()
     }
@@ -168,7 +168,7 @@ impl Operations {
         Round::new(started, self.parts.nodes.len(), ballots)
     }
 
-    /// The operation of `key` waits for its turn. If it can wait as a record in the queue, only the record is kept.
+    /// Lets the operation of `key` wait for its turn. If it can wait as a record in the queue, only the record is kept.
     #[cold]
     fn put_aside(&mut self, key: OperationKey) -> RoundId {
         let name = match self.slab.get(key.0).map(|operation| &operation.kind) {
@@ -341,8 +341,8 @@ impl Operations {
         }
     }
 
-    /// Wakes the operations that have got their turn from others, as from a reader that lets them ask beside it.
-    /// Without this call, they would wait for the end of some operation, or end before they know of their turn.
+    /// Wakes the operations to which others have passed the turn, such as a reader that lets them ask beside it.
+    /// Without this call, they would wait for the end of some operation, or end before they know that it is their turn.
     #[inline]
     pub(super) fn lead_others(&mut self, now: Instant) {
         if self.parts.queues.has_turns() {
@@ -367,15 +367,15 @@ impl Operations {
         }
     }
 
-    /// The lock of `claim` is no longer held. Releases it, although no operation waits for the outcome, and gives the
-    /// next waiter its turn.
+    /// Releases the lock of `claim`, which is no longer held, although no operation waits for the outcome, and gives
+    /// the next waiter its turn.
     pub(super) fn give_back(&mut self, now: Instant, claim: ClaimKey) {
         self.parts.vacate(now, claim);
         self.parts.give_back(now, claim);
         self.lead(now);
     }
 
-    /// The lock of `claim` is over and was not released. Gives the next waiter its turn.
+    /// Keeps `claim`, whose lock is over and was not released, until its keys are gone. Gives the next waiter its turn.
     #[cold]
     pub(super) fn remember(&mut self, now: Instant, claim: ClaimKey) {
         self.parts.vacate(now, claim);
@@ -402,8 +402,8 @@ impl Operations {
         }
     }
 
-    /// The lock of `claim` is over or given away. Its open questions end without a result, and their callers get this
-    /// verdict.
+    /// Ends the open questions about the lock of `claim` without a result, because the lock is over or given away.
+    /// Their callers get this verdict.
     pub(super) fn end_questions(
         &mut self,
         now: Instant,
@@ -473,14 +473,13 @@ impl Operations {
 
     // ----- a handshake ------------------------------------------------------------------------
 
-    /// The handshake of `node` is done. Sends the node the questions that waited for this, the questions of holders
-    /// first.
+    /// Sends `node` the questions that waited for the end of its handshake, the questions of holders first.
     pub(super) fn ask_late(&mut self, now: Instant, node: NodeId) {
         let asks = |round: &Round| round.asks_late(now, node);
         self.ask_waiting(now, node, Change::Ready(node), asks);
     }
 
-    /// A transaction at `node` has advanced. Repeats the questions that had to wait for the releases in it.
+    /// Repeats the questions that had to wait for the releases in a transaction at `node`, which has advanced.
     #[cold]
     pub(super) fn ask_behind(&mut self, now: Instant, node: NodeId) {
         let asks = |round: &Round| round.awaits(node) && round[node].asked;

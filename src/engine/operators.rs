@@ -8,13 +8,14 @@ use crate::error::{
 
 use super::inspection::Inspection;
 
-/// Why an operator or an observer was refused: `inspect`, `watch`, `observe`, `break_lock`, `check`, `trust_node` and
-/// `reinit` fail with it.
+/// Why a call of an operator or of an observer failed: `inspect`, `watch`, `observe`, `break_lock`, `check`,
+/// `trust_node` or `reinit`.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperatorError {
-    /// Too few nodes answered, or too few of the answers count, so it is not known who holds the lock. `check`: too few
-    /// nodes would vote now. `reinit`, which needs all nodes: a node cannot be asked now. Nothing was changed.
+    /// Too few nodes answered, or too few of the answers count, so it is not known who holds the lock. From `check`:
+    /// too few nodes would vote now. From `reinit`, which needs all nodes: a node cannot be asked now. Nothing was
+    /// changed.
     ///
     /// If [`Report::needs_operator`] returns `true`, this does not pass by itself. In the report,
     /// [`Granted`](crate::NodeOutcome::Granted) stands for a node whose answer counts, or which would vote.
@@ -38,10 +39,10 @@ pub enum OperatorError {
     /// Too few nodes confirmed that the lock is broken; some may have broken it. The holder may still extend its lock
     /// on the other nodes. In the report, `granted` stands for a node that has broken it.
     ///
-    /// `reinit`: not all nodes have answered in time. Repeat the call before a client takes a lock with the new
+    /// From `reinit`: not all nodes have answered in time. Repeat the call before a client takes a lock with the new
     /// membership. A client that reaches no node of the old membership does not know that there are two memberships.
     Unconfirmed(Report),
-    /// The node is not trusted, and nothing was changed. Or the node is trusted, but got no counter floor.
+    /// Either the node is not trusted and nothing was changed, or it is trusted but got no counter floor.
     NotTrusted(TrustError),
     /// The request can never succeed as written; nothing was sent.
     Invalid(InvalidRequest),

@@ -85,7 +85,7 @@ impl Parts {
         }
     }
 
-    /// Returns the claims at `now`, with what their releases need.
+    /// Returns the claims at `now`, with the parts that their releases need.
     #[inline(always)]
     pub(super) fn claims(&mut self, now: Instant) -> ClaimsAt<'_> {
         ClaimsAt {
@@ -123,7 +123,7 @@ impl Parts {
         self.claims.adopt(entry, nodes, life, gone_by)
     }
 
-    /// `operation` has taken the lock of `claim` on the resource of `place`.
+    /// Records that `operation` has taken the lock of `claim` on the resource of `place`.
     #[inline]
     pub(super) fn hold(
         &mut self,
@@ -139,8 +139,8 @@ impl Parts {
         }
     }
 
-    /// The contender of `place` has its exclusive lock. Clears its intent, which would keep readers out after the lock.
-    /// If another program waits too, it sets its own intent again when it finds readers.
+    /// Clears the intent of the contender of `place`, which now has its exclusive lock. The intent would keep readers
+    /// out even after the lock. If another program waits too, it sets its own intent again when it finds readers.
     #[cold]
     #[inline(never)]
     fn end_intent(&mut self, now: Instant, place: PlaceKey) {
@@ -149,8 +149,8 @@ impl Parts {
         }
     }
 
-    /// If the contender of `place` waits for the exclusive lock and knows that readers hold it, this keeps new readers
-    /// out.
+    /// If the contender of `place` waits for the exclusive lock and knows that readers hold it, leaves an intent, which
+    /// keeps new readers out.
     #[cold]
     pub(super) fn leave_intent(&mut self, now: Instant, place: PlaceKey) {
         if let Some((waiting, _)) = self.queues.waiting(place)
@@ -168,8 +168,8 @@ impl Parts {
         }
     }
 
-    /// `operation` has taken the shared lock or permit of `claim` on the resource of `place`, or has made its lock a
-    /// shared one.
+    /// Records that `operation` has taken the shared lock or permit of `claim` on the resource of `place`, or has made
+    /// its lock a shared one.
     #[cold]
     pub(super) fn share(
         &mut self,
@@ -190,7 +190,7 @@ impl Parts {
         }
     }
 
-    /// The lock of `claim` is no longer held. Another operation may have its [turn](Self::next_turn) now.
+    /// Records that the lock of `claim` is no longer held. Another operation may have its [turn](Self::next_turn) now.
     pub(super) fn vacate(&mut self, now: Instant, claim: ClaimKey) {
         let there = self.claims.get_mut(claim);
         if let Some(there) = &there
@@ -282,7 +282,7 @@ impl Parts {
         deadline.into_iter().chain([ends]).min()
     }
 
-    /// Puts `waiter` and its wishes at the end of the queue for its resource, until its time is up.
+    /// Puts `waiter` and its options at the end of the queue for its resource, until its time is up.
     pub(super) fn queue(
         &mut self,
         now: Instant,
@@ -313,7 +313,7 @@ impl Parts {
         }
     }
 
-    /// The timer of `key` has fired. Returns `true` if the waiter still waits: its time is not up, and it is no reader
+    /// Handles the timer of `key`. Returns `true` if the waiter still waits: its time is not up, and it is not a reader
     /// that may now pass the contender before it.
     pub(super) fn waits_on(&mut self, now: Instant, key: WaiterKey) -> bool {
         let ends = self.wait_ends(key).filter(|(end, _)| now < *end);
@@ -331,8 +331,8 @@ impl Parts {
         self.release(now, None, claim);
     }
 
-    /// The key of `claim`, or its token in a set, is deleted on the nodes that may have it. Makes a contender for the
-    /// same resource look again.
+    /// Makes a contender for the same resource look again, because the key of `claim`, or its token in a set, is
+    /// deleted on the nodes that may have it.
     pub(super) fn wrote(&mut self, now: Instant, claim: ClaimKey) {
         if self.queues.is_anyone_waiting()
             && let Some(claim) = self.claims.get(claim)
@@ -352,8 +352,8 @@ impl Parts {
         (self.queues).wrote(now, resource, (nodes, false), &mut self.news);
     }
 
-    /// This engine has written to the key of `place`. Nodes do not report our own writes to us, so the watches of the
-    /// resource look again.
+    /// Makes the watches of the resource look again, because this engine has written to the key of `place`. Nodes do
+    /// not report our own writes to us.
     #[cold]
     #[inline(never)]
     fn tell_watches(&mut self, place: PlaceKey) {
@@ -373,8 +373,8 @@ impl Parts {
         self.claims(now).release(operation, claim)
     }
 
-    /// The look at the floors is over, or there was no room for it. Schedules the next look if there are floors left to
-    /// repair.
+    /// Ends the look at the floors, or gives it up for want of room. Schedules the next look if there are floors left
+    /// to repair.
     pub(super) fn looked_at_floors(&mut self, now: Instant) {
         self.fencing.looked(&mut self.news);
         self.await_repairs(now);
@@ -387,8 +387,8 @@ impl Parts {
             .await_repairs(now, span, &self.nodes, &mut self.timers);
     }
 
-    /// Reports to the holder of `key`, once, that its lock is over for this reason. Returns the open questions about
-    /// the lock, which the caller has to end.
+    /// Reports to the holder of `key` that its lock is over for this reason, unless this was reported before. Returns
+    /// the open questions about the lock, which the caller has to end.
     pub(super) fn tell_lost(
         &mut self,
         now: Instant,

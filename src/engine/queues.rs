@@ -1,7 +1,7 @@
 //! A queue for each resource. Only the first operation in it asks the nodes.
 //!
 //! A resource has a *place* here while this engine holds a lock on it, or an operation wants one. A lock that is kept
-//! *alone* has no place: until another operation wants the resource, the table of names leads to the claim itself. One
+//! *alone* has no place: until another operation wants the resource, the table of names refers to the claim itself. One
 //! operation at a time is the *contender* of a place: it asks the nodes. The others wait behind it, first come, first
 //! served. While this engine holds the lock, no operation asks. When it releases the lock, the first operation in the
 //! queue becomes the contender, and its request follows the release on each connection.
@@ -115,8 +115,8 @@ pub(super) struct Place {
     /// contender was faster, there are both a holder and a contender.
     contender: Option<OperationKey>,
     line: Line,
-    /// The latest grant here was to a reader, or to an operation that wanted a permit and had not waited, and no
-    /// contender was refused since.
+    /// The latest lock here was granted to a reader, or to an operation that wanted a permit and had not waited, and no
+    /// contender was refused since then.
     is_read: bool,
     /// The number of permits in the latest call for one; zero if there was none. It matters only to calls for permits.
     permits: u16,
@@ -214,8 +214,8 @@ impl Queues {
         Some((wait, &self.places.get(place.0)?.name))
     }
 
-    /// `node` has said how much time is `left` of the key of `place`, at most `limit`, and whether the node `pushes`
-    /// changes. Returns the contender if it may have to act.
+    /// Handles what `node` has said about the key of `place`: how much time is `left`, at most `limit`, and whether the
+    /// node `pushes` changes. Returns the contender if it may have to act.
     #[cold]
     pub(super) fn looked(
         &mut self,
@@ -226,7 +226,7 @@ impl Queues {
         limit: Duration,
     ) -> Option<OperationKey> {
         let (waiting, _) = self.waiting(place)?;
-        // If a node does not say, ask for the lock itself after the random delay.
+        // A node that does not say how much time is left counts as free after the random delay.
         let left = left.unwrap_or(Remaining::For(waiting.delay_left(now)));
         let left = match left {
             Remaining::For(left) => Remaining::For(left.min(limit)),
@@ -259,7 +259,7 @@ impl Queues {
         !self.waits.is_empty() || !self.watches.is_empty()
     }
 
-    /// Returns the hash of the part of `name` that an answer shows.
+    /// Returns the hash of that part of `name` which an answer of a node shows.
     pub(super) fn hash_cut(&self, name: &[u8]) -> u64 {
         self.names.hash(&name[..name.len().min(STRING_BYTES_MAX)])
     }
@@ -288,9 +288,8 @@ impl Queues {
         watches.map(|(_, operation)| *operation)
     }
 
-    /// This engine has written to the key of `name` on `nodes`, so these will not report the next change of the key.
-    /// `released` says whether the write has removed a token. A contender that waits for a change and the watches look
-    /// again.
+    /// Makes a contender that waits for a change of `name`, and its watches, look again. This engine has written to the
+    /// key on `nodes`, so these will not report the next change. `released` says whether the write has removed a token.
     pub(super) fn wrote(
         &mut self,
         now: Instant,
@@ -329,8 +328,8 @@ impl Queues {
         self.reminders.pop_first().map(|(_, place)| place)
     }
 
-    /// The contender of `place` was refused. `wants` a slot means that it wants a permit. It has met other clients
-    /// there, unless this engine has or asks for all permits.
+    /// Records that the contender of `place` was refused. `wants` says whether it wants a permit. It has met other
+    /// clients there, unless this engine has or asks for all permits.
     pub(super) fn met_others(&mut self, now: Instant, place: PlaceKey, wants: Wants) {
         if let Some(place) = self.places.get(place.0).must()
             && (wants != Wants::Slot || place.has_room(1))
@@ -340,7 +339,7 @@ impl Queues {
         }
     }
 
-    /// The registrations on `node` are lost, for all places.
+    /// Records that the registrations on `node` are lost, for all places.
     pub(super) fn lost(&mut self, node: NodeId) {
         let waits = self.waits.values_mut();
         waits.for_each(|wait| wait.belief.lost(node));
@@ -352,8 +351,8 @@ impl Queues {
         waits.for_each(|wait| wait.look_soon(now));
     }
 
-    /// `node` says that the key of `name` has changed; `None` means that any key may have changed. Returns `true` if an
-    /// operation waits for this change.
+    /// Records that `node` has reported a change of the key of `name`; `None` means that any key may have changed.
+    /// Returns `true` if an operation waits for this change.
     #[cold]
     pub(super) fn changed(&mut self, now: Instant, node: NodeId, name: Option<&[u8]>) -> bool {
         let places = match name.map(|name| self.find(name).unwrap_or(PlaceKey::NONE)) {
@@ -403,8 +402,8 @@ impl Queues {
         })
     }
 
-    /// `operation` has asked beside the contender of `key` and was refused. Makes it the contender if there is none any
-    /// more. Returns `false` if it is not its turn. A contender that was overtaken stays the contender.
+    /// Makes `operation`, which has asked beside the contender of `key` and was refused, the contender if there is none
+    /// any more. Returns `false` if it is not its turn. A contender that was overtaken stays the contender.
     pub(super) fn contend_first(&mut self, key: PlaceKey, operation: OperationKey) -> bool {
         let place = self.places.get_mut(key.0).must();
         place.is_some_and(|place| {
@@ -456,8 +455,8 @@ impl Queues {
 
     // ----- locks ------------------------------------------------------------------------------
 
-    /// `operation` has taken the lock of `claim`. The claim takes over its use of `place`. If the operation has
-    /// overtaken a contender, that contender is next.
+    /// Records that `operation` has taken the lock of `claim`. The claim takes the operation's place among the users of
+    /// `place`. If the operation has overtaken a contender, that contender is next.
     pub(super) fn hold(&mut self, place: PlaceKey, operation: OperationKey, claim: ClaimKey) {
         if let Some(place) = self.places.get_mut(place.0).must() {
             place.contender = place.contender.filter(|other| *other != operation);
@@ -465,8 +464,8 @@ impl Queues {
         }
     }
 
-    /// The lock of `claim` is no longer held.
-    // Always inlined, as above.
+    /// Records that the lock of `claim` is no longer held.
+    // Always inlined, because nearly all locks are on one resource.
     #[inline(always)]
     pub(super) fn vacate(
         &mut self,
@@ -501,9 +500,9 @@ impl Queues {
 
     // ----- readers ----------------------------------------------------------------------------
 
-    /// The reader `operation` asks beside others, or has its lock, so another operation may have its turn. An operation
-    /// that wants a permit also asks beside others, but passes its turn on only if it has followed another one that was
-    /// granted.
+    /// Gives the turn to another operation, because the reader `operation` asks beside others or has its lock. An
+    /// operation that wants a permit also asks beside others, but passes its turn on only if it has followed another
+    /// one that was granted.
     #[cold]
     pub(super) fn give_on(&mut self, place: PlaceKey, operation: OperationKey, wants: Wants) {
         if let Some(at) = self.places.get_mut(place.0).must()
@@ -516,7 +515,7 @@ impl Queues {
         }
     }
 
-    /// The lock of `claim` is shared from now on. Other readers may have their turn now.
+    /// Records that the lock of `claim` is shared from now on. Other readers may have their turn now.
     #[cold]
     pub(super) fn share(&mut self, place: PlaceKey, claim: ClaimKey) {
         if let Some(at) = self.places.get_mut(place.0).must() {
@@ -545,7 +544,8 @@ impl Queues {
         may_ask && self.contend(key, operation)
     }
 
-    /// `operation` has taken a permit. If it was not refused before, others may ask beside the next one.
+    /// Records that `operation` has taken a permit. If it was not refused before, others may ask beside the next
+    /// operation.
     #[cold]
     pub(super) fn took_slot(&mut self, place: PlaceKey, operation: OperationKey) {
         if let Some(at) = self.places.get_mut(place.0).must() {
@@ -615,7 +615,7 @@ impl Queues {
     }
 
     /// Gives the turn to the first operation in the queue, if there is no contender. If that operation wants a permit,
-    /// this engine must not have or ask for all of them. The users of `place` still include the ones that are
+    /// this engine must not have or ask for all of them. The number of users of `place` still includes those that are
     /// `leaving`.
     fn promote_beside(&mut self, place: PlaceKey, leaving: u32) {
         if let Some(at) = self.places.get(place.0)

@@ -77,7 +77,7 @@ impl Restarts {
         self.longest = longest.max(self.longest);
     }
 
-    /// Starts again from the configured ttl, because all nodes get new markers.
+    /// Forgets all ttls but the configured one, because all nodes get new markers.
     pub(super) fn reset(&mut self) {
         self.longest = whole(self.limit);
     }

@@ -11,7 +11,7 @@ use crate::quorum::Drift;
 use crate::resource::check_resource;
 use crate::time::{Instant, NANOS_PER_TICK};
 
-/// The shortest delay between two attempts. A shorter delay would end while the same input is still handled, so
+/// The shortest delay between two attempts. A shorter delay could end while the engine still handles the same input, so
 /// attempts that fail at once could follow each other for ever.
 pub(super) const SHORTEST_REST: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
@@ -79,7 +79,7 @@ impl Settings {
         Ok(whole)
     }
 
-    /// Returns when a call that began at `started` stops waiting: by then, this number of tries could have been made.
+    /// Returns when a call that began at `started` stops waiting: when it could have made this number of tries.
     pub(super) fn tries_end(&self, started: Instant, tries: Option<u32>) -> Instant {
         let Some(tries) = tries else {
             return Instant::MAX;

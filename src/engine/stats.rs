@@ -59,12 +59,13 @@ pub struct Stats {
     /// At present: callers whose acquisition asks no node, because it waits for its turn, for another holder, or for
     /// its next attempt.
     pub waiting: usize,
-    /// At present: held locks, so locks that were not released, lost or handed over. A forgotten `Lock` or guard counts
-    /// until its validity ends.
+    /// At present: held locks, that is, locks that were not released, lost or handed over. A forgotten `Lock` or guard
+    /// counts until its validity ends.
     pub held: usize,
     /// At present: held locks that the handle [keeps](crate::LockOptions::keep).
     pub kept: usize,
-    /// At present: debts. A node is away, has no room, or has refused the release.
+    /// At present: debts, which are releases that a node still lacks because it is away, has no room, or has refused
+    /// them.
     pub owed: usize,
     /// For each acquired lock: the time from the call to its grant, including all attempts.
     pub acquire: Histogram,

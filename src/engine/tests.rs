@@ -93,10 +93,10 @@ const FIRST_LOOK: [&str; 3] = [
 ];
 const LOOK: [&str; 2] = ["CLIENT CACHING YES", "PTTL k"];
 
-/// The commands of a node that was sent nothing.
+/// The commands to a node that was sent nothing.
 const NOTHING: [&str; 0] = [];
 
-/// Waits for as long as a story lasts.
+/// Returns options of a caller that waits for as long as a story lasts.
 fn patient() -> LockOptions {
     LockOptions::new(TTL).wait(Duration::from_secs(3600))
 }

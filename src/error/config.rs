@@ -13,7 +13,7 @@ use crate::limits::{
     UNIX_PATH_BYTES_MAX,
 };
 
-/// The text of a handle without scripts about requests that need them.
+/// The text for requests that need scripts, on a handle without scripts.
 pub(super) const NEED_SCRIPTS: &str = "fencing tokens, shared locks, permits and a strict restart guard need scripts; \
     permit `EVAL` and `EVALSHA` (`ACL SETUSER .. +eval +evalsha`) and leave out `without_scripts`, or do without them";
 

@@ -86,7 +86,8 @@ impl fmt::Debug for ServerError {
 
 /// Why there is no connection to a node. Its text names the reason, and what to do if that is known.
 ///
-/// The driver of an `Engine` makes one from the `io::Error` of a connection. The default says that the node closed it.
+/// The driver of an `Engine` makes it from the `io::Error` of a connection. The default value says that the node closed
+/// the connection.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, thiserror::Error)]
 #[error(transparent)]
 pub struct LinkError(#[from] pub(crate) LinkFault);
@@ -137,7 +138,7 @@ pub enum LinkFault {
     #[error("operating system error {0}")]
     Os(i32),
     /// The TLS handshake failed. The node is then [`Unusable::Tls`].
-    // Without the feature, a reason is passed in two registers.
+    // Without the feature `tls`, a reason fits into two registers.
     #[cfg(feature = "tls")]
     #[error("{0}")]
     Tls(TlsFault),
@@ -198,8 +199,8 @@ pub enum Unusable {
     /// It is the same server as another configured node, which votes for both.
     #[error("it is the same server as node {0} of the configuration; name each server once")]
     SameServer(u8),
-    /// It carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard)): some client has
-    /// configured it with other nodes, or under another name. While any node reports this, no lock is taken.
+    /// It carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard)): some client uses it
+    /// together with other nodes, or under another name. While any node reports this, no lock is taken.
     #[error(
         "its marker is that of a cluster of {nodes} nodes with a quorum of {quorum}{}; give all \
          clients the same nodes and cluster name, or see `Redlock::reinit`", if *name { " under another name" } else { "" }
@@ -222,17 +223,17 @@ pub enum Unusable {
     NoRunId,
     /// It may have lost the counters of its [fencing tokens](crate::LockOptions::fenced): its `shearline:floor` is
     /// missing, or another server has written it. It refuses locks with a token, and takes plain locks as before. When
-    /// every lock from before the loss is over, it gets a floor without an operator, from the floors of N - q + 1 of
-    /// the other nodes (N nodes, q of them a majority): two others of three, three of five.
+    /// every lock from before the loss is over, it gets a floor without an operator. This needs the floors of N - q + 1
+    /// of the other nodes, where q of N nodes are a majority: two other nodes of three, or three of five.
     #[error(
         "its fencing tokens are in repair: it may have lost its data, and gives none before the longest lock from \
          then is over and enough of the other nodes have said how high theirs are; that needs no operator, but a program \
          that goes on for so long"
     )]
     InRepair,
-    /// It may have lost its counters, and so may a majority of the nodes: they were never used for tokens, or restarted
-    /// at the same time. So the earlier tokens are unknown, and none of the nodes is repaired before an operator
-    /// vouches.
+    /// It may have lost its counters, and so may a majority of the nodes: they were never used for tokens, or they
+    /// restarted at the same time. So the earlier tokens are unknown. An operator has to create the floors again; until
+    /// then no node is repaired.
     #[error(
         "its fencing tokens have no floor, and neither have those of too many other nodes: they were never used for \
          tokens, or have lost their data together; `Redlock::trust_nodes` gives them one, if no token can be larger \
@@ -257,9 +258,9 @@ pub enum Unusable {
          permit `EVAL` and `EVALSHA` (`ACL SETUSER .. +eval +evalsha`), or do without them"
     )]
     NeedsScripts,
-    /// The TLS handshake fails: the node's certificate, or ours, has to be corrected, as the text of the error says. The
-    /// node is tried again with the usual back-off. A node whose port does not speak TLS often gives no answer at all,
-    /// and is then unreachable.
+    /// The TLS handshake fails. The certificate of the node, or ours, has to be corrected; the text of the error says
+    /// which. The node is tried again with the usual back-off. A node whose port does not speak TLS often gives no
+    /// answer at all, and is then unreachable.
     #[error("{0}")]
     Tls(LinkError),
     /// It refused the handshake with another error.
@@ -267,7 +268,8 @@ pub enum Unusable {
     Refused(ServerError),
 }
 
-/// Returns where to find a line that permits `command`. Locks do not need `scan`, which counts counters.
+/// Returns the text that says where to find a line that permits `command`. Locks do not need `scan`, which counts
+/// counters.
 fn suffices(command: &str) -> &'static str {
     match command {
         "scan" => "",

@@ -15,22 +15,22 @@ use crate::limits::{OWNER_BYTES_MAX, PERMITS_MAX, RESOURCE_BYTES_MAX, RESOURCES_
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Enough nodes answered, and other clients hold the lock on too many of them. Or this handle itself holds it
-    /// ([`Report::is_held_here`]), or reserves the name for a caller of its own that waits for several
-    /// ([`manual::waiting`](crate::manual::waiting)). Trying again later may succeed. As far as they are known,
-    /// [`Report::held_for`] returns the time that is left and [`Report::holder`] the holder. [`Report::never_expires`]
+    /// Enough nodes answered, and other clients hold the lock on too many of them. Or this handle itself holds the lock
+    /// ([`Report::is_held_here`]), or reserves the name for a caller of its own that waits for several names
+    /// ([`manual::waiting`](crate::manual::waiting)). Trying again later may succeed. If they are known,
+    /// [`Report::held_for`] returns the remaining time and [`Report::holder`] the holder. [`Report::never_expires`]
     /// returns `true` if the lock has no expiry. If several resources were requested, [`Report::held_resource`] returns
     /// the one that is held.
     Held(Report),
     /// Too few nodes answered, or their answers do not count. The lock may be free.
     NoQuorum(Report),
-    /// A majority granted the lock so late that no validity is left, or is too far away to answer within half of such a
-    /// short ttl. The granted keys are released.
+    /// Either a majority granted the lock so late that no validity is left, or a majority is too far away to answer
+    /// within half of such a short ttl. The granted keys are released.
     TooSlow(Report),
     /// A node carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard)): other clients use
-    /// it with other nodes, or under another name. Two such memberships can have majorities without a node in common.
-    /// So no lock is taken while any node reports this, and the call does not try again. The nodes that count still
-    /// extend the locks that are held.
+    /// it together with other nodes, or under another name. Two such memberships can have majorities without a node in
+    /// common. So no lock is taken while any node reports this, and the call does not try again. Held locks are still
+    /// extended by the nodes that count.
     OtherCluster(Report),
     /// The request can never succeed as written; nothing was sent.
     Invalid(InvalidRequest),
@@ -43,8 +43,8 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// Returns `true` if others hold the lock: [`Held`](Self::Held). It is the normal answer to a client that came
-    /// second.
+    /// Returns `true` if others hold the lock: [`Held`](Self::Held). This is the normal answer for a client that was
+    /// not the first.
     #[must_use]
     pub const fn is_held(&self) -> bool {
         matches!(self, Self::Held(_))
@@ -113,7 +113,7 @@ fn held(report: &Report) -> String {
         .held_resource()
         .map(|name| format!("`{}` is ", Shown(name)));
     let which = which.unwrap_or_default();
-    // Otherwise the operation has neither asked the nodes nor waited behind one that has.
+    // Otherwise neither this operation nor one before it in the queue has asked the nodes.
     let is_known = report.tries() != 0 || report.held_for().is_some() || report.never_expires();
     let holder = match report.holder() {
         _ if let Some(permits) = report.other_permits() => {
@@ -154,19 +154,19 @@ fn advice(report: &Report) -> &'static str {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExtendError {
-    /// The lock's validity had run out, by the clock of this machine, or by now its keys on a majority have ended. An
+    /// The lock's validity had run out by the clock of this machine, or its keys on a majority have expired by now. An
     /// expired lock is never extended or confirmed, because the work since then may have overlapped with another
     /// holder's. A lock from another clock has no validity until it is confirmed, so it is not extended either.
     Expired,
-    /// A majority says that the key is missing or another's. The lock is over.
+    /// A majority says that the key is missing or belongs to another client. The lock is over.
     Lost(Report),
-    /// Too few nodes answered. The lock stands until its old deadline.
+    /// Too few nodes answered. The lock stays valid until its old deadline.
     Unconfirmed(Report),
     /// The lock was taken with a limit of extensions, and the limit is reached.
     Limit,
     /// The request can never succeed as written; nothing was sent.
     Invalid(InvalidRequest),
-    /// A bound of this handle is reached; nothing was sent, and the lock stands.
+    /// A bound of this handle is reached; nothing was sent, and the lock is unchanged.
     Saturated,
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
     Forked,
@@ -214,7 +214,7 @@ impl ExtendError {
     }
 }
 
-/// Why a lock was not released in time, or perhaps not.
+/// Why a lock was not released in time, or why its release is not certain.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnlockError {
@@ -222,11 +222,11 @@ pub enum UnlockError {
     NotHeld(Report),
     /// Too few nodes answered. The releases stay debts and are sent again when the nodes are back. If the lock was
     /// valid until now, no other client has held it. If its validity had ended, the critical section may have
-    /// overlapped with another holder's, and no node could report that.
+    /// overlapped with that of another holder, and no node could report this.
     Unconfirmed(Report),
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
     Forked,
-    /// The handle is closed, or a thread has panicked inside it. The key ends with its ttl.
+    /// The handle is closed, or a thread has panicked inside it. The key expires with its ttl.
     Closed,
 }
 
@@ -284,14 +284,14 @@ impl InvalidRequest {
     }
 }
 
-/// See [`InvalidRequest`]. An index among several resources is counted from 0.
+/// See [`InvalidRequest`]. If there are several resources, their index is counted from 0.
 #[allow(missing_docs, reason = "its texts say what each is")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum RequestFault {
     #[error("the resource name{} is empty; give the lock a name", place(*.index))]
     EmptyResource { index: Option<usize> },
-    /// The name begins with `shearline:`, as do the keys of this library. A lock there would keep other clients from
-    /// their keys.
+    /// The name begins with `shearline:`, like the keys that this library uses itself. A lock with such a name would
+    /// keep other clients from those keys.
     #[error("a resource name that begins with `shearline:` is reserved; use another name")]
     ReservedResource,
     #[error(
@@ -346,7 +346,7 @@ pub enum RequestFault {
     NotStrict,
 }
 
-/// Returns the place of a name in the list of resources, if there is a list.
+/// Returns the text for the place of a name in the list of resources, if there is a list.
 fn place(index: Option<usize>) -> String {
     let place = index.map(|index| format!(" at place {index}, counted from 0,"));
     place.unwrap_or_default()

@@ -51,7 +51,7 @@ pub(crate) enum Asked {
     Answer,
     /// No question: a node that said yes is ready to vote.
     Nothing,
-    /// All nodes had to answer.
+    /// The question needed an answer of every node.
     All,
 }
 
@@ -199,10 +199,10 @@ impl Report {
     /// | this handle itself ([`is_held_here`](Self::is_held_here)) | always |
     /// | another client | if a caller of this handle has waited for about 0.4 s |
     ///
-    /// After 0.4 s, a waiter that looks whether the lock is free also asks the nodes who holds it. It does so
-    /// ten times a second at most, if the lock is extended or changes hands often. So shorter waits cost nothing more.
-    /// A majority must have the same token, and the user needs permission to run scripts. Otherwise the label is
-    /// `None`; `inspect` asks at once.
+    /// After 0.4 s, a waiter that looks whether the lock is free also asks the nodes who holds it. It asks at most ten
+    /// times a second, if the lock is extended or changes hands often. So shorter waits have no additional cost. A
+    /// majority must have the same token, and the user needs permission to run scripts. Otherwise the label is `None`;
+    /// `inspect` asks at once.
     ///
     /// Any client can write any label: it is for people and logs.
     ///
@@ -229,9 +229,9 @@ impl Report {
         self.0.holder.as_deref()
     }
 
-    /// Returns the resource that kept a lock on several (`lock_all`) from being taken: the one that the most nodes name
-    /// as held by another client. [`holder`](Self::holder), [`held_for`](Self::held_for) and
-    /// [`never_expires`](Self::never_expires) are about this one; others may be held too.
+    /// Returns the resource because of which a lock on several (`lock_all`) was not taken: the resource that most nodes
+    /// name as held by another client. [`holder`](Self::holder), [`held_for`](Self::held_for) and
+    /// [`never_expires`](Self::never_expires) are about this resource; others may be held too.
     ///
     /// `None` if one resource was requested, or no node named one. [`NodeReport::resource`] has the resource that each
     /// node names; a node names the first that it finds.
@@ -274,8 +274,8 @@ impl Report {
         self.0.left.filter(|left| *left != Duration::MAX)
     }
 
-    /// Describes what has happened to the key of a lost lock, if this alone kept a majority from saying yes: it is
-    /// gone, or has another token.
+    /// Describes what has happened to the key of a lost lock: it is gone, or has another token. Returns `None` if this
+    /// was not the only reason why no majority said yes.
     #[must_use]
     pub fn loss(&self) -> Option<&'static str> {
         let enough = self.nodes().len().saturating_sub(self.quorum()) + 1;
@@ -293,7 +293,7 @@ impl Report {
     /// too few nodes are left for a majority. Only for [`LockError::Held`](crate::LockError::Held).
     ///
     /// All clients have to ask for permits of one resource with the same number. The call does not wait: the other
-    /// number stands until the permits that were taken with it are released or over.
+    /// number applies until the permits that were taken with it are released or over.
     #[must_use]
     pub fn other_permits(&self) -> Option<u16> {
         let mut others = self.nodes().iter().filter_map(|node| {
@@ -306,14 +306,14 @@ impl Report {
         others.clone().nth(enough).and_then(|_| others.next())
     }
 
-    /// Returns `true` if the key has no expiry on enough nodes that the lock does not end by itself. Only for
+    /// Returns `true` if the key has no expiry on so many nodes that the lock does not end by itself. Only for
     /// [`LockError::Held`](crate::LockError::Held).
     ///
     /// Every lock of this library has an expiry, so another program has written the key or removed its expiry. Waiting
     /// helps only if that program deletes the key. Otherwise an operator has to delete it, after making sure that no
     /// program relies on it.
     ///
-    /// It is known in the same cases as [`held_for`](Self::held_for): if a caller has waited.
+    /// As with [`held_for`](Self::held_for), this is known only if a caller has waited.
     #[must_use]
     pub fn never_expires(&self) -> bool {
         self.0.left == Some(Duration::MAX)
@@ -331,7 +331,7 @@ impl Report {
         usize::from(self.0.quorum)
     }
 
-    /// Returns how many attempts were made, this one included.
+    /// Returns how many attempts were made, including this one.
     #[must_use]
     pub fn tries(&self) -> u32 {
         self.0.tries
@@ -343,9 +343,9 @@ impl Report {
         self.0.elapsed
     }
 
-    /// Returns `true` if only an operator can repair the fault: a node belongs to another cluster, or no majority is
-    /// left without the nodes that are [unusable](Unusable) for lasting reasons. Before the repair, trying again does
-    /// not help. If this returns `false`, trying again may help.
+    /// Returns `true` if only an operator can repair the fault: a node belongs to another cluster, or the nodes that
+    /// are not [unusable](Unusable) for lasting reasons are no majority. Before the repair, trying again does not help.
+    /// If this returns `false`, trying again may help.
     ///
     /// ```
     /// # fn example(error: shearline::LockError) {
@@ -502,7 +502,7 @@ pub struct NodeReport {
     /// The resource that the node names as held by another client, if a lock on several was not taken.
     pub resource: Option<Box<[u8]>>,
     /// The reason as a text: from the server, if it refuses with an unknown error, or from `Builder::credentials`, if
-    /// that has failed. Printable, and at most 240 characters. Never from a login.
+    /// that has failed. The text is printable, has at most 240 characters, and never comes from a login.
     pub words: Option<Arc<str>>,
     /// How long the server had been up when this handle first connected, if that is less than a minute and
     /// [`Builder::max_ttl`](crate::Builder::max_ttl) is not set. The node counted at once, although it may have
@@ -522,7 +522,7 @@ impl NodeReport {
         }
     }
 
-    /// Adds how long the server had been up when this handle first connected, if that is too short.
+    /// Adds how long the server had been up when this handle first connected, if that was too short a time.
     #[must_use]
     pub(crate) fn met(self, met_young: Option<Duration>) -> Self {
         Self { met_young, ..self }
@@ -535,8 +535,8 @@ impl NodeReport {
         Self { words, ..self }
     }
 
-    /// Returns the resource, or the words of the server, that follow the outcome. If the key has another token, also
-    /// whether the server may have forgotten a lock before this handle first connected.
+    /// Returns the text that follows the outcome: the resource, or the words of the server. If the key has another
+    /// token, it also says whether the server may have forgotten a lock before this handle first connected.
     fn addition(&self) -> String {
         match (&self.resource, &self.words, self.met_young) {
             (Some(resource), ..) => format!(" ({})", Shown(resource)),
@@ -560,9 +560,9 @@ impl NodeReport {
 pub enum NodeOutcome {
     /// It said yes: locked, extended or deleted.
     Granted,
-    /// The key holds another's token. If a permit was asked for: all are taken.
+    /// The key holds the token of another client. If a permit was requested: all permits are taken.
     Held,
-    /// The resource has this number of permits, and one was asked for with another number.
+    /// The resource has this number of permits, and the request named another number.
     OtherPermits(u16),
     /// The key is not there (extend and release).
     Missing,
@@ -573,7 +573,7 @@ pub enum NodeOutcome {
     /// There was no connection, or it was lost before the answer.
     Unreachable(LinkError),
     /// Its answer does not count until `until`, on the clock of the handle. The node restarted and may have forgotten
-    /// locks, or its clock was stepped and may have ended them, or it has a barrier. With
+    /// locks, or its clock was stepped and may have ended locks early, or it has a barrier. With
     /// [`RestartGuard::Strict`](crate::RestartGuard), `until` is the present while the handle reads the marker of the
     /// node: the node may be ready a round trip later. See [`RestartGuard`](crate::RestartGuard) and
     /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).

@@ -21,7 +21,7 @@ pub(crate) fn words(text: &str) -> Arc<str> {
     shown.collect::<String>().into()
 }
 
-/// Returns the text of a server's error `line` behind its `code`, as far as it can be shown. Leaves out words of the
+/// Returns the text after the `code` in a server's error `line`, as far as it can be shown. Leaves out words of the
 /// command that servers repeat, such as names and tokens.
 pub(crate) fn said(line: &[u8], code: &str) -> Option<Arc<str>> {
     let is_shown = |byte: &&u8| (byte.is_ascii_graphic() || **byte == b' ') && **byte != b'\\';
@@ -29,7 +29,7 @@ pub(crate) fn said(line: &[u8], code: &str) -> Option<Arc<str>> {
     let text = core::str::from_utf8(&line[..shown]).unwrap_or_default();
     let text = match shown == line.len() {
         true => text,
-        false => text.rsplit_once(' ').map_or("", |(whole, _)| whole), // A token may begin in the cut word.
+        false => text.rsplit_once(' ').map_or("", |(whole, _)| whole), // The last word may be the beginning of a token.
     };
     let text = text.split(", with args").next()?;
     let text = text.strip_prefix(code).unwrap_or(text);

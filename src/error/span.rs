@@ -16,7 +16,7 @@ impl Span {
         Self(Duration::from_secs(most.as_secs()))
     }
 
-    /// Rounds up to tenths of a second, and writes the unit apart: `2.4 s`.
+    /// Rounds up to tenths of a second, and writes a space before the unit: `2.4 s`.
     pub(super) fn in_tenths(self) -> String {
         match self.0.as_secs() {
             0..120 => {

@@ -121,8 +121,8 @@ impl fmt::Display for Day {
     }
 }
 
-/// Why a TLS handshake with a node failed, or was not tried. The text says what to correct. A certificate here belongs
-/// to the node, or stands between the node's and its authority.
+/// Why a TLS handshake with a node failed, or was not tried. The text says what to correct. A certificate here is that
+/// of the node, or an intermediate one between the node and its authority.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
 pub(crate) enum TlsFault {
     #[error("its certificate expired on {0}; renew it, and check the clock of this machine")]
@@ -177,10 +177,10 @@ pub(crate) enum TlsFault {
     ClientCertificateRefused(u8),
     #[error("what answers there does not speak TLS; use redis://, or the TLS port of the server")]
     NotTls,
-    /// No version of TLS, cipher or signature.
+    /// The two sides have no version of TLS, cipher or signature in common.
     #[error("it has no TLS version and cipher in common with this client, which knows 1.2 and 1.3")]
     NothingInCommon,
-    /// A reason other than the ones above.
+    /// A reason other than those above.
     #[error("it refused the TLS handshake (alert {0}); its log may say why")]
     Alert(u8),
     /// The file was changed after the handle was built, and cannot be used.

@@ -25,7 +25,7 @@ pub(super) struct Call<'a> {
     pub(super) read_at: &'a mut Instant,
 }
 
-/// A turn has failed, and there is no outcome.
+/// The result of a call whose turn has failed without an outcome.
 #[derive(Debug)]
 pub(super) struct Stopped {
     error: io::Error,
@@ -38,7 +38,7 @@ impl Call<'_> {
     pub(super) fn catch_up(&mut self) -> Instant {
         let now = clock::now();
         if PAUSE <= now.saturating_since(*self.read_at) {
-            // The following turns return a failure of the poll again.
+            // If the poll fails, the following turns fail too, and report it.
             let _ = self.driver.catch_up();
             *self.read_at = now;
         }
@@ -56,13 +56,13 @@ impl Call<'_> {
     }
 
     /// Takes turns until the open operation, `round`, has its outcome. If the system cannot wait, cancels the
-    /// operation, so that the next one does not meet its outcome. Its debts remain.
+    /// operation, so that its outcome is not taken for that of the next one. Its debts remain.
     pub(super) fn outcome(&mut self, round: RoundId, since: Instant) -> Awaited {
         let outcome = self.outcome_by(round, since, |call| call.turn(None));
         outcome.map_err(|stopped| stopped.report)
     }
 
-    /// [`outcome`](Self::outcome) until `end`. Then it cancels the operation, and returns `None`.
+    /// Like [`outcome`](Self::outcome), but cancels the operation at `end` and returns `None`.
     pub(super) fn outcome_until(
         &mut self,
         end: Instant,
@@ -119,8 +119,8 @@ impl Call<'_> {
     }
 
     /// If there are too many events, keeps the latest lost locks and locks at risk for
-    /// [`LocalRedlock::poll`](super::LocalRedlock::poll). It need not keep other events: no call waits for their
-    /// outcomes, and a kept lock shows its end.
+    /// [`LocalRedlock::poll`](super::LocalRedlock::poll). Other events need not be kept: no call waits for their
+    /// outcomes, and a kept lock itself shows its end.
     pub(super) fn keep_reports(&mut self) {
         let events = &mut self.driver.events;
         if REPORTS_MAX < events.len() {
@@ -129,7 +129,7 @@ impl Call<'_> {
         }
     }
 
-    /// Returns the oldest report that still holds. A lock that was released or lost in the meantime is not at risk.
+    /// Returns the oldest report that is still true. A lock that was released or lost in the meantime is not at risk.
     pub(super) fn next_report(&mut self) -> Option<Event> {
         while let Some(event) = self.driver.events.pop_front() {
             let is_over =

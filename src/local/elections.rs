@@ -14,7 +14,7 @@ use crate::error::LockError;
 use crate::quorum::Lock;
 use crate::shared::{Leader, Told};
 
-/// The state of an election as a program knows it: [`LocalRedlock::observe`] reads and updates it.
+/// What a program knows of an election: [`LocalRedlock::observe`] reads and updates it.
 #[derive(Default)]
 pub struct Observation {
     name: Vec<u8>,
@@ -23,7 +23,7 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Returns an observation that knows nothing of the election `name` yet.
+    /// Returns an observation of the election `name` without any knowledge.
     pub fn of(name: impl AsRef<[u8]>) -> Self {
         let name = name.as_ref().to_vec();
         Self {
@@ -44,7 +44,8 @@ impl fmt::Debug for Observation {
 impl LocalRedlock {
     /// Waits until this client is the leader of the election `name`, with these `options`. The lock is fenced, kept,
     /// and has this `owner`; its fencing token is the number of the term. See
-    /// [`Redlock::campaign_with`](crate::Redlock::campaign_with), and [`LockOptions::keep`] for the duties of `poll`.
+    /// [`Redlock::campaign_with`](crate::Redlock::campaign_with), and [`LockOptions::keep`] for the calls of `poll`
+    /// that are needed.
     ///
     /// # Errors
     ///
@@ -58,7 +59,7 @@ impl LocalRedlock {
         self.lock_with(name, &options.of_leader(owner))
     }
 
-    /// Does [`campaign_with`](Self::campaign_with) for `ttl`, and waits without a limit. To resign,
+    /// Like [`campaign_with`](Self::campaign_with) with this `ttl`, but waits without a limit. To resign,
     /// [`unlock`](Self::unlock) the lock.
     ///
     /// # Errors
@@ -77,8 +78,8 @@ impl LocalRedlock {
     /// `Some(None)` if there is none, and each later call the next change. Returns `None` if there is no change within
     /// `timeout`. Terms never fall: see [`Observer`](crate::Observer).
     ///
-    /// Every call asks each node once, so give it more time than the nodes take to answer. While it waits, it does what
-    /// [`poll`](Self::poll) does, which returns the reports that come meanwhile.
+    /// Every call asks each node once, so give it more time than the nodes take to answer. While it waits, it makes the
+    /// same progress as [`poll`](Self::poll). The next `poll` returns the reports that come meanwhile.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -95,8 +96,8 @@ impl LocalRedlock {
     /// # Errors
     ///
     /// [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`] and
-    /// [`OperatorError::Closed`] before any I/O. [`OperatorError::NoQuorum`] if the operating system cannot wait. If
-    /// too few nodes answer, this is no error, and nothing changes.
+    /// [`OperatorError::Closed`] before any I/O. [`OperatorError::NoQuorum`] if the operating system cannot wait. It is
+    /// no error if too few nodes answer: the call then continues to wait.
     pub fn observe(
         &mut self,
         seen: &mut Observation,

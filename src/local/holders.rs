@@ -10,8 +10,8 @@ use crate::error::{ExtendError, LockError};
 use crate::quorum::Lock;
 
 impl LocalRedlock {
-    /// Takes a shared lock on `resource` for `ttl`. If a client holds the lock, waits for it: at most 5 s, or as set by
-    /// the handle's [`Retry`](crate::Retry).
+    /// Takes a shared lock on `resource` for `ttl`. If a client holds the exclusive lock, waits for it: at most 5 s, or
+    /// as set by the handle's [`Retry`](crate::Retry).
     ///
     /// # Errors
     ///
@@ -24,7 +24,7 @@ impl LocalRedlock {
         self.lock_shared_with(resource, &LockOptions::new(ttl))
     }
 
-    /// Takes a shared lock on `resource` for `ttl` if no client holds the lock alone now, in one attempt.
+    /// Takes a shared lock on `resource` for `ttl` if no client holds the exclusive lock now, in one attempt.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
-// The pages of `docs/`, which a forge shows too. A link there names its target as files do: `[waiting]: waiting.md`.
-// Here `links.md` stands before each page, and of two definitions the first counts: the same link leads to a module or
-// an item. The pictures stand in `pictures.md`, which `docs/pictures.py` writes.
+// The pages of `docs/`, which a forge shows too. There a link leads to a file: `[waiting]: waiting.md`. Here `links.md`
+// comes before each page and defines the same links again, to modules and items. The first definition of a link counts.
+// The pictures are in `pictures.md`, which `docs/pictures.py` writes.
 #![doc = include_str!("links.md")]
 #![doc = include_str!("pictures.md")]
 #![doc = include_str!("../../docs/README.md")]

@@ -3,8 +3,8 @@
 //! There are two queues. One has releases that go out as soon as there is a connection and room. The other has releases
 //! that the node has refused; they are retried after a while. A debt is the key of a claim; the claim knows what to
 //! release. Each claim is in the queues once at most, so there are never more debts than claims. When time ends a debt,
-//! it is forgotten: it may stay in its queue for a while, but does not count. At most half of the entries are
-//! forgotten.
+//! its entry is marked as forgotten. It may stay in its queue for a while, but does not count. Never more than half of
+//! the entries are forgotten ones.
 
 use alloc::collections::VecDeque;
 
@@ -29,7 +29,7 @@ impl Debts {
         self.deferred.push_back(claim);
     }
 
-    /// Moves all refused releases to the front of the ones that are due. Returns `true` if there were any.
+    /// Moves all refused releases to the front of the queue of releases that are due. Returns `true` if there were any.
     pub(crate) fn try_again(&mut self) -> bool {
         let any = !self.deferred.is_empty();
         while let Some(claim) = self.deferred.pop_back() {

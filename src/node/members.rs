@@ -21,7 +21,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Returns the slot and token, which tell this holder from the others.
+    /// Returns the slot and the token, which distinguish this holder from the others.
     pub(crate) fn id(&self) -> (Option<Slot>, &[u8]) {
         (self.slot, self.token.get().as_bytes())
     }

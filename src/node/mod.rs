@@ -97,8 +97,8 @@ impl Node {
 
     // ----- the connection -------------------------------------------------------------------
 
-    /// The connection is up: sends the first command of the handshake. Returns `false` if no connection was being
-    /// opened.
+    /// Sends the first command of the handshake, because the connection is up. Returns `false` if no connection was
+    /// being opened.
     pub(crate) fn connected(&mut self, now: Instant) -> bool {
         if !self.handshake.connected() {
             return false;
@@ -108,8 +108,8 @@ impl Node {
         true
     }
 
-    /// The connection is gone, or could not be opened. Forgets everything that belongs to it. Returns every unanswered
-    /// request, with whether its command may have left.
+    /// Forgets everything that belongs to a connection that is gone, or could not be opened. Returns every unanswered
+    /// request, with `true` if its command may have left.
     pub(crate) fn disconnected(&mut self, trouble: Trouble) -> Vec<(Request, bool)> {
         self.handshake.disconnected(trouble);
         self.trust.disconnected();
@@ -197,9 +197,9 @@ impl Node {
         withdrawn
     }
 
-    /// Does the same for a token that is no longer wanted. If a transaction has only read the keys so far, makes it not
-    /// take them. If the lock was held, its `SET` has almost always been written, so this does not search for the
-    /// `SET`. If the `SET` was not written yet, its release follows it.
+    /// Like [`withdraw_set`](Self::withdraw_set), but for a token that is no longer wanted. If a transaction has only
+    /// read the keys so far, it does not take them. If the lock was held, its `SET` has almost always been written, so
+    /// this does not search for it. If that `SET` was not written yet, its release follows it.
     #[inline]
     pub(crate) fn give_up_set(&mut self, claim: ClaimKey, was_held: bool) -> bool {
         if was_held && self.connection.keeps_up() {
@@ -266,7 +266,7 @@ impl Node {
         }
     }
 
-    /// Sends the last questions of the handshake, behind the debts, and loads the scripts.
+    /// Sends the last questions of the handshake, after the debts, and loads the scripts.
     pub(crate) fn survey(&mut self, now: Instant) {
         for step in self.trust.questions() {
             if self.abilities.gets_scripts() || !matches!(step, Step::Load(_)) {
@@ -302,8 +302,8 @@ impl Node {
         Ok(())
     }
 
-    /// From now on, counts the answers of the server with this `run_id`: an operator vouches that every lock that it
-    /// may have forgotten is over. Returns `true` if they did not count before.
+    /// Counts the answers of the server with this `run_id` from now on: an operator vouches that every lock that the
+    /// server may have forgotten is over. Returns `true` if its answers did not count before.
     pub(crate) fn trust(
         &mut self,
         now: Instant,
@@ -329,7 +329,7 @@ impl Node {
         if let Some(membership) = self.trust.membership_mut() {
             kept |= !is_ready;
             membership.trust(longest);
-            // If the handshake has not asked to join yet, it will ask in this way.
+            // A handshake that has not asked to join yet will ask in this way.
             if is_ready || membership.open != 0 {
                 let _ = self.join(now, longest); // Its `run_id` is known.
             }

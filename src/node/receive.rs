@@ -4,7 +4,7 @@
 //!
 //! * Replies are matched by count alone. A push does not count as a reply. A reply without a command ends the
 //!   connection.
-//! * Each answer is returned with whether it counts for the restart guard.
+//! * Each answer is returned together with the decision of the restart guard whether it counts.
 
 use alloc::boxed::Box;
 
@@ -174,7 +174,8 @@ impl Node {
         self.abilities.tried(request, said, &mut hints)
     }
 
-    /// The server has run a command. If it could not load our scripts before, asks it to load them now.
+    /// Handles the news that the server has run a command. If it could not load our scripts before, asks it to load
+    /// them now.
     #[inline]
     fn obeys(&mut self, now: Instant) {
         self.connection.probed = 0;
@@ -277,7 +278,7 @@ impl Node {
     }
 }
 
-/// A push was received. Too many unexpected pushes without an answer in between end the connection.
+/// Handles a push. Too many unexpected pushes without an answer in between end the connection.
 #[cold]
 fn pushed(
     push: Value<'_>,
@@ -293,7 +294,7 @@ fn pushed(
     }
 }
 
-/// Keeps the text of an error, the answer to a command with this `purpose`. It may make a doubt.
+/// Keeps the text of an error, the answer to a command with this `purpose`. The error may cause doubt about scripts.
 #[cold]
 #[inline(never)]
 fn keep_words(purpose: Purpose, line: &[u8], handshake: &mut Handshake, abilities: &mut Abilities) {
@@ -362,7 +363,7 @@ fn wire_answered(
     }
 }
 
-/// The server has answered `step`, during the handshake or after it.
+/// Handles the server's answer to `step`, during the handshake or after it.
 #[cold]
 #[inline(never)]
 fn step_answered(

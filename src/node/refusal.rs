@@ -1,7 +1,7 @@
 //! Errors of servers: which command was refused, and whether it certainly did not run.
 //!
-//! Only the first word tells errors apart, because servers echo arguments behind it. The classes were measured with
-//! redis-server 7. A command that was refused *for certain* was not executed and leaves nothing to undo. After any
+//! Only the first word identifies an error, because servers echo arguments after it. The classes were found by trials
+//! with redis-server 7. A command that was refused *for certain* was not executed and leaves nothing to undo. After any
 //! other error the command may have been executed, and needs a release.
 
 use crate::error::{NodeOutcome, ServerError, Unusable};
@@ -53,7 +53,7 @@ impl Refusal {
         }
     }
 
-    /// Returns `true` if this may be an unknown text for the fact that the server runs no scripts.
+    /// Returns `true` if this may mean, in an unknown text, that the server runs no scripts.
     pub(super) fn is_in_own_words(self) -> bool {
         let Self::Error(error) = self else {
             return false;
@@ -100,7 +100,7 @@ impl Forbidden {
 }
 
 /// Returns `true` if the error `line` says, in the server's own words, that it runs no scripts at all. Proxies and
-/// servers that resemble Redis do this. Errors that may pass do not have these words.
+/// servers that resemble Redis do this. Errors that are only temporary do not have these words.
 fn runs_no_scripts(line: &[u8]) -> bool {
     let line = line.to_ascii_lowercase();
     let says = |text: &&[u8]| memchr::memmem::find(&line, text).is_some();
@@ -118,7 +118,7 @@ fn runs_no_scripts(line: &[u8]) -> bool {
 }
 
 /// Returns the error of a command that one of our scripts has called. Servers before Redis 7.0 put it at the end of
-/// their own message, behind the script's name and the line number. Lua's own errors have no code.
+/// their own message, after the script's name and the line number. Lua's own errors have no code.
 fn quoted(line: &[u8]) -> Option<&[u8]> {
     const PLACE: &[u8] = b"@user_script:";
     let line = line.strip_prefix(b"ERR Error running script ")?;
@@ -249,7 +249,7 @@ mod tests {
         }
     }
 
-    /// Errors that may pass, and errors of a script that has begun.
+    /// Temporary errors, and errors of a script that has begun.
     #[test]
     fn other_errors_do_not_say_that_no_scripts_are_run() {
         for line in [
@@ -318,7 +318,7 @@ mod tests {
                 "ERR ACL failure in script: User u has no permissions",
                 false,
             ),
-            // Errors that may pass, and errors that show that the server knows the command.
+            // These errors are temporary, or show that the server knows the command.
             ("LOADING Redis is loading the dataset in memory", false),
             ("BUSY Redis is busy running a script", false),
             ("OOM command not allowed", false),

@@ -24,13 +24,13 @@ pub(crate) enum Reply {
     Done,
     /// The keys are taken with this number, or the counter floor is this high.
     Number(u64),
-    /// Nothing was done. The token names another number than the node would give. This is the number of the node.
+    /// Nothing was done, because the token names another number than this one, which the node would give.
     Renumbered(u64),
     /// The permit has this slot.
     Slot(u16),
     /// The permit has this slot and this number.
     NumberedSlot { slot: u16, number: u64 },
-    /// The key has the token, and lives for this time. If the command replaces tokens, this one may have been replaced.
+    /// The key has the token, and lives for this time. If the command replaces tokens, it may have replaced this token.
     Kept(Duration),
     /// Among the scanned keys, this number are counters. The count continues at `cursor`; zero is the end.
     Counted { counters: u32, cursor: u64 },
@@ -46,7 +46,7 @@ pub(crate) enum Reply {
     Full(Duration),
     /// The resource has this number of permits, which differs from the request.
     OtherPermits(u16),
-    /// Nothing was done. Next time the node is asked in another way, which may work.
+    /// Nothing was done. The node is asked in another way next time, which may work.
     Again(NodeOutcome),
     /// Nothing was done yet. A trial first has to show how the node could release the lock.
     Later,
@@ -128,7 +128,7 @@ impl From<Reply> for Read {
     }
 }
 
-/// Returns `true` if `value` is the yes with which a node without a marker answers most commands.
+/// Returns `true` if `value` is the answer of a node without a marker that means yes to most commands.
 #[inline(always)]
 #[expect(
     clippy::wildcard_enum_match_arm,
@@ -263,7 +263,7 @@ fn member_added(value: Value<'_>) -> Option<Read> {
     Some(Read { reply, marker })
 }
 
-/// Does the same for a command with a fencing token.
+/// Like `member_added`, but for a command with a fencing token.
 #[cold]
 fn numbered_member_added(value: Value<'_>) -> Option<Read> {
     if let Some(said) = value.as_integer() {
@@ -314,7 +314,7 @@ fn slot(said: i64, more: i64) -> Option<Reply> {
 fn released(by: Dialect, value: Value<'_>) -> Option<Reply> {
     match (by, value) {
         (Dialect::SetIfEq, Value::Simple(b"OK")) => Some(Reply::Done),
-        // The key may also hold the token of another client.
+        // The key may also hold the token of another client: this answer does not distinguish the cases.
         (Dialect::SetIfEq, Value::Null) => Some(Reply::Missing),
         _ => of_token(value.as_integer()?),
     }
@@ -352,8 +352,8 @@ const fn of_token(said: i64) -> Option<Reply> {
 /// without an expiry.
 pub(super) const FOREVER: i64 = 9_000_000_000_000_000;
 
-/// Returns the meaning of a script's answer about the token: one more than the milliseconds that are left, or a sign
-/// that the token is not there.
+/// Returns the meaning of a script's answer about the token: the remaining milliseconds plus one, or a number that
+/// means that the token is not there.
 pub(super) const fn kept_for(above: i64) -> Option<Reply> {
     if above < 1 {
         return of_token(above);
@@ -361,7 +361,7 @@ pub(super) const fn kept_for(above: i64) -> Option<Reply> {
     Some(Reply::Kept(Duration::from_millis(above.unsigned_abs() - 1)))
 }
 
-/// Does the same for an inspection, in which a key without an expiry has no end.
+/// Like [`kept_for`], but for an inspection, in which a key without an expiry has no end.
 pub(super) const fn inspected(above: i64) -> Option<Reply> {
     match above == FOREVER + 1 {
         true => Some(Reply::Kept(Duration::MAX)),
@@ -394,7 +394,7 @@ fn said(value: Value<'_>) -> Option<(i64, Option<i64>)> {
     }
 }
 
-/// Returns the integers in `value`, if it is a list of this many.
+/// Returns the integers in `value`, if it is a list of `N` integers.
 fn integers<const N: usize>(value: Value<'_>) -> Option<[i64; N]> {
     let items = value.as_items().filter(|items| items.len() == N)?;
     let mut integers = [0; N];
@@ -404,7 +404,7 @@ fn integers<const N: usize>(value: Value<'_>) -> Option<[i64; N]> {
     Some(integers)
 }
 
-/// Returns two integers and the item behind them, if `value` has nothing else.
+/// Returns two integers and the item after them, if `value` contains exactly these.
 pub(super) fn three(value: Value<'_>) -> Option<(i64, i64, Value<'_>)> {
     let items = value.as_items()?;
     let mut items = items.iter();

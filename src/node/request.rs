@@ -33,14 +33,14 @@ pub(crate) enum Purpose {
     /// Leaves the intent of a caller that waits for an exclusive lock, or takes the token of a permit out of a wrong
     /// slot. Nothing depends on the answer.
     Aside,
-    /// Asks how long the key of `place` lives on.
+    /// Asks how much longer the key of `place` lives.
     Look {
-        /// The place of the resource.
+        /// The place of the resource in the queues.
         place: PlaceKey,
     },
 }
 
-// The size matters, because every command in flight has a purpose.
+// The size matters, because every command in flight has a `Purpose`.
 const _: () = assert!(size_of::<Purpose>() == size_of::<Request>());
 
 impl Purpose {
@@ -76,8 +76,8 @@ pub(crate) enum Request {
         claim: ClaimKey,
         /// The form of the command.
         by: Dialect,
-        /// Nodes load its script, or have a native command in place of it. Any other release may have deleted some of
-        /// the keys, whatever the answer is.
+        /// The nodes load the script of this release, or have a native command in its place. Any other release may have
+        /// deleted some of the keys, whatever the answer is.
         is_taught: bool,
         /// An earlier release has failed, or its connection was lost. Until this release is answered, the node may
         /// still have a key that was `SET` before it.
@@ -94,7 +94,7 @@ pub(crate) enum Request {
         /// The form of the command.
         by: Dialect,
     },
-    /// Raises the counters of a claim's lock to its fencing token.
+    /// Raises the counters of the resources of a claim to its fencing token.
     Raise {
         /// The claim.
         claim: ClaimKey,
@@ -131,7 +131,7 @@ pub(crate) enum Request {
     },
     /// Asks for the token in the key of `place`.
     Name {
-        /// The place of the resource.
+        /// The place of the resource in the queues.
         place: PlaceKey,
     },
 }
@@ -151,7 +151,7 @@ impl Request {
         matches!(self, Self::Question { claim: Some(about), .. } if about == claim)
     }
 
-    /// Returns `true` if the answer decides a vote. Such a vote also relies on the clock of the server.
+    /// Returns `true` if the answer decides a vote. Such a vote also depends on the clock of the server.
     pub(crate) const fn is_question(self) -> bool {
         match self {
             Self::Take { .. } | Self::Raise { .. } => true,
@@ -303,7 +303,7 @@ pub(crate) enum Step {
     Load(Taught),
     /// `CONFIG GET`: whether a restart of the server loses nothing. Only with a strict guard.
     Durability,
-    /// The marker: whether the node belongs to the group. Only with a strict guard.
+    /// The script that reads the marker and says whether the node belongs to the group. Only with a strict guard.
     Join,
 }
 
@@ -321,7 +321,7 @@ pub(crate) enum Taught {
     CheckedExtend,
 }
 
-/// The time that is left of a key, according to a node.
+/// The remaining time of a key, according to a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Remaining {
     /// There is no such key.

@@ -12,8 +12,8 @@
 //!
 //! ```text
 //! {said, 0}     it counts: the marker is the one given, and there is no barrier
-//! {said, n}     it does not: the barrier ends within n milliseconds
-//! {said, -1}    it does not: the marker is missing, or another
+//! {said, n}     it does not count: the barrier ends within n milliseconds
+//! {said, -1}    it does not count: the marker is missing, or is another one
 //! ```
 //!
 //! In every answer, a barrier without an expiry counts as one second.
@@ -65,8 +65,8 @@ pub(crate) struct Script {
     pub(crate) sha1: &'static str,
 }
 
-/// Deletes the key if it holds the token. Answers `1` if it was deleted, `0` if it is not there, and `-1` if it is
-/// another client's.
+/// Deletes the key if it holds the token. Answers `1` if it was deleted, `0` if it is not there, and `-1` if it belongs
+/// to another client.
 pub(crate) const RELEASE: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) \
            if v==ARGV[1] then return redis.call('del',KEYS[1]) end \
@@ -75,11 +75,11 @@ pub(crate) const RELEASE: Script = Script {
 };
 
 /// Raises the expiry of the key if it holds the token. Answers `1` if the key now lives at least that long, `0` if it
-/// is not there, and `-1` if it is another client's. The script never shortens an expiry, and gives none to a key that
-/// an operator made permanent.
+/// is not there, and `-1` if it belongs to another client. The script never shortens an expiry, and gives none to a key
+/// that an operator made permanent.
 ///
-/// After its own write, the script reads the key again, because a write uses up the registration for the next change of
-/// the key: see `tracking`.
+/// After its own write, the script reads the key again, because the write uses up the registration for the next change
+/// of the key: see `tracking`.
 pub(crate) const EXTEND: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) \
            if v==ARGV[1] then local p=redis.call('pttl',KEYS[1]) \
@@ -111,8 +111,8 @@ pub(crate) const RELEASE_EACH: Script = Script {
     sha1: "d69605c5805009ab0e3862a8ef1a0ec74af88a05",
 };
 
-/// Answers with one more than the remaining milliseconds of the key if it holds the token; the remainder may be zero.
-/// Otherwise answers `0` if the key is not there, and `-1` if it is another client's. A key that an operator made
+/// Answers with the remaining milliseconds of the key, which may be zero, plus one, if the key holds the token.
+/// Otherwise answers `0` if the key is not there, and `-1` if it belongs to another client. A key that an operator made
 /// permanent counts as 285 000 years; numbers in Lua are exact up to about this size.
 ///
 /// The script is always sent by its text, because it is too rare to load in the handshake.
@@ -124,9 +124,9 @@ pub(crate) const CONFIRM: Script = Script {
     sha1: "eff39a10bfd4f5ef8734aa1fc598a9ee03919210",
 };
 
-/// Replaces the token in the key by another one, and keeps the expiry. Answers with one more than the remaining
-/// milliseconds of the key, `0` if it is not there, and `-1` if it is another client's. A key that already has the new
-/// token counts as replaced. A key without an expiry counts as another client's, because it would keep others out for
+/// Replaces the token in the key by another one, and keeps the expiry. Answers with the remaining milliseconds of the
+/// key plus one, `0` if it is not there, and `-1` if it belongs to another client. A key that already has the new token
+/// counts as replaced. A key without an expiry counts as a key of another client, because it would keep others out for
 /// ever.
 ///
 /// The script is always sent by its text, because it is too rare to load in the handshake.
@@ -139,9 +139,9 @@ pub(crate) const OVERWRITE: Script = Script {
 };
 
 /// The first `SET` on a connection. It takes the lock if the user may run, on its key, all commands in the arguments
-/// behind the token and the ttl. Answers `1` if the lock was taken, `0` if the key is another client's, and `-n` if the
-/// n-th command is forbidden and nothing was done. Without a ttl the script only checks the permissions. Redis 6.2
-/// cannot check them, and takes the lock.
+/// after the token and the ttl. Answers `1` if the lock was taken, `0` if the key belongs to another client, and `-n`
+/// if the n-th command is forbidden and nothing was done. Without a ttl the script only checks the permissions. Redis
+/// 6.2 cannot check them, and takes the lock.
 ///
 /// The script checks the permissions for the name of this lock, because they depend on the name.
 pub(crate) const SET_IF_PERMITTED: Script = Script {
@@ -154,14 +154,14 @@ pub(crate) const SET_IF_PERMITTED: Script = Script {
     sha1: "f44fbb47329f6240174dcf2a6d84c503009bf73e",
 };
 
-/// Returns three values. The first is one more than the remaining milliseconds of the key, or `0` if it is not there.
-/// The second is whether that counts, if the arguments include the keys of a marker and a barrier (see the
+/// Returns three values. The first is the remaining milliseconds of the key plus one, or `0` if it is not there. The
+/// second says whether the answer counts, if the arguments include the keys of a marker and a barrier (see the
 /// [module](self)). The third is the token. A value that is longer than any token is cut to one byte more than the
 /// longest token has.
 ///
 /// Shared locks and permits have a sorted set of members with deadlines. If the key is such a set with a live member,
-/// the third value lists its live members, each with its remaining milliseconds. It lists at most
-/// [`HOLDERS_SHOWN_MAX`], those that end first, and cuts members in the same way.
+/// the third value lists its live members, each with its remaining milliseconds. It lists at most the
+/// [`HOLDERS_SHOWN_MAX`] members that end first, and cuts members in the same way.
 ///
 /// This is one script, so that the time and the token belong together. It is always sent by its text, because it is too
 /// rare to load in the handshake.
@@ -184,15 +184,15 @@ pub(crate) const INSPECT: Script = Script {
 /// Makes a node a member of a group, or says why it is not.
 ///
 /// Keys: the marker and the barrier. Arguments: `run_id`, longest ttl, nodes, quorum, cluster, durable (`1` yes, `0`
-/// no, `-` not known), the barrier for that ttl, and the mode: `join`, `trust` or `anew`. Answers three values. The
-/// first is 1, or 0 if the marker belongs to another group and nothing was changed. The second is how many milliseconds
-/// of the barrier are left. The third is the present marker.
+/// no, `-` not known), the barrier for that ttl, and the mode: `join`, `trust` or `anew`. Answers with three values.
+/// The first is 1, or 0 if the marker belongs to another group and nothing was changed. The second is how many
+/// milliseconds of the barrier are left. The third is the present marker.
 ///
 /// A marker is written if it is missing, belongs to another incarnation of the server, or has a shorter longest ttl,
 /// each time with a barrier. A barrier is written before its marker, and never shortened. Another incarnation gets no
-/// barrier if both the marker and this client say that nothing is lost in a restart. A server that now has a replica,
-/// or was a replica, is not durable, even if the client has read that it is: its marker may come from another master.
-/// `anew` makes the node a member of this group regardless of its marker. `trust` omits the barrier.
+/// barrier if both the marker and this client say that a restart loses nothing. A server that now has a replica, or was
+/// a replica, is not durable, even if the client has read that it is: its marker may come from another master. `anew`
+/// makes the node a member of this group regardless of its marker. `trust` omits the barrier.
 pub(crate) const JOIN: Script = Script {
     text: "local m,p=redis.call('get',KEYS[1]),redis.call('pttl',KEYS[2]) \
            local left=p+1 if p==-1 then left=1000 elseif p<0 then left=0 end \
@@ -220,8 +220,8 @@ pub(crate) const JOIN: Script = Script {
     sha1: "59534fe468c207290343f3f842fceb3d4c79f9bb",
 };
 
-/// The end of a script with a marker check, which has put the answer of the plain command into `s`. Adds whether this
-/// answer counts. `$marker` is the argument with the expected marker.
+/// The end of a script with a marker check, which has put the answer of the plain command into `s`. The end adds
+/// whether this answer counts. `$marker` is the argument with the expected marker.
 macro_rules! said_and_whether_it_counts {
     ($marker:literal) => {
         concat!(
@@ -233,7 +233,7 @@ macro_rules! said_and_whether_it_counts {
 }
 
 /// Does `SET NX PX`, and adds whether it counts: `said` is 1 or 0. If the user may not run the n-th of the commands
-/// behind the marker, the script does nothing and answers only `-n`: see [`SET_IF_PERMITTED`].
+/// after the marker, the script does nothing and answers only `-n`: see [`SET_IF_PERMITTED`].
 pub(crate) const CHECKED_ACQUIRE: Script = Script {
     text: concat!(
         "local c,s=redis.acl_check_cmd,0 if c then for i=4,#ARGV do ",

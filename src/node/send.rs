@@ -153,8 +153,8 @@ impl Node {
     /// # Errors
     ///
     /// The node cannot give numbers. Nothing was sent.
-    // Inlined into the loop over the nodes of an attempt. The other callers, which send copies to nodes that have lost
-    // the key, are rare.
+    // Inlined into the loop over the nodes of an attempt. The other callers run rarely: they send copies to nodes that
+    // have lost the key.
     #[inline(always)]
     pub(crate) fn take(
         &mut self,
@@ -217,7 +217,7 @@ impl Node {
     }
 
     /// Takes the keys over a connection that has not shown yet whether it runs scripts. Returns `None` without sending
-    /// anything if the keys can be taken as over any other connection.
+    /// anything if the keys can be taken in the usual way.
     ///
     /// # Errors
     ///
@@ -317,7 +317,7 @@ impl Node {
 
     // ----- trials ---------------------------------------------------------------------------
 
-    /// Sends the consequences of an answer about the keys of `claim`.
+    /// Sends the commands that follow from an answer about the keys of `claim`.
     #[cold]
     pub(super) fn follow(&mut self, now: Instant, claim: Option<ClaimKey>, then: Then) {
         match (then, claim) {
@@ -425,7 +425,8 @@ impl Node {
         true
     }
 
-    /// Asks this node. The question is built in `command`, and nodes that take it in the same form share its bytes.
+    /// Asks this node. The question is built in `command`; nodes that take the question in the same form share these
+    /// bytes.
     pub(crate) fn ask_about(&mut self, now: Instant, command: &mut Command, asking: &Asking<'_>) {
         let Asking {
             question,
@@ -503,7 +504,7 @@ impl Node {
         self.send(now, Request::Why { operation }, &command);
     }
 
-    /// Leaves the intent of a caller that waits for the exclusive lock on `resource`, with its age and its length.
+    /// Leaves the intent of a caller that waits for the exclusive lock on `resource`, with its age and its duration.
     /// `None` ends the intent. Does nothing if the node cannot be asked now.
     #[cold]
     pub(crate) fn leave_intent(

@@ -1,8 +1,8 @@
 //! Keeping a lock: when the engine extends it, by how much, and until when.
 //!
 //! [`Keeping`] is the policy: an extension is due when half of the validity is left, and a failed extension is tried
-//! again within the rest. [`Kept`] has the policy and the remaining extensions, for both the lock and its engine. The
-//! present end is in the entry, which they also share.
+//! again while validity is left. [`Kept`] has the policy and the remaining extensions, for both the lock and its
+//! engine. The present end is in the entry, which they also share.
 //!
 //! # Guarantees
 //!
@@ -24,8 +24,8 @@ use crate::time::{Instant, NANOS_PER_TICK, nanos};
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 /// The largest number of locks that are extended together, if the extensions are spread evenly. A node works on this
-/// number for less than a tenth of a millisecond, during which other commands wait. If fewer locks are kept, each is
-/// extended when it is due.
+/// number of locks for less than a tenth of a millisecond, and other commands wait during that time. If fewer locks are
+/// kept, each is extended when it is due.
 const TOGETHER: u64 = 48;
 
 /// When and by how much an engine extends a lock. The policy takes only ten bytes, because there may be many kept
@@ -40,10 +40,10 @@ pub(crate) struct Keeping {
     limit_high: u16,
 }
 
-// The last tick has 48 bits.
+// The number of the last tick fits into 48 bits.
 const _: () = assert!(Instant::MAX.tick_floor() >> 48 == 0);
 
-/// The extension is due, and waits for others to end. Only the engine writes this.
+/// The extension is due, and waits for other extensions to end. Only the engine writes this.
 const WAITS: u8 = 1;
 
 /// The end was reported to the holder. Only the engine writes this.
@@ -52,7 +52,7 @@ const OVER: u8 = 2;
 /// The lock will not be extended again.
 const ENDED: u8 = 4;
 
-/// The keys are registered for changes on the nodes. Only the engine reads and writes this.
+/// The nodes are asked to report changes of the keys. Only the engine reads and writes this.
 const WATCHED: u8 = 8;
 
 /// The state that a kept lock and the engine that keeps it share.
@@ -129,7 +129,7 @@ impl Keeping {
         self.ttl().min(self.limit().saturating_since(now))
     }
 
-    /// A lock that is valid until `end` is tried at `now`. Returns when to try again if this fails.
+    /// Returns when to try again if the extension at `now` of a lock that is valid until `end` fails.
     fn again(self, now: Instant, end: Instant) -> Instant {
         let pause = (end.saturating_since(now) / 4).max(self.ttl() / 64);
         now.saturating_add(pause.max(TICK))
@@ -158,7 +158,7 @@ impl Kept {
         }
     }
 
-    /// Returns the latest time, not after `due`, at which other locks are due too.
+    /// Returns the latest time, not after `due`, at which extensions of other locks begin too.
     fn in_step(&self, due: Instant) -> Instant {
         match self.step.load(Ordering::Relaxed) {
             AT_ONCE => due,
@@ -235,12 +235,12 @@ impl Kept {
         self.is_had() && !self.has_ended() && self.extensions_left() != 0
     }
 
-    /// Returns `true` if a caller has the lock, even if it was detached.
+    /// Returns `true` if some caller still has the lock, even if it was detached.
     pub(crate) fn is_had(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) > 1
     }
 
-    /// Returns `true` if the lock was written down for another process.
+    /// Returns `true` if the lock was turned into bytes for another process.
     pub(crate) fn has_ended(&self) -> bool {
         self.state.load(Ordering::Acquire) & ENDED != 0
     }
@@ -288,7 +288,7 @@ mod tests {
         Instant::from_millis(millis)
     }
 
-    /// Like [`Kept::due`], for a lock that was not tried yet and is the only kept lock.
+    /// Like [`Kept::due`], for the only kept lock, whose extension was not tried yet.
     fn due(kept: &Arc<Kept>, now: Instant, end: Instant) -> Option<(Duration, Instant)> {
         kept.due(now, (end, Instant::ZERO), 1, Drift::default())
     }

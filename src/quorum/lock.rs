@@ -22,8 +22,8 @@ pub struct LockId {
 
 /// A lock: its resource, its token, and the end of its validity.
 ///
-/// A lock is a plain value: dropping it releases nothing, and its keys end with their ttl. To release the lock, pass it
-/// to `unlock`, or let a `LockGuard` do so.
+/// A lock is a plain value: dropping it releases nothing, and its keys expire with their ttl. To release the lock, pass
+/// it to `unlock`, or let a `LockGuard` do so.
 ///
 /// Only a proof of majority makes a lock, and only another proof lengthens its validity. When the engine learns that a
 /// majority has lost the lock, the validity ends. The name and the token are in one buffer, which the lock shares with
@@ -126,7 +126,7 @@ impl Lock {
     }
 
     /// Returns the slot of a permit, counted from 0. No two holders of permits of one resource have the same slot at
-    /// the same time. Returns `None` if this is no permit.
+    /// the same time. Returns `None` if this is not a permit.
     #[must_use]
     pub fn slot(&self) -> Option<u16> {
         match self.entry.kind() {
@@ -234,8 +234,8 @@ impl Lock {
         }
     }
 
-    /// Takes the lock from its engine, and gives it a separate end. The engine or an open question may still write an
-    /// end into the shared entry.
+    /// Separates the lock from its engine, and gives it an end of its own. The engine or an open question may still
+    /// write an end into the shared entry.
     pub(crate) fn leave(&mut self) {
         if let Some(kept) = self.kept.take() {
             self.extensions_left = kept.extensions_left();
@@ -265,7 +265,7 @@ impl Lock {
     }
 
     /// Returns the nodes whose copies stay when the lock is handed over. The copies on other nodes may still be
-    /// released, behind their `SET`.
+    /// released, right after their `SET`.
     pub(crate) fn voters(&self) -> NodeSet {
         self.voters
     }

@@ -4,9 +4,9 @@
 //!
 //! * **One vote for each node.** The first answer of a node counts. Only the loss of its connection can withdraw it,
 //!   and only before the verdict.
-//! * **Early certainty.** The verdict comes with the answer that makes it inevitable, and never before: no open answer
-//!   could change it.
-//! * **Of all configured nodes.** The quorum is `N / 2 + 1` of all configured nodes, no matter how many are connected.
+//! * **Early certainty.** The verdict comes with the answer that makes it inevitable, and never before. No open answer
+//!   could change it then.
+//! * **Of all configured nodes.** The quorum is `N / 2 + 1` of all configured nodes, however many are connected.
 
 use super::NodeSet;
 use crate::keys::NodeId;
@@ -73,9 +73,9 @@ pub(crate) use proof::Majority;
 pub(crate) enum Acquisition {
     /// A majority has granted the lock.
     Granted(Majority),
-    /// There can be no majority any more, because of nodes on which another client holds the lock.
+    /// No majority is possible any more, because another client holds the lock on some nodes.
     Held,
-    /// There can be no majority, because too few nodes can vote.
+    /// No majority is possible any more, because too few nodes can vote.
     NoQuorum,
 }
 
@@ -88,7 +88,7 @@ pub(crate) enum Acquisition {
 pub(crate) enum Extending {
     /// A majority has extended the lock.
     Extended(Majority),
-    /// A majority says that the key is missing or is another client's.
+    /// A majority says that the key is missing or belongs to another client.
     Lost,
     /// Neither of the two: too few nodes have answered.
     Unconfirmed,
@@ -123,7 +123,7 @@ impl Tally {
     ///
     /// # Panics
     ///
-    /// If `nodes` is out of that range, which a `Config` rules out.
+    /// If `nodes` is out of that range. No `Config` has such a number.
     #[must_use]
     pub(crate) fn new(nodes: usize) -> Self {
         assert!(
@@ -180,8 +180,8 @@ impl Tally {
 
     /// Returns the outcome of an attempt to take the lock, as soon as it is certain.
     ///
-    /// Returns [`Acquisition::NoQuorum`] if the nodes without a vote are alone enough to prevent a majority, and
-    /// [`Acquisition::Held`] if a no was also needed for this.
+    /// Returns [`Acquisition::NoQuorum`] if the nodes that abstain prevent a majority by themselves, and
+    /// [`Acquisition::Held`] if it took a no as well.
     #[must_use]
     pub(crate) fn acquisition(&self) -> Option<Acquisition> {
         let quorum = self.quorum();
@@ -283,7 +283,7 @@ mod tests {
         assert!(matches!(tally.acquisition(), Some(Acquisition::Granted(_))));
     }
 
-    /// Returns the verdicts of every final count of `nodes`, by their definition.
+    /// Returns the verdicts for these final counts, by definition.
     fn definition(yes: usize, no: usize, abstain: usize) -> [&'static str; 4] {
         let quorum = quorum_of(yes + no + abstain);
         let answered = yes + no;

@@ -1,7 +1,7 @@
 //! Computes how long a lock is valid: the ttl, less the time that it took to take the lock, less the drift of clocks.
 //!
 //! Redlock, step 3: `validity = ttl - (now - t1) - drift`. This file computes it as a deadline, `t1 + ttl - drift`,
-//! which needs no elapsed time. Every rounding shortens the validity, and nothing wraps for any ttl and any delay.
+//! which needs no elapsed time. Every rounding shortens the validity, and no sum wraps, for any ttl and any delay.
 
 #![warn(clippy::arithmetic_side_effects)]
 
@@ -37,8 +37,8 @@ impl Drift {
         }
         let exact = factor * 1e9;
         let floor = exact as u64;
-        // `ceil` needs std. A factor such as 0.01 is not exact as a float; an extra part per billion is on the safe
-        // side.
+        // `ceil` needs std. A factor such as 0.01 is not exact as a float. An extra part per billion makes the drift
+        // larger, which is safe.
         let rounded_up = if floor as f64 == exact {
             floor
         } else {
@@ -81,7 +81,7 @@ impl Drift {
     }
 
     /// Returns the sum of clock steps that is allowed while a lock of `ttl` lives: the part of the share that is left
-    /// after the clock's [`rate`](Self::rate). The fixed part covers the milliseconds of the server.
+    /// after the clock's [`rate`](Self::rate). The fixed part covers the rounding of the server to milliseconds.
     pub(crate) fn steps(self, ttl: Duration) -> Duration {
         let rate = Self {
             parts_per_billion: self.rate(),
@@ -90,7 +90,7 @@ impl Drift {
         self.of(ttl).saturating_sub(rate.of(ttl))
     }
 
-    /// Returns a lock delay that lasts at least `least` by the clock of a holder, on every node whose clock is not
+    /// Returns a lock delay that lasts at least `least` by the clock of the holder, on every node whose clock runs no
     /// faster than this drift allows. Returns `None` if this is longer than [`LOCK_DELAY_MAX`], or does not fit into a
     /// `Delay`.
     pub(crate) fn delay(self, least: Duration) -> Option<Delay> {

@@ -21,7 +21,7 @@ pub struct Decimal {
 }
 
 impl Decimal {
-    /// The number of bytes, rounded up to whole groups of digits.
+    /// The size of the buffer in bytes, rounded up to whole groups of digits.
     const ROOM: usize = 24;
 
     /// Returns the digits of `number`.
@@ -47,7 +47,8 @@ impl Decimal {
         }
     }
 
-    /// Returns the digits of a duration in the unit of the server. The limits keep it far below 2^63.
+    /// Returns the digits of a duration in the unit of the server. The limits of durations keep the number far below
+    /// 2^63.
     pub(crate) fn millis(duration: Duration) -> Self {
         Self::new(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
     }
@@ -63,7 +64,7 @@ impl Decimal {
 /// Returns the eight decimal digits of a number below 10^8, with the first digit in the lowest byte.
 ///
 /// The number is cut into halves, and these into halves again, all at once in lanes of one register. So there is no
-/// loop over digits, and a single store that can quickly be read back.
+/// loop over digits, and only one store, which can quickly be read back.
 const fn eight_digits(number: u64) -> u64 {
     let fours = (number / 10_000) | ((number % 10_000) << 32);
     let hundreds = ((fours * 10_486) >> 20) & 0x7f_0000_007f; // fours / 100

@@ -15,9 +15,9 @@ use super::view::View;
 
 /// A resumable decoder of replies, RESP2 and RESP3 alike.
 ///
-/// The decoder holds no bytes, only its position in a torn reply. However the stream is cut, it looks at each byte a
-/// bounded number of times, and never at the payload of a string. Scalars and flat aggregates allocate nothing; the
-/// stack of other replies is kept for the next reply.
+/// The decoder holds no bytes, only its position in a torn reply. However the stream is cut, the decoder looks at each
+/// byte a bounded number of times, and never at the payload of a string. Scalars and flat aggregates allocate nothing;
+/// the stack of other replies is kept for the next reply.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub struct Decoder {
@@ -56,7 +56,7 @@ struct Level {
     /// Whether it is an attribute. An attribute describes the next element, and is not an element of the surrounding
     /// aggregate.
     attribute: bool,
-    /// Whether the next element must be a string, which is the kind of a push.
+    /// Whether the next element must be a string, because it is the kind of a push.
     kind_due: bool,
 }
 
@@ -101,8 +101,8 @@ impl Decoder {
     /// # Errors
     ///
     /// [`DecodeError`] if the bytes are wrong, or a limit is exceeded. Every later call returns the same error.
-    // Inlined. The parts that are not inlined return only plain numbers, because a frame that goes through memory costs
-    // more than the short replies themselves.
+    // Inlined. The parts that are not inlined return only plain numbers, because passing a frame through memory takes
+    // longer than decoding a short reply.
     #[cfg(any(test, feature = "internals"))]
     #[inline(always)]
     pub fn decode<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Option<Frame<'a>>, DecodeError> {
@@ -218,7 +218,7 @@ impl Decoder {
         }
     }
 
-    /// Returns how many bytes the torn reply needs at least, beyond the bytes of the last call. Returns 0 if no reply
+    /// Returns how many more bytes the torn reply needs at least, beyond those of the last call. Returns 0 if no reply
     /// is torn.
     #[must_use]
     pub(crate) fn need(&self) -> usize {
@@ -285,8 +285,8 @@ impl Decoder {
         }
     }
 
-    /// Reads the elements of the innermost aggregate while they are of the usual kinds, except for the last element:
-    /// the caller ends the aggregate.
+    /// Reads the elements of the innermost aggregate as long as they are of the usual kinds. Leaves out the last
+    /// element, because the caller ends the aggregate.
     #[inline]
     fn scan_direct(&mut self, bytes: &[u8]) {
         let Some(level) = self.stack.last_mut().filter(|level| !level.kind_due) else {
@@ -297,7 +297,7 @@ impl Decoder {
             let Some(len) = direct_len(rest, &self.longest) else {
                 return;
             };
-            // The elements that follow must still find room: `room` is the limit for this element.
+            // There must be room for the elements that follow, so this element may reach only up to `room`.
             let owed = (self.owed - 1).saturating_mul(ELEMENT_BYTES_MIN);
             if self.at + len + owed > self.limits.reply_bytes {
                 return;
@@ -308,7 +308,7 @@ impl Decoder {
         }
     }
 
-    /// Checks that a value of this kind may be at this position. `next` is the byte behind the kind, if it has arrived.
+    /// Checks that a value of this kind may be at this position. `next` is the byte after the kind, if it has arrived.
     #[inline]
     fn admit(&self, kind: u8, next: Option<u8>) -> Result<(), DecodeError> {
         let refuse = |ahead, reason| Err(DecodeError::new(self.at + ahead, reason));
@@ -332,7 +332,7 @@ impl Decoder {
         }
     }
 
-    /// Returns the offset that the next element must not exceed, so that the elements after it find room in the reply.
+    /// Returns the offset that the next element must not exceed, so that the reply has room for the elements after it.
     /// An attribute is not one of these elements.
     fn room(&self, kind: u8) -> usize {
         let owed = self.owed.saturating_sub(usize::from(kind != b'|'));
@@ -352,7 +352,7 @@ impl Decoder {
             return false;
         }
         self.at = behind;
-        // The value behind an attribute is still missing. Any other aggregate is itself the missing element.
+        // After an attribute, the value is still missing. Any other aggregate is itself the value that was missing.
         self.owed = self.owed - usize::from(!attribute) + elements as usize;
         self.stack.push(Level {
             left: elements,

@@ -3,7 +3,7 @@
 //!
 //! Each function returns what [`token`](super::token::token) would find, or `None`. `None` means that the value is
 //! torn, invalid, longer than a limit, or of another kind: the caller then asks `token`, which decides. So this file
-//! raises no errors and keeps no state. A value costs one scan, for the end of its line or for the digits of its
+//! reports no errors and keeps no state. A value costs one scan, for the end of its line or for the digits of its
 //! length.
 
 use memchr::memchr2;
@@ -26,7 +26,7 @@ pub(super) struct Longest {
 }
 
 impl Longest {
-    /// For bytes that are known to be valid.
+    /// No limits, for bytes that are known to be valid.
     pub(super) const ANY: Self = Self {
         line: usize::MAX,
         bulk: usize::MAX,

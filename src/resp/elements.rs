@@ -49,10 +49,10 @@ impl<'a> Pairs<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Returns the first value, and moves the view behind it.
+    /// Returns the first value, and moves the view past it.
     ///
     /// The bytes were valid. If the caller of the decoder has changed them between two calls, there may be no value. In
-    /// that case any answer is good enough, but a panic is not.
+    /// that case any answer is acceptable, but a panic is not.
     #[inline(always)]
     pub(super) fn value(&mut self) -> Value<'a> {
         match compared(self.bytes, Longest::ANY) {

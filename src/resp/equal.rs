@@ -12,7 +12,7 @@ impl PartialEq for Value<'_> {
             | (Self::BulkError(one), Self::BulkError(other)) => one == other,
             (Self::Integer(one), Self::Integer(other)) => one == other,
             (Self::Null, Self::Null) => true,
-            // Bit by bit, except that all NaNs are equal.
+            // Compares bit by bit, except that all NaNs are equal.
             (Self::Double(one), Self::Double(other)) => {
                 one.to_bits() == other.to_bits() || one.is_nan() && other.is_nan()
             }

@@ -11,8 +11,8 @@ use super::write;
 /// Assembles replies from the pieces in which they are received.
 ///
 /// A reply that is complete in one piece is decoded in place. Only a torn reply is copied, once: the inbox keeps the
-/// rest of the piece, and adds as many bytes of the following pieces as the reply needs. The bytes never take more
-/// memory than the longest reply, 16 MiB. The next call after a large reply gives the memory back.
+/// rest of the piece, and adds as many bytes of the following pieces as the reply needs. The kept bytes never take more
+/// memory than the longest reply, 16 MiB. The next call after a large reply frees the memory.
 ///
 /// ```
 /// use shearline::resp::Inbox;
@@ -113,7 +113,7 @@ impl Inbox {
     /// # Errors
     ///
     /// [`DecodeError`] if no continuation can be valid, or a limit is exceeded. Every later call returns the same
-    /// error. The rest of `piece` then means nothing.
+    /// error. The rest of `piece` then has no meaning.
     // Inlined, so that a short reply does not go through memory: see `Decoder::decode`.
     #[inline(always)]
     pub fn next<'a, 'p: 'a>(
@@ -146,7 +146,7 @@ impl Inbox {
             self.forget();
         }
         let bytes = *piece;
-        // After the last reply, a caller always asks once more in vain.
+        // After the last reply, a caller always asks once more and gets nothing.
         if bytes.is_empty() {
             return self.decoder.failure().map_or(Ok(None), Err);
         }
@@ -199,11 +199,11 @@ impl Inbox {
         }
     }
 
-    /// Adds bytes of `piece` to the torn reply until the reply is complete, if possible. Bytes behind the reply stay in
+    /// Adds bytes of `piece` to the torn reply until the reply is complete, if possible. Bytes after the reply stay in
     /// the piece.
     ///
     /// Each step adds more than the step before, so neither the number of attempts nor the number of bytes copied in
-    /// vain exceeds the reply's own length.
+    /// vain is larger than the length of the reply.
     fn complete(&mut self, piece: &mut &[u8]) -> Result<bool, DecodeError> {
         if let Some(error) = self.decoder.failure() {
             return Err(error);

@@ -17,7 +17,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// For bytes that are known to be valid.
+    /// No limits, for bytes that are known to be valid.
     pub(super) const NONE: Self = Self {
         line: usize::MAX,
         bulk: u32::MAX as usize,
@@ -31,9 +31,9 @@ impl Bounds {
 pub(super) struct Progress {
     /// The line contains nothing of interest before this offset.
     pub(super) seen: usize,
-    /// If there are fewer bytes than this, there is nothing new to see.
+    /// With fewer bytes than this, the element cannot be read any further.
     pub(super) need: usize,
-    /// The number of bytes that were looked at, for the test that proves O(n).
+    /// The number of bytes that were looked at, for the test that decoding takes O(n).
     #[cfg(test)]
     pub(super) looked: usize,
 }
@@ -46,7 +46,7 @@ impl Progress {
         looked: 0,
     };
 
-    /// Another element begins.
+    /// Prepares for the next element.
     pub(super) fn reset(&mut self) {
         self.seen = 0;
         self.need = 0;
@@ -64,7 +64,7 @@ impl Progress {
 }
 
 /// Reads the text of a line: everything from `body` up to CR LF, at most `longest` bytes, without CR or LF in it.
-/// Returns the text and the offset behind the line. Returns `None` if bytes are missing.
+/// Returns the text and the offset after the line. Returns `None` if bytes are missing.
 pub(super) fn line<'a>(
     bytes: &'a [u8],
     body: usize,

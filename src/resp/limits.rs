@@ -13,11 +13,11 @@ pub struct Limits {
     /// attributes are separate aggregates.
     pub elements: usize,
     /// The largest number of nested aggregates; attributes and empty aggregates count too. 32 by default: `COMMAND
-    /// DOCS` has twelve levels, the most that a server sends of its own accord.
+    /// DOCS` has twelve levels, and no other reply of a server has more.
     pub depth: usize,
     /// The longest reply as a whole, including its attributes. 16 MiB by default. At most 4 GiB - 1, because elements
     /// are counted in 32 bits, and at least seven bytes, because every reply about a lock is shorter. The other limits
-    /// multiply with each other; this one limits the memory for a torn reply.
+    /// can multiply; this one limits the memory for a torn reply.
     pub reply_bytes: usize,
 }
 
@@ -33,7 +33,7 @@ impl Limits {
     /// Every reply about a lock is shorter.
     pub(super) const REPLY_BYTES_MIN: usize = 7;
 
-    /// Returns `true` if the decoder can keep these limits.
+    /// Returns `true` if the decoder can work with these limits.
     pub(super) const fn are_sound(&self) -> bool {
         const MOST: usize = u32::MAX as usize;
         let is_reply_sound = Self::REPLY_BYTES_MIN <= self.reply_bytes && self.reply_bytes <= MOST;

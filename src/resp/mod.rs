@@ -20,14 +20,14 @@
 //!
 //! * **Three outcomes, never mixed up.** A reply, "more bytes are needed", or an error that names the offset and the
 //!   rule. A wrong byte is refused at the latest when its line or string has ended.
-//! * **Linear.** Decoding n bytes takes O(n), however they are cut into pieces. The decoder does not look at the
+//! * **Linear.** Decoding n bytes takes O(n) steps, however they are cut into pieces. The decoder does not look at the
 //!   payload of a string.
 //! * **Limits before memory.** The lengths that a header announces reserve no memory. A line has at most 64 KiB, a
 //!   string 1 MiB, an aggregate 65,536 elements and 32 levels, and a reply 16 MiB.
 //! * **Little stack.** The decoder does not call itself. Comparing or printing a value takes a call for each level, and
 //!   there are at most 32 levels.
 //! * **No copy, no allocation for each element.** Values borrow from the receive buffer, and are read from it during
-//!   iteration. So a nested element is read once for each level around it.
+//!   iteration. So a nested element is read once for each aggregate that contains it.
 //! * **No panic on any input.**
 //!
 //! # Choices where implementations differ
@@ -45,7 +45,7 @@
 //! * A push inside another value, or one that does not begin with a string, is an error.
 //!
 //! `tests/differential` lists the inputs for which another decoder answers differently, and which of the two follows
-//! the specification. A fuzz target holds both to that list.
+//! the specification. A fuzz target checks that no other inputs differ.
 //!
 //! # Not here
 //!

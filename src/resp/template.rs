@@ -12,7 +12,7 @@ use bytes::BufMut;
 use super::command::argument;
 use super::decimal::Decimal;
 
-/// A word of a command that is sent often.
+/// A word of a [`Template`].
 #[derive(Clone, Copy, Debug)]
 #[allow(
     clippy::exhaustive_enums,
@@ -21,18 +21,18 @@ use super::decimal::Decimal;
 pub enum Word<'a> {
     /// The same text each time.
     Text(&'a [u8]),
-    /// A different text each time, given without a header.
+    /// A different text each time, passed without a header.
     Hole,
-    /// This many consecutive arguments, given in wire form, as [`argument`] writes them. Arguments that several
-    /// commands share need to be encoded only once.
+    /// A number of consecutive arguments that the caller passes in wire form, as [`argument`] writes them. Arguments
+    /// that several commands share need to be encoded only once.
     Encoded(usize),
 }
 
 /// A command whose constant parts are encoded in advance. It has `HOLES` holes, and up to `BYTES` constant bytes around
 /// them.
 ///
-/// In a `static` or `const`, a wrong value of either number does not compile, and [`Template::write`] costs little more
-/// than a copy for each hole.
+/// In a `static` or `const`, a wrong value of either number is a compile error, and [`Template::write`] costs little
+/// more than a copy for each hole.
 ///
 /// ```
 /// # #[cfg(feature = "internals")] {
@@ -62,7 +62,7 @@ pub enum Word<'a> {
 /// # }
 /// ```
 ///
-/// Here one number is too small, so a hole has no filling:
+/// In the first of these examples `BYTES` is too small; in the second, a hole has no filling:
 ///
 /// ```compile_fail
 /// # use shearline::internals::resp::{Template, Word};
@@ -76,7 +76,7 @@ pub enum Word<'a> {
 /// ```
 #[derive(Clone)]
 pub struct Template<const HOLES: usize, const BYTES: usize> {
-    /// The bytes before, between and behind the holes, followed by zeros.
+    /// The bytes before, between and after the holes, followed by zeros.
     bytes: [u8; BYTES],
     len: usize,
     holes: [Hole; HOLES],
@@ -86,7 +86,7 @@ pub struct Template<const HOLES: usize, const BYTES: usize> {
 struct Hole {
     /// The number of constant bytes before the hole.
     at: usize,
-    /// The number of arguments in wire form that fill it. `None` for one argument, given without a header.
+    /// The number of arguments in wire form that fill it. `None` for one argument, passed without a header.
     encoded: Option<usize>,
 }
 
@@ -187,8 +187,8 @@ impl<const HOLES: usize, const BYTES: usize> Template<HOLES, BYTES> {
     }
 }
 
-/// Fills a hole with a text. Out of line, because the loop over the holes is unrolled only while it is short, and only
-/// then do the pieces of a `static` template have constant lengths.
+/// Fills a hole with a text. Out of line, because the compiler unrolls the loop over the holes only if it is short.
+/// Only then do the pieces of a `static` template have constant lengths.
 #[inline(never)]
 fn fill<B: BufMut + ?Sized>(out: &mut B, text: &[u8]) {
     argument(out, text);
@@ -218,7 +218,7 @@ fn are_arguments(mut bytes: &[u8], arguments: usize) -> bool {
     bytes.is_empty()
 }
 
-/// Returns the bytes behind the first argument, which is in wire form.
+/// Returns the bytes after the first argument, which is in wire form.
 fn behind_argument(bytes: &[u8]) -> Option<&[u8]> {
     let (header, rest) = bytes.split_at(bytes.iter().position(|&byte| byte == b'\r')?);
     let len = core::str::from_utf8(header.strip_prefix(b"$")?).ok()?;

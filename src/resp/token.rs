@@ -26,7 +26,7 @@ pub(super) struct Token {
     start: usize,
     /// The end of the text.
     stop: usize,
-    /// The offset behind the token.
+    /// The offset after the token.
     pub(super) end: usize,
 }
 
@@ -118,7 +118,7 @@ impl Token {
         bytes.get(self.start..self.stop)
     }
 
-    /// Returns the offset behind the element. For an aggregate, this is the offset behind the shortest elements that it
+    /// Returns the offset after the element. For an aggregate, this is the offset after the shortest elements that it
     /// may have.
     #[inline]
     pub(super) const fn end_min(self) -> usize {
@@ -130,7 +130,7 @@ impl Token {
         }
     }
 
-    /// Returns the number of elements of an aggregate, which always fits.
+    /// Returns the number of elements of an aggregate, which always fits into 32 bits.
     pub(super) const fn elements(self) -> u32 {
         self.number as u32
     }
@@ -220,7 +220,7 @@ pub(super) fn token(
     }
 }
 
-/// Reads a payload, and the CR LF behind it.
+/// Reads a payload, and the CR LF after it.
 fn string(
     bytes: &[u8],
     kind: Kind,

@@ -8,7 +8,7 @@ use super::view::View;
 
 /// One value of a reply. It borrows from the bytes that were decoded.
 ///
-/// Two values are equal if they have the same content; attributes of nested values do not count. Doubles are compared
+/// Two values are equal if they have the same content. Attributes of nested values are ignored. Doubles are compared
 /// bit by bit, so the two zeros differ, but all NaNs are equal.
 ///
 /// ```

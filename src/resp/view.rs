@@ -30,7 +30,7 @@ impl View<'_> {
         Self { bytes }
     }
 
-    /// Moves behind the element that begins with this token, including its content.
+    /// Moves past the element that begins with this token, including its content.
     #[inline]
     pub(super) fn skip(&mut self, token: Token) -> Option<()> {
         self.bytes = self.bytes.get(token.end..)?;

@@ -80,7 +80,7 @@ pub fn array<B: BufMut + ?Sized>(out: &mut B, elements: usize) {
     header(out, b'*', elements);
 }
 
-/// `=`: a text that is meant for people. On RESP2, which has no such text, a bulk string without the format.
+/// `=`: a text that is meant for people. RESP2 has no such text, and gets a bulk string without the format.
 pub fn verbatim<B: BufMut + ?Sized>(out: &mut B, format: [u8; 3], text: &[u8]) {
     header(out, b'=', text.len() + 4);
     out.put_slice(&format);
@@ -96,8 +96,8 @@ pub fn map<B: BufMut + ?Sized>(out: &mut B, pairs: usize) {
     header(out, b'%', pairs);
 }
 
-/// `>`: the header of a push with this number of elements. The first element is a string, the kind of the push. RESP2
-/// has no pushes, and gets an array.
+/// `>`: the header of a push with this number of elements. The first element is a string that names the kind of the
+/// push. RESP2 has no pushes, and gets an array.
 #[inline]
 pub fn push<B: BufMut + ?Sized>(out: &mut B, elements: usize) {
     header(out, b'>', elements);

@@ -14,8 +14,8 @@ use crate::error::Report;
 use crate::time::{NANOS_PER_TICK, nanos};
 
 /// Completes when less than a quarter of a lock's ttl is left, for any reason: extensions fail, a limit is reached, or
-/// nothing extends it. If a [kept](crate::LockOptions::keep) lock was also extended by a longer ttl, the quarter is of
-/// the ttl by which the handle extends it. [`LockGuard::at_risk`](super::LockGuard::at_risk) returns it.
+/// nothing extends it. If a [kept](crate::LockOptions::keep) lock was also extended by a longer ttl, a quarter of the
+/// ttl by which the handle extends it counts. [`LockGuard::at_risk`](super::LockGuard::at_risk) returns it.
 ///
 /// It borrows nothing and may be sent to another task or thread.
 ///
@@ -66,8 +66,8 @@ impl AtRisk {
     }
 }
 
-/// Returns how long before the end of the lock the signal for less than `left` comes: whole ticks, as the engine counts
-/// them, and one more.
+/// Returns how long before the end of the lock the signal for less than `left` comes: `left` in whole ticks, as the
+/// engine counts them, plus one tick.
 pub(super) fn early(left: Duration) -> Duration {
     let ticks = nanos(left).div_ceil(NANOS_PER_TICK);
     let whole = Duration::from_nanos(ticks.saturating_mul(NANOS_PER_TICK));
@@ -102,9 +102,9 @@ pub struct Health {
     /// `Redlock::nodes` says which nodes are away now. A node in quarantine is left out. Empty if the lock is not
     /// valid, and for an [adopted](crate::Redlock::adopt) lock until a majority has confirmed or extended it.
     pub confirmed_by: Vec<Arc<str>>,
-    /// How often in a row the handle has failed to extend the lock, if it is [kept](crate::LockOptions::keep). Any
-    /// successful extension ends the row, even one of your own. Your own failures do not count, unless they found the
-    /// lock lost.
+    /// The number of failed extensions in a row, if the lock is [kept](crate::LockOptions::keep). Any successful
+    /// extension resets it to zero, even one of your own. Your own failures do not count, unless they found the lock
+    /// lost.
     pub failures: u32,
     /// What each node said to the last of these failed extensions. It is set when [`Lost`](crate::Lost) reports a loss
     /// that an extension has found.

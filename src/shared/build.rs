@@ -109,7 +109,7 @@ impl Waiting {
 
     fn poll(&self, context: &Context<'_>) -> Poll<Result<Arc<Shared>, BuildError>> {
         if getpid() != self.process {
-            // The mutex of the site may be held by a thread of the parent, which this process does not have.
+            // The mutex of the site may be held by a thread of the parent that does not exist in this process.
             return Poll::Ready(Err(io::Error::from(Refusal::Forked).into()));
         }
         self.site.poll(context.waker())
@@ -119,7 +119,7 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         if getpid() != self.process {
-            // This process does not have the thread, so it can neither join nor detach it.
+            // The thread does not exist in this process, so it can be neither joined nor detached.
             mem::forget(self.io_thread.take());
             return;
         }

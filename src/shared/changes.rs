@@ -22,10 +22,10 @@ use crate::limits::WATCHES_MAX;
 /// The holder of a resource, now and after each change. [`Redlock::watch`] returns it.
 ///
 /// The first [`next`](Self::next) or [`changed`](Self::changed) returns the present state. Each later call returns the
-/// next state that differs from the one before: another holder, no holder, an end that has come or that an extension
-/// has moved, a node that has something else, or a node that stops or resumes answering. Changes that follow each other
-/// within about 10 ms, or while the caller does not ask, are reported as one. A state that did not last until the next
-/// look may not be reported at all. A reported state is never older than the one before.
+/// next state that differs from the previous one: another holder, no holder, an end that has come or that an extension
+/// has moved, other content on a node, or a node that stops or resumes answering. Changes that follow each other within
+/// about 10 ms, or while the caller does not ask, are reported as one. A state that did not last until the next look
+/// may not be reported at all. A reported state is never older than the one before.
 ///
 /// While the caller waits and nothing changes, nothing is sent, because the nodes report changes (`CLIENT TRACKING`).
 /// After each change every node is asked once more. If a node sends no notifications (see

@@ -1,7 +1,7 @@
 //! Elections: a kept, fenced lock is leadership, and a watch shows who leads.
 //!
 //! The token of the lock names its owner and its fencing token, so an observer needs nothing but the lock itself.
-//! Fencing tokens grow with each lock, so an observer that never goes back to a smaller one shows no leader twice.
+//! Fencing tokens grow with each lock, so an observer that ignores smaller ones never shows an earlier leader again.
 //!
 //! # Not here
 //!
@@ -54,8 +54,8 @@ impl Redlock {
         self.campaign_with(name, owner, &LockOptions::new(ttl).wait(Duration::MAX))
     }
 
-    /// Does [`campaign`](Self::campaign) with these `options`, which say how long to wait. The lock is always fenced,
-    /// has this `owner`, and is kept: without a limit, or as [`LockOptions::keep_for`] says.
+    /// Like [`campaign`](Self::campaign), but with these `options`, which say how long to wait. The lock is always
+    /// fenced, has this `owner`, and is kept: without a limit, or as [`LockOptions::keep_for`] says.
     ///
     /// # Errors
     ///
@@ -120,8 +120,9 @@ impl Redlock {
 
 /// A term as the leader of an election: the guard of its lock. [`Redlock::campaign`] returns it. Dropping it resigns.
 ///
-/// Do only what does no harm if you find later that [`lost`](Self::lost) came first. If something must not happen in
-/// two terms at once, it needs a store that compares terms: [`manual::elections`](crate::manual::elections).
+/// Do only things that do no harm even if you find out later that [`lost`](Self::lost) came first. If something must
+/// not happen in two terms at once, it needs a store that compares terms:
+/// [`manual::elections`](crate::manual::elections).
 pub type Leadership = Guard<held::Term>;
 
 impl Leadership {
@@ -176,7 +177,7 @@ impl fmt::Debug for Leader {
 ///
 /// The first [`next`](Self::next) or [`changed`](Self::changed) returns the present leader, or `None` if there is none.
 /// Each later call returns the next change. Terms never fall: a leader with a smaller term than one that was shown
-/// before has lost its lock and may not know it, and counts as none. While too few nodes answer, nothing changes.
+/// before has lost its lock and may not know it, and counts as none. While too few nodes answer, no change is reported.
 ///
 /// If the nodes push changes (`CLIENT TRACKING`), the first push shows a resignation. If the next leader follows within
 /// about 10 ms, or while you do not ask, a change may be left out, as in a [`Watch`].

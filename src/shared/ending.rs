@@ -42,7 +42,7 @@ impl Shared {
     /// background.
     pub(super) fn close(&self, io_thread: JoinHandle<()>) {
         if self.is_foreign() {
-            // This process does not have the thread, so it can neither join nor detach it.
+            // The thread does not exist in this process, so it can be neither joined nor detached.
             core::mem::forget(io_thread);
             self.close_descriptors();
             return;
@@ -73,7 +73,7 @@ impl Shared {
     fn close_descriptors(&self) {
         if let Some(mut core) = self.core.try_lock() {
             drop((core.roles.wire.take(), core.poller.take()));
-            // Unlocking it could wait for a thread that this process does not have.
+            // Unlocking it could wait for a thread that does not exist in this process.
             core::mem::forget(core);
         }
     }
@@ -97,7 +97,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits until all debts are answered, or until `until`. Returns `true` if all are.
+    /// Waits until all debts are answered, or until `until`. Returns `true` if all are answered.
     fn settle_debts(&self, until: Instant) -> Result<bool, Refusal> {
         let mut section = self.enter()?;
         loop {

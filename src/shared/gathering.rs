@@ -1,19 +1,19 @@
 //! Whether the I/O thread gathers the next requests of callers that it wakes together.
 //!
-//! Callers that have other work do not come back at once, and gathering then delays the others in vain. After each
-//! gathering in vain, twice as many batches go by without one.
+//! Callers that have other work do not come back at once. Then gathering only delays the others. After each gathering
+//! in vain, the number of batches without one doubles.
 
 /// With at least this number of callers, gathering is worth while. With 32 callers, tasks and threads lock and unlock a
 /// tenth more often than without gathering. With 8, tasks do so a twentieth less often.
 const CALLERS_MIN: usize = 16;
 
-/// The limit of the doublings.
+/// The largest number of these doublings.
 const VAIN_MAX: u32 = 6;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Gathering {
-    /// The number of gatherings in vain, in a row.
+    /// The number of gatherings in a row that were in vain.
     vain: u32,
     /// The number of batches that go by before the next gathering.
     skips: u32,

@@ -52,7 +52,7 @@ pub struct Guard<H: Holds> {
     redlock: Redlock,
     /// `None` if the lock is kept.
     slot: Option<Arc<Slot>>,
-    /// `None` only while the guard is consumed.
+    /// `None` only while the guard is being consumed.
     lock: Option<Lock>,
     holds: PhantomData<fn() -> H>,
 }
@@ -224,13 +224,13 @@ impl<H: Holds> Guard<H> {
             .await
     }
 
-    /// From now on, the handle extends the lock by itself, as with [`LockOptions::keep`](crate::LockOptions::keep):
+    /// Makes the handle extend the lock by itself from now on, as with [`LockOptions::keep`](crate::LockOptions::keep):
     /// when half of its validity is left, each time by the longest ttl that the lock was taken or extended with. Use it
     /// for a lock that was taken without that option or [adopted](Redlock::adopt). Sends nothing now. If the lock is
     /// kept already, it loses its limit.
     ///
-    /// The handle stops extending the lock with `unlock`, with the drop of the guard, with the loss of the lock, and
-    /// with [`into_lock`](Self::into_lock).
+    /// The handle stops extending the lock when the lock is unlocked or lost, when the guard is dropped, and with
+    /// [`into_lock`](Self::into_lock).
     ///
     /// ```no_run
     /// # use shearline::{Lock, Redlock};
@@ -388,7 +388,7 @@ impl<H: Holds> Guard<H> {
             // No deadline applies here: the engine must get the release, however long the mutex takes.
             let note = Note::new(&slot, WaitsAs::Thread, Asked::Release(lock));
             let section = shared.ask(note)?;
-            // If no outcome comes in time, the release is sent all the same.
+            // Even if no outcome comes in time, the release is sent.
             calls::released(shared.wait_for(section, &slot, times)?)
         })
     }
@@ -412,7 +412,7 @@ impl<H: Holds> Guard<H> {
     /// Detaches the lock from its handle, for another handle ([`Redlock::adopt`]) or another process
     /// ([`Lock::to_bytes`]). Dropping it does not release it, and its loss is not reported.
     ///
-    /// The lock stays on the nodes that have answered. Behind each unanswered `SET` a release is sent at once, because
+    /// The lock stays on the nodes that have answered. Each unanswered `SET` is followed by a release at once, because
     /// a release over another connection could overtake that `SET`.
     #[must_use = "a lock that is not released stays on the nodes until its ttl has passed"]
     pub fn into_lock(mut self) -> Lock {

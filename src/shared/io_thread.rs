@@ -40,8 +40,8 @@ const THREAD_NAME: &str = "shearline";
 /// The time after the last caller until the I/O thread looks for work.
 const NAP: Duration = Duration::from_millis(1);
 
-/// The most delay of the I/O thread's sleeps. By default Linux may end them 50 us late, which is as long as a whole
-/// attempt takes.
+/// By how much the sleeps of the I/O thread may end late. By default, Linux may end them 50 us late, which is as long
+/// as a whole attempt takes.
 #[cfg(target_os = "linux")]
 const TIMER_SLACK: NonZeroU64 = NonZeroU64::new(1_000).unwrap();
 
@@ -142,9 +142,9 @@ impl<'a> IoThread<'a> {
         Ok(())
     }
 
-    /// Without the wire, the timers of the engine do not fire. If a thread keeps the wire for too long, calls the
-    /// waiting threads, and each looks at its own clock from then on. `stuck` is the time since when the wire is
-    /// missing.
+    /// Calls the waiting threads if a thread keeps the wire for too long, because without the wire the timers of the
+    /// engine do not fire. From then on, each thread looks at its own clock. `stuck` is the time at which the wire was
+    /// first missing.
     fn call_threads_if_stuck(
         &self,
         section: &mut Section<'_>,
@@ -159,7 +159,7 @@ impl<'a> IoThread<'a> {
     }
 
     /// Ends `section`, and wakes the callers that have to be woken. If there are many, then gathers their next
-    /// requests, and returns `true`. A task that stands in the list several times in a row is woken once.
+    /// requests, and returns `true`. A task that is in the list several times in a row is woken once.
     fn wake_callers(&mut self, mut section: Section<'a>) -> Result<(Section<'a>, bool), Refusal> {
         let shared = self.shared;
         core::mem::swap(&mut self.tasks, &mut section.callers.tasks);
@@ -208,7 +208,7 @@ impl<'a> IoThread<'a> {
             PollFd::new(&self.shared.registry, PollFlags::IN),
         ];
         let count = if watches { 2 } else { 1 };
-        // After a signal or without memory, this thread looks for work and waits again.
+        // If a signal or a lack of memory ends this wait, the thread looks for work and waits again.
         let _ = poll(&mut descriptors[..count], limit.as_ref());
         if !descriptors[0].revents().is_empty() {
             self.shared.call.take();

@@ -41,9 +41,9 @@
 //!   call the handle. It must return promptly, as `std` asks. Until it does, threads poll for themselves, but no other
 //!   task is woken, and a thread that waits for the loss of a lock has only its own clock.
 //! * **Resting**: a task that waits for another holder's lock asks no node. The I/O thread does not keep the poll for
-//!   it, but watches the descriptor, as it does between calls. So a caller beside ten thousand such tasks polls for
-//!   itself. For a millisecond after such a call the I/O thread naps, and may learn that much later that the lock has
-//!   become free.
+//!   it, but watches the descriptor, as it does between calls. So even if there are ten thousand such tasks, another
+//!   caller polls for itself. For a millisecond after such a call the I/O thread naps, so it may learn a millisecond
+//!   late that the lock has become free.
 //! * **Dropping** a guard writes the release at once if the wire is free, even while another thread sleeps in the poll.
 //!   Otherwise the drop waits until the thread that has the wire has written it.
 //!
@@ -83,8 +83,8 @@
 //!
 //! * **No call waits longer than its own deadline** for a node, or for another thread that moves bytes or sleeps: a
 //!   caller looks at its own clock. It waits without a deadline only for the mutex, which is held for microseconds. A
-//!   call without a deadline ends when its nodes would be given up. While the I/O thread serves, that thread sees to
-//!   it. If it cannot, because a thread keeps the wire, it calls the others, and they look at their own clocks.
+//!   call without a deadline ends when its nodes would be given up. While the I/O thread serves, it ends such a call.
+//!   If it cannot, because a thread keeps the wire, it calls the others, and they look at their own clocks.
 //! * **A lone caller pays nothing for the others**: one `getpid`, an uncontended mutex, no wake-up, one allocation for
 //!   a lock and its release.
 //! * **A dropped guard or future releases its lock**, on any thread and also during a panic, without waiting for an
@@ -183,7 +183,7 @@ struct Handle {
 struct Shared {
     /// The process in which the handle was made.
     process: Pid,
-    /// Its monitor wakes drops that wait until their releases are written.
+    /// The engine and its callers. The monitor wakes drops that wait until their releases are written.
     core: Monitor<Core>,
     /// Requests that the I/O thread is about to begin.
     notes: Notes,
@@ -259,7 +259,7 @@ impl Shared {
     }
 
     /// Returns how long a caller without a deadline waits for a lock, by its own clock: the time of all attempts, and
-    /// as long again for the waits behind other callers.
+    /// the same time again for the waits behind other callers.
     fn patience_for_lock(&self, options: &LockOptions) -> Option<Duration> {
         let tries = options.tries_allowed(&self.retry)?;
         let waits = match tries {

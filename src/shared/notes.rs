@@ -1,6 +1,6 @@
 //! Requests that callers only note, because the I/O thread is about to begin them together.
 //!
-//! Callers that are woken together are likely to ask again together. So the I/O thread sets out a place for each of
+//! Callers that are woken together are likely to ask again together. So the I/O thread prepares a place for each of
 //! them before it wakes them. A caller that finds a place notes its request there, and has nothing else to do. The I/O
 //! thread [gathers](Notes::gather) until all places are taken or no more callers come. Then it begins all requests in
 //! one section, and writes them at once. Measured with 64 tasks: a quarter of the writes, and a fifth less processor
@@ -41,7 +41,7 @@ const PATIENCE: Duration = Duration::from_micros(4);
 /// The shortest and the longest of these waits.
 const WAITS: [Duration; 2] = [Duration::from_micros(20), Duration::from_micros(100)];
 
-/// The most time for each caller, summed over all of these waits, and the most time in all. Other callers wait
+/// The longest time for each caller, summed over all of these waits, and the longest time in total. Other callers wait
 /// meanwhile.
 const PATIENCE_FOR_ALL: Duration = Duration::from_micros(8);
 const WAIT_MAX: Duration = Duration::from_millis(2);
@@ -191,7 +191,7 @@ impl Notes {
 
     // ----- under the mutex of the engine ------------------------------------------------------
 
-    /// Sets out a place for each of the `callers` that are woken next. If this wakes tasks by calling wakers, threads
+    /// Prepares a place for each of the `callers` that are woken next. If this wakes tasks by calling wakers, threads
     /// may take no place, because a waker that blocks would hold them up.
     pub(super) fn set_out(&self, callers: usize, calls_wakers: bool) {
         let mut inner = self.inner.lock();
@@ -215,7 +215,7 @@ impl Notes {
 
     // ----- the I/O thread ---------------------------------------------------------------------
 
-    /// Waits until all places are taken, no caller has come for a while, a timer is `due`, or it has waited for too
+    /// Waits until all places are taken, no caller has come for a while, a timer is `due`, or the wait has lasted too
     /// long. Then removes the free places, and returns their number. Runs the `relay` meanwhile.
     pub(super) fn gather(&self, relay: &Relay, due: Instant) -> usize {
         let (mut inner, mut now) = (self.inner.lock(), clock::now());

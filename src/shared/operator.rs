@@ -194,8 +194,8 @@ impl Redlock {
         Watch::new(self.clone(), resource.as_ref())
     }
 
-    /// Returns the status of every node now, in the order of the configuration. It is meant for operators, not for
-    /// decisions. Empty in a forked child, and after the engine has panicked.
+    /// Returns the status of every node now, in the order of the configuration. The statuses are meant for operators,
+    /// not for decisions. Empty in a forked child, and after the engine has panicked.
     ///
     /// Costs an allocation and no I/O.
     #[must_use]
@@ -203,9 +203,9 @@ impl Redlock {
         self.look().unwrap_or_default()
     }
 
-    /// Counts the counters of [fencing tokens](crate::LockOptions::fenced) on each node. A node keeps one for a day
-    /// ([`Builder::counter_ttl`](crate::Builder::counter_ttl)) for each name that was locked with a token, and very
-    /// many of them may fill its memory.
+    /// Counts the counters of [fencing tokens](crate::LockOptions::fenced) on each node. A node keeps a counter for
+    /// each name that was locked with a token, for a day ([`Builder::counter_ttl`](crate::Builder::counter_ttl)). Very
+    /// many counters may fill its memory.
     ///
     /// Returns for each node, in the order of the configuration, the number of counters, and the reason if there may be
     /// more; `None` if that is all. Empty in a forked child, and after the engine has panicked.

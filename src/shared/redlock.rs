@@ -101,10 +101,10 @@ impl Redlock {
     /// # New servers
     ///
     /// A node that has been up for less than [`Builder::max_ttl`] when this handle first connects does not vote until
-    /// it is older, because it may have forgotten locks. If the servers are new, an operator ends the wait once, by
-    /// [`trust_nodes`](Self::trust_nodes) or `--trust` with the command. `connect` sets no `max_ttl`, so each node
-    /// votes at once: there is no guard at first contact. A report says if a node was
-    /// [younger](crate::NodeReport::met_young) than a minute then.
+    /// it is older, because it may have forgotten locks. If the servers are new, an operator can end this wait by
+    /// [`trust_nodes`](Self::trust_nodes), or `--trust` of the command. `connect` sets no `max_ttl`, so each node votes
+    /// at once: there is no guard at first contact. If a node was up for less than a minute at that time, [reports say
+    /// so](crate::NodeReport::met_young).
     ///
     /// # Errors
     ///
@@ -146,9 +146,9 @@ impl Redlock {
     /// # Errors
     ///
     /// [`LockError::Invalid`] before any I/O. [`LockError::Held`], [`LockError::NoQuorum`] and [`LockError::TooSlow`]
-    /// report what each node said in the last attempt, which was released. [`LockError::OtherCluster`] comes without
-    /// another try, if a node belongs to another group. [`LockError::Saturated`], [`LockError::Forked`],
-    /// [`LockError::Closed`].
+    /// report what each node said in the last attempt; the keys of that attempt are released.
+    /// [`LockError::OtherCluster`] comes at once, if a node belongs to another group. [`LockError::Saturated`],
+    /// [`LockError::Forked`], [`LockError::Closed`].
     pub fn lock_with(
         &self,
         resource: impl AsRef<[u8]>,
@@ -353,7 +353,7 @@ impl Redlock {
         self.adopt_as(lock)
     }
 
-    /// Does [`adopt`](Self::adopt) with a guard of the kind `H`. A lock of another kind is lost.
+    /// Like [`adopt`](Self::adopt), but returns a guard of the kind `H`. A lock of another kind is lost.
     pub(super) fn adopt_as<H: Holds>(&self, mut lock: Lock) -> Guard<H> {
         let shared = self.shared();
         let mut slot = Arc::<Slot>::default();

@@ -1,4 +1,4 @@
-//! Callers that the first of them will wake.
+//! The relay: a woken caller wakes the next ones, instead of the I/O thread.
 //!
 //! Waking a sleeping thread is a system call. A thread that runs at once may also take the processor from the waking
 //! thread, and sleep again before the next is woken. So if there are many callers, the I/O thread wakes one task, or
@@ -31,8 +31,8 @@ const KEPT: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct Relay {
     rest: Mutex<Rest>,
-    /// Whether any are left. Changed under the mutex. A thread that does not see a change yet leaves them to the I/O
-    /// thread.
+    /// Whether any callers are left here. Changed under the mutex. A thread that does not see a change yet leaves them
+    /// to the I/O thread.
     is_laden: AtomicBool,
 }
 

@@ -3,9 +3,9 @@
 //! All of this is under the mutex of the engine, so the decisions to sleep and to wake have an order. Every section
 //! under the mutex ends with [`Roles::leave`], which ensures the following:
 //!
-//! 1. A thread will see the work for the wire (a request to the engine, or the result of a sleep in the poll). It is
-//!    the thread that has the wire, which looks again before it puts the wire back; or the awake thread that has the
-//!    poll, which looks before it falls asleep; or the I/O thread, which is called.
+//! 1. If there is work for the wire (a request to the engine, or the result of a sleep in the poll), a thread will see
+//!    it: the thread that has the wire, which looks again before it puts the wire back; or the awake thread that has
+//!    the poll, which looks before it falls asleep; or the I/O thread, which is called.
 //! 2. If a caller waits for an operation, a thread has the poll or was offered it, or the I/O thread is called.
 //! 3. A thread that sleeps wakes for the next timer of the engine: the thread in the poll, or the I/O thread that
 //!    watches the descriptor while the poll is free.
@@ -21,7 +21,7 @@
 use crate::time::Instant;
 
 /// If callers wait for at least this many operations, no caller takes the poll, and the I/O thread serves. Two threads
-/// hand the poll to each other, and measurements show no gain from an I/O thread that serves both.
+/// pass the poll to each other; measurements show no gain if the I/O thread serves both.
 pub(super) const MANY: usize = 3;
 
 /// The thread that a role belongs to.
@@ -62,7 +62,7 @@ pub(super) enum IoThread {
     Watching(Instant),
 }
 
-/// The threads to wake after the mutex is unlocked.
+/// The roles whose threads have to be woken after the mutex is unlocked.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub(super) struct Wake {
@@ -154,14 +154,14 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         takes
     }
 
-    /// The thread that has the poll falls asleep in it.
+    /// Records that the thread that has the poll falls asleep in it.
     pub(super) fn fall_asleep(&mut self, until: Instant) {
         if let Poll::Awake(owner) = self.poll {
             self.poll = Poll::Asleep(owner, until);
         }
     }
 
-    /// The thread that has the poll is awake, and has found something ready.
+    /// Records that the thread that has the poll is awake, and has found something ready.
     pub(super) fn wake_up(&mut self) {
         if let Poll::Asleep(owner, _) | Poll::Awake(owner) = self.poll {
             self.poll = Poll::Awake(owner);
@@ -260,7 +260,7 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         self.serving = true;
     }
 
-    /// The I/O thread is about to call wakers, without the poll.
+    /// Records that the I/O thread is about to call wakers, without the poll.
     pub(super) fn go_away(&mut self) {
         self.io_thread = IoThread::Away;
         if self.poll == Poll::Awake(Owner::IoThread) {
@@ -268,7 +268,7 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         }
     }
 
-    /// The I/O thread has woken callers. Returns `true` if it still has the poll, or has it again.
+    /// Records that the I/O thread has woken callers. Returns `true` if it still has the poll, or has it again.
     pub(super) fn come_back(&mut self) -> bool {
         self.io_thread = IoThread::Busy;
         if self.poll == Poll::Free {
@@ -277,13 +277,13 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         self.poll == Poll::Awake(Owner::IoThread)
     }
 
-    /// The I/O thread gives the poll back, and is about to watch the descriptor.
+    /// Records that the I/O thread gives the poll back, and is about to watch the descriptor.
     pub(super) fn watch(&mut self, until: Instant) {
         self.give_back_poll();
         self.io_thread = IoThread::Watching(until);
     }
 
-    /// The I/O thread has served callers and gives the poll back. They are likely to come again.
+    /// Records that the I/O thread has served callers and gives the poll back. The callers are likely to come again.
     pub(super) fn has_served(&mut self) {
         self.give_back_poll();
         self.looked = true;

@@ -102,8 +102,8 @@ impl Times {
 pub(super) enum Moves {
     /// Until neither side has more.
     All,
-    /// For a thread that serves: it reads and writes once, and stops between the two if an outcome is decided. The next
-    /// requests of these callers are then written with the rest.
+    /// For a thread that serves: it reads and writes once, and stops between the two if an outcome is decided. Then the
+    /// next requests of these callers are written together with the rest.
     Once,
 }
 
@@ -245,10 +245,11 @@ impl Shared {
                     self.enter()?
                 }
             };
-            // Once the outcome is decided, only this thread still knows the operation under which it has the poll.
+            // The slot no longer names the operation once its outcome is decided. This thread has the poll under that
+            // name, so it remembers the name.
             round = round.or(slot.round());
-            // The poll is taken before bytes are moved. Otherwise the end of that section would call the I/O thread to
-            // take it.
+            // Take the poll before moving bytes. Otherwise the end of that section would call the I/O thread to take
+            // it.
             let has_poll = round.is_some_and(|round| section.take_poll(round));
             if has_poll || !section.roles.serving {
                 section = self.move_bytes(section, Moves::All)?;

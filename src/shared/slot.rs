@@ -49,7 +49,7 @@ struct State {
 /// How far the operation has come.
 #[derive(Debug, Default)]
 enum Stage {
-    /// There is none, or it has not begun, or its outcome was taken.
+    /// There is no operation, or it has not begun, or its outcome was taken.
     #[default]
     None,
     Open(RoundId),
@@ -92,7 +92,7 @@ impl Slot {
 
     // ----- under the mutex of the engine ------------------------------------------------------
 
-    /// The operation of `round` has begun. Its outcome comes here.
+    /// Records that the operation of `round` has begun. Its outcome comes here.
     pub(super) fn open(&self, round: RoundId) {
         self.state.lock().stage = Stage::Open(round);
     }

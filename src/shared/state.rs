@@ -50,7 +50,7 @@ pub(super) struct Core {
     /// Every call is refused: a thread has panicked with the engine, the wire or the poll, or the connections are
     /// closed.
     pub(super) is_closed: bool,
-    /// The next thread that holds this state panics when it lets go of it.
+    /// The next thread that holds this state panics when it releases it.
     #[cfg(all(test, feature = "embedded"))]
     pub(super) breaks_at_its_end: bool,
 }
@@ -114,7 +114,7 @@ impl Core {
                         calls::acquire(&mut self.engine, now, request)
                     }),
                 Some(Asked::Release(lock)) => {
-                    // Its loss may have been found since `now`.
+                    // The loss of the lock may have been found since `now`.
                     self.callers.release(clock::now(), &lock);
                     Ok(self.engine.release(now, lock))
                 }
@@ -240,7 +240,7 @@ impl Core {
 
     /// Returns the number of resting operations of tasks. They ask no node now, and the I/O thread watches the
     /// descriptor for the end of their rest. If there are tasks, resting operations of threads count as operations of
-    /// tasks here too. One waiting thread more or less does not matter then.
+    /// tasks here too. With tasks, one waiting thread more or less makes no difference.
     pub(super) fn resting_tasks(&self) -> usize {
         self.engine.resting().min(self.callers.tasks())
     }
@@ -307,7 +307,7 @@ impl Core {
 
     // ----- the end ----------------------------------------------------------------------------
 
-    /// The engine has panicked: closes the handle, refuses every call, and reports every lock as lost.
+    /// Handles a panic of the engine: closes the handle, refuses every call, and reports every lock as lost.
     pub(super) fn break_down(&mut self, notes: &Notes) {
         self.is_closed = true;
         notes.close(&mut self.noted);

@@ -16,7 +16,7 @@ use crate::entry::Entry;
 use crate::error::Report;
 use crate::time::{Instant, NANOS_PER_TICK};
 
-/// A tick: how much earlier than asked for a task learns that a lock is at risk, so that it is never late.
+/// A tick. A task learns that a lock is at risk this much earlier than requested, so that it is never late.
 pub(super) const NOTICE: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 const HELD: u8 = 0;
@@ -155,8 +155,8 @@ impl Tenure {
         Poll::Pending
     }
 
-    /// An alert has come for the lock, which is valid until `end`. Adds the wakers of the tasks that are due at `now`
-    /// to `tasks`. Returns how early before the end the next alert is needed.
+    /// Handles an alert for the lock, which is valid until `end`. Adds the wakers of the tasks that are due at `now` to
+    /// `tasks`. Returns how early before the end the next alert is needed.
     pub(super) fn alerted(
         &self,
         now: Instant,
@@ -177,14 +177,14 @@ impl Tenure {
 
     // ----- extensions by the engine -----------------------------------------------------------
 
-    /// The engine or its caller has extended the lock.
+    /// Records that the engine or the caller has extended the lock.
     pub(super) fn extended(&self) {
         if let Some(there) = &mut *self.listeners() {
             (there.failures, there.report) = (0, None);
         }
     }
 
-    /// The engine has failed to extend the lock. `report` has what each node said.
+    /// Records that the engine has failed to extend the lock. `report` has what each node said.
     pub(super) fn failed(&self, report: Option<Report>) {
         let mut listeners = self.listeners();
         let there = listeners.get_or_insert_default();
@@ -257,7 +257,7 @@ mod tests {
         assert!(tenure.is_reported());
     }
 
-    /// It stays lost whether the timer or the holder comes first.
+    /// The lock stays lost, whether the timer or the holder comes first.
     #[test]
     fn a_lock_that_is_over_when_it_is_released_stays_lost() {
         for (left, is_lost) in [(Duration::ZERO, true), (Duration::from_secs(60), false)] {

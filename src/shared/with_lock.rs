@@ -9,8 +9,8 @@ pub enum WithLockError {
     /// The lock was not taken, and the work did not run.
     #[error(transparent)]
     NotTaken(#[from] LockError),
-    /// The work has run, and the lock was lost before its end, or that is not known. It may have overlapped with another
-    /// holder's.
+    /// The work has run, and the lock was lost before the work ended, or it is not known whether it was. The work may
+    /// have overlapped with that of another holder.
     #[error(transparent)]
     Lost(UnlockError),
 }

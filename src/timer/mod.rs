@@ -1,9 +1,9 @@
 //! A hierarchical hashed timing wheel.
 //!
-//! The wheel arms, cancels and fires a timer in constant time, no matter how many are armed. The scheme is from G.
-//! Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP 1987). There are six levels of sixty-four
-//! slots, and each slot is as wide as the whole level below it. A timer waits in the slot of its tick. When the wheel
-//! comes to that slot, the timer moves down a level, until it fires from the lowest level.
+//! The wheel arms, cancels and fires a timer in constant time, however many are armed. The scheme is from G. Varghese
+//! and T. Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP 1987). There are six levels of sixty-four slots, and
+//! each slot is as wide as the whole level below it. A timer waits in the slot of its tick. When the wheel comes to
+//! that slot, the timer moves down a level, until it fires from the lowest level.
 //!
 //! ```text
 //! level 0   64 x 1 ms       reaches 64 ms
@@ -14,14 +14,14 @@
 //! level 5   64 x 12 d 10 h          795 d: 68,719,476,736 ms
 //! ```
 //!
-//! A timer beyond the 2^36 ms of the top level also waits there. Each turn of that level looks at it once, until its
-//! round has come.
+//! A timer beyond the 2^36 ms of the top level also waits there. The wheel looks at it once in each turn of that level,
+//! until its turn has come.
 //!
 //! # Guarantees
 //!
 //! * **Never early.** A timer armed for `at` does not fire at any `now` before `at`.
 //! * **In order.** Timers fire by tick. Timers of one tick fire in the order in which they were armed.
-//! * **No allocation** after the largest number of timers has been armed at once.
+//! * **No allocation** while no more timers are armed at once than ever before.
 //! * **Nothing is lost** at the end of time: all sums saturate, and [`Instant::MAX`] is an ordinary time.
 //!
 //! # Not here

@@ -52,7 +52,7 @@ struct World {
     history: Vec<Armed>,
     /// The latest `now`, in nanoseconds.
     latest: u64,
-    /// The tick of the timer that fired last. If none was due then, the last tick that was reached.
+    /// The tick of the timer that fired last. If no timer was due, the last tick that was reached.
     stands: u64,
     /// Whether all timers that were armed before the last `expire` and were due have fired.
     drained: bool,
@@ -95,7 +95,7 @@ impl World {
         self.check();
     }
 
-    /// All timers that are still armed fire by the end of time.
+    /// Checks that all timers that are still armed fire by the end of time.
     fn finish(mut self) {
         while self.expire(u64::MAX) {
             self.check();
@@ -166,7 +166,7 @@ impl World {
         }
     }
 
-    /// Checks `next`, which returned `at` and `named`. The first timer is `value` at `tick`.
+    /// Checks the result of `next`, which returned `at` and `named`. The first timer is `value` at `tick`.
     fn check_next(&self, tick: u64, value: usize, at: Instant, named: usize) {
         let first = Instant::from_tick(tick);
         assert!(
@@ -205,7 +205,8 @@ fn reached(now: u64) -> u64 {
     }
 }
 
-/// Returns a span with few digits, so that spans often collide: up to 255 x 2^47 ticks, and not always whole ticks.
+/// Returns a span with few digits, so that timers often fall on the same tick: up to 255 x 2^47 ticks, and not always
+/// whole ticks.
 fn span(factor: u8, power: u8, rest: u8) -> u64 {
     let ticks = u64::from(factor).wrapping_shl(u32::from(power) % 48);
     let rest = [0, 1, NANOS_PER_TICK / 2, NANOS_PER_TICK.saturating_sub(1)][usize::from(rest) % 4];
@@ -246,7 +247,7 @@ mod tests {
     use super::*;
     use crate::effort::effort;
 
-    /// Returns spans of mostly a few levels, and now and then of any size.
+    /// Returns spans that mostly reach over a few levels, and are sometimes of any size.
     fn any_span() -> impl Strategy<Value = u64> {
         let power = prop_oneof![6 => 0_u8..8, 3 => 8_u8..24, 2 => 24_u8..38, 1 => 38_u8..48];
         prop_oneof![

@@ -1,8 +1,8 @@
 //! The timers in each slot, as a ring of indices in the order of their arrival.
 //!
 //! A ring goes from the slot through all its members and back to the slot, so a timer can leave without knowing its
-//! slot. The links are stored apart from the timers. To enter or leave a ring, only links are read, never the timers of
-//! the neighbours. The links of a million timers take eight megabytes, so more of them stay in the caches.
+//! slot. The links are stored apart from the timers. A timer that enters or leaves a ring touches only links, never the
+//! timers of its neighbours. The links of a million timers take eight megabytes, so more of them stay in the caches.
 //!
 //! # Not here
 //!
@@ -45,7 +45,7 @@ impl<const SLOTS: usize> Rings<SLOTS> {
         only.filter(|_| previous == next)
     }
 
-    /// Returns the index behind `index` in the same slot.
+    /// Returns the index after `index` in the same slot.
     pub(super) fn after(&self, index: u32) -> Option<u32> {
         self.at(Member::of::<SLOTS>(index)).next.waiting::<SLOTS>()
     }

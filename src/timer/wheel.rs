@@ -3,11 +3,11 @@
 //! # Why the order holds
 //!
 //! While the wheel is at a tick, every timer is in the [`Place::of`] its own tick and the tick of the wheel. A new
-//! timer is put there. When the wheel enters a slot of a higher level, it moves all timers of this slot to their new
-//! places *before* another timer can be armed. The only exception is a single timer, which fires at once while the
-//! wheel goes on to its tick. So the timers of one tick are always in one ring. They enter it at the end, and leave it
-//! together, from the front. So on every level, their order in the ring is the order in which they were armed, and no
-//! sequence numbers are needed.
+//! timer also gets this place. When the wheel enters a slot of a higher level, it moves all timers of this slot to
+//! their new places *before* another timer can be armed. The only exception is a single timer, which fires at once
+//! while the wheel moves to its tick. So the timers of one tick are always in one ring. They enter it at the end, and
+//! leave it together, from the front. So on every level, their order in the ring is the order in which they were armed,
+//! and no sequence numbers are needed.
 
 #![warn(clippy::arithmetic_side_effects)]
 
@@ -61,7 +61,7 @@ struct Timer<T> {
     value: T,
 }
 
-/// A tick, stored so that zero is unused: the slab marks a vacant place with zero, and needs no flag. The struct is
+/// A tick, stored so that zero is unused. The slab can mark a vacant place by zero, and needs no flag. The struct is
 /// packed, so that it adds no padding to values of four bytes or multiples of four.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(Rust, packed(4))]
@@ -79,7 +79,7 @@ impl Tick {
     }
 }
 
-// Besides the value, a timer stores a generation and a tick, and nothing else.
+// A timer stores only its value, a generation and a tick.
 const _: () = assert!(size_of::<slab::Place<Timer<u64>>>() <= 24);
 const _: () = assert!(size_of::<slab::Place<Timer<[u32; 3]>>>() <= 24);
 
@@ -133,8 +133,8 @@ impl<T> Wheel<T> {
     /// firing. If `now` is before the latest one, the latest one counts.
     ///
     /// During its life, a timer moves at most once for each level, and once in 2^36 ticks while it is beyond the reach
-    /// of the wheel. A timer that is alone in its slot when it is due does not move at all. A stretch of time without
-    /// timers costs nothing. One call may have to move all timers of one slot.
+    /// of the wheel. A timer that is alone in its slot when it is due does not move at all. Time without timers costs
+    /// nothing. One call may have to move all timers of one slot.
     pub fn expire(&mut self, now: Instant) -> Option<T> {
         self.latest = self.latest.max(now);
         let reached = reached(self.latest);
@@ -168,7 +168,7 @@ impl<T> Wheel<T> {
     /// the reach of the wheel costs one more in 2^36 ticks.
     ///
     /// After an `expire` that returned `None`, the time is later than its `now`, unless a timer was armed since then
-    /// that is already due. Takes a step for each level, no matter how many timers are armed.
+    /// that is already due. Takes a step for each level, however many timers are armed.
     #[must_use]
     pub fn next(&self) -> Option<(Instant, &T)> {
         let (place, start) = self.occupied.first(self.tick)?;
@@ -269,10 +269,10 @@ impl<T> fmt::Debug for Wheel<T> {
     }
 }
 
-/// Returns the last tick that does not begin after `now`.
+/// Returns the last tick that begins at or before `now`.
 fn reached(now: Instant) -> u64 {
-    // The end of time is no whole tick. A timer beyond the last whole tick has the time `Instant::MAX`, so it must fire
-    // then.
+    // The end of time is not a whole tick. A timer beyond the last whole tick has the time `Instant::MAX`, so it must
+    // fire then.
     if now == Instant::MAX {
         now.tick_ceil()
     } else {

@@ -7,7 +7,7 @@
 //!
 //! * **A subscriber is code of a user.** It is called without the mutex of the engine, by a thread that has neither the
 //!   wire nor the poll. The events of a shared handle come from its I/O thread, in the same way as its wakers.
-//! * **Nothing is formatted, hashed or timed** without a subscriber that listens.
+//! * **Without a subscriber that listens, nothing is formatted, hashed or timed.**
 //! * **A subscriber gets no token and no credential**, and no name of a resource unless that was requested.
 //!
 //! # Not here
@@ -49,7 +49,7 @@ pub(crate) use outcome::{Failure, Success};
 /// The target of all spans and events.
 const TARGET: &str = "shearline";
 
-/// Makes the operation with a span of this name. The fields behind `;` get their values with the outcome.
+/// Makes the operation with a span of this name. The fields after `;` get their values with the outcome.
 macro_rules! operation {
     ($name:literal, $($field:ident = $value:expr),*; $($later:ident),*) => {
         Operation::new(debug_span!(
@@ -296,7 +296,7 @@ impl Operation {
         self.span.in_scope(part)
     }
 
-    /// Runs `part` of the operation, inside the span each time that it is polled.
+    /// Runs `part` of the operation. Each poll of it is inside the span.
     pub(crate) async fn drive<F: Future>(&self, part: F) -> F::Output {
         let mut part = pin!(part);
         poll_fn(|context| self.enter(|| part.as_mut().poll(context))).await
@@ -323,7 +323,7 @@ impl Operation {
         outcome
     }
 
-    /// Drops the lock of the operation with `give_back`: no caller waits for answers.
+    /// Drops the lock of the operation by `give_back`, which does not wait for answers.
     pub(crate) fn drop_with(mut self, give_back: impl FnOnce()) {
         self.span.in_scope(give_back);
         self.end("dropped");
@@ -335,7 +335,7 @@ impl Operation {
         error
     }
 
-    /// Records how many nodes have granted the lock, which was extended or confirmed.
+    /// Records how many nodes have the lock after it was extended or confirmed.
     pub(crate) fn has(&self, lock: &Lock) {
         if self.is_open {
             self.span.record("granted", lock.voters().len() as u64);

@@ -136,7 +136,7 @@ fn nodes() -> Vec<EmbeddedNode> {
     nodes.collect()
 }
 
-/// Patient with the nodes, because a busy machine is not a failed node.
+/// Returns a builder with long timeouts, because on a busy machine a slow node has not failed.
 fn builder(nodes: &[EmbeddedNode]) -> Builder {
     Redlock::builder()
         .nodes(
@@ -208,7 +208,7 @@ fn all_local(local: &mut LocalRedlock) {
     local.unlock(lock).unwrap();
 }
 
-/// A node goes, and is owed releases. It comes back as another process, and is in quarantine for a while.
+/// A node goes down and leaves debts. It comes back as another process, and is in quarantine for a while.
 fn a_restart(log: &Log) {
     let nodes = nodes();
     let mut local = builder(&nodes).build_local().unwrap();
@@ -343,7 +343,7 @@ fn each_span_and_event_is_in_the_table_of_the_manual_and_each_of_the_table_occur
     assert_eq!(seen, rows());
 }
 
-/// The outcomes of a face, with the fields that are the same in each run.
+/// Checks the outcomes of a face, with the fields that are the same in each run.
 #[track_caller]
 fn assert_shown(log: &Log) {
     let hash = log.last("acquire")["resource"].clone();
@@ -418,7 +418,7 @@ fn what_has_no_answer_has_a_word_too() {
     });
 }
 
-/// Two attempts: the first one finds a key of another client on a node, which that client then releases.
+/// There are two attempts. The first one finds the key of another client on a node. That client then releases the key.
 #[test]
 fn a_span_counts_the_attempts() {
     let (log, nodes) = (Log::default(), nodes());
@@ -462,7 +462,7 @@ fn no_token_password_owner_or_name_is_shown_unless_names_were_asked_for() {
             eventually("the loss is reported", || !log.last("loss").is_empty());
             drop(short);
         });
-        // An owner is there to be seen, where a lock is lost.
+        // The event of a lost lock shows the owner.
         assert_eq!(log.last("loss")["owner"], OWNER);
         let shown = format!("{:?}", log.lines()).replace(&format!("\"owner\": {OWNER:?}"), "");
         for secret in tokens
@@ -509,7 +509,7 @@ fn a_hash_stands_for_one_name_in_the_whole_process() {
 }
 
 std::thread_local! {
-    /// The subscriber is being called by its own code.
+    /// Whether the subscriber is being called by its own code.
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 

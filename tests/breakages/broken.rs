@@ -1,7 +1,8 @@
 
 // ----- from here on: tests/breakages/broken.rs, in a copy of the tree only ------------------------
 
-/// Whether what has one of these names is broken; and then what is done, or taken, instead.
+/// Returns `true` if a breakage with one of these names is switched on. In the long form, does or takes something else
+/// in that case.
 #[macro_export]
 macro_rules! broken {
     ($($name:ident)|+) => {

@@ -1,8 +1,8 @@
 //! Our decoder against the crate `redis-protocol`.
 //!
-//! `compare/` says on any bytes whether the two agree, and if not, which known difference it is.
-//! The fuzz target `differential` runs it without end; here it runs over the committed corpora and
-//! the vectors, and each known difference is held to its example.
+//! For any bytes, `compare/` says whether the two agree, and if not, which known difference it is. The fuzz target
+//! `differential` runs it without end. Here it runs over the committed corpora and the vectors, and each known
+//! difference is checked by its example.
 
 mod compare;
 
@@ -30,7 +30,7 @@ fn corpus(name: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// The inputs of `tests/data/resp-vectors.tsv`.
+/// Returns the inputs of `tests/data/resp-vectors.tsv`.
 fn vectors() -> Vec<Vec<u8>> {
     let file =
         std::fs::read_to_string(root().join("tests/data/resp-vectors.tsv")).expect("the vectors");
@@ -48,7 +48,7 @@ fn first(dialect: Dialect, bytes: &[u8]) -> Verdict {
     compare_first(dialect, bytes, &ours(bytes))
 }
 
-/// Compares the stream and each beginning of it, of a long one the first few hundred.
+/// Compares the stream and each beginning of it. For a long stream, these are the first few hundred.
 fn compare_growing(stream: &[u8]) {
     for end in 0..stream.len().min(600) {
         compare(&stream[..end]);
@@ -87,8 +87,8 @@ fn every_difference_is_in_the_list_once_and_has_a_reason() {
     }
 }
 
-/// For its example the decoders answer as the list says; the difference alone explains it, and
-/// without it nothing does.
+/// For its example, the decoders answer as the list says. The difference alone explains the example, and no other
+/// difference does.
 #[test]
 fn every_difference_shows_in_its_example_and_alone_explains_it() {
     for known in &KNOWN {
@@ -126,7 +126,7 @@ fn a_difference_shows_in_no_other_decoder() {
     }
 }
 
-/// Where the specification supports the other, and ours follows the servers.
+/// In these cases, the specification supports the other decoder, and ours follows the servers.
 #[test]
 fn ours_is_stricter_than_the_specification_in_the_spelling_of_numbers_only() {
     let theirs = KNOWN.iter().filter(|known| known.right == Right::Theirs);
@@ -167,7 +167,7 @@ impl Random {
     }
 }
 
-/// Replies put together at random from pieces that are right, nearly right and wrong.
+/// Makes random replies from pieces that are right, nearly right and wrong.
 #[test]
 fn random_replies_differ_only_as_known() {
     const PIECES: &[u8] =

@@ -1,27 +1,27 @@
 //! The permissions of users. The page of the manual about them is their only source.
 
-/// Where they stand.
+/// The page with these permissions.
 pub(crate) const PAGE: &str = include_str!("../../docs/permissions.md");
 
-/// The permissions that every user needs.
+/// Returns the permissions that every user needs.
 pub(crate) fn acl_line() -> String {
     let [line, ..] = acl_lines();
     line
 }
 
-/// The additional permissions of a strict guard.
+/// Returns the additional permissions for a strict guard.
 pub(crate) fn strict_acl_line() -> String {
     let [_, line, ..] = acl_lines();
     line
 }
 
-/// The additional permissions for shared locks and permits.
+/// Returns the additional permissions for shared locks and permits.
 pub(crate) fn holders_acl_line() -> String {
     let [_, _, line, _] = acl_lines();
     line
 }
 
-/// What a user needs where no scripts are used.
+/// Returns the permissions of a user if no scripts are used.
 pub(crate) fn acl_line_without_scripts() -> String {
     let [.., line] = acl_lines();
     line
@@ -32,7 +32,7 @@ fn acl_lines() -> [String; 4] {
     lines.expect("one line, two with more, and one without scripts")
 }
 
-/// The lines in a text that make a user.
+/// Returns the lines in a text that make a user.
 pub(crate) fn lines_of(text: &str) -> Vec<String> {
     text.lines()
         .filter(|line| line.starts_with("ACL SETUSER "))

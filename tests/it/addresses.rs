@@ -1,4 +1,4 @@
-//! A server that is reached over a unix socket; and one server named twice.
+//! A server that is reached over a unix socket, and a server that is named twice.
 
 use shearline::{NodeOutcome, Unusable};
 

@@ -1,4 +1,4 @@
-//! Credentials: wrong, missing; never shown.
+//! Credentials that are wrong or missing. They are never shown.
 
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -32,7 +32,7 @@ fn wrong_or_missing_credentials_are_named_and_not_shown() {
                 assert_not_shown(&format!("{error:#} {error:?}"));
             }
             let report = no_quorum(result);
-            // Two such nodes decide; the third may not have answered by then.
+            // Two such nodes decide the call; the third may not have answered by then.
             let named = |expected| {
                 report
                     .nodes()
@@ -72,7 +72,7 @@ fn a_majority_with_wrong_credentials_is_reported_in_the_first_try() {
         assert_eq!(report.nodes()[1].outcome, wrong, "{report}");
         let report = no_quorum(face.lock("k", LONG));
         assert_eq!(report.tries(), 1, "{report}");
-        // The operator repairs it on the servers: the URLs are right now.
+        // The operator repairs this on the servers, so the URLs are right now.
         want(WRONG);
         eventually("the repair is noticed", || {
             face.settle();
@@ -116,8 +116,8 @@ fn assert_not_shown(text: &str) {
     Secrets::credentials().assert_not_in("auth", text);
 }
 
-/// The password of every server is changed. A provider knows the new one; it is late for one node, and fails for
-/// another.
+/// The password of every server is changed. A provider of credentials knows the new one; it is late for one node, and
+/// fails for another.
 #[test]
 fn credentials_are_asked_for_before_each_connection() {
     not_with!(Acl | NoScripts, "logs in as the default user");
@@ -160,7 +160,7 @@ fn credentials_are_asked_for_before_each_connection() {
         }
         let lock = face.lock(which.key("given"), LONG).expect("three of five");
         face.unlock(lock).expect("held");
-        // The next connections are asked for what holds then.
+        // The provider is asked for each new connection, and returns the valid password.
         *password.lock().expect("no panic") = PASSWORD;
         want(PASSWORD, "CLIENT KILL TYPE normal");
         let lock = eventually("connections with the new password", || {

@@ -1,8 +1,7 @@
-//! The last handle is dropped while nodes are silent: what they are owed is sent when they are
-//! back, and then nothing of the handle is left.
+//! The last handle is dropped while nodes are silent: their releases are sent when they are back, and then nothing of
+//! the handle is left.
 //!
-//! Threads and descriptors are counted, so each story runs in a process of its own: this test
-//! binary again.
+//! Threads and descriptors are counted, so each story runs in a process of its own, which is this test binary again.
 
 use std::env;
 use std::fs;
@@ -50,7 +49,7 @@ fn silent_nodes_keep_none() {
     let handle = patient(&cluster);
     let guards = locks(&handle, 600, LONG);
     cluster[3..].iter().for_each(Server::freeze);
-    // It returns while they are silent.
+    // The drop returns while the nodes are silent.
     drop((guards, handle));
     cluster[3..].iter().for_each(Server::thaw);
     cluster.assert_empty();
@@ -67,7 +66,7 @@ fn keys_are_over() {
     had.is_all_there_is();
 }
 
-/// A handle of which no call may wait for a silent node: that would last longer than this test may.
+/// Makes a handle whose node timeout is longer than this test may take, so no call may wait for a silent node.
 fn patient(cluster: &Cluster) -> Redlock {
     let builder = over(cluster).node_timeout(LONG).dead_after(2 * LONG);
     let handle = builder.build().expect("a good configuration");
@@ -81,7 +80,7 @@ fn locks(handle: &Redlock, count: usize, ttl: Duration) -> Vec<LockGuard> {
         .collect()
 }
 
-/// The threads and descriptors of this process.
+/// The threads and descriptors that this process has.
 #[derive(Debug, Eq, PartialEq)]
 struct Had {
     threads: usize,

@@ -10,7 +10,7 @@ use std::fmt::{Debug, Display};
 /// The word in every credential. No message of a test may show it either.
 pub(crate) const CANARY: &str = "zilpzalp";
 
-/// Users, a password, and one that no server takes. The odd characters are escaped in URLs.
+/// A user, a password, and a password that no server takes. The odd characters are escaped in URLs.
 pub(crate) const USER: &str = "zilpzalp-user";
 pub(crate) const LOCKER: &str = "zilpzalp-locker";
 pub(crate) const PASSWORD: &str = "zilpzalp-p@ss:w/o?r#d%&+";
@@ -25,17 +25,17 @@ const PIECE: usize = 4;
 /// The random part of a token.
 const RANDOM: usize = 20;
 
-/// How many characters in front of a secret a failure shows.
+/// How many characters before a secret a failure shows.
 const SHOWN: usize = 80;
 
-/// What must not be shown, in every spelling.
+/// The secrets that must not be shown, in every spelling.
 #[derive(Clone)]
 pub(crate) struct Secrets {
     spellings: Vec<String>,
 }
 
 impl Secrets {
-    /// Only the canary.
+    /// Returns only the canary.
     pub(crate) fn credentials() -> Self {
         Self {
             spellings: spellings(CANARY.as_bytes()),
@@ -52,7 +52,7 @@ impl Secrets {
     #[track_caller]
     pub(crate) fn assert_not_in(&self, situation: &str, text: &str) {
         if let Some(before) = self.find(text) {
-            // Not the text itself: it would put the secret into the log.
+            // Do not show the text itself: the secret would be in the log.
             panic!("{situation}: a secret is shown behind {before:?}");
         }
     }
@@ -92,7 +92,7 @@ impl Secrets {
         self.assert_not_in(situation, text.expect("a panic says something"));
     }
 
-    /// Returns the text in front of a secret in `text`. Numbers may be on separate lines.
+    /// Returns the text before a secret in `text`. Numbers may be on separate lines.
     fn find(&self, text: &str) -> Option<String> {
         let text = text.to_lowercase();
         let joined: String = text.split_whitespace().collect();

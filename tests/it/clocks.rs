@@ -1,5 +1,5 @@
-//! Wall clocks of nodes: watched, and stepped. A client cannot step the clock of a real server, so
-//! the stepped ones are embedded nodes.
+//! Wall clocks of nodes, which are watched, and some of which are stepped. A client cannot step the clock of a real
+//! server, so the stepped ones are embedded nodes.
 
 use std::thread;
 use std::time::Duration;
@@ -32,7 +32,7 @@ fn a_regular_clock_is_read_again_and_again_and_causes_no_quarantine() {
     }
 }
 
-/// Longer than a node stands still.
+/// A time for which no node stands still.
 const CALM: Duration = Duration::from_secs(20);
 
 #[test]

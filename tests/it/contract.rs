@@ -1,5 +1,5 @@
-//! What a lock promises, by every face, on servers of both kinds: each row here is a story of the engine
-//! (`engine::tests::extend`, `confirm`, `inspect`, `release`, `handover`) that is told once more over the wire.
+//! The promises of a lock, with every face, on servers of both kinds. Each row here is a story of the engine
+//! (`engine::tests::extend`, `confirm`, `inspect`, `release`, `handover`) that is played again over the wire.
 //!
 //! `restart`, `sets` and `deadlines` have the rows about servers that restart or stand still, and about several
 //! names.
@@ -18,7 +18,7 @@ use crate::servers::{self, LONG, Raw, eventually};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// As long as it takes to get a lock, and not much longer.
+/// A ttl that is long enough to get a lock, and not much longer.
 const SHORT: Duration = Duration::from_millis(300);
 
 // ----- extensions -----------------------------------------------------------------------------
@@ -50,7 +50,7 @@ fn an_extension_never_shortens() {
 #[test]
 fn a_lock_that_has_expired_is_not_revived_and_the_next_one_is_not_touched() {
     Scene::each(|scene| {
-        // A lock that comes too late is none.
+        // A lock that comes too late is not granted.
         let mut lock = eventually("it is taken in time", || {
             scene.face.try_lock(&scene.key, SHORT).ok()
         });
@@ -85,10 +85,10 @@ fn scripts_flushed_between_lock_and_unlock_are_sent_again() {
 
 // ----- a majority that has lost it --------------------------------------------------------------
 
-/// What asks the nodes for a lock that they have lost. Returns what they said.
+/// A call that asks the nodes for a lock that they have lost. Returns their answers.
 type Asking = fn(&mut Face, &mut Option<Held>) -> Report;
 
-/// The last one is the release. To most ways of releasing a stranger's key is a missing one.
+/// The last one is the release. Most ways of releasing cannot distinguish a stranger's key from a missing one.
 const ASKING: [Asking; 3] = [
     |face, lock| match face.extend(lock.as_mut().expect("a lock"), 2 * LONG) {
         Err(ExtendError::Lost(report)) => report,
@@ -104,7 +104,7 @@ const ASKING: [Asking; 3] = [
     },
 ];
 
-/// It is released where it is left, and what is a stranger's is not touched.
+/// The remaining copies of the lock are released, and strangers' keys are not touched.
 #[test]
 fn a_lock_that_a_majority_misses_is_lost() {
     Scene::each(|scene| {
@@ -169,8 +169,7 @@ fn a_confirmation_finds_how_long_a_majority_keeps_the_lock() {
         let mut lock = scene.take(LONG);
         scene.face.confirm(&mut lock).expect("held");
         assert!(MINUTE < lock.validity() && lock.validity() < LONG);
-        // One copy that ends earlier shortens nothing. Two copies without an expiry prolong
-        // nothing.
+        // One copy that ends earlier does not shorten the lock. Two copies without an expiry do not prolong it.
         scene.expire(0, "30000");
         for server in &scene.cluster[1..] {
             let command = [&b"PERSIST"[..], scene.key.as_bytes()];
@@ -189,7 +188,7 @@ fn a_confirmation_finds_how_long_a_majority_keeps_the_lock() {
         if let Held::Guard(guard) = &lock {
             assert!(!guard.lost().is_lost(), "the nodes were not asked");
         }
-        // On a busy machine it may have ended before it is confirmed.
+        // On a busy machine the lock may have ended before it is confirmed.
         drop(scene.face.confirm(&mut lock));
         if let Held::Guard(guard) = &lock {
             assert!(guard.lost().wait(MINUTE));
@@ -221,7 +220,8 @@ fn a_lock_from_before_the_last_boot_is_valid_again_if_a_majority_has_it() {
     });
 }
 
-/// The lock as it was written down before the last boot: under another boot id, with a matching checksum (FNV-1a).
+/// Returns the lock as if it had been written down before the last boot: with another boot id, and a matching checksum
+/// (FNV-1a).
 #[track_caller]
 fn from_another_boot(lock: Lock) -> Lock {
     let lock = Lock::from_bytes(&under_another_boot(lock.to_bytes())).expect("whole");
@@ -240,7 +240,7 @@ fn under_another_boot(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// What a token of another client may be.
+/// An example of another client's token.
 pub(crate) const OTHERS: &[u8] = b"\x01oreign-foreign-foreanother";
 
 #[test]
@@ -253,7 +253,7 @@ fn an_inspection_says_who_holds_a_resource_and_which_nodes_disagree() {
     }
 }
 
-/// The holder learns of it at its next extension, and others are kept out until its keys have ended.
+/// The holder learns of the break at its next extension, and others are kept out until its keys have ended.
 #[test]
 fn a_lock_is_broken_by_one_who_does_not_hold_it() {
     Scene::each(|scene| {
@@ -283,7 +283,7 @@ fn a_lock_is_broken_by_one_who_does_not_hold_it() {
             scene.face.extend(&mut lock, LONG),
             Err(ExtendError::Lost(_))
         );
-        // The lock that was seen is over. The one that took its place can be broken again, and at once.
+        // The lock that was inspected is over. The keys that replaced it can be broken again, at once.
         let told = scene.face.inspect(&key).expect("all answer");
         let holder = told.holder().expect("others are kept out");
         assert!(holder.owner.starts_with(b"(broken) "), "{holder}");
@@ -292,7 +292,7 @@ fn a_lock_is_broken_by_one_who_does_not_hold_it() {
         assert_eq!(again.expect("it stays broken").nodes, 3);
         drop(scene.face.break_seen(&key, &told, Breaking::AtOnce));
         scene.await_gone();
-        // Nor is the lock of another broken by what was seen before.
+        // An earlier inspection does not break another client's lock either.
         let next = other.try_lock(&key, LONG).expect("free");
         let refused = scene.face.break_seen(&key, &seen, Breaking::KeepOut);
         assert_matches!(refused, Err(OperatorError::Changed(_)));
@@ -311,11 +311,11 @@ fn inspected(scene: &mut Scene<'_>) {
     let lock = scene.take(LONG);
     let told = scene.face.inspect(&key).expect("all answer");
     assert_held(&told, b"billing-7", 3);
-    // Another handle is told the same.
+    // Another handle gets the same report.
     let other = shared(scene.cluster).inspect(&key).expect("all answer");
     assert_held(&other, b"billing-7", 3);
 
-    // One node has lost it, or has another's.
+    // One node has lost the key, or has another client's.
     scene.lose(0);
     let told = scene.face.inspect(&key).expect("all answer");
     assert_held(&told, b"billing-7", 2);
@@ -330,7 +330,7 @@ fn inspected(scene: &mut Scene<'_>) {
     assert_eq!((&**owner, *token), (&b"another"[..], 0));
     assert!(!left.is_zero() && *left <= MINUTE / 2);
 
-    // Two without an expiry.
+    // Two nodes have the key without an expiry.
     for server in &scene.cluster[1..] {
         let command = [&b"PERSIST"[..], key.as_bytes()];
         assert_eq!(server.raw().integer(&command), 1);
@@ -338,12 +338,12 @@ fn inspected(scene: &mut Scene<'_>) {
     let told = scene.face.inspect(&key).expect("all answer");
     assert_eq!(told.holder().expect("held").valid_for, Duration::MAX);
 
-    // Nothing was changed by any of that.
+    // None of that has changed anything.
     let token = lock.token();
     scene.await_values([Some(OTHERS), Some(&token), Some(&token)]);
     assert_eq!(scene.pttl(1), -1);
 
-    // One key that no lock can be, and the lock is gone.
+    // One node has a key that cannot be a lock, and the lock is gone.
     drop(scene.face.unlock(lock));
     scene.lose(0);
     scene.await_gone();
@@ -375,7 +375,7 @@ fn found(told: &Inspection) -> Vec<Found> {
 
 // ----- handing over -----------------------------------------------------------------------------
 
-/// From each face to the next, as bytes: the lock stays while none has it, and is whole in the end.
+/// The lock goes from each face to the next, as bytes. It stays while no face has it, and is complete at the end.
 #[test]
 fn a_lock_that_is_detached_stays_until_a_face_adopts_it() {
     for cluster in clusters() {
@@ -386,7 +386,7 @@ fn a_lock_that_is_detached_stays_until_a_face_adopts_it() {
             let bytes = faces[from].detach(held).to_bytes();
             let to = &mut faces[(from + 1) % Which::ALL.len()];
             assert!(to.try_lock("handed on", LONG).is_err(), "it is held");
-            // What that has taken on a third node it releases.
+            // The refused attempt releases the copy that it has taken on a third node.
             eventually("its copies alone are there", || {
                 to.settle();
                 let copies: Vec<_> = cluster.values("handed on").into_iter().flatten().collect();
@@ -397,7 +397,7 @@ fn a_lock_that_is_detached_stays_until_a_face_adopts_it() {
             assert!(held.is_valid(), "the same boot, the same clock");
             to.extend(&mut held, LONG).expect("held");
         }
-        // A guard that has adopted a lock releases it as any guard.
+        // A guard that has adopted a lock releases it like any other guard.
         assert_matches!(held, Held::Guard(_));
         drop(held);
         faces[0].assert_gone(&cluster, "handed on");
@@ -406,10 +406,10 @@ fn a_lock_that_is_detached_stays_until_a_face_adopts_it() {
 
 // ----- a silent majority ------------------------------------------------------------------------
 
-/// The node timeout: what a busy machine needs longer for is asked again.
+/// The node timeout. If a busy machine needs longer, the question is repeated.
 const TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// Each outcome says that too few answered, and changes nothing. What was released stays owed.
+/// Each outcome says that too few nodes answered, and changes nothing. Releases are sent later.
 #[test]
 fn a_silent_majority_leaves_every_lock_as_it_was() {
     let cluster = servers::three();
@@ -452,7 +452,7 @@ fn a_silent_majority_leaves_every_lock_as_it_was() {
     cluster.assert_empty();
 }
 
-/// Two are enough.
+/// Checks calls that two of three nodes answer: two are enough.
 fn asked_of_two_of_three(face: &mut Face, lock: &mut Held) {
     eventually("it is confirmed", || match face.confirm(lock) {
         Ok(()) => Some(()),
@@ -468,7 +468,7 @@ fn asked_of_two_of_three(face: &mut Face, lock: &mut Held) {
     assert_matches!(found(&told)[2], Found::Unknown(_), "{told}");
 }
 
-/// Returns a lock that stands.
+/// Checks calls that only one of three nodes answers. Returns a lock that is still valid.
 fn asked_of_one_of_three(mut scene: Scene<'_>, locks: [Held; 2]) -> (Scene<'_>, Held) {
     let (face, [mut lock, other]) = (&mut scene.face, locks);
     let until = lock.valid_until();
@@ -502,7 +502,7 @@ fn a_large_value_of_others_costs_no_connection_without_scripts() {
     a_large_value_keeps_out(false);
 }
 
-/// Tells of a key of others with a value of 70 kB, next to a lock of ours, where scripts run or not.
+/// Plays a story of another client's key with a value of 70 kB, next to a lock of this handle, with scripts or without.
 fn a_large_value_keeps_out(scripts: bool) {
     for cluster in clusters() {
         for which in Which::BOTH {

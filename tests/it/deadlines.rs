@@ -1,7 +1,7 @@
-//! Every call ends with every node stalled: while they stay stalled, so it does not wait for them.
+//! Every call ends although every node is stalled. The nodes stay stalled, so no call waits for them.
 //!
-//! That no caller waits past its deadline is told in virtual time (`engine::tests::acquire`, `calls`, `waits`). Calls
-//! beside a majority that is silent are in `contract`.
+//! Tests in virtual time (`engine::tests::acquire`, `calls`, `waits`) check that no caller waits past its deadline.
+//! Calls during the silence of a majority are in `contract`.
 
 use std::thread;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn every_operation_ends_with_every_node_stalled() {
             scope.spawn(|| stalled_locks(face, &which.key("stalled")));
         }
     });
-    // The last handles are dropped while every node is stalled too, and do not wait for them.
+    // The last handles are dropped too while every node is stalled, and do not wait.
     drop(faces);
     thaw(&cluster);
     cluster.assert_empty();

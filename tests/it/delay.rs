@@ -17,7 +17,7 @@ const KEY: &str = "delayed";
 const TTL: Duration = Duration::from_millis(1_500);
 const DELAY: Duration = Duration::from_millis(1_200);
 
-/// The clock of locks.
+/// Returns the time of the clock that locks use.
 fn now() -> Instant {
     let now = clock_gettime(ClockId::Boottime);
     Instant::from_nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
@@ -28,7 +28,7 @@ fn delaying(cluster: &Cluster, delay: Duration) -> Redlock {
     redlock.expect("a good configuration")
 }
 
-/// The part of a process that takes the lock, writes its end into `file`, and hangs.
+/// Plays the part of a process that takes the lock, writes its end into `file`, and hangs.
 pub(crate) fn hold<'a>(nodes: impl Iterator<Item = &'a str>, file: &Path) {
     let redlock = at(nodes).lock_delay(DELAY).build();
     let redlock = redlock.expect("a good configuration");
@@ -71,7 +71,7 @@ fn a_release_frees_the_lock_at_once() {
     let (redlock, other) = (delaying(&cluster, LONG), shared(&cluster));
     for unlocks in [true, false] {
         let guard = redlock.try_lock(KEY, LONG).expect("free");
-        // A majority has it; the third may still be on its way.
+        // A majority has the key; the third copy may still be on its way.
         let kept = cluster
             .raws()
             .iter_mut()

@@ -1,4 +1,5 @@
-//! Keys of kept locks that others delete or replace: the holder learns of it at once, and not with its next extension.
+//! Other clients delete or replace the keys of kept locks: the holder learns of it at once, not only at its next
+//! extension.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use crate::face::{Face, Held, Which, over};
 use crate::scene::clusters;
 use crate::servers::{Cluster, eventually};
 
-/// What others do to a key.
+/// The commands by which others change a key.
 const CHANGES: [&str; 6] = [
     "DEL KEY",
     "UNLINK KEY",
@@ -18,7 +19,7 @@ const CHANGES: [&str; 6] = [
     "FLUSHALL",
 ];
 
-/// Ten minutes: nothing is extended in the life of a test.
+/// Takes a lock for ten minutes, which is not extended in the life of a test.
 fn kept(face: &mut Face, cluster: &Cluster, key: &str) -> Held {
     let options = LockOptions::new(Duration::from_secs(600)).keep();
     let held = face.lock_with(key, &options).expect("free");
@@ -26,7 +27,8 @@ fn kept(face: &mut Face, cluster: &Cluster, key: &str) -> Held {
     held
 }
 
-/// The two nodes do not run it at the same time, and what one of them misses alone is copied back: so again and again.
+/// Makes the change until the holder is told. The two nodes do not run it at the same time, and a key that only one of
+/// them lacks is copied back, so the change is repeated.
 fn change_until_told(face: &mut Face, held: &Held, mut change: impl FnMut()) {
     eventually("the loss is told", || {
         change();
@@ -59,7 +61,7 @@ fn a_lock_whose_keys_are_deleted_on_a_majority_is_lost_at_once() {
     }
 }
 
-/// Before a node was asked to tell.
+/// The keys are deleted before a node was asked to notify the handle.
 #[test]
 fn a_lock_whose_keys_are_deleted_right_after_it_was_taken_is_lost_soon() {
     for cluster in clusters() {

@@ -1,4 +1,4 @@
-//! Guards and futures that are dropped: in a panic, half-way, before the first poll.
+//! Guards and futures that are dropped: in a panic, half-way, or before the first poll.
 
 use std::future::Future;
 use std::pin::pin;
@@ -39,7 +39,7 @@ fn a_future_dropped_at_any_point_leaves_no_key() {
     let cluster = servers::five();
     let redlock = shared(&cluster);
     let larger = std::iter::successors(Some(64_usize), |polls| Some(polls + polls / 8));
-    // One that is never polled sends nothing. (A release may be a `SET` too.)
+    // A future that is never polled sends nothing. (A release may be a `SET` too.)
     let sets = || cluster.raws().iter_mut().map(|raw| raw.calls("set")).max();
     let lock = || {
         let guard = redlock.try_lock("other", LONG).expect("free");
@@ -54,7 +54,7 @@ fn a_future_dropped_at_any_point_leaves_no_key() {
         });
         sets().expect("five nodes")
     };
-    lock(); // It finds out how each node releases.
+    lock(); // This finds out how each node releases.
     let (before, after) = (lock(), lock());
     drop(redlock.lock_async("lazy", LONG));
     assert_eq!(lock() - after, after - before);
@@ -74,8 +74,8 @@ fn a_future_dropped_at_any_point_leaves_no_key() {
     cluster.assert_empty();
 }
 
-/// Dropped while every node is stopped with the `SET` in its socket: when they go on they run it,
-/// and then the release behind it.
+/// A future is dropped while every node is stopped with the `SET` in its socket. When the nodes continue, they run the
+/// `SET`, and then the release after it.
 #[test]
 fn a_future_dropped_while_the_nodes_are_frozen_leaves_no_key() {
     let cluster = servers::three();
@@ -89,7 +89,7 @@ fn a_future_dropped_while_the_nodes_are_frozen_leaves_no_key() {
     cluster.assert_empty_after("set");
 }
 
-/// The future holds the last handle, and then the guard does; the lock is released before the handle ends.
+/// The last handle is in the future, and later in the guard; the lock is released before the handle ends.
 #[test]
 fn a_future_keeps_the_handle_alive() {
     let cluster = servers::three();
@@ -103,12 +103,12 @@ fn a_future_keeps_the_handle_alive() {
     cluster.assert_gone("alone");
 }
 
-/// A timer reports the loss: no node answers.
+/// A timer reports the loss, because no node answers.
 #[test]
 fn the_loss_of_a_lock_is_reported_while_every_node_is_silent() {
     let cluster = servers::three();
     let redlock = shared(&cluster);
-    // A lock that comes too late is none.
+    // A lock that comes too late is not granted.
     let brief = Duration::from_millis(500);
     let guard = eventually("it is free", || redlock.try_lock("lost", brief).ok());
     freeze(&cluster);

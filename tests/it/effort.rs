@@ -8,17 +8,17 @@ pub(crate) fn is_long() -> bool {
     env::var_os("SHEARLINE_TEST_LONG").is_some_and(|value| value == "1")
 }
 
-/// How often something is done: `few` times in the short run, `many` times in the long one.
+/// Returns how often something is done: `few` times in the short run, `many` times in the long one.
 pub(crate) fn times(few: usize, many: usize) -> usize {
     if is_long() { many } else { few }
 }
 
-/// Ttls of a story in which a lock has to be held to its end, or to an extension. The longest outlasts every
-/// stop of a busy machine.
+/// The ttls for stories that hold a lock to its end, or to an extension. The longest outlasts every stop of a busy
+/// machine.
 const TTLS_MS: [u64; 6] = [500, 1_000, 2_000, 4_000, 8_000, 16_000];
 
-/// Tells `story` with longer and longer ttls until it returns a value. It returns `None` if the lock was over
-/// before the story was, because the machine stood still for so long: that shows nothing.
+/// Plays `story` with longer and longer ttls until it returns a value. The story returns `None` if its lock ended
+/// before the story, because the machine stood still: such a run shows nothing.
 #[track_caller]
 pub(crate) fn with_a_ttl_that_lasts<T>(story: impl FnMut(Duration) -> Option<T>) -> T {
     let told = TTLS_MS

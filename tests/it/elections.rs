@@ -19,12 +19,12 @@ use crate::servers::{Cluster, LONG, eventually};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Long enough for a busy machine to extend it, and short enough to wait for its end.
+/// A ttl that is long enough for a busy machine to extend it, and short enough to wait for its end.
 const TTL: Duration = Duration::from_secs(2);
 
 const NAME: &str = "election";
 
-/// The part of a process that leads until it is killed. It writes its term into `file`.
+/// Plays the part of a process that leads until it is killed. It writes its term into `file`.
 pub(crate) fn lead(redlock: &Redlock, file: &Path) {
     let leadership = redlock.campaign(NAME, "the first", TTL).expect("elected");
     let written = file.with_extension("written");
@@ -35,7 +35,7 @@ pub(crate) fn lead(redlock: &Redlock, file: &Path) {
     }
 }
 
-/// Returns the next leader that it tells of, whatever it tells before, and asserts that terms do not fall.
+/// Returns the next leader that the observer reports, and skips other reports. Asserts that terms do not fall.
 #[track_caller]
 fn next_leader(observer: &mut Observer, after: u64) -> Leader {
     loop {
@@ -125,7 +125,7 @@ fn leaders_follow_each_other_through_every_face() {
     }
 }
 
-/// Without a thread, an observer learns what has changed since its last call, and keeps its own locks meanwhile.
+/// An observer without a thread learns what has changed since its last call, and keeps its own locks meanwhile.
 #[test]
 fn an_observer_without_a_thread_is_told_the_same() {
     not_with!(NoScripts, "elections need scripts");
@@ -147,7 +147,7 @@ fn an_observer_without_a_thread_is_told_the_same() {
         assert!(own.is_valid(), "it was extended meanwhile");
         local.unlock(own).expect("held");
 
-        // It hears of a change while it waits.
+        // The observer learns of a change while it waits.
         let next = thread::spawn(move || {
             first.resign().expect("held");
             thread::sleep(TTL / 2);
@@ -158,7 +158,7 @@ fn an_observer_without_a_thread_is_told_the_same() {
         let second = next.join().expect("it does not panic");
         assert_eq!(told, leader("b", second.term()));
 
-        // Too few nodes answer, so nothing changes. Then nobody leads.
+        // Too few nodes answer, so nothing changes. Then there is no leader.
         (0..2).for_each(|node| cluster[node].freeze());
         assert_eq!(local.observe(&mut seen, TTL / 2).expect("asked"), None);
         (0..2).for_each(|node| cluster[node].thaw());
@@ -169,7 +169,7 @@ fn an_observer_without_a_thread_is_told_the_same() {
     }
 }
 
-/// The clock of the leader before may have been ahead, and a node may have counted on.
+/// The clock of the previous leader may have been ahead, and a node may have counted further.
 #[test]
 fn a_term_is_the_one_that_its_token_names_also_where_counters_differ() {
     not_with!(NoScripts, "elections need scripts");
@@ -188,7 +188,7 @@ fn a_term_is_the_one_that_its_token_names_also_where_counters_differ() {
     leadership.resign().expect("held");
 }
 
-/// What stands there is what shared locks and permits write.
+/// The keys contain the same as shared locks and permits write.
 #[test]
 fn an_inspection_lists_the_holders_of_a_set() {
     not_with!(NoScripts, "a transaction reads no set");
@@ -233,7 +233,7 @@ fn an_inspection_lists_the_holders_of_a_set() {
             };
             assert_eq!((owner, shown), (name.to_vec(), slot));
         }
-        // A member of another form makes it another's; a reply never ends the connection.
+        // A member of another form makes the set another client's; no reply ends the connection.
         add("read", "x", 8);
         (0..200).for_each(|slot| add("many", &format!("1024/{slot}"), 9));
         assert_eq!(shown("read"), []);

@@ -1,14 +1,13 @@
-//! The embedded node held against a real `redis-server`: both get the same random commands, and
-//! their replies must be the same bytes.
+//! Compares the embedded node with a real `redis-server`: both get the same random commands, and their replies must be
+//! the same bytes.
 //!
-//! The commands come from a seed, so a failure can be repeated. Excluded are: `INFO` (its fields
-//! are compared instead), the `id` in the answer to `HELLO`, foreign scripts, and
-//! the milliseconds of `PTTL`, also within a script, and the ways of `CLIENT TRACKING` that the node
-//! refuses. Pushes are compared with their places among the replies, and after each batch with what
-//! it has brought the other connections. Of a Valkey, whose error texts are its own, only that it
-//! refuses is compared, and that it answers `HELLO`. Times to live are at least a quarter of an
-//! hour apart from each other and from zero, so that no delay of the machine changes their order.
-//! Keys with short ones are waited for until they are gone.
+//! The commands come from a seed, so a failure can be repeated. Excluded are: `INFO` (its fields are compared instead),
+//! the `id` in the answer to `HELLO`, foreign scripts, and the milliseconds of `PTTL`, also within a script, and the
+//! ways of `CLIENT TRACKING` that the node refuses. Pushes are compared together with their places among the replies,
+//! and after each batch also those to the other connections. A Valkey has other error texts, so only whether it refuses
+//! is compared, and that it answers `HELLO`. Times to live are at least a quarter of an hour apart from each other and
+//! from zero, so that no delay of the machine changes their order. Keys with short ones are waited for until they are
+//! gone.
 
 mod commands;
 mod locks;
@@ -25,13 +24,13 @@ use self::peers::{Connection, Model, Received, Remote};
 use crate::effort::is_long;
 use crate::servers::{Options as ServerOptions, Reply, Server, eventually};
 
-/// Commands of one run: in the short one, and in the long one.
+/// The number of commands of the short run, and of the long one.
 const COMMANDS: [usize; 2] = [1_200, 12_000];
 
 const PASSWORD: &str = "sesame";
 
-/// How far the answers to `PTTL` may be apart, in milliseconds: the clocks are read at different
-/// times. It is a fifteenth of the distance between two times to live.
+/// How far the answers to `PTTL` may be apart, in milliseconds, because the clocks are read at different times. This is
+/// a fifteenth of the distance between two times to live.
 const PTTL_APART_MAX: u64 = 60_000;
 
 #[test]
@@ -74,7 +73,7 @@ fn the_node_answers_as_a_valkey_does() {
     compare(6, &server, flavour, Model::node(flavour, None), None);
 }
 
-/// Which Valkey it is that `SHEARLINE_VALKEY_SERVER` names.
+/// Returns the version of Valkey that `SHEARLINE_VALKEY_SERVER` names.
 fn flavour_of(server: &Server) -> Flavour {
     let Reply::Bulk(text) = server.raw().run("INFO server") else {
         panic!("INFO is a text");
@@ -128,7 +127,7 @@ fn the_fields_of_info_are_those_of_a_server() {
     for section in ["server", "memory", "replication"] {
         let mut replies = [&mut real, &mut modelled]
             .map(|connection| connection.ask(&mut model, &format!("INFO {section}")));
-        // The length in front differs.
+        // The length at the beginning differs.
         for reply in &mut replies {
             reply.drain(..reply.find('#').unwrap());
         }
@@ -146,7 +145,7 @@ fn the_fields_of_info_are_those_of_a_server() {
     }
 }
 
-/// A client on both sides.
+/// A client with a connection to both sides.
 struct Pair {
     real: Connection,
     modelled: Connection,
@@ -194,7 +193,7 @@ fn compare(seed: u64, server: &Server, flavour: Flavour, mut model: Model, passw
             pairs.remove(at).modelled.close(&mut model);
         }
     }
-    // In the short run there are few.
+    // In the short run there are few pushes.
     let least = if is_long() { all / 150 } else { 0 };
     assert!(pushed > least, "only {pushed} pushes");
 }
@@ -242,7 +241,7 @@ fn is_of_barrier(push: &[u8]) -> bool {
     barriers.any(|key| push.ends_with(format!("\r\n{key}\r\n").as_bytes()))
 }
 
-/// Sets a key with a ttl of a few milliseconds on both sides, and waits until it is gone there.
+/// Sets a key with a ttl of a few milliseconds on both sides, and waits until it is gone.
 fn expire(set: &[Vec<u8>], pair: &mut Pair, model: &mut Model) {
     let get = [vec![b"GET".to_vec(), set[1].clone()]];
     for connection in [&mut pair.real, &mut pair.modelled] {
@@ -251,7 +250,7 @@ fn expire(set: &[Vec<u8>], pair: &mut Pair, model: &mut Model) {
             .replies
             .remove(0);
         if reply != b"+OK\r\n" {
-            // Without the password there is nothing to wait for.
+            // Without the password there is no key to wait for.
             continue;
         }
         eventually("the key ends", || {
@@ -270,7 +269,7 @@ fn is_like(flavour: Flavour, command: &[Vec<u8>], expected: &[u8], reply: &[u8])
     }
 }
 
-/// The same without the texts of errors.
+/// Returns the reply without the text of an error.
 fn wordless(reply: &[u8]) -> Vec<u8> {
     let lines = reply.split_inclusive(|byte| *byte == b'\n');
     let lines = lines.map(|line| match line {
@@ -283,7 +282,7 @@ fn wordless(reply: &[u8]) -> Vec<u8> {
 fn is_same(command: &[Vec<u8>], expected: &[u8], reply: &[u8]) -> bool {
     let name = command[0].to_ascii_lowercase();
     match name.as_slice() {
-        // The release and the extension say -1, 0 or 1 alone.
+        // The release and the extension answer only -1, 0 or 1.
         b"pttl" | b"eval" | b"evalsha" | b"exec" => match (integer(expected), integer(reply)) {
             (Some(expected @ 2..), Some(reply @ 2..)) => expected.abs_diff(reply) <= PTTL_APART_MAX,
             _ => with_near_numbers(expected, reply),
@@ -293,8 +292,8 @@ fn is_same(command: &[Vec<u8>], expected: &[u8], reply: &[u8]) -> bool {
     }
 }
 
-/// Returns `true` if the lines are the same except for large numbers, which may differ a little:
-/// what the scripts of the strict guard say about a barrier.
+/// Returns `true` if the lines are the same except for large numbers, which may differ a little. Scripts of the strict
+/// guard answer such numbers for a barrier.
 fn with_near_numbers(expected: &[u8], reply: &[u8]) -> bool {
     let lines = |reply: &[u8]| -> Vec<Vec<u8>> {
         let lines = reply.split_inclusive(|byte| *byte == b'\n');
@@ -316,7 +315,7 @@ fn integer(reply: &[u8]) -> Option<i64> {
     text.strip_prefix(':')?.trim_end().parse().ok()
 }
 
-/// The answer to `HELLO` without the number of the client.
+/// Returns the answer to `HELLO` without the number of the client.
 fn without_id(reply: &[u8]) -> Vec<u8> {
     let id = b"$2\r\nid\r\n:";
     match reply.windows(id.len()).position(|part| part == id) {

@@ -1,8 +1,7 @@
 //! Programs that end right after they dropped their locks: no key is left on any node.
 //!
-//! Each program is this test binary again, told by its environment which [`ENDINGS`] to play. Most
-//! keep their handle in a `static`, which is never dropped, and leave by `process::exit`, which
-//! gives no other thread time for anything.
+//! Each program is this test binary again, told by its environment which [`ENDINGS`] to play. Most keep their handle in
+//! a `static`, which is never dropped, and end by `process::exit`, which leaves other threads no time.
 //!
 //! `SHEARLINE_TEST_ENDING_RUNS` says how often each is played; the default is enough to notice a
 //! drop that leaves its release to another thread and does not wait for it.
@@ -30,7 +29,8 @@ const ENDING: &str = "SHEARLINE_TEST_ENDING";
 const NODES: &str = "SHEARLINE_TEST_ENDING_NODES";
 const RUNS: &str = "SHEARLINE_TEST_ENDING_RUNS";
 
-/// How late answers are, at each try, in milliseconds: in the end by more than it takes to end on any machine.
+/// How late answers are at each try, in milliseconds. At the last tries this is longer than a program takes to end on
+/// any machine.
 const LATE_MS: [u64; 8] = [3, 3, 10, 10, 30, 30, 100, 300];
 
 /// How a program ends: a name, and what it does with its handle. Returning means that `main`
@@ -104,7 +104,7 @@ const ENDINGS: [Ending; 12] = [
     }),
     ("futures that are given up", |handle| {
         let handle = forever(handle);
-        // Somebody else is served at the same time.
+        // Another client is served at the same time.
         drop(future(handle));
         for key in 0..8 {
             let mut locking = pin!(handle.lock_async(format!("given up:{key}"), LONG));

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-/// Longer than any story takes. After that a wake-up was lost.
+/// The longest time of a story. After that, a wake-up must have been lost.
 const MOST: Duration = Duration::from_secs(120);
 
 /// Runs `future` on this thread.

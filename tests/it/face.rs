@@ -12,7 +12,7 @@ use shearline::{
 use crate::executor::block_on;
 use crate::servers::{Cluster, LONG, eventually, is_without_scripts, permitted, within_patience};
 
-/// Turns the driver until it tells the outcome of a round.
+/// Turns the driver until it reports the outcome of a round.
 macro_rules! outcome {
     ($driver:expr, $round:expr, $event:ident) => {
         loop {
@@ -37,7 +37,7 @@ macro_rules! take {
     };
 }
 
-/// Which face.
+/// The kind of a face.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Which {
     Shared,
@@ -47,7 +47,7 @@ pub(crate) enum Which {
 }
 
 impl Which {
-    /// Those whose calls block.
+    /// The faces whose calls block.
     pub(crate) const BOTH: [Self; 2] = [Self::Shared, Self::Local];
 
     pub(crate) const ALL: [Self; 4] = [Self::Shared, Self::Local, Self::Future, Self::Driver];
@@ -75,29 +75,29 @@ impl Which {
         face
     }
 
-    /// A key of this story that differs for the other face.
+    /// Returns a key of this story for this face.
     pub(crate) fn key(self, story: &str) -> String {
         format!("{story}:{self:?}")
     }
 }
 
-/// The node timeout of stories that are not about time: as long as a machine, a process or a server
-/// may stand still without changing the story.
+/// The node timeout of stories that are not about time. A machine, a process or a server may stand still for this long
+/// without changing the story.
 const CALM: Duration = Duration::from_secs(10);
 
-/// A builder over these nodes, with timeouts that no healthy server misses on a busy machine.
-/// Stories about silent nodes set their own; stories about default timeouts do not use this.
+/// Makes a builder for these nodes, with timeouts that every healthy server meets on a busy machine. Stories about
+/// silent nodes set their own; stories about default timeouts do not use this.
 pub(crate) fn at(urls: impl IntoIterator<Item = impl AsRef<str>>) -> Builder {
     let builder = Redlock::builder().nodes(urls);
     permitted(builder.node_timeout(CALM).connect_timeout(CALM))
 }
 
-/// The same over all nodes of the cluster.
+/// Makes the builder of [`at`] for all nodes of the cluster.
 pub(crate) fn over(cluster: &Cluster) -> Builder {
     at(cluster.urls())
 }
 
-/// A shared handle over all nodes of the cluster.
+/// Builds a shared handle for all nodes of the cluster.
 #[track_caller]
 pub(crate) fn shared(cluster: &Cluster) -> Redlock {
     let redlock = over(cluster).build().expect("a good configuration");
@@ -130,7 +130,7 @@ pub(crate) fn await_ready(mut nodes: impl FnMut() -> Vec<NodeStatus>) {
     });
 }
 
-/// Returns `true` if the node owes no answer, and is owed no release.
+/// Returns `true` if the node has answered everything, and no release waits for it.
 fn is_quiet(node: &NodeStatus) -> bool {
     node.in_flight == 0 && node.owed == 0
 }
@@ -154,8 +154,8 @@ pub(crate) enum Held {
 }
 
 impl Face {
-    /// Takes locks until each node that is ready has granted one, where no scripts are used: a node is asked
-    /// first how it releases them, and the first lock may stand without one that answers after the others.
+    /// Takes locks until each node that is ready has granted one, if no scripts are used: a node is first asked how it
+    /// releases locks, and the first lock may be granted without a node that answers late.
     pub(crate) fn ask_all(&mut self) {
         if !is_without_scripts() {
             return;
@@ -329,7 +329,7 @@ impl Face {
                 }
                 let released: Result<Released, UnlockError> = outcome!(driver, round, Released);
                 assert!(released.is_ok(), "{released:?}");
-                Err(OperatorError::Closed) // It has no more to say.
+                Err(OperatorError::Closed) // A release reports nothing more.
             }
         }
     }
@@ -351,7 +351,7 @@ impl Face {
         }
     }
 
-    /// Takes a lock over that another process or face has written down.
+    /// Takes over a lock that another process or face has written down.
     pub(crate) fn adopt(&mut self, lock: Lock) -> Held {
         match self {
             Self::Shared(redlock) | Self::Future(redlock) if lock.is_shared() => {
@@ -366,7 +366,7 @@ impl Face {
         }
     }
 
-    /// Gives a lock out of its hands, for another process or face.
+    /// Detaches a lock, for another process or face.
     pub(crate) fn detach(&mut self, held: Held) -> Lock {
         match (self, held) {
             (Self::Shared(_) | Self::Future(_), Held::Guard(guard)) => guard.into_lock(),
@@ -414,7 +414,7 @@ impl Face {
         }
     }
 
-    /// The shared handle, also where its futures are used.
+    /// Returns the shared handle, also of a face that uses its futures.
     pub(crate) fn into_shared(self) -> Redlock {
         match self {
             Self::Shared(redlock) | Self::Future(redlock) => redlock,
@@ -435,7 +435,7 @@ impl Face {
     pub(crate) fn trust(&mut self) {
         for node in self.nodes() {
             let Some(run_id) = &node.run_id else {
-                continue; // It is not connected.
+                continue; // The node is not connected.
             };
             let address = &*node.address;
             let trusted = match self {
@@ -470,8 +470,8 @@ impl Face {
         }
     }
 
-    /// Lets stragglers, reconnections, owed releases and extensions of kept locks make progress. The shared
-    /// handle has a thread for that; the others are driven here.
+    /// Lets late answers, reconnections, late releases and extensions of kept locks make progress. The shared handle
+    /// has a thread for that; the others are driven here.
     pub(crate) fn settle(&mut self) {
         let a_moment = Some(Duration::from_millis(1));
         match self {
@@ -493,7 +493,7 @@ impl Face {
         });
     }
 
-    /// Waits until nothing is owed and every answer is read.
+    /// Waits until no release is left to send and every answer is read.
     #[track_caller]
     pub(crate) fn await_quiet(&mut self) {
         eventually("nothing is owed", || {
@@ -502,7 +502,7 @@ impl Face {
         });
     }
 
-    /// The same of nodes that were away: each is ready again.
+    /// Waits as [`await_quiet`](Self::await_quiet) does, for nodes that were away: each has to be ready again.
     #[track_caller]
     pub(crate) fn await_settled(&mut self) {
         eventually("all nodes are ready, and nothing is owed", || {
@@ -554,7 +554,7 @@ impl Held {
         }
     }
 
-    /// The number of a permit.
+    /// Returns the number of a permit.
     pub(crate) fn slot(&self) -> Option<u16> {
         match self {
             Self::Permit(guard) => Some(guard.slot()),
@@ -568,7 +568,7 @@ impl Held {
     }
 }
 
-/// The report of an attempt that was refused.
+/// Returns the report of an attempt that was refused.
 #[track_caller]
 pub(crate) fn report_of(error: &LockError) -> &Report {
     match error {
@@ -577,7 +577,7 @@ pub(crate) fn report_of(error: &LockError) -> &Report {
     }
 }
 
-/// The report of an attempt that found the lock held.
+/// Returns the report of an attempt that found the lock held.
 #[track_caller]
 pub(crate) fn held<T: std::fmt::Debug>(result: Result<T, LockError>) -> Report {
     match result {
@@ -586,7 +586,7 @@ pub(crate) fn held<T: std::fmt::Debug>(result: Result<T, LockError>) -> Report {
     }
 }
 
-/// The report of an attempt that too few nodes answered.
+/// Returns the report of an attempt that too few nodes answered.
 #[track_caller]
 pub(crate) fn no_quorum<T: std::fmt::Debug>(result: Result<T, LockError>) -> Report {
     match result {

@@ -96,7 +96,7 @@ fn tokens_rise_through_every_face_and_stay_with_their_lock() {
     }
 }
 
-/// Each holder writes its number where its slot points to. The nodes get the requests in any order.
+/// Each holder writes its number to the place of its slot. The nodes get the requests in any order.
 #[test]
 fn the_numbers_of_a_slot_rise_from_holder_to_holder() {
     not_with!(Acl | NoScripts, "needs scripts, and more permissions");
@@ -130,8 +130,8 @@ fn the_numbers_of_a_slot_rise_from_holder_to_holder() {
     }
 }
 
-/// Whether it has its data or not: nobody can know what it has lost. The process that asks has not seen the
-/// restart.
+/// A restarted node gives no token, whether it has its data or not: no client can know what it has lost. The process
+/// that asks has not seen the restart.
 #[test]
 fn a_server_that_was_restarted_gives_no_token() {
     not_with!(NoScripts, "fencing tokens need scripts");
@@ -154,7 +154,7 @@ fn a_server_that_was_restarted_gives_no_token() {
             .filter(|report| report.nodes()[1].outcome == IN_REPAIR)
         });
         assert!(!report.needs_operator(), "{report}");
-        // An operator knows what it has lost.
+        // An operator knows what the node has lost.
         let status = fresh.nodes().swap_remove(1);
         let run_id = status.run_id.expect("it says who it is");
         fresh
@@ -165,8 +165,8 @@ fn a_server_that_was_restarted_gives_no_token() {
     }
 }
 
-/// Nobody calls the handle that repairs it. (When it is repaired, and by whom, is told by
-/// `engine::tests::fencing`.)
+/// The handle that repairs the node is not called meanwhile. (`engine::tests::fencing` checks when a node is repaired,
+/// and by which handle.)
 #[test]
 fn a_server_that_has_lost_its_data_is_repaired_from_the_others() {
     not_with!(NoScripts, "fencing tokens need scripts");
@@ -181,7 +181,7 @@ fn lost_and_repaired(mut cluster: Cluster) {
     const LONGEST: Duration = Duration::from_secs(1);
     let once = LockOptions::new(LONGEST).tries(1).fenced();
     let handle = |cluster: &Cluster| {
-        // One of two that answer is stopped below: each attempt waits for so long.
+        // One of the two nodes that answer is stopped below: each attempt waits for this long.
         let builder = over(cluster).max_ttl(LONGEST).node_timeout(LONGEST / 4);
         let builder = builder.connect_timeout(SILENT);
         builder.build().expect("a good configuration")
@@ -214,7 +214,7 @@ fn lost_and_repaired(mut cluster: Cluster) {
     };
     await_refused(&witness);
     await_refused(&stranger);
-    // A lock from before is over by now, and the process is new.
+    // Every earlier lock is over by now, and the process is new.
     thread::sleep(2 * LONGEST);
     let fresh = handle(&cluster);
     await_refused(&fresh);
@@ -232,7 +232,7 @@ fn lost_and_repaired(mut cluster: Cluster) {
     assert!(first < take());
 }
 
-/// The store is a file: who holds the lock reads the last token in it, and writes his own.
+/// The store is a file: the holder of the lock reads the last token in it, and writes its own.
 #[test]
 fn two_processes_get_tokens_in_the_order_of_their_locks() {
     not_with!(NoScripts, "fencing tokens need scripts");
@@ -262,7 +262,7 @@ pub(crate) fn take(redlock: &Redlock, file: &Path) {
 
 // ----- counters -------------------------------------------------------------------------------
 
-/// There are more keys than a node looks at for one question, and most are no counters.
+/// There are more keys than a node examines in one command, and most of them are not counters.
 #[test]
 fn the_counters_of_each_node_are_counted_by_every_face_that_blocks() {
     not_with!(Acl | NoScripts, "its user may not run `SCAN` in a script");

@@ -21,10 +21,10 @@ pub(crate) fn in_child(
     after: impl FnOnce(),
 ) {
     let mut command = Command::new("true");
-    // SAFETY: The child runs no other thread. Of the locks that another thread may have held at the
-    // fork it takes only the allocator's, which the C library handles.
+    // SAFETY: The child runs no other thread. Another thread may have held locks at the fork. Of those, the child takes
+    // only the allocator's, which the C library handles.
     unsafe {
-        // Only a number of the error comes back to the parent.
+        // Of an error, only its number comes back to the parent.
         command.pre_exec(move || {
             story()
                 .inspect_err(|why| eprintln!("{why}"))
@@ -129,11 +129,11 @@ fn a_forked_child_drops_the_last_handles_without_waiting() {
     cluster.assert_empty();
 }
 
-/// The parent extends its locks while a child lives that has a copy of one, and drops that: this ends none.
-/// When the parent has released a lock, it is gone.
+/// A child has a copy of a lock, and drops it: this ends no lock, and the parent goes on to extend its own. A lock that
+/// the parent has released is gone.
 #[test]
 fn a_forked_child_neither_keeps_nor_ends_a_lock_that_its_parent_keeps() {
-    /// It is extended when half of it is over; the other half is for a busy machine.
+    /// The lock is extended when half of it is over; the other half is a reserve for busy machines.
     const TTL: Duration = Duration::from_secs(6);
     let cluster = servers::three();
     let redlock = shared(&cluster);

@@ -1,4 +1,4 @@
-//! One node of five stands still while the others go on.
+//! One node of five stands still while the others keep running.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn a_thousand_locks_leave_no_key_while_one_node_of_five_is_frozen() {
     story(&Cluster::with(5, &Options::valkey()), 200);
 }
 
-/// Every operation succeeds, none waits for the frozen node, and it has no key when it goes on.
+/// Every operation succeeds, none waits for the frozen node, and that node has no key when it runs again.
 fn story(cluster: &Cluster, locks: usize) {
     for which in Which::BOTH {
         let mut face = which.build(patient(cluster));
@@ -37,7 +37,7 @@ fn story(cluster: &Cluster, locks: usize) {
                 .unwrap_or_else(|error| panic!("unlock {turn}: {error}"));
         }
         cluster[2].thaw();
-        // Its answers and its debts come first: before it has run what it was sent it has no key either.
+        // Wait for its answers first: it also has no key before it has run the commands that it was sent.
         let mut raws = cluster.raws();
         servers::eventually("no node owes an answer or has a key", || {
             face.settle();

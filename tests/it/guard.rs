@@ -14,8 +14,8 @@ use crate::effort::times;
 use crate::face::{at, no_quorum};
 use crate::servers::{self, ClosedPort, Cluster, eventually};
 
-/// The longest ttls of all clients where nodes forget again and again: the shortest that this machine allows is
-/// used.
+/// Choices for the longest ttl of all clients in the stories whose nodes forget again and again. The shortest one for
+/// which this machine is fast enough is used.
 const TTLS: [Duration; 3] = [
     Duration::from_millis(300),
     Duration::from_millis(1_200),
@@ -47,7 +47,7 @@ fn trusting(builder: &Builder) -> Redlock {
 
 #[test]
 fn a_node_that_forgot_does_not_vote_before_every_lock_is_over() {
-    // On a machine that stands still for longer, a quarantine may be over before it is seen.
+    // If the machine stands still for longer, a quarantine may be over before it is seen.
     let is_seen = [2, 8, 32].map(Duration::from_secs).into_iter().any(forgets);
     assert!(is_seen, "it votes at once");
 }
@@ -94,7 +94,7 @@ fn a_forgotten_copy_is_restored_by_the_extensions() {
     cluster.assert_empty();
 }
 
-/// Each holder checks whether another's lock is valid too.
+/// What each holder uses to check whether another client's lock is valid too.
 #[derive(Default)]
 struct Witness {
     held: Mutex<[Option<LockGuard>; CLIENTS]>,
@@ -138,9 +138,9 @@ impl Witness {
     }
 }
 
-/// Two pairs of clients. Each pair reaches two nodes of three, and both reach the middle one, which
-/// is killed and restarted empty again and again, until `enough` says so after a number of times,
-/// locks of `ttl`, and locks beside another; at most for [`PATIENCE`](servers::PATIENCE). Returns the last two numbers.
+/// Two pairs of clients. Each pair reaches two nodes of three, and both reach the middle one, which is killed and
+/// restarted empty again and again, until `enough` is satisfied with the number of locks of `ttl` and of locks that
+/// were valid at the same time as another, at most for [`PATIENCE`](servers::PATIENCE). Returns the last two numbers.
 fn restarts(
     guard: RestartGuard,
     ttl: Duration,
@@ -157,7 +157,7 @@ fn restarts(
             trusting(&over(urls.chain([away.url()]), ttl).restart_guard(guard))
         })
         .collect();
-    // With a guard its quarantine is to end, in time for a lock that it may forget.
+    // With a guard the quarantine has to end in time for a lock that the node may then forget.
     let pause = match guard {
         RestartGuard::Off => ttl,
         _ => 3 * ttl,
@@ -196,7 +196,7 @@ pub(crate) fn never_makes_two_holders(guard: RestartGuard) {
     assert!(served, "nobody gets a lock");
 }
 
-/// The known hole of Redlock, which the guard closes.
+/// Without the guard, Redlock has this known hole.
 #[test]
 fn nodes_that_forget_make_two_holders_only_without_the_guard() {
     // If a restart takes longer than these locks last, the test uses longer ones.

@@ -1,4 +1,4 @@
-//! The harness itself does what the stories rely on.
+//! Tests of the harness itself: it does what the stories rely on.
 
 use std::io::ErrorKind;
 use std::panic::{self, AssertUnwindSafe};
@@ -30,7 +30,7 @@ fn the_proxy_does_the_mischief_that_is_set() {
     let mut raw = connect();
     let ping: &[&[u8]] = &[b"PING"];
 
-    // "+PONG\r\n" in seven pieces, and in seven fiftieths of a second.
+    // "+PONG\r\n" comes in seven pieces, and takes seven fiftieths of a second.
     for slow in [
         Mischief::Drip(Duration::from_millis(5)),
         Mischief::Bandwidth(50),

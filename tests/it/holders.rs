@@ -15,7 +15,7 @@ fn read(face: &mut Face, key: &str) -> Result<Held, LockError> {
     face.lock_shared_with(key, &LockOptions::new(LONG).tries(1))
 }
 
-/// How many holders the sets under `key` have on these nodes.
+/// Returns how many holders the set under `key` has on each of these nodes.
 fn holders(raws: &mut [Raw], key: &str) -> Vec<i64> {
     let count = |raw: &mut Raw| raw.integer(&[b"ZCARD", key.as_bytes()]);
     raws.iter_mut().map(count).collect()
@@ -38,7 +38,7 @@ fn readers_share_a_lock_that_a_writer_has_alone() {
         scene.face.extend(&mut one, LONG * 2).expect("held");
         scene.face.confirm(&mut one).expect("held");
         other.unlock(two).expect("held");
-        // What the other has left is not shorter than what it was.
+        // The other holder's lock did not become shorter.
         eventually("one stands on all nodes", || {
             scene.face.settle();
             (holders(&mut raws, &key) == [1; 3]).then_some(())
@@ -110,7 +110,7 @@ fn many_readers_of_one_handle_hold_at_the_same_time() {
     });
 }
 
-/// Whoever has the lock changes two numbers one after the other; readers must see both or none of it.
+/// The writer changes two numbers one after the other; readers must see both changes or neither.
 #[test]
 fn no_reader_sees_half_of_what_a_writer_does() {
     not_with!(Acl | NoScripts, "needs scripts, and more permissions");
@@ -320,7 +320,7 @@ fn a_lock_that_is_adopted_as_another_kind_is_lost_and_released_with_its_guard() 
         let mut permit = redlock.adopt_permit(lock.into_lock());
         assert!(permit.lost().is_lost() && !permit.is_valid());
         assert_eq!(permit.slot(), 0);
-        // No node is asked about a lock that it is not.
+        // The lock has no permit, so no node is asked about it.
         let expired = permit.extend(LONG).expect_err("it is no permit");
         assert!(matches!(expired, ExtendError::Expired), "{expired}");
         let expired = permit.confirm().expect_err("it is no permit");

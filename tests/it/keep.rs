@@ -1,7 +1,7 @@
 //! Locks that are kept: each face extends them while another client tries to take them.
 //!
-//! When and how often a lock is extended is told by the stories of the engine (`engine::tests::keep`). Here
-//! it is seen to outlive its first end, for as long as this machine gives it time to.
+//! The stories of the engine (`engine::tests::keep`) check when and how often a lock is extended. Here a lock only has
+//! to outlive its first end, if the machine is fast enough.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,8 +13,8 @@ use crate::executor::block_on;
 use crate::face::{Face, Held, Which, over, shared};
 use crate::servers::{self, Cluster, LONG, Server, eventually};
 
-/// Tries to take `key` until `held`, which is kept, has outlived the end that it had at first. Returns `None`
-/// if it was lost before: nobody else may have the lock while it is valid.
+/// Tries to take `key` until `held`, which is kept, has outlived its first end. No other client may get the lock while
+/// it is valid. Returns `None` if it was lost before.
 #[track_caller]
 fn outlives_its_end(face: &mut Face, held: Held, key: &str, contender: &Redlock) -> Option<()> {
     let (first, given) = (held.valid_until(), held.validity());
@@ -57,18 +57,18 @@ const TAKINGS: [(&str, Taking); 3] = [
         let names = [format!("{key}, too"), key.to_owned()];
         face.lock_all_with(names, &LockOptions::new(ttl).keep())
     }),
-    // As another process does: as bytes.
+    // The lock is handed over as bytes, as to another process.
     ("handed over", |face, cluster, key, ttl| {
         let guard = shared(cluster).lock(key, ttl)?;
         let bytes = guard.into_lock().to_bytes();
         let mut held = face.adopt(Lock::from_bytes(&bytes).expect("a lock"));
-        // On a busy machine it may have ended on the way.
+        // On a busy machine the lock may have ended on the way.
         drop(face.keep_for(&mut held, LONG));
         Ok(held)
     }),
 ];
 
-/// A lock of `which` face is kept while nothing is called, or in its turns.
+/// Checks that a lock of face `which` is kept, without a call or in the turns of that face.
 fn is_kept(which: Which, cluster: &Cluster) {
     let contender = shared(cluster);
     let mut face = which.build(over(cluster));
@@ -88,7 +88,7 @@ fn a_guard_is_kept_whatever_the_threads_of_the_program_do() {
     is_kept(Which::Shared, &servers::three());
 }
 
-/// One that a task has taken, and those of one thread and of a driver in their turns.
+/// A task's lock is kept without a call; those of one thread and of a driver are kept in their turns.
 #[test]
 fn a_lock_of_each_other_face_is_kept() {
     thread::scope(|scope| {
@@ -115,7 +115,7 @@ fn a_lock_that_nobody_extends_is_at_risk_before_it_is_lost() {
         let left = guard.validity();
         assert!(left <= ttl / 4 + Duration::from_millis(2), "{left:?}");
         assert!(waiting.join().expect("it waits") && guard.at_risk().is_at_risk());
-        // After an extension it waits again, and after a release it never comes.
+        // After an extension the alert waits again, and after a release it never comes.
         guard.extend(LONG).ok()?;
         let again = guard.at_risk();
         assert!(!again.is_at_risk());
@@ -144,8 +144,8 @@ fn a_kept_lock_is_at_risk_when_no_node_answers_and_recovers() {
         let health = guard.health();
         let is_late = ttl / 4 + Duration::from_millis(2) < health.validity;
         cluster.iter().for_each(Server::thaw);
-        // An extension that the servers had already run may have come in between, or the first one may not have
-        // failed yet.
+        // An answer to an extension that the servers had already run may have come in between, or the first extension
+        // may not have failed yet.
         if lost.is_lost() || is_late || health.failures == 0 {
             return None;
         }
@@ -158,7 +158,8 @@ fn a_kept_lock_is_at_risk_when_no_node_answers_and_recovers() {
     });
 }
 
-/// The handle goes on extending it by its own ttl: a quarter of that is the alert, not of the other.
+/// The handle keeps extending the lock by the lock's own ttl. The alert comes at a quarter of that ttl, not of the
+/// longer one.
 #[test]
 fn a_kept_lock_that_was_extended_for_longer_is_not_at_risk_while_it_is_kept() {
     let cluster = servers::three();
@@ -171,7 +172,7 @@ fn a_kept_lock_that_was_extended_for_longer_is_not_at_risk_while_it_is_kept() {
         let at_risk = guard.at_risk().below(5 * ttl);
         assert!(at_risk.wait(Duration::ZERO), "what was given is less");
         let at_risk = guard.at_risk();
-        // Less than a quarter of what it was extended by, and more than one of its own ttl.
+        // Wait until less than a quarter of the longer ttl is left, but more than a quarter of its own.
         while ttl < guard.validity() {
             let is_early = at_risk.wait(ttl / 16);
             assert!(!is_early || guard.validity() <= ttl, "at once");

@@ -2,9 +2,9 @@
 //! package.
 //!
 //! A page of `docs` defines its links at its end, as a forge wants them: `[waiting]: waiting.md`. In rustdoc the
-//! definitions of `src/manual/links.md` stand before each page, so there the same link leads to a module or an item.
-//! Those of `pictures.md` have the pictures themselves.
-//! The tests hold the two against each other; that the modules and items are there is checked by rustdoc.
+//! definitions of `src/manual/links.md` precede each page, so there the same link leads to a module or an item. The
+//! definitions of `pictures.md` contain the pictures themselves. The tests compare the two; rustdoc checks that the
+//! modules and items exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,12 +13,12 @@ use std::process::Command;
 
 const LINKS: &str = "src/manual/links.md";
 const PICTURES: &str = "src/manual/pictures.md";
-/// The address of a picture begins so: the picture follows.
+/// The beginning of a picture's address. The picture itself follows.
 const PICTURE: &str = "data:image/svg+xml,";
 const ITEMS: &str = "https://docs.rs/shearline/latest/shearline/";
 const FILES: &str = "https://docs.rs/crate/shearline/latest/source/";
 
-/// What stands in brackets.
+/// Text in brackets.
 #[derive(Debug)]
 enum Bracketed {
     /// `[text](target)`
@@ -127,7 +127,8 @@ fn the_package_has_what_its_texts_link_to() {
     }
 }
 
-/// The page or file of the repository, for rustdoc. A picture is there itself.
+/// Returns the page or file of the repository to which `target` leads in rustdoc. A picture is contained in the
+/// address.
 fn documented_place(target: &str) -> String {
     let (file, heading) = target.split_once('#').unwrap_or((target, ""));
     let heading = match heading {
@@ -156,12 +157,12 @@ fn decoded(address: &str) -> String {
     String::from_utf8(bytes).expect("text")
 }
 
-/// An item of the standard library has the path that is its label.
+/// Returns the address outside the documentation: the label is the path of an item of the standard library.
 fn continue_outside(label: &str) -> String {
     label.trim_matches('`').to_owned()
 }
 
-/// The path of an item, by its address at docs.rs, if there is such an item.
+/// Returns the path of the item that has this address at docs.rs.
 fn item_at(address: &str, names: &BTreeSet<&str>) -> String {
     let (file, part) = address.split_once('#').unwrap_or((address, ""));
     let file = file.replace('/', "::");
@@ -223,7 +224,7 @@ fn pages() -> Vec<String> {
         .collect()
 }
 
-/// The targets of its links, except for links into the web, which a test cannot check.
+/// Returns the targets of the links on a page, except for links into the web, which a test cannot check.
 fn targets_of(page: &str) -> Vec<String> {
     let targets = brackets_of(page).into_iter().filter_map(|link| match link {
         Bracketed::Inline(target) | Bracketed::Definition(_, target) => Some(target),
@@ -242,7 +243,8 @@ fn definitions_of(page: &str) -> Vec<(String, String)> {
     definitions.collect()
 }
 
-/// All brackets outside code. In a file of Rust these are the links in its doc comments that are written out.
+/// Returns all brackets outside code. In a Rust file these are the links of its doc comments that are written with a
+/// target.
 fn brackets_of(page: &str) -> Vec<Bracketed> {
     let text = read(page).unwrap_or_else(|| panic!("{page} is not there"));
     if page.ends_with(".rs") {
@@ -290,7 +292,7 @@ fn brackets_of(page: &str) -> Vec<Bracketed> {
     found
 }
 
-/// The text without its blocks of code.
+/// Returns the text without its blocks of code.
 fn without_blocks(text: &str) -> String {
     let mut within = false;
     let lines = text.lines().filter(|line| {
@@ -301,7 +303,7 @@ fn without_blocks(text: &str) -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// Returns `true` if there is such a file, with such a heading if the link names one.
+/// Returns `true` if the file of the link exists, and the heading too if the link names one.
 fn leads_somewhere(page: &str, link: &str) -> bool {
     let (file, heading) = link.split_once('#').unwrap_or((link, ""));
     let file = match file {
@@ -317,7 +319,7 @@ fn leads_somewhere(page: &str, link: &str) -> bool {
     headings.any(|line| anchor(line) == heading)
 }
 
-/// The path of `link`, which stands on `page`, from the folder of the repository.
+/// Returns the path of `link`, found on `page`, relative to the folder of the repository.
 fn from_root(page: &str, link: &str) -> PathBuf {
     let mut path = Path::new(page)
         .parent()
@@ -332,7 +334,7 @@ fn from_root(page: &str, link: &str) -> PathBuf {
     path
 }
 
-/// The anchor that a heading in Markdown gets, on a forge and by rustdoc.
+/// Returns the anchor that a forge and rustdoc give a heading in Markdown.
 fn anchor(heading: &str) -> String {
     let words = heading.trim_start_matches('#').trim().to_lowercase();
     words

@@ -1,8 +1,8 @@
 //! Stories in separate namespaces, played by this test binary again.
 //!
-//! `unshare` starts it there, with the story in its environment; everything that it does to the
-//! namespaces ends with them. If the system gives no namespaces, a test says so on the standard
-//! error, past the capture of the test harness. In CI it fails.
+//! `unshare` starts the binary there, with the story in its environment. What a story changes in the namespaces ends
+//! with them. If the system gives no namespaces, a test says so on the standard error, past the capture of the test
+//! harness. In CI it fails.
 
 use std::env;
 use std::io;
@@ -12,10 +12,10 @@ use std::thread;
 use crate::parts::part_arguments;
 use crate::variants::say_not_run;
 
-/// Which story to play inside.
+/// The environment variable that names the story to play inside.
 const STORY: &str = "SHEARLINE_TEST_IN_NAMESPACE";
 
-/// The input of the story.
+/// The environment variable with the input of the story.
 const INPUT: &str = "SHEARLINE_TEST_IN_NAMESPACE_INPUT";
 
 /// The story that shows whether namespaces are available.
@@ -44,7 +44,7 @@ impl Namespaces {
         false
     }
 
-    /// Plays each story in namespaces of its own, all side by side, if there are any.
+    /// Plays all stories side by side, each in namespaces of its own, if the system gives any.
     #[track_caller]
     pub(crate) fn play_all(self, stories: &[&str]) {
         if self.can_be_had() {
@@ -77,7 +77,7 @@ impl Namespaces {
     }
 }
 
-/// Inside: returns the story to play, and its input. Outside: `None`.
+/// Returns the story to play and its input, or `None` outside the namespaces.
 pub(crate) fn story_to_play() -> Option<(String, String)> {
     let story = env::var(STORY).ok()?;
     Some((story, env::var(INPUT).expect("there is one, if empty")))

@@ -1,10 +1,9 @@
 //! No attempt leaves a key behind, however it ends and whatever a node does meanwhile.
 //!
-//! There are six ways to end, and up to a hundred attempts of each are begun together. While they run,
-//! one or two nodes of five are stopped, or their connections cut, at one of three moments; in the
-//! long run so often that there are a thousand trials of each. When all nodes go on and every command is
-//! answered, each node has exactly the right keys. Eight other locks use the same connections all
-//! the time and stay held.
+//! An attempt can end in six ways, and up to a hundred attempts of each are begun together. While they run, one or two
+//! nodes of five are stopped, or their connections are cut, at one of three moments. The long run makes a thousand
+//! trials of each. When all nodes run again and every command is answered, each node has exactly the right keys. Eight
+//! other locks use the same connections all the time and stay held.
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -23,7 +22,7 @@ use crate::servers::{
     Cluster, End, LONG, Mischief, Options, Proxy, Way as Direction, eventually, permitted,
 };
 
-/// Attempts of one kind that are under way together.
+/// How many attempts of one kind are under way together.
 fn together() -> usize {
     times(40, 100)
 }
@@ -33,8 +32,8 @@ fn stops() -> usize {
     times(4, 10)
 }
 
-/// How often connections are cut. A connection that was cut soon after it was made is made again only after a
-/// while.
+/// How often connections are cut. If a connection is cut soon after it was made, the handle waits a while before it
+/// connects again.
 fn cuts() -> usize {
     times(1, 4)
 }
@@ -45,8 +44,8 @@ const NODE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The other locks, which are held all the time.
 const OTHERS: usize = 8;
 
-/// The nodes on which a stranger holds the keys of the attempts that are to be refused: a majority
-/// without the victims.
+/// The nodes on which a stranger holds the keys of the attempts that have to be refused: a majority, even without the
+/// victims.
 const STRANGERS: [usize; 3] = [0, 2, 4];
 
 /// How an attempt ends.
@@ -70,7 +69,7 @@ impl Way {
         Self::DeadlinePassed,
     ];
 
-    /// Returns `true` if a stranger holds what it asks for.
+    /// Returns `true` if a stranger holds the key that the attempt asks for.
     fn is_refused(self) -> bool {
         matches!(
             self,
@@ -92,7 +91,7 @@ impl Way {
     }
 }
 
-/// When the nodes stop: before this.
+/// When the nodes stop: before one of these.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Moment {
     Set,
@@ -109,7 +108,7 @@ impl Moment {
 enum Fate {
     /// SIGSTOP and SIGCONT.
     Stopped,
-    /// The same with servers that have forgotten the scripts.
+    /// SIGSTOP and SIGCONT, for servers that have forgotten the scripts.
     StoppedWithoutScripts,
     /// Their answers are held back, and the connection is reset.
     Cut,
@@ -170,7 +169,7 @@ impl Field {
         }
     }
 
-    /// Waits until nothing is open, and each node has the strangers' keys and `own` of ours.
+    /// Waits until nothing is open, and each node has the strangers' keys and `own` keys of this handle.
     #[track_caller]
     fn assert_tidy(
         &self,
@@ -232,8 +231,8 @@ impl Trial {
         match (self.way, self.result) {
             (Way::Released, Some(Ok(guard))) => {
                 let released = guard.unlock_async().await.expect("a majority");
-                // The three nodes that keep running have it. The outcome may be certain before the last
-                // of them has answered: a victim that is back has lost it, the other does not answer.
+                // The three nodes that keep running have the key. The outcome may be certain before the last of them
+                // has answered: a victim that is back has lost the key, and the other does not answer.
                 assert!(released.deleted >= 2, "{released:?}");
             }
             (Way::Dropped, Some(Ok(guard))) => drop(guard),

@@ -1,4 +1,4 @@
-//! Tests that play a part in a process of their own: this test binary again.
+//! Tests that play a part in a process of their own, which runs this test binary again.
 //!
 //! Such a test is marked `#[ignore = "a part of another test"]`, so that no run plays it by itself or
 //! counts it. `tests/run.sh` fails if a test is ignored for any reason but this one and "prints figures and
@@ -15,7 +15,7 @@ pub(crate) fn part(name: &str) -> Command {
     command
 }
 
-/// Plays such a part, which must succeed. Returns what it has said.
+/// Plays such a part, which must succeed. Returns what it printed.
 #[track_caller]
 pub(crate) fn played(part: &mut Command) -> String {
     let output = part
@@ -33,7 +33,7 @@ pub(crate) fn part_arguments(name: &str) -> [&str; 4] {
     [name, "--exact", "--ignored", "--nocapture"]
 }
 
-/// Returns how many bytes of this process's memory a line of its status names, where there is a `/proc`.
+/// Returns the number of bytes that a line of this process's status names, where there is a `/proc`.
 pub(crate) fn memory(line: &str) -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let rest = status.lines().find_map(|all| all.strip_prefix(line))?;

@@ -1,5 +1,4 @@
-//! Users without all permissions that a lock needs: the first try names the missing one, and no key
-//! is left.
+//! Users that lack a permission that a lock needs: the first try names it, and no key is left.
 
 mod own_words;
 mod taken_away;
@@ -13,14 +12,14 @@ use crate::face::{Face, Which, at, no_quorum};
 use crate::servers::{Cluster, LONG, Options, Reply, eventually};
 use crate::waiting::learned_by_looking;
 
-/// All permissions that a user needs, from the manual.
+/// All permissions that a user needs, as the manual lists them.
 static LINE: LazyLock<String> = LazyLock::new(|| {
     let rules = acl_line();
     let rules = rules.strip_prefix("ACL SETUSER locker on >secret ");
     rules.expect("a user with a password").to_owned()
 });
 
-/// The user of these tests, with exactly these rules.
+/// Gives the user of these tests exactly these rules.
 fn permit(cluster: &Cluster, rules: &str) {
     cluster.run(&format!("ACL SETUSER some reset on >secret {rules}"));
 }
@@ -31,7 +30,7 @@ fn without(rule: &str) -> String {
     rules.join(" ")
 }
 
-/// A handle of that user.
+/// Makes a handle for that user.
 fn face(which: Which, cluster: &Cluster) -> Face {
     let urls = cluster.iter().map(|server| server.url_with("some:secret"));
     which.build(at(urls))
@@ -41,7 +40,7 @@ fn lacks(command: &'static str) -> NodeOutcome {
     NodeOutcome::Unusable(Unusable::Permission { command })
 }
 
-/// A majority reports `missing`; the last of three may not have answered by then.
+/// Asserts that a majority reports `missing`. The last of three nodes may not have answered by then.
 #[track_caller]
 fn assert_names(report: &Report, missing: NodeOutcome) {
     let said = |outcome: NodeOutcome| {
@@ -53,7 +52,8 @@ fn assert_names(report: &Report, missing: NodeOutcome) {
     assert_eq!(report.tries(), 1, "{report}");
 }
 
-/// Redis, and Valkey, and whether they have a native way to release, as Valkey has from 9.0 on.
+/// Starts servers of Redis and of Valkey. Also returns whether they have a native way to release, as Valkey has from
+/// 9.0 on.
 fn clusters() -> [(Cluster, bool); 2] {
     [Options::redis(), Options::valkey()].map(|options| {
         let cluster = Cluster::with(3, &options);
@@ -92,7 +92,7 @@ fn a_user_who_may_not_release_gets_no_lock() {
                     .iter()
                     .filter(|node| node.outcome == lacks(command));
                 assert!(2 <= named.count(), "{report}");
-                // The operator grants the permission; no connection has to be made again.
+                // The operator grants the permission; the connections stay.
                 permit(&cluster, &LINE);
                 let lock = face.lock("lock:a", LONG).expect("all is permitted");
                 face.unlock(lock).expect("held");
@@ -145,7 +145,7 @@ fn a_user_who_may_not_use_a_name_may_use_others() {
             face.check()
                 .expect("of names nothing is known before they are asked for");
             let lock = face.lock("lock:a", LONG).expect("permitted");
-            // On the same connection, on which other names are known to be permitted.
+            // On the same connection; the handle knows that other names are permitted on it.
             let report = no_quorum(face.lock("other", LONG));
             assert_names(&report, NodeOutcome::Unusable(Unusable::KeyPermission));
             face.unlock(lock).expect("held");
@@ -222,8 +222,8 @@ fn a_release_without_permission_is_reported_and_sent_again_when_permitted() {
     }
 }
 
-/// A user who may not be told of releases learns of them by looking, and the status of the node names the
-/// permissions.
+/// If the servers may not notify the user of releases, the handle looks from time to time, and the status of the node
+/// names the permissions.
 #[test]
 fn a_user_who_may_not_track_keys_waits_by_looking_from_time_to_time() {
     for (cluster, _) in clusters() {

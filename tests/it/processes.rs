@@ -1,5 +1,5 @@
-//! Stories with a second process: exclusion. (`sets` hands a lock over to it, `endings` has processes that
-//! end.)
+//! Stories with a second process: exclusion. (`sets` hands a lock over to a second process, `endings` has processes
+//! that end.)
 //!
 //! The second process is this test binary again; its environment gives it a part to play in
 //! [`second_process`]. Without a part that test does nothing.
@@ -35,7 +35,7 @@ fn second_process() {
             1000,
             Duration::from_millis(1)..=Duration::from_millis(10),
         ))
-        .shutdown_timeout(LONG) // This process ends with its handle: nobody sends the rest in the background.
+        .shutdown_timeout(LONG) // This process ends with its handle, so nothing would send the rest in the background.
         .build()
         .expect("a good configuration");
     let input = env::var(INPUT).expect("a path, or a lock");
@@ -49,7 +49,7 @@ fn second_process() {
     }
 }
 
-/// A counter in a file, read and written by two processes in turns that only the lock keeps apart.
+/// Two processes read and write a counter in a file. Only the lock keeps them apart.
 #[test]
 fn two_processes_count_without_losing_a_count() {
     let cluster = servers::three();
@@ -58,7 +58,8 @@ fn two_processes_count_without_losing_a_count() {
     cluster.assert_empty();
 }
 
-/// Lets two processes play `part`, which is to change a file. Returns what is in that, at first a zero, in the end.
+/// Lets two processes play `part`, which changes a file. The file contains a zero at first. Returns its text at the
+/// end.
 #[track_caller]
 pub(crate) fn written_by_two(part: &str, cluster: &Cluster) -> String {
     let file = tempfile::NamedTempFile::new().expect("a temporary file");

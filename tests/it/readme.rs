@@ -1,4 +1,5 @@
-//! What the README and the manual claim is checked: the tests that they name, the permissions. And the README stays short.
+//! Checks claims of the README and the manual: the tests that they name, and the permissions. Also checks that the
+//! README stays short.
 
 use std::error::Error;
 use std::time::Duration;
@@ -72,7 +73,8 @@ fn the_acl_line_suffices_and_is_the_least() {
     is_the_least(&acl_line(), &DISPENSABLE, |line| tried(&server, line));
 }
 
-/// The user can do with this line, and without none of its words but those that are `dispensable`.
+/// Asserts that a user with this line can do everything that `tried` does, and that every word of the line is needed,
+/// except for those in `dispensable`.
 #[track_caller]
 fn is_the_least(line: &str, dispensable: &[&str], tried: impl Fn(&str) -> Tried) {
     tried(line).expect("the line suffices");
@@ -88,7 +90,7 @@ fn without(line: &str, left_out: &str) -> String {
     words.join(" ")
 }
 
-/// The releases of Valkey 9 are a native command, for which the line has no permission.
+/// Valkey 9 releases with a native command, for which the line has no permission.
 #[test]
 fn the_acl_line_suffices_on_valkey() {
     not_with!(Valkey81, "it has no native release");
@@ -139,7 +141,7 @@ fn the_acl_line_of_fencing_tokens_suffices_and_is_the_least() {
         let asks: &[&[u8]] = &[b"EVAL", b"return redis.acl_check_cmd and 1 or 0", b"0"];
         let asks = server.raw().integer(asks) == 1;
         is_the_least(&line, &dispensable, |line| fenced_tried(&server, line));
-        // Within a script. A Redis 6.2 cannot ask there.
+        // A script runs these commands. Redis 6.2 cannot check permissions there.
         for command in ["time", "get", "set"].into_iter().filter(|_| asks) {
             let tried = fenced_tried(&server, &without(&line, &format!("+{command}")));
             let error = tried.expect_err("it does not suffice");
@@ -150,7 +152,7 @@ fn the_acl_line_of_fencing_tokens_suffices_and_is_the_least() {
     }
 }
 
-/// What is tried is the life of a lock that becomes a shared one, and of a permit.
+/// The test tries the life of a lock that becomes a shared one, and of a permit.
 #[test]
 fn the_acl_line_of_shared_locks_and_permits_suffices_and_is_the_least() {
     for options in [Options::redis(), Options::valkey()] {
@@ -169,7 +171,7 @@ fn the_acl_line_of_shared_locks_and_permits_suffices_and_is_the_least() {
     }
 }
 
-/// Where no scripts are used, because the handle was told so or finds it out. What is tried is the life of a lock.
+/// The handle uses no scripts, because it was told so or finds it out. The test tries the life of a lock.
 #[test]
 fn the_acl_line_without_scripts_suffices_and_is_the_least() {
     let server = Server::start();
@@ -179,7 +181,7 @@ fn the_acl_line_without_scripts_suffices_and_is_the_least() {
     });
 }
 
-/// `lib.rs` says where everything lives.
+/// `lib.rs` lists where everything is.
 #[test]
 fn every_room_is_on_the_map() {
     let text = read("src/lib.rs").expect("it is there");
@@ -204,7 +206,7 @@ fn strictly_tried(server: &Server, acl: &str, more: &str) -> Tried {
     live(&mut local, &mut admin, &ONCE)
 }
 
-/// The same with fencing tokens, of a node that the user himself has given a floor.
+/// Tries the life of a lock with a fencing token. The user itself has given the node a floor.
 fn fenced_tried(server: &Server, acl: &str) -> Tried {
     let (mut admin, url) = locker(server, &[acl]);
     let mut local = at([url]).build_local()?;
@@ -216,7 +218,7 @@ fn fenced_tried(server: &Server, acl: &str) -> Tried {
     live(&mut local, &mut admin, &options)
 }
 
-/// The same with locks that others may hold too.
+/// Tries the life of locks that others may hold too.
 fn held_with_others(server: &Server, acl: &str) -> Tried {
     let (_, url) = locker(server, &[acl]);
     let mut local = at([url]).build_local()?;
@@ -235,7 +237,7 @@ fn held_with_others(server: &Server, acl: &str) -> Tried {
     Ok(())
 }
 
-/// The life of a lock, once with the scripts known to the server and once after they were flushed.
+/// Tries the life of a lock, once while the server knows the scripts and once after they were flushed.
 fn tried(server: &Server, acl: &str) -> Tried {
     let (mut admin, url) = locker(server, &[acl]);
     live(&mut at([url]).build_local()?, &mut admin, &ONCE)
@@ -267,8 +269,8 @@ fn live(local: &mut LocalRedlock, admin: &mut Raw, options: &LockOptions) -> Tri
     Ok(())
 }
 
-/// The user of these lines, on a server that has forgotten all else. Returns a connection of its operator, and the
-/// user's URL.
+/// Makes the user of these lines, on a server that has forgotten everything else. Returns a connection of the operator,
+/// and the user's URL.
 fn locker(server: &Server, lines: &[&str]) -> (Raw, String) {
     let mut admin = server.raw();
     let forget = ["ACL DELUSER locker", "FLUSHALL", "SCRIPT FLUSH"];
@@ -278,7 +280,7 @@ fn locker(server: &Server, lines: &[&str]) -> (Raw, String) {
     (admin, server.url_with(&format!("locker:{PASSWORD}")))
 }
 
-/// The README and the pages of the manual.
+/// Returns the README and the pages of the manual.
 fn texts() -> Vec<String> {
     let pages = links::manual().into_iter().chain(["README.md".into()]);
     pages.map(|page| read(&page).expect("text")).collect()
@@ -288,8 +290,8 @@ fn tests_named_in(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').filter(|span| is_path_of_a_test(span))
 }
 
-/// The path by which `cargo test` runs it: lower case, and a name of more than two words, which no
-/// module and no function that is mentioned has. Without a module it has one word more.
+/// Returns `true` if `span` looks like the path of a test: lower case, and a name of more than two words. No module or
+/// function that the texts mention has such a name. A path without a module needs one word more.
 fn is_path_of_a_test(span: &str) -> bool {
     let plain = |letter: char| {
         letter.is_ascii_lowercase() || letter.is_ascii_digit() || "_:".contains(letter)
@@ -302,8 +304,9 @@ fn is_path_of_a_test(span: &str) -> bool {
         }
 }
 
-/// Returns `true` if `cargo test PATH` would run such a test: of this binary, by its own list; of the
-/// command, of the simulator, of an example or of the library, by the file where it would be. A lemma counts too.
+/// Returns `true` if `cargo test PATH` would run such a test. Tests of this binary are looked up in its own list; those
+/// of the command, of the simulator, of an example or of the library in the file that the path names. A lemma counts
+/// too.
 fn exists(path: &str) -> bool {
     let Some((module, name)) = path.rsplit_once("::") else {
         return has_test("tests/sim/main.rs", path, false) || is_lemma(path);
@@ -348,7 +351,7 @@ fn has_test(file: &str, name: &str, inline: bool) -> bool {
     text.contains(&format!("#[test]fn{name}()")) && text.contains("modtests{") == inline
 }
 
-/// The tests of this binary, a line each.
+/// Returns the list of the tests of this binary, one a line.
 fn own_tests() -> String {
     let own = std::env::current_exe().expect("it runs");
     let list = std::process::Command::new(own).arg("--list").output();

@@ -1,5 +1,5 @@
-//! Nodes that do not vote: refused connections, strangers, servers that must not be used. The
-//! others go on, and the report says why for each.
+//! Nodes that do not vote: refused connections, strangers, servers that must not be used. The other nodes give locks,
+//! and the report gives the reason for each node.
 
 use shearline::internals::LinkFault;
 use shearline::{NodeOutcome, Unusable};
@@ -13,7 +13,7 @@ fn an_address_without_a_server_of_ours_is_named_and_the_others_go_on() {
     use LinkFault::{Closed, ConnectTimeout, HandshakeReset, Refused};
     let unreachable = |fault: LinkFault| NodeOutcome::Unreachable(fault.into());
     let not_ours = [NodeOutcome::Unusable(Unusable::NotRedis)];
-    // One that closes may do so with our first command unread.
+    // A server that closes may do so before it has read our first command.
     let closes = [Closed, HandshakeReset].map(unreachable);
     check(&ClosedPort::new().url(), &[unreachable(Refused)]);
     for (manner, outcomes) in [
@@ -57,8 +57,8 @@ fn a_missing_database_is_unusable_and_the_others_go_on() {
     );
 }
 
-/// The node at `url` with two good ones: they give the lock, and the report of a refusal gives one
-/// of `outcomes` for it.
+/// Checks the node at `url` together with two good ones: those give the lock, and the report of a refusal gives one of
+/// `outcomes` for the node.
 pub(crate) fn check(url: &str, outcomes: &[NodeOutcome]) {
     let cluster = Cluster::start(2);
     for which in Which::BOTH {

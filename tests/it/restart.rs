@@ -11,7 +11,7 @@ use crate::servers::{self, Cluster, LONG, Options, eventually};
 /// A face, its key and its lock.
 type Holder = (Face, String, Held);
 
-/// A lock of every face, on all nodes.
+/// Takes a lock with every face, on all nodes.
 fn holders(cluster: &Cluster, guard: RestartGuard) -> Vec<Holder> {
     let holders = Which::ALL.map(|which| {
         let mut face = which.build(over(cluster).restart_guard(guard));
@@ -24,7 +24,7 @@ fn holders(cluster: &Cluster, guard: RestartGuard) -> Vec<Holder> {
     holders.into()
 }
 
-/// Two nodes of three still have the key; the third has forgotten it and gets no copy.
+/// After the restart, two nodes of three still have the key. The third has forgotten it and gets no copy.
 #[test]
 fn a_lock_outlives_a_node_that_is_killed_and_restarted() {
     for mut cluster in clusters() {
@@ -58,8 +58,8 @@ fn a_node_that_stays_dead_costs_nothing() {
     }
 }
 
-/// With its data on disk a node comes back with the key. It was dead at the unlock, so the release
-/// is owed to it and is sent when it is back.
+/// A node with its data on disk comes back with the key. It was dead at the unlock, so its release is sent when it is
+/// back.
 #[test]
 fn a_release_owed_to_a_dead_node_is_paid_when_it_is_back() {
     let persistent = Options::redis().arguments(["--appendonly", "yes", "--appendfsync", "always"]);
@@ -77,7 +77,7 @@ fn a_release_owed_to_a_dead_node_is_paid_when_it_is_back() {
     }
 }
 
-/// Ten minutes: the copy is back long before an extension is due.
+/// The ttl is ten minutes, so the copy is back long before an extension is due.
 #[test]
 fn a_kept_lock_gets_its_copy_back_when_a_node_returns_without_its_data() {
     let mut cluster = servers::three();

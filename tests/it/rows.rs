@@ -12,7 +12,7 @@ use crate::servers::{Cluster, LONG, eventually, three};
 
 const TASKS: usize = 24;
 
-/// How many commands have run scripts on the first server: by digest, and by text.
+/// Returns how many commands have run scripts on the first server: by digest, and by text.
 fn scripts(cluster: &Cluster) -> [u64; 2] {
     let mut raw = cluster[0].raw();
     ["evalsha", "eval"].map(|command| raw.calls(command))
@@ -26,7 +26,7 @@ fn take(cluster: &Cluster, redlock: &Redlock, names: &[String]) -> Vec<LockGuard
     guards
 }
 
-/// Each lock is released by a task of its own, all at once. Returns the names of those that were no longer held.
+/// Releases all locks at once, each in a task of its own. Returns the names of those that were no longer held.
 fn release(guards: Vec<LockGuard>) -> Vec<String> {
     let lost: RefCell<Vec<String>> = RefCell::default();
     let tasks = guards.into_iter().map(async |guard: LockGuard| {
@@ -41,12 +41,12 @@ fn release(guards: Vec<LockGuard>) -> Vec<String> {
     lost.into_inner()
 }
 
-/// Servers that have a command of their own for it get one for each lock.
+/// Returns `true` if the servers have a native command for a release. They get one for each lock.
 fn is_native(nodes: &[NodeStatus]) -> bool {
     nodes.iter().all(|node| node.releasing != Some("a script"))
 }
 
-/// What is not in time for the others goes alone, so this is tried until all of it goes together once.
+/// A release that is too late for the others is sent alone, so this is tried until all of them are sent together once.
 #[test]
 fn a_row_of_releases_leaves_the_key_of_another_client() {
     not_with!(NoScripts, "releases by scripts");
@@ -74,7 +74,8 @@ fn a_row_of_releases_leaves_the_key_of_another_client() {
     });
 }
 
-/// The whole row is refused, and then each release is sent alone. What is forbidden waits until it is permitted.
+/// The server refuses the whole row, and then each release is sent alone. The forbidden one waits until it is
+/// permitted.
 #[test]
 fn a_key_that_is_forbidden_keeps_no_release_of_its_row_back() {
     not_with!(Acl | NoScripts, "has a user of its own");

@@ -37,7 +37,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Tells `story` of every face on servers of both kinds: of all faces side by side.
+    /// Plays `story` with every face on servers of both kinds, all faces side by side.
     #[track_caller]
     pub(crate) fn each(story: impl Fn(&mut Scene<'_>) + Sync) {
         for cluster in clusters() {
@@ -50,7 +50,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Takes the lock on every node. What a busy machine is too slow for is tried again.
+    /// Takes the lock on every node. Tries again if a busy machine is too slow.
     #[track_caller]
     pub(crate) fn take(&mut self, ttl: Duration) -> Held {
         let lock = eventually("it is taken", || match self.face.try_lock(&self.key, ttl) {
@@ -62,12 +62,12 @@ impl<'a> Scene<'a> {
         lock
     }
 
-    /// A node loses the key.
+    /// Deletes the key on a node.
     pub(crate) fn lose(&self, node: usize) {
         assert!(self.cluster[node].raw().del(self.key.as_bytes()));
     }
 
-    /// A node has another client's token.
+    /// Replaces the token on a node by another client's.
     pub(crate) fn steal(&self, node: usize) {
         let mut raw = self.cluster[node].raw();
         raw.set_px(self.key.as_bytes(), FOREIGN, LONG);

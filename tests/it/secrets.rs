@@ -1,5 +1,5 @@
-//! No credential and no token is shown: not by `Debug`, `Display`, a chain of errors or a panic of
-//! any public type. (`cli/tests/it` has the same of the command.)
+//! No public type shows a credential or a token: not by `Debug`, by `Display`, in a chain of errors or in a panic.
+//! (`cli/tests/it` checks the same for the command.)
 //!
 //! The credentials are those of [`crate::canary`]. Of a token, two bytes and the owner label are
 //! public.
@@ -24,7 +24,7 @@ use crate::servers::{
 
 const OWNER: &str = "billing-7";
 
-/// Three servers that know the user.
+/// Starts three servers that know the user.
 fn cluster() -> Cluster {
     let cluster = Cluster::with(3, &Options::redis().password(PASSWORD));
     cluster.run(&format!("ACL SETUSER {USER} on >{PASSWORD} ~* &* +@all"));
@@ -126,8 +126,8 @@ fn no_secret_is_shown_of_futures() {
     secrets.debug("adopted", redlock.adopt(lock));
 }
 
-/// In a child that has the handles and may not use them. The unit tests of the shared handle check
-/// a broken one, because they can break it.
+/// The child has the handles and may not use them. The unit tests of the shared handle check a broken handle, because
+/// they can break it.
 #[test]
 fn no_secret_is_shown_of_handles_in_a_forked_child() {
     let cluster = cluster();
@@ -166,7 +166,7 @@ fn no_secret_is_shown_of_handles_in_a_forked_child() {
     });
 }
 
-/// The inputs of a driver's engine, and the events of the driver.
+/// Checks the inputs of a driver's engine, and the events of the driver.
 #[test]
 fn no_secret_is_shown_of_the_driver_and_its_events() {
     let cluster = cluster();
@@ -231,7 +231,7 @@ fn event(driver: &mut Driver) -> Event {
     })
 }
 
-/// All inputs and outputs of an engine whose node echoes its commands.
+/// Checks all inputs and outputs of an engine whose node echoes its commands.
 #[test]
 fn no_secret_is_shown_of_the_engine() {
     let secrets = Secrets::credentials();
@@ -275,7 +275,7 @@ fn no_secret_is_shown_of_the_engine() {
     assert!(sent.contains(PASSWORD), "it has logged in");
 }
 
-/// The handles over nodes that refuse every client, and their errors.
+/// Checks the handles of nodes that refuse every client, and their errors.
 #[test]
 fn no_secret_is_shown_of_nodes_that_refuse_us() {
     let cluster = cluster();
@@ -329,7 +329,7 @@ fn no_secret_is_shown_where_nodes_echo_it() {
     }
 }
 
-/// No lock can be had from `url`; nothing shows a secret.
+/// Asserts that `url` gives no lock, and that nothing shows a secret.
 #[track_caller]
 fn fails(situation: &str, which: Which, url: &str) {
     let secrets = Secrets::credentials();

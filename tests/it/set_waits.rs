@@ -12,7 +12,7 @@ use crate::servers::{self, LONG};
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-/// What the lock on a name protects: nobody is inside twice, and no count is lost.
+/// What the lock on a name protects: no two threads are inside together, and no count is lost.
 #[derive(Default)]
 struct Protected {
     inside: AtomicBool,
@@ -46,7 +46,7 @@ impl Numbers {
         (self.0 >> 33) as usize % bound
     }
 
-    /// Some of the names, in any order.
+    /// Returns some of the names, in any order.
     fn some(&mut self, most: usize) -> Vec<usize> {
         let mut names: Vec<usize> = (0..NAMES.len()).collect();
         for at in (1..names.len()).rev() {
@@ -57,7 +57,7 @@ impl Numbers {
     }
 }
 
-/// Takes locks on some of the names.
+/// Takes locks on some of the names, again and again.
 fn take_turns(redlock: &Redlock, seed: u64, most: usize, names: &[Protected]) {
     let options = LockOptions::new(LONG).wait(Duration::from_secs(60));
     let mut numbers = Numbers(seed);
@@ -72,7 +72,7 @@ fn take_turns(redlock: &Redlock, seed: u64, most: usize, names: &[Protected]) {
     }
 }
 
-/// Of two programs, each with threads that want sets and threads that want one name.
+/// There are two programs, each with threads that want several names and threads that want one.
 #[test]
 fn threads_that_name_the_same_in_any_order_are_all_served_and_exclude_each_other() {
     let cluster = servers::three();

@@ -17,7 +17,7 @@ fn keys<const N: usize>(which: Which, names: [&str; N]) -> [String; N] {
     names.map(|name| which.key(name))
 }
 
-/// Tells `story` of every face on servers of both kinds, with keys of its own.
+/// Plays `story` with every face on servers of both kinds, each with keys of its own.
 fn each<const N: usize>(names: [&str; N], story: impl Fn(&Cluster, &mut Face, [String; N])) {
     for cluster in clusters() {
         for which in Which::ALL {
@@ -72,7 +72,7 @@ fn a_set_is_taken_extended_confirmed_and_released_as_a_whole() {
             let least = (LONG / 2).as_millis() as i64;
             left.all(|left| least < left).then_some(())
         });
-        // The name that ends first ends the set.
+        // The set ends when its first name ends.
         for raw in &mut cluster.raws() {
             let shorten = [b"PEXPIRE", keys[1].as_bytes(), b"30000"];
             assert_eq!(raw.integer(&shorten), 1);
@@ -104,7 +104,7 @@ fn a_plain_lock_on_one_name_keeps_a_set_out_and_leaves_the_others_free() {
                 other => panic!("{other:?}"),
             }
         }
-        // Nothing of it is left.
+        // Nothing of the set is left.
         for key in [&keys[0], &keys[2]] {
             assert_eq!(cluster.copies(key), 0);
         }
@@ -240,7 +240,8 @@ pub(crate) fn take_over(redlock: &Redlock, input: &str) {
     assert!(2 <= guard.unlock().expect("held").deleted);
 }
 
-/// No lock is ever released there: it is waited for as for one without an expiry, and named.
+/// A key of another type is never released. The handle waits for it as for a lock without an expiry, and the report
+/// names it.
 #[test]
 fn a_name_that_is_of_another_type_is_the_one_that_is_held() {
     let cluster = servers::three();

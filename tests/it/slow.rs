@@ -1,5 +1,5 @@
-//! Answers that come too late: there is no lock without validity, and no key is left. (More of that is told by
-//! `engine::tests::acquire`.)
+//! Answers that come too late: there is no lock without validity, and no key is left. (`engine::tests::acquire` has
+//! more tests of this.)
 
 use std::thread;
 use std::time::Duration;
@@ -19,8 +19,8 @@ fn delay(proxies: &[Proxy], delay: Duration) {
     }
 }
 
-/// Once with a short ttl; and once with keys that would stay for two minutes, of which nearly all is drift: the
-/// validity is 120 ms, and only a release can have deleted the keys.
+/// The test runs once with a short ttl, and once with keys that would stay for two minutes. Nearly all of those two
+/// minutes is drift: the validity is 120 ms, and only a release can have deleted the keys.
 #[test]
 fn answers_after_300_ms_are_too_slow_for_a_ttl_of_200_ms() {
     let cluster = servers::three();
@@ -49,8 +49,8 @@ fn answers_after_300_ms_are_too_slow_for_a_ttl_of_200_ms() {
     }
 }
 
-/// The servers close idle connections, and opening them again takes longer than an answer may: a handle without a
-/// thread finds that out when it is called, and waits for new ones.
+/// The servers close idle connections, and opening them again takes longer than the node timeout. A handle without a
+/// thread notices the loss only when it is called, and waits for new connections.
 #[test]
 fn a_lock_is_had_when_all_connections_were_closed_for_idleness() {
     let far = Duration::from_millis(300);
@@ -80,7 +80,7 @@ fn a_lock_is_had_when_all_connections_were_closed_for_idleness() {
             };
             cluster.raws().into_iter().all(alone).then_some(())
         });
-        cluster.run("CONFIG SET timeout 0"); // What this test has open itself stays open.
+        cluster.run("CONFIG SET timeout 0"); // The connections of this test itself stay open.
         thread::sleep(2 * far); // Until the relays have passed it on.
     }
     cluster.assert_empty();

@@ -1,9 +1,9 @@
-//! Sixty-four threads on one handle while the nodes are frozen, killed and cut off at random.
-//! Afterwards no resource has been used up.
+//! Sixty-four threads use one handle while the nodes are frozen, killed and cut off at random. Afterwards no resource
+//! has been used up.
 //!
-//! It takes three seconds, or as many as `SOAK_SECONDS` says. It counts the descriptors, threads
-//! and pages of a whole process, so it runs in one of its own: this test binary again. With
-//! `--nocapture` it prints a line for each second.
+//! The test takes three seconds, or as many as `SOAK_SECONDS` says. It counts the descriptors, threads and pages of a
+//! whole process, so it runs in a process of its own, which is this test binary again. With `--nocapture` it prints a
+//! line each second.
 //!
 //! Exclusion is not checked here: servers without a disk that are killed forget their keys.
 
@@ -32,7 +32,7 @@ const FIRST_TURNS: u64 = 100;
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
-/// The most that may be kept in the end. After one minute it is about 5 MiB, after four still.
+/// The most memory that may still be in use at the end. After one minute it is about 5 MiB, and after four still that.
 const KEPT_KIB: usize = 16 << 10;
 /// Four threads contend for each.
 const KEYS: usize = 16;
@@ -40,7 +40,7 @@ const KEYS: usize = 16;
 #[test]
 fn faults_use_up_no_resource() {
     let said = played(part("soak::process_of_its_own").env(ALONE, "1"));
-    // So that the summary of that process is not counted as one of this run.
+    // The summary of that process must not be counted as one of this run.
     let lines = said.lines().filter(|line| !line.starts_with("test result"));
     lines.for_each(|line| println!("{line}"));
     assert!(said.contains(" after, "), "it was played: {said}");
@@ -82,7 +82,7 @@ fn process_of_its_own() {
     assert_eq!(after.descriptors, before.descriptors);
     assert_eq!(after.threads, before.threads);
     assert_eq!((after.owed, after.in_flight), (0, 0));
-    // Buffers are kept for as much as was ever open at once, which is bounded.
+    // Buffers stay allocated for as many operations as were ever open at once, and that number is bounded.
     assert!(after.allocated_kib < before.allocated_kib + KEPT_KIB);
 }
 
@@ -192,7 +192,8 @@ impl Scene {
         }
     }
 
-    /// Returns what is used when every node votes, nothing is open or owed, and no key is left.
+    /// Waits until every node votes, nothing is open or still to be released, and no key is left. Returns the resources
+    /// that are in use then.
     #[track_caller]
     fn settled(&self, when: &str) -> Sample {
         eventually(&format!("{when}: all vote, and owe nothing"), || {

@@ -1,6 +1,6 @@
-//! A majority that stops again and again, with default settings: each call ends while the nodes are stopped.
+//! A majority stops again and again. With default settings each call ends while the nodes are stopped.
 //!
-//! That the cost of a call does not grow is told by `engine::tests::patience`.
+//! `engine::tests::patience` checks that the cost of a call does not grow.
 
 use std::thread;
 use std::time::Duration;
@@ -18,9 +18,9 @@ const STALL: Duration = Duration::from_millis(150);
 fn a_majority_that_stalls_at_every_attempt_does_not_prolong_the_next_one() {
     let cluster = servers::three();
     let mut faces = Which::BOTH.map(|which| which.build(Redlock::builder().nodes(cluster.urls())));
-    // Each call has a name of its own: what the one before has left on the third node is released later.
+    // Each call has a name of its own: the key that the call before has left on the third node is released later.
     let mut names = (0..).map(|call| format!("attempt:{call}"));
-    // More than the answers by which a round trip is measured, in the long run.
+    // In the long run there are more calls than answers from which a round trip is measured.
     for _ in 0..times(6, 40) {
         stalled(&cluster, &mut faces, |face| {
             no_quorum(face.try_lock(names.next().unwrap(), LONG));
@@ -29,7 +29,7 @@ fn a_majority_that_stalls_at_every_attempt_does_not_prolong_the_next_one() {
     cluster.assert_empty();
 }
 
-/// Calls `call` with each face while two nodes of three are stopped, and lets them go on.
+/// Calls `call` with each face while two nodes of three are stopped, and lets them continue.
 fn stalled(cluster: &Cluster, faces: &mut [Face], mut call: impl FnMut(&mut Face)) {
     for node in 0..2 {
         cluster[node].freeze();

@@ -1,4 +1,4 @@
-//! What a handle counts, over real servers. (Times are told by `engine::tests::stats`.)
+//! What a handle counts, over real servers. (`engine::tests::stats` checks the times.)
 
 use std::thread;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use shearline::{LockError, LockOptions, NodeStats, Stats};
 use crate::face::{await_ready, over};
 use crate::servers::{self, LONG, SILENT, eventually};
 
-/// Acquired and held; released, unconfirmed and unwatched.
+/// Returns the counts of acquired and held, and of released, unconfirmed and unwatched.
 fn counts(stats: &Stats) -> ([u64; 2], [u64; 3]) {
     let (taken, released) = (&stats.acquisitions, &stats.releases);
     (
@@ -50,14 +50,14 @@ fn each_call_is_counted_once_for_all_clones_of_a_handle() {
     let stats = redlock.stats();
     assert_eq!(counts(&stats), ([3, 1], [1, 0, 1]));
     assert_eq!((stats.waiting, stats.held, stats.kept), (0, 1, 1));
-    // Two of three are silent at its release, which they are owed.
+    // Two of three nodes are silent at its release. They get it later.
     (0..2).for_each(|node| cluster[node].freeze());
     kept.unlock().expect_err("one of three answers");
     (0..2).for_each(|node| cluster[node].thaw());
     let stats = redlock.stats();
     assert_eq!(counts(&stats), ([3, 1], [1, 1, 1]));
     assert_eq!((stats.held, stats.kept, stats.lost), (0, 0, 0));
-    // Three were granted, one was refused, and three have ended.
+    // Three locks were granted, one was refused, and three have ended.
     let [acquire, wait, hold, left] = [
         &stats.acquire,
         &stats.wait,
@@ -68,7 +68,7 @@ fn each_call_is_counted_once_for_all_clones_of_a_handle() {
     assert_eq!(all, [3, 4, 3, 3]);
     assert!(left.sum() <= 3 * LONG && hold.sum() + left.sum() >= LONG);
     cluster.assert_gone("other");
-    // On a busy machine answers wait unread, and what has waited is not measured.
+    // On a busy machine answers wait to be read, and such answers are not measured.
     eventually("ten answers of each node are measured", || {
         redlock.try_lock("more", LONG).ok()?.unlock().ok()?;
         let nodes = redlock.stats().nodes;

@@ -22,7 +22,7 @@ fn strict(cluster: &Cluster, longest: Duration) -> Builder {
     builder.max_ttl(longest)
 }
 
-/// A face for which all nodes count and have nothing in flight.
+/// Builds a face for which all nodes vote and have nothing in flight.
 pub(crate) fn trusting(which: Which, builder: Builder) -> Face {
     let mut face = which.build(builder);
     let ready = |node: &NodeStatus| node.state == NodeState::Ready;
@@ -75,7 +75,8 @@ fn unused_nodes_wait_unless_an_operator_trusts_them() {
             face.confirm(&mut lock).expect("held");
             face.await_copies(&cluster, "a");
             assert_held(&face.inspect("a").expect("all count"), b"", 3);
-            // The marker of one of them is another's: it is shown, and does not count from now on.
+            // Another client replaces the marker of one of them. The status shows it, and the node does not vote from
+            // now on.
             let marker = [&b"SET"[..], MARKER_KEY, b"another"];
             cluster[0].raw().command(&marker);
             let told = face.inspect("a").expect("two count");
@@ -125,8 +126,8 @@ fn a_node_that_writes_every_lock_to_disk_votes_at_once_when_it_is_back() {
     }
 }
 
-/// The handle that asks first writes the marker again. The others find the new marker, and the
-/// barrier; and that an operator has ended it.
+/// The handle that asks first writes the marker again. The others find the new marker and the barrier, and later that
+/// an operator has removed the barrier.
 #[test]
 fn every_handle_detects_a_flush() {
     not_with!(NoScripts, "a strict guard needs scripts");
@@ -140,7 +141,7 @@ fn every_handle_detects_a_flush() {
     assert_eq!(faces[0].trust_all(), 2, "those that are connected");
     let lock = faces[0].try_lock("a", LONG).expect("two vote");
     faces[0].unlock(lock).expect("held");
-    // The other asks whether the barrier still stands, long before it would have ended.
+    // The other handle asks whether the barrier still exists, long before it would have ended.
     let patient = LockOptions::new(LONG).wait(LONG);
     let lock = faces[1].lock_with("a", &patient).expect("two vote");
     faces[1].unlock(lock).expect("held");

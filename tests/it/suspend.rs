@@ -1,13 +1,12 @@
-//! A machine that is suspended: when it goes on, its boot clock (`CLOCK_BOOTTIME`) has jumped,
-//! while `CLOCK_MONOTONIC` and every sleep have stood still.
+//! A machine is suspended: when it runs again, its boot clock (`CLOCK_BOOTTIME`) has jumped, while `CLOCK_MONOTONIC`
+//! and every sleep have stood still.
 //!
 //! The clocks are the kernel's own. In a time namespace the boot clock is shifted against the
 //! machine's, and a process of a single thread may change its namespace while it runs: for it, the
 //! boot clock jumps by an hour, and no other clock does.
 //!
-//! A process with an I/O thread cannot do that. Its threads sleep as the driver says, which is
-//! tested here, and as the lost signal says; unit tests show that neither sleeps for more than 100
-//! ms.
+//! A process with an I/O thread cannot do that. Its threads sleep for as long as the driver says, which is tested here,
+//! or the lost signal. Unit tests show that neither sleeps for more than 100 ms.
 
 use std::fs::{self, File};
 use std::os::fd::AsFd as _;
@@ -89,7 +88,7 @@ fn suspend() {
         assert_matches!(result, Err(ExtendError::Expired));
         let result = driver.extend(&driven, LONG);
         assert_matches!(result, Err(ExtendError::Expired));
-        // A sleep that was open at the jump goes on to the end that was computed before.
+        // A sleep that was under way at the jump lasts until the end that was computed before.
         thread::sleep(sleep.max(host_sleep));
         let event = local.poll(Some(Duration::ZERO)).expect("the loop turns");
         assert_matches!(event, Some(Event::Expired { lock: id }) if id == lock.id());
@@ -100,14 +99,14 @@ fn suspend() {
             monotonic.elapsed() < LONG,
             "by CLOCK_MONOTONIC it lasts, so this has shown nothing"
         );
-        // The nodes count by their own clocks, and still have both.
+        // The nodes measure time by their own clocks, and still have both locks.
         local.unlock(lock).expect("the nodes have it");
         driver.release(driven).expect("the driver is open");
     });
     cluster.assert_empty();
 }
 
-/// Turns both until every node has answered all that it was asked.
+/// Takes turns of both until every node has answered everything.
 fn await_answers(local: &mut LocalRedlock, driver: &mut Driver) {
     eventually("all is answered", || {
         let turn = Some(Duration::from_millis(1));
@@ -119,7 +118,7 @@ fn await_answers(local: &mut LocalRedlock, driver: &mut Driver) {
     });
 }
 
-/// A lock written down by another process, whose clock is ahead: its deadline means nothing here.
+/// A lock comes as text from another process, whose clock is ahead: its deadline means nothing here.
 fn handed_over_between_clocks() {
     let cluster = servers::three();
     let redlock = over(&cluster).build().expect("valid");

@@ -11,7 +11,7 @@ use crate::servers::{self, LONG};
 
 const THREADS: u64 = 64;
 
-/// A counter that only the lock protects: read, let others run, write what was read plus one.
+/// Only the lock protects the counter: each thread reads it, lets others run, and writes the value plus one.
 #[test]
 fn sixty_four_threads_on_one_key_lose_no_count() {
     let cluster = servers::five();
@@ -45,8 +45,8 @@ fn sixty_four_threads_on_one_key_lose_no_count() {
     cluster.assert_gone("one");
 }
 
-/// A guard is dropped instead of unlocked: the next attempt of the same thread runs behind its
-/// release, and never finds its own key.
+/// A guard is dropped instead of unlocked. The next attempt of the same thread runs after its release, and never finds
+/// the thread's own key.
 #[test]
 fn a_thread_can_lock_again_right_after_a_drop() {
     not_with!(

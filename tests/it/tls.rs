@@ -1,7 +1,6 @@
-//! TLS against real servers: what a right certificate gives, and what each wrong one is called.
+//! TLS against real servers: a right certificate works, and the error names what is wrong with each wrong one.
 //!
-//! The stories of other files run over TLS too, by `SHEARLINE_TEST_TLS=1`
-//! (`servers/encrypted.rs`).
+//! With `SHEARLINE_TEST_TLS=1` the stories of other files run over TLS too (`servers/encrypted.rs`).
 
 mod life;
 mod settings;
@@ -19,7 +18,7 @@ use crate::face::{Face, Which, at, no_quorum};
 use crate::servers::authority::{Authority, Issued, Span};
 use crate::servers::{Encryption, LONG, Options, SILENT, Server, eventually};
 
-/// An authority, and a directory for files.
+/// An authority and a directory for files.
 struct Scene {
     authority: Authority,
     directory: TempDir,
@@ -33,12 +32,12 @@ impl Scene {
         }
     }
 
-    /// The right certificate of a server here.
+    /// Issues a right certificate for a server here.
     fn right(&self) -> Issued {
         self.authority.server(&["127.0.0.1"], Span::Now)
     }
 
-    /// The files of a server, of which `ca` is what it trusts and what its URL names.
+    /// Writes the files of a server. It trusts `ca`, and its URL names that too.
     fn encryption(&self, issued: &Issued) -> Encryption {
         Encryption::new(self.directory.path(), &self.authority.pem(), issued)
     }
@@ -75,7 +74,7 @@ fn works(face: &mut Face, key: &str) {
     assert_eq!(face.unlock(lock).expect("held").deleted, 1);
 }
 
-/// Asserts that no lock can be had over `url`, because of this.
+/// Asserts that `url` gives no lock, for the reason that `said` names.
 #[track_caller]
 fn refused(url: &str, said: &str) {
     for which in Which::BOTH {
@@ -179,7 +178,7 @@ fn wrong_certificates_are_called_by_what_is_wrong() {
     );
 }
 
-/// A certificate as it is made by the shortest commands. It names nothing.
+/// Makes a certificate as the shortest commands do. It names no server.
 fn first_version() -> Issued {
     let directory = tempfile::tempdir().expect("a directory");
     let commands =
@@ -199,8 +198,8 @@ fn first_version() -> Issued {
     }
 }
 
-/// It is trusted whoever has issued it, but not for another name, and not for longer. What the same authority has
-/// issued besides is not trusted with it.
+/// The certificate is trusted whichever authority has issued it, but only for its own name and its own time. Other
+/// certificates of that authority are not trusted.
 #[test]
 fn a_certificate_that_is_named_itself_is_trusted() {
     let scene = Scene::new();
@@ -246,7 +245,7 @@ fn a_certificate_that_is_named_itself_is_trusted() {
     }
 }
 
-/// What a server sends besides is not looked at: an authority between it and another that has expired, for example.
+/// Whatever else a server sends is ignored, such as an intermediate authority that has expired.
 #[test]
 fn a_certificate_that_is_named_itself_is_trusted_whatever_comes_with_it() {
     let scene = Scene::new();
@@ -273,7 +272,7 @@ fn by_default_the_authorities_of_the_system_are_trusted() {
     let url = format!("rediss://{}", server.address_for_clients());
     match Redlock::builder().node(&url).build() {
         Ok(_) => refused(&url, "of an unknown authority"),
-        // A system without any.
+        // The system has no authorities.
         Err(BuildError::Config(error)) => {
             assert!(error.to_string().contains("the system has none"), "{error}");
         }
@@ -322,7 +321,7 @@ fn a_plain_client_on_a_tls_port_is_told_to_use_tls() {
     assert!(report.to_string().contains("TLS"), "{report}");
 }
 
-/// A server answers nothing to what is no command.
+/// A server does not answer bytes that are no command.
 #[test]
 fn a_tls_client_on_a_plain_port_gets_no_answer() {
     let scene = Scene::new();
@@ -338,7 +337,7 @@ fn a_tls_client_on_a_plain_port_gets_no_answer() {
     assert_eq!(report.nodes()[0].outcome, expected, "{report}");
 }
 
-/// What a server says that knows neither.
+/// Servers that speak neither protocol answer this.
 #[test]
 fn what_is_no_tls_is_called_so() {
     let scene = Scene::new();

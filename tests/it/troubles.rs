@@ -1,8 +1,8 @@
-//! The page for three in the morning: each symptom is brought about, and its words stand there.
+//! The manual's page for three in the morning: the tests bring about each symptom, and its words are on the page.
 //!
-//! Not here: `it is a replica` (`refusal`), `its user may not run` (`permissions`), and `too many operations or locks are
-//! open on this handle` (`engine::tests::bounds`). The growing `Stats` are those of `stats` and `engine::tests::stats`, the
-//! copy on a minority is in `contract`. The words of a run at its end are in `cli/tests/it/command/lost.rs`.
+//! Not here: `it is a replica` (`refusal`), `its user may not run` (`permissions`), and `too many operations or locks
+//! are open on this handle` (`engine::tests::bounds`). `stats` and `engine::tests::stats` test the growing `Stats`, and
+//! `contract` tests the copy on a minority. `cli/tests/it/command/lost.rs` tests what the command prints at its end.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::servers::{self, BRIEF, Cluster, LONG, Options, PATIENCE, SILENT, Serv
 
 const PAGE: &str = include_str!("../../docs/troubles.md");
 
-/// `error` says each of these, and the page has them in quotes.
+/// Asserts that `error` says each of these words, and that the page quotes them.
 #[track_caller]
 fn says(error: impl Display, words: &[&str]) {
     let error = format!("{error:#}");

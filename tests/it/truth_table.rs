@@ -1,8 +1,7 @@
 //! The quorum's truth table: every set of nodes on which a stranger holds the key.
 //!
-//! For N = 1..=5 and each of the 2^N sets: the lock is granted exactly if a majority is free. The
-//! stranger's values and expiries do not change by a millisecond. Afterwards nothing of ours is
-//! left.
+//! For N = 1..=5 and each of the 2^N sets: the lock is granted exactly if a majority is free. The stranger's values and
+//! expiries do not change by a millisecond. Afterwards no key of this library is left.
 
 use shearline::NodeOutcome;
 
@@ -30,7 +29,7 @@ fn story(cluster: &Cluster, sizes: std::ops::RangeInclusive<usize>) {
     }
 }
 
-/// One row: the nodes in `set` (bit i for node i) hold a foreign key.
+/// Plays one row: the nodes in `set` (bit i for node i) hold another client's key.
 fn row(face: &mut crate::face::Face, raws: &mut [Raw], set: u32, key: &[u8]) {
     let nodes = raws.len();
     let quorum = nodes / 2 + 1;
@@ -54,14 +53,14 @@ fn row(face: &mut crate::face::Face, raws: &mut [Raw], set: u32, key: &[u8]) {
             .enumerate()
             .filter(|(node, _)| !is_foreign(*node))
         {
-            // The majority is certain when the lock is; the stragglers follow.
+            // When the lock is granted, a majority has the token; the other nodes follow.
             eventually("our token on a free node", || {
                 face.settle();
                 (raw.get(key).as_ref() == Some(&token)).then_some(())
             });
         }
         let released = face.unlock(lock).expect("a majority had it");
-        // A majority of answers decides; a foreign node may be among the first of them.
+        // A majority of answers decides. A node with the stranger's key may be among the first to answer.
         assert!(usize::from(released.deleted) <= free, "{released:?}");
     } else {
         let report = held(result);
@@ -103,7 +102,7 @@ fn row(face: &mut crate::face::Face, raws: &mut [Raw], set: u32, key: &[u8]) {
     }
 }
 
-/// When the key expires, in milliseconds of the server's clock. (Redis 6.2 has no `PEXPIRETIME`.)
+/// Returns when the key expires, in milliseconds of the server's clock. (Redis 6.2 has no `PEXPIRETIME`.)
 fn deadline(raw: &mut Raw, key: &[u8]) -> i64 {
     const SCRIPT: &[u8] = b"local function now() local t=redis.call('time') \
         return t[1]*1000+math.floor(t[2]/1000) end local a,p,b \

@@ -1,9 +1,9 @@
-//! What is told of valkey-server alone, and of servers of both kinds together.
+//! Stories of valkey-server alone, and of servers of both kinds together.
 
 use crate::face::{Which, at, over};
 use crate::servers::{Cluster, LONG, Options, Server};
 
-/// Without its Lua module locks can be had too.
+/// Locks work without its Lua module too.
 #[test]
 fn locks_work_on_valkey_without_lua() {
     not_with!(

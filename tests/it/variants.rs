@@ -60,7 +60,7 @@ impl Variant {
     }
 }
 
-/// Returns what the server's binary says of itself: `redis 7.0.15` or the like.
+/// Returns the version that the server's binary reports, such as `redis 7.0.15`.
 fn version(kind: Kind) -> &'static str {
     static VERSIONS: [OnceLock<String>; 2] = [OnceLock::new(), OnceLock::new()];
     VERSIONS[kind as usize].get_or_init(|| {

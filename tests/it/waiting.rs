@@ -1,9 +1,9 @@
 //! Waiting on real servers: what wakes a waiter, what it sends, and what is left of it.
 //!
-//! Time shows nothing on a busy machine. What wakes is told from the commands that servers have run: a
-//! waiter that is told of a release asks for the lock at once, and one that is not has looked at every
-//! node again before that. When it looks, and how often, is told by the stories of the engine
-//! (`engine::tests::wake`, `unwoken`, `waits`, `queue`).
+//! On a busy machine, times show nothing. So the tests look at the commands that servers have run: a waiter that a
+//! server has notified of a release asks for the lock at once; any other waiter has looked at every node again before
+//! it asks. When and how often a waiter looks is checked by the stories of the engine (`engine::tests::wake`,
+//! `unwoken`, `waits`, `queue`).
 
 mod guards;
 mod memory;
@@ -24,17 +24,18 @@ use crate::face::{Face, Which, at, over, report_of};
 use crate::scene::{FOREIGN, clusters};
 use crate::servers::{self, Cluster, LONG, Options, Proxy, Raw, eventually};
 
-/// For as long as a story lasts.
+/// Waits for as long as a story lasts.
 const PATIENT: LockOptions = LockOptions::new(LONG).wait(Duration::from_secs(60));
 
-/// Sends nothing by itself that these stories would count.
+/// Makes a builder for a handle that sends nothing by itself that these stories would count.
 fn quiet(cluster: &Cluster) -> Builder {
     over(cluster).watch_clocks(false)
 }
 
 // ----- what servers have run ------------------------------------------------------------------
 
-/// How often a server was asked to tell of the next change of a key, and what is left of it.
+/// Returns how often the server was asked for the remaining time of a key, and to notify the client of the key's next
+/// change.
 fn looked(raw: &mut Raw) -> u64 {
     match raw.calls("client") {
         0 => raw.calls("client|caching"),
@@ -46,12 +47,13 @@ fn each_looked(raws: &mut [Raw]) -> Vec<u64> {
     raws.iter_mut().map(looked).collect()
 }
 
-/// The same of all servers together.
+/// Returns the sum of [`looked`] over all servers.
 fn looks(raws: &mut [Raw]) -> u64 {
     each_looked(raws).iter().sum()
 }
 
-/// Waits until every node would tell a waiter of the next change, of more than `before` looks.
+/// Waits until every node has been looked at more often than in `before`, and so would notify a waiter of the next
+/// change.
 fn await_told(raws: &mut [Raw], before: &[u64]) {
     for (raw, before) in raws.iter_mut().zip(before) {
         eventually("the waiter has asked to be told", || {
@@ -68,23 +70,23 @@ fn wait(waiter: &mut Face, key: &str, options: &LockOptions) -> Result<(), LockE
     Ok(())
 }
 
-/// How often a story is told at most until [`TOLD`] of its rounds show that the waiter was told. On a busy
+/// The most rounds of a story. It ends when [`TOLD`] rounds have shown that a server notified the waiter. On a busy
 /// machine many rounds take so long that a waiter looks by itself.
 const ROUNDS: usize = 40;
 
-/// In how many rounds the waiter has to be told.
+/// In how many rounds a server has to notify the waiter.
 const TOLD: usize = 2;
 
-/// Somebody waits for a lock that ends by `end`, which is called when all nodes have been asked to tell
-/// of that. `begin` takes the lock.
+/// A caller waits for the lock that `begin` takes. `end` ends that lock; it is called when all nodes have been asked to
+/// notify the waiter.
 ///
-/// A waiter that is not told looks at all three nodes again before it asks for the lock. `end` has the
-/// nodes asked `again` so often, all together.
+/// A waiter that is not notified looks at all three nodes again before it asks for the lock. `end` itself makes `again`
+/// looks, at all nodes together.
 fn woken<T>(again: u64, begin: impl Fn(&Cluster, &str) -> T, end: impl Fn(T, &mut [Raw], &str)) {
     woken_with(quiet, again, begin, end);
 }
 
-/// The same with the handles that `build` configures.
+/// Plays [`woken`] with the handles that `build` configures.
 fn woken_with<T>(
     build: fn(&Cluster) -> Builder,
     again: u64,
@@ -164,7 +166,7 @@ fn a_waiter_is_woken_by_flushall() {
     });
 }
 
-/// Connections that are lost take along what was asked on them.
+/// When a connection is lost, so are the requests for notification that were made on it.
 #[test]
 fn a_waiter_is_told_on_its_next_connections_too() {
     not_with!(
@@ -183,13 +185,13 @@ fn a_waiter_is_told_on_its_next_connections_too() {
     });
 }
 
-/// Each node ends its key by itself. Servers tell of that late, or never.
+/// The key expires on each node. Servers report an expiry late, or never.
 #[test]
 fn a_waiter_is_woken_by_the_end_of_the_ttl() {
     const TTL: Duration = Duration::from_millis(500);
     for cluster in clusters() {
         let mut waiters = Which::ALL.map(|which| which.build(quiet(&cluster)));
-        // What is left counts from before that: the keys do not end earlier.
+        // The remaining time counts from before the question, so the keys do not end earlier.
         let begin = Instant::now();
         for raw in &mut cluster.raws() {
             raw.set_px(b"expires", FOREIGN, TTL);
@@ -207,9 +209,8 @@ fn a_waiter_is_woken_by_the_end_of_the_ttl() {
 
 // ----- where servers do not tell --------------------------------------------------------------
 
-/// `key`, which is another client's, is deleted while `face` waits for it. The handle learns of that by
-/// looking from time to time. Returns how each node says that it wakes. With `LocalRedlock` the key has
-/// no expiry.
+/// Deletes `key`, which is another client's, while `face` waits for it. The handle learns of that by looking from time
+/// to time. Returns how each node's status says that waiters are woken. With `LocalRedlock` the key has no expiry.
 pub(crate) fn learned_by_looking(cluster: &Cluster, face: &mut Face, key: &str) -> Vec<Waking> {
     let mut raws = cluster.raws();
     for raw in &mut raws {
@@ -236,7 +237,7 @@ pub(crate) fn learned_by_looking(cluster: &Cluster, face: &mut Face, key: &str) 
     face.nodes().iter().map(|node| node.waking).collect()
 }
 
-/// Servers without `command` are looked at, and this is why.
+/// Checks that the handle looks at servers without `command` from time to time, and that the status gives this reason.
 fn are_looked_at(command: &str, is_why: fn(&Waking) -> bool) {
     for options in [Options::redis(), Options::valkey()] {
         let options = options.arguments(["--rename-command", command, ""]);
@@ -254,7 +255,7 @@ fn a_server_that_speaks_only_resp2_is_looked_at_from_time_to_time() {
     are_looked_at("HELLO", |waking| *waking == Waking::Resp2);
 }
 
-/// As Google's Memorystore for Redis answers: it blocks `CLIENT`.
+/// Google's Memorystore for Redis answers so: it blocks `CLIENT`.
 #[test]
 fn a_server_that_does_not_know_client_is_looked_at_from_time_to_time() {
     are_looked_at(
@@ -265,7 +266,7 @@ fn a_server_that_does_not_know_client_is_looked_at_from_time_to_time() {
 
 // ----- a queue --------------------------------------------------------------------------------
 
-/// Futures that wait for `key`, each polled once: in this order.
+/// Makes futures that wait for `key`, and polls each once, in this order.
 fn queued(redlock: &Redlock, key: &str, count: usize) -> Vec<Pin<Box<shearline::Acquiring>>> {
     let mut context = Context::from_waker(Waker::noop());
     let waiting = (0..count).map(|_| {
@@ -278,8 +279,8 @@ fn queued(redlock: &Redlock, key: &str, count: usize) -> Vec<Pin<Box<shearline::
     waiting.collect()
 }
 
-/// The release of a lock and the request for the next go to each node in one piece. From time to time a program
-/// leaves the lock to others, and looks first: on a busy machine often.
+/// The release of a lock and the request for the next go to each node in one piece. From time to time a program leaves
+/// the lock to others, and looks at the nodes first. On a busy machine it does so often.
 #[test]
 fn a_lock_that_is_handed_over_inside_a_program_takes_one_write_for_each_node() {
     not_with!(
@@ -297,7 +298,7 @@ fn a_lock_that_is_handed_over_inside_a_program_takes_one_write_for_each_node() {
             let key = format!("handed over:{}", took.len());
             let lock = redlock.try_lock(&key, LONG).expect("free");
             let next = queued(&redlock, &key, 1).swap_remove(0);
-            // A node that is late may get no copy: its request is withdrawn when the others have decided.
+            // A late node may get no copy: its request is withdrawn when the others have decided.
             let is_everywhere = |token: &[u8]| {
                 eventually("all is answered", || {
                     let answered = |node: &NodeStatus| node.in_flight == 0;
@@ -320,7 +321,7 @@ fn a_lock_that_is_handed_over_inside_a_program_takes_one_write_for_each_node() {
     }
 }
 
-/// Commands that were run on all nodes since their numbers were reset.
+/// Returns how many commands all nodes have run since their counts were reset.
 fn total(raws: &mut [Raw]) -> u64 {
     let commands = [
         "set",
@@ -343,7 +344,7 @@ fn ten_thousand_waiters_of_one_handle_send_nothing_while_nothing_happens() {
     for cluster in clusters() {
         let mut raws = cluster.raws();
         let redlock = Which::Shared.build(quiet(&cluster)).into_shared();
-        // The handle itself has the lock: no one has to look.
+        // The handle itself has the lock, so no waiter has to look.
         let lock = redlock.try_lock("own", LONG).expect("free");
         cluster.await_copies("own");
         let before = total(&mut raws);
@@ -353,7 +354,7 @@ fn ten_thousand_waiters_of_one_handle_send_nothing_while_nothing_happens() {
         drop(waiting);
         lock.unlock().expect("held");
         assert_eq!(raws[0].calls("set"), 1, "they have left no trace");
-        // Another has it: the first of them looks.
+        // Another client has the lock, so the first waiter looks.
         foreign(&cluster, "foreign");
         let (before, told) = (total(&mut raws), each_looked(&mut raws));
         let waiting = queued(&redlock, "foreign", WAITERS);
@@ -365,7 +366,7 @@ fn ten_thousand_waiters_of_one_handle_send_nothing_while_nothing_happens() {
             "{now} commands: more than one looks"
         );
         drop(waiting);
-        // None of them asks for it later.
+        // None of the waiters asks for the lock later.
         let sets = raws[0].calls("set");
         cluster.delete("foreign");
         redlock
@@ -421,12 +422,13 @@ fn waiters_that_give_up_leave_no_operation() {
 
 // ----- for how long ---------------------------------------------------------------------------
 
-/// The report of a call that was refused. On a busy machine its time may be over before the last attempt is answered.
+/// Returns the report of a call that was refused. On a busy machine the time of the call may be over before the last
+/// attempt is answered.
 fn refused<T: std::fmt::Debug>(result: Result<T, LockError>) -> Report {
     report_of(&result.expect_err("another client has it")).clone()
 }
 
-/// Each face has its own clock. How long it waits exactly is told in the stories of the engine.
+/// Each face has its own clock. The stories of the engine check how long exactly a call waits.
 #[test]
 fn every_kind_of_call_waits_for_five_seconds_by_default() {
     let cluster = servers::three();

@@ -1,4 +1,4 @@
-//! Watches on real servers: what they tell, and what they send.
+//! Watches on real servers: what they report, and what they send.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -17,7 +17,7 @@ use crate::servers::{Cluster, LONG, Options, Raw, eventually};
 const MINUTE: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A handle that sends nothing by itself, connected to all nodes.
+/// Makes a handle that sends nothing by itself, connected to all nodes.
 fn quiet(cluster: &Cluster) -> Redlock {
     let builder = over(cluster).watch_clocks(false).owner("billing-7");
     let redlock = builder.build().expect("valid");
@@ -26,7 +26,7 @@ fn quiet(cluster: &Cluster) -> Redlock {
     redlock
 }
 
-/// Waits until it tells a state for which `is` holds, whatever it tells on the way there.
+/// Waits until the watch reports a state for which `is` holds, and skips other states.
 #[track_caller]
 fn until(watch: &mut Watch, is: impl Fn(&Inspection) -> bool) -> Inspection {
     loop {
@@ -56,7 +56,7 @@ fn is_taken_by_another(raws: &mut [Raw]) {
     }
 }
 
-/// Returns how many commands the servers have run, the questions for that included.
+/// Returns how many commands the servers have run, including those that ask for this number.
 fn total(raws: &mut [Raw]) -> u64 {
     let mut sum = 0;
     for raw in raws {
@@ -67,8 +67,8 @@ fn total(raws: &mut [Raw]) -> u64 {
     sum
 }
 
-/// Waits until only this test sends anything. (That a watch sends nothing while nothing changes is told by
-/// `engine::tests::watch`; on a busy machine something may still be on its way.)
+/// Waits until only this test sends anything. (`engine::tests::watch` checks that a watch sends nothing while nothing
+/// changes; on a busy machine something may still be on its way.)
 #[track_caller]
 fn await_quiet(raws: &mut [Raw]) {
     eventually("nothing but the questions of the test is sent", || {
@@ -87,7 +87,7 @@ fn a_watch_tells_each_change_and_sends_nothing_while_there_is_none() {
         assert!(is_free(&watch.next(MINUTE).expect("the present state")));
         assert!(watch.next(SECOND / 10).is_none(), "nothing has changed");
         await_quiet(&mut raws);
-        // A foreign client.
+        // Another client takes and releases the lock.
         is_taken_by_another(&mut raws);
         until(&mut watch, |told| is_held_by(told, b"another"));
         assert!(watch.next(SECOND / 10).is_none());
@@ -100,7 +100,7 @@ fn a_watch_tells_each_change_and_sends_nothing_while_there_is_none() {
             assert!(raw.del(b"k"));
         }
         until(&mut watch, is_free);
-        // This handle itself.
+        // This handle itself takes the lock.
         let mut lock = redlock.try_lock("k", LONG / 2).expect("free");
         let told = until(&mut watch, |told| is_held_by(told, b"billing-7"));
         let before = told.holder().expect("held").valid_for;
@@ -114,7 +114,7 @@ fn a_watch_tells_each_change_and_sends_nothing_while_there_is_none() {
         });
         lock.unlock().expect("held");
         until(&mut watch, is_free);
-        // It expires.
+        // The key expires.
         is_taken_by_another(&mut raws);
         until(&mut watch, |told| is_held_by(told, b"another"));
         for raw in &mut raws {
@@ -149,7 +149,7 @@ fn a_watch_of_a_large_value_of_others_costs_no_connection_without_scripts() {
     a_large_value_is_watched(false);
 }
 
-/// A value of 70 kB, which is more than a reply may have, beside a kept lock.
+/// Watches a value of 70 kB, which is longer than a reply may be, while the handle keeps a lock.
 fn a_large_value_is_watched(scripts: bool) {
     for cluster in clusters() {
         let builder = over(&cluster).without_scripts(!scripts).watch_clocks(false);
@@ -206,7 +206,8 @@ fn a_watch_tells_of_a_node_that_goes_and_of_its_return() {
         cluster[1].restart();
         cluster[2].restart();
         until(&mut watch, is_free);
-        // What they were to tell was lost with them, and they were asked again. They are in quarantine.
+        // The requests for notification were lost with the servers, and the handle asked them again. The servers are in
+        // quarantine.
         assert!(watch.next(SECOND / 10).is_none());
         is_taken_by_another(&mut cluster.raws());
         let told = until(&mut watch, |told| {

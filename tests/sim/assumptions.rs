@@ -1,5 +1,5 @@
-//! The assumptions of the algorithm, in pairs: where an assumption just holds no oracle may object,
-//! and where it just fails two holders must be found.
+//! The assumptions of the algorithm, in pairs: where an assumption just holds, no oracle may object, and where it just
+//! fails, two holders must be found.
 //!
 //! Only the oracle of exclusion is on here, and no fault excuses it. So each pair shows that the
 //! promise rests on this assumption, and that the oracle would notice if it failed.
@@ -49,13 +49,13 @@ const fn falls(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Assumption
 }
 
 pub(crate) const ASSUMPTIONS: [Assumption; 30] = [
-    // Fast servers and slow clients, by exactly what the drift takes off a validity.
+    // Fast servers and slow clients, by exactly as much as the drift takes off a validity.
     holds("drift-just-inside", |entropy| drift(entropy, 5_025_000)),
-    // By 0.1 % more.
+    // Fast servers and slow clients, by 0.1 % more than that.
     falls("drift-just-outside", |entropy| drift(entropy, 5_530_000)),
-    // The clock of the server is set three times while a lock lives, by nearly all that its drift leaves.
+    // The clock of the server is set three times during a lock, in all by nearly as much as the drift allows.
     holds("steps-just-inside", |entropy| steps(entropy, 26)),
-    // By a fifth more than that in all.
+    // The clock is set by a fifth more than that in all.
     falls("steps-just-outside", |entropy| steps(entropy, 40)),
     // A restarted server has all its keys: every write was on disk.
     holds("restart-with-memory", |entropy| {
@@ -79,7 +79,7 @@ pub(crate) const ASSUMPTIONS: [Assumption; 30] = [
     holds("restart-guarded-newcomers", |entropy| {
         guarded(entropy, Guard::Observed, &[Fault::Amnesia, Fault::Kill])
     }),
-    // A server that does not tell its identity any more may be another.
+    // A server that no longer tells its identity may be another server.
     holds(UNREADABLE.name, UNREADABLE.draw),
     // A server is flushed, and no connection breaks: only the server itself can report it.
     falls("flushed-observed", |entropy| {
@@ -88,14 +88,14 @@ pub(crate) const ASSUMPTIONS: [Assumption; 30] = [
     holds("flushed-strict", |entropy| {
         guarded(entropy, Guard::Strict, &[Fault::Flush])
     }),
-    // A replica that is behind replaces its master, and has a long uptime.
+    // A replica that lags behind its master replaces it, and has a long uptime.
     falls("promoted-observed", |entropy| {
         guarded(entropy, Guard::Observed, &[Fault::Promote, Fault::Kill])
     }),
     holds("promoted-strict", |entropy| {
         guarded(entropy, Guard::Strict, &[Fault::Promote, Fault::Kill])
     }),
-    // A master follows another, and is master again before any client asks it.
+    // A master becomes a replica of another, and is a master again before any client asks it.
     falls("followed-observed", |entropy| {
         follow(entropy, Guard::Observed)
     }),
@@ -105,12 +105,12 @@ pub(crate) const ASSUMPTIONS: [Assumption; 30] = [
     }),
     // The barrier of a flushed server is deleted.
     falls("barrier-deleted", unbarred),
-    // Some clients have longer locks than others know of: the others have to know before these
+    // Some clients use longer locks than others know of. The others have to learn of them before the longer locks
     // begin.
     holds("shorter-ttl-later", |entropy| {
         with(entropy, Members::ShortLater)
     }),
-    // Some clients name other nodes, and the nodes that both name forget their marker.
+    // Some clients name other nodes, and the nodes that both groups name forget their marker.
     holds("other-nodes", |entropy| {
         let plan = with(entropy, Members::OtherNodes);
         Plan {
@@ -124,11 +124,11 @@ pub(crate) const ASSUMPTIONS: [Assumption; 30] = [
     }),
     // Its clock stops: `CLOCK_MONOTONIC`, and so `std::time::Instant`.
     falls("suspended-monotonic", monotonic),
-    // A virtual machine stands still with all its clocks: no clock helps.
+    // A virtual machine stands still with all its clocks, so no clock helps.
     falls("frozen-with-its-clock", |entropy| {
         faulty(entropy, Fault::Freeze, 3_000)
     }),
-    // A server stands still and its clock goes on.
+    // A server stands still, but its clock goes on.
     holds("server-stopped", |entropy| {
         faulty(entropy, Fault::Stall, 3_000)
     }),
@@ -139,7 +139,7 @@ pub(crate) const ASSUMPTIONS: [Assumption; 30] = [
     // An operator deletes a key that is held, or lets it expire.
     falls("key-deleted", |entropy| operated(entropy, Fault::Delete)),
     falls("key-expired", |entropy| operated(entropy, Fault::Expire)),
-    // Any fault of a network.
+    // Every fault that a network may have.
     holds("network-faulty", network),
 ];
 
@@ -174,7 +174,7 @@ fn drift(entropy: &mut Entropy, fast: u32) -> Plan {
     plan
 }
 
-/// The clock of the only server is set forward by so many milliseconds, again and again.
+/// Sets the clock of the only server forward by this many milliseconds, again and again.
 fn steps(entropy: &mut Entropy, by: u64) -> Plan {
     Plan {
         nodes: 1,
@@ -190,7 +190,7 @@ fn steps(entropy: &mut Entropy, by: u64) -> Plan {
     }
 }
 
-/// One kind of fault, often, for at most so many milliseconds.
+/// Plays one kind of fault often, each time for at most this many milliseconds.
 fn faulty(entropy: &mut Entropy, fault: Fault, longest: u64) -> Plan {
     Plan {
         faults: Plan::only(&[fault]),
@@ -199,8 +199,7 @@ fn faulty(entropy: &mut Entropy, fault: Fault, longest: u64) -> Plan {
     }
 }
 
-/// Servers that forget everything and stay away for so many milliseconds. Locks last for a
-/// thousand.
+/// Servers that forget everything and stay away for this many milliseconds. Locks last for a thousand.
 fn restart(entropy: &mut Entropy, delay: u64) -> Plan {
     let mut plan = faulty(entropy, Fault::Amnesia, 50);
     plan.switches.restart_delay = delay * MILLI;
@@ -219,7 +218,7 @@ fn guarded(entropy: &mut Entropy, guard: Guard, faults: &[Fault]) -> Plan {
     }
 }
 
-/// The longest of these faults are so short that hardly any client asks meanwhile.
+/// Even the longest of these faults is so short that hardly any client asks meanwhile.
 fn follow(entropy: &mut Entropy, guard: Guard) -> Plan {
     Plan {
         longest_fault: MILLI,
@@ -255,7 +254,7 @@ fn monotonic(entropy: &mut Entropy) -> Plan {
     plan
 }
 
-/// One key deleted is not enough against a majority: the gap is short.
+/// One deleted key is not enough to lose a majority: the gap is short.
 fn operated(entropy: &mut Entropy, fault: Fault) -> Plan {
     Plan {
         gap: 50 * MILLI,

@@ -1,21 +1,22 @@
 //! Worlds without scripts: which they are, and what servers do in transactions there.
 //!
-//! A server refuses scripts to clients (every other server forbids them, the others do not know them), and
-//! is one of several kinds: with a native release, or without. What is done by `WATCH` and `MULTI .. EXEC`
-//! names no token. So a client tells what the transaction is for that is open over a connection, and each
-//! piece of it is judged by the oracles as if it had been a command of its own: when the answer to it is
-//! complete, and by what each command before it in the same transaction has left of the keys.
+//! A server refuses scripts to clients (every other server forbids them, the others do not know them), and is one of
+//! several kinds: with a native release, or without. A transaction of `WATCH` and `MULTI .. EXEC` names no token. So a
+//! client tells the oracles the purpose of the transaction that is open over a connection. They judge each piece of it
+//! like a command of its own, as soon as its answer is complete, with the keys as the earlier commands of the same
+//! transaction have left them.
 //!
-//! What waits for a transaction was asked for when it began to wait: [`begun`](crate::begun) says when that was.
+//! A piece that waits for a transaction was requested when it began to wait: [`begun`](crate::begun) says when that
+//! was.
 //!
-//! Kinds of worlds are such, and no ordinary one.
+//! Only some kinds of worlds are so, and no ordinary one.
 //!
 //! # What it does not see
 //!
-//! Servers that are configured twice: what is owed to one of them needs two round trips by a transaction, and a
-//! client closes such a connection before that. What a server does in a transaction for a client that has lost the
-//! connection meanwhile, or was killed, is judged by the keys alone: whose was deleted. Worlds with a strict guard,
-//! with inspections and watches have scripts.
+//! Servers that are configured twice: a late release needs two round trips by a transaction, and a client closes such a
+//! connection before that. If the client has lost the connection meanwhile, or was killed, the oracles judge a
+//! transaction by the keys alone: whose key was deleted. Worlds with a strict guard, with inspections and watches have
+//! scripts.
 
 use shearline::internals::resp;
 use shearline::internals::{Flavour, Refused};
@@ -40,7 +41,7 @@ pub(crate) const BARE: Kind = kind("bare", |entropy| Plan {
     ..Plan::draw(entropy)
 });
 
-/// The same while engines keep locks.
+/// Worlds like [`BARE`] in which engines keep locks.
 pub(crate) const BARE_KEEPING: Kind = kind("bare-keeping", |entropy: &mut Entropy| {
     let keeping = Kind::of_name("keeping").expect("it is known");
     Plan {
@@ -49,20 +50,20 @@ pub(crate) const BARE_KEEPING: Kind = kind("bare-keeping", |entropy: &mut Entrop
     }
 });
 
-/// The same while users want several resources, which some servers take by one command.
+/// Worlds like [`BARE`] in which users want several resources, which some servers take by one command.
 pub(crate) const BARE_SETS: Kind = kind("bare-sets", |entropy| Plan {
     bare: true,
     ..(SETS.draw)(entropy)
 });
 
 /// Ordinary worlds in which servers refuse scripts in words of their own, mostly also to load them, and clients have to
-/// find out: always, or by turns, as a proxy does whose error passes.
+/// find that out. Servers refuse always, or only at times, like a proxy whose error passes.
 pub(crate) const DOUBTED: Kind = kind("doubted", |entropy| {
     let own_words = Some(entropy.pick(&[0, 0, 300 * MILLI, 5 * SECOND]));
     in_own_words(own_words, (BARE.draw)(entropy), entropy)
 });
 
-/// The same while engines keep locks.
+/// Worlds like [`DOUBTED`] in which engines keep locks.
 pub(crate) const DOUBTED_KEEPING: Kind = kind("doubted-keeping", |entropy| {
     let own_words = Some(entropy.pick(&[0, 5 * SECOND]));
     in_own_words(own_words, (BARE_KEEPING.draw)(entropy), entropy)
@@ -92,7 +93,7 @@ impl Plan {
         }
     }
 
-    /// Returns `true` if clients know that there are none.
+    /// Returns `true` if clients know that there are no scripts.
     pub(crate) fn is_without_scripts(&self) -> bool {
         self.is_bare() && self.own_words.is_none()
     }
@@ -123,7 +124,7 @@ pub(crate) fn strip(store: &mut Store, number: usize, kind: Kinds, refuses: bool
     });
 }
 
-/// Returns `true` if a command is one of a transaction, or of what is read for one.
+/// Returns `true` if a command belongs to a transaction, or reads for one.
 pub(crate) fn is_of_transaction(words: &[&[u8]]) -> bool {
     const ALL: [&[u8]; 7] = [
         b"WATCH", b"MULTI", b"EXEC", b"GET", b"PTTL", b"PEXPIRE", b"MSETEX",
@@ -136,43 +137,45 @@ fn is_set(words: &[&[u8]]) -> bool {
     matches!(words, [b"SET", _, _, b"NX", b"PX", _])
 }
 
-/// Where a connection stands in a transaction, as its server sees it.
+/// The state of a connection's transaction, as its server sees it.
 #[derive(Debug, Default)]
 pub(crate) struct Transaction {
     /// Between `MULTI` and `EXEC`.
     pub(crate) is_queueing: bool,
     queue: Vec<Queued>,
     reading: Option<Reading>,
-    /// What the latest `MULTI` was refused by: mostly that of the empty transaction before a `WATCH`.
+    /// The error by which the latest `MULTI` was refused: mostly that of the empty transaction before a `WATCH`.
     pub(crate) trial: Option<Code>,
-    /// The refusal of a `MULTI` that was to be accepted, unless it was an empty one.
+    /// The refusal of a `MULTI` that should have been accepted, unless its transaction was empty.
     pub(crate) refused_multi: Option<(u64, u64)>,
-    /// What was read is followed by a transaction.
+    /// A transaction follows what was read.
     is_to_write: bool,
-    /// The token of which all ways to release are tried, one behind the other, and by how many commands.
+    /// The token for which the client tries all ways to release, one after the other, and the number of commands for
+    /// that.
     tries: Option<(Token, u32)>,
-    /// How the first command of it left, behind the empty transaction.
+    /// How the first command of the transaction left, after the empty one.
     begun: Option<(Time, Writing)>,
-    /// The keys that it does not see: it overtakes their `SET`.
+    /// The keys that the transaction does not see, because it overtakes their `SET`.
     unseen: Vec<Vec<u8>>,
-    /// The key that was read just now: what is left of it is asked then, and by nobody who waits.
+    /// The key that was just read. The next question for its remaining time belongs to the transaction, not to a
+    /// waiter.
     got: Option<Vec<u8>>,
-    /// What all keys held before `EXEC`.
+    /// The values of all keys before `EXEC`.
     held: Holdings,
-    /// What `EXEC` came to, whatever its client was told.
+    /// The result of `EXEC`, whatever its client was told.
     pub(crate) ran: Vec<u8>,
-    /// What is not answered yet, and when it was asked for.
+    /// The requests without an answer yet, and when they were made.
     asked: AskedFor,
 }
 
 impl Transaction {
-    /// Returns `true` if something stands between `MULTI` and `EXEC`, and `EXEC` is to run it.
+    /// Returns `true` if there are commands between `MULTI` and `EXEC` that `EXEC` has to run.
     pub(crate) fn has_queued(&self) -> bool {
         self.queue.iter().any(|queued| queued.refused.is_none())
     }
 }
 
-/// What the keys hold while a transaction is executed, command by command. By the numbers of the resources.
+/// The values of the keys while a transaction is executed, command by command. Indexed by the numbers of the resources.
 #[derive(Clone, Debug, Default)]
 struct Holdings(Vec<Option<Token>>);
 
@@ -187,7 +190,7 @@ impl Holdings {
         }
     }
 
-    /// The next command was answered so.
+    /// Applies the next command, which was answered with `reply`.
     fn go_on(&mut self, queued: &Queued, reply: &[u8]) {
         match (&queued.verb[..], &queued.set) {
             (b"DELETE", _) if integer(reply) == Some(1) => self.put(&queued.key, None),
@@ -199,7 +202,7 @@ impl Holdings {
         }
     }
 
-    /// Returns what these keys hold, if there are several.
+    /// Returns the values of these keys, if there are several.
     fn of_all(&self, keys: &[Vec<u8>]) -> SetBefore {
         match keys {
             [] | [_] => SetBefore::default(),
@@ -213,11 +216,11 @@ impl Holdings {
 struct Queued {
     verb: Vec<u8>,
     key: Vec<u8>,
-    /// What is set, and in which keys.
+    /// The value that is set, and the keys.
     set: Option<(Vec<u8>, Vec<Vec<u8>>)>,
     ttl: u64,
     refused: Option<Code>,
-    /// What the key held before `EXEC`.
+    /// The value of the key before `EXEC`.
     before: Option<Token>,
 }
 
@@ -248,7 +251,7 @@ impl Queued {
         }
     }
 
-    /// It takes its keys, and was answered so.
+    /// Returns `true` if the command takes its keys, according to this answer.
     fn has_set(&self, reply: &[u8]) -> bool {
         match &self.verb[..] {
             b"MSETEX" => integer(reply) == Some(1),
@@ -256,7 +259,8 @@ impl Queued {
         }
     }
 
-    /// What it did to the key of a lock if it was answered so, where nobody is known who has asked for it.
+    /// Returns what the command did to the key of a lock if `reply` is its answer, for a command whose caller is
+    /// unknown.
     fn deed(&self, reply: &[u8]) -> Option<&'static str> {
         match &self.verb[..] {
             b"DELETE" => (integer(reply) == Some(1)).then_some("release"),
@@ -266,7 +270,7 @@ impl Queued {
     }
 }
 
-/// What is read for the pieces of a transaction, in their order.
+/// The commands that read for the pieces of a transaction, in their order.
 #[derive(Debug)]
 struct Reading {
     work: Vec<Work>,
@@ -274,7 +278,7 @@ struct Reading {
     places: Vec<usize>,
     next: usize,
     shown: Vec<Seen>,
-    /// How many pieces are in the batch that are not read for. All were refused at the beginning.
+    /// How many pieces of the batch have nothing to read. All were refused at the beginning.
     others: usize,
     refused: bool,
 }
@@ -295,11 +299,11 @@ pub(crate) struct Work {
     names: Vec<Vec<u8>>,
     pub(crate) token: Vec<u8>,
     ttl: u64,
-    /// Between `MULTI` and `EXEC`.
+    /// The number of its commands between `MULTI` and `EXEC`.
     steps: usize,
-    /// A number of who has asked for it, or 0 if that is not known.
+    /// A number for the caller that has asked for the piece, or 0 if that is not known.
     pub(crate) asker: u64,
-    /// That one wants it no more: it was decided without this, and is done because it was begun.
+    /// The caller no longer wants the piece: its call ended without it. It is done because it was begun.
     is_over: bool,
 }
 
@@ -308,12 +312,12 @@ impl Work {
         ["release", "extend", "probe", "take"].contains(&self.what)
     }
 
-    /// It takes its keys without a look at them.
+    /// Returns `true` if the piece takes its keys without reading them first.
     fn is_at_once(&self) -> bool {
         self.what == "take at once"
     }
 
-    /// Returns it as a command about its `names`.
+    /// Returns the piece as a command about its `names`.
     fn command<'a>(&'a self, verb: Verb, names: &'a [&'a [u8]], ttl: &'a [u8]) -> Command<'a> {
         Command {
             keys: if names.len() == 1 { &[] } else { names },
@@ -331,7 +335,7 @@ impl Work {
         }
     }
 
-    /// How many commands read for it.
+    /// Returns how many commands read for the piece.
     fn reads(&self) -> usize {
         let each = match self.what {
             "release" => 1,
@@ -341,8 +345,8 @@ impl Work {
         each * self.names.len()
     }
 
-    /// Returns what the answers to its commands come to, and for how many milliseconds it is kept. `None`: it is
-    /// done once more.
+    /// Returns the result of its commands, and for how many milliseconds the key is kept. Returns `None` if the piece
+    /// is done once more.
     fn said(&self, commands: &[(&Queued, &[u8])]) -> Option<(Said, u64)> {
         let ones = |reply: &[u8]| integer(reply) == Some(1);
         let is_ours = |reply: &[u8]| token_in(reply) == Some(token_of(&self.token));
@@ -408,8 +412,8 @@ pub(crate) struct Done<'a> {
     pub(crate) is_over: bool,
 }
 
-/// Returns what these commands did by their answers, with what the keys held before each piece and behind it, and
-/// takes `held` from before them all to behind them all. Commands in a row for one lock are one piece.
+/// Returns what these commands did according to their answers, with the values of the keys before and after each piece.
+/// Also moves `held` from before all pieces to after them. Consecutive commands for one lock are one piece.
 fn pieces_of(
     commands: &[(&Queued, &[u8])],
     held: &mut Holdings,
@@ -515,14 +519,15 @@ impl World {
             return true;
         }
         let ledger = &self.oracle.ledger;
-        // A majority may have granted the lock meanwhile: this is sent before its `SET` all the same.
+        // A majority may have granted the lock meanwhile, but this is still sent before its `SET`.
         ledger.find(&token).is_none_or(|id| {
             ledger.record(id).releases == 0 && ledger.cell(id, link.node).sets == 0
         })
     }
 
-    /// All ways to release begin with this one, and the next stands behind it before it is answered. `behind` is
-    /// what the server reads together with it; the rest may be on its way, or wait for room.
+    /// Notes that the client begins to try all ways to release. They begin with this command, and the next follows
+    /// before it is answered. `behind` is what the server reads together with this one; the rest may be on its way, or
+    /// wait for room.
     pub(crate) fn note_tries(&mut self, conn: usize, words: &[&[u8]], behind: &[u8]) {
         let link = &mut self.conns[conn];
         let tries = &mut link.transaction.tries;
@@ -543,8 +548,8 @@ impl World {
         }
     }
 
-    /// Returns `true` if a command of this connection is one by which a waiter looks at a key. What is read for a
-    /// transaction is none, also where its client has lost the connection since: it reads the key before.
+    /// Returns `true` if with this command of the connection a waiter looks at a key. A command that reads for a
+    /// transaction is not such a look, even if its client has lost the connection since: it reads the key first.
     pub(crate) fn is_look_of_waiter(&mut self, conn: usize, words: &[&[u8]]) -> bool {
         let got = &mut self.conns[conn].transaction.got;
         match *words {
@@ -571,13 +576,13 @@ impl World {
             && (is_of_transaction(words) && (open || begins) || queues && is_set(words))
     }
 
-    /// What waits over a connection until no transaction is open was asked for by now.
+    /// Notes that the pieces which wait over a connection, until no transaction is open, have been requested by now.
     pub(crate) fn asked_to_wait(&mut self, client: usize, conn: usize, wanted: Writing) {
         let Some(id) = self.conns[conn].id else {
             return;
         };
         let ledger = &self.oracle.ledger;
-        // What an attempt has left that failed is released once: it is known who has asked for that.
+        // The copies that a failed attempt has left are released once, so the caller of that release is known.
         let was_held = |token: &[u8]| {
             let id = ledger.find(&token_of(token));
             id.is_some_and(|id| ledger.record(id).granted < Place::MAX)
@@ -595,7 +600,7 @@ impl World {
         there.asked.waits(&waiting, &open, (wanted, now));
     }
 
-    /// Returns what a client wants to be done by the transaction that is open over a connection.
+    /// Returns the work that a client wants to do by the transaction that is open over a connection.
     fn open_work(&self, conn: usize) -> Vec<Work> {
         let link = &self.conns[conn];
         let client = &self.clients[link.peer];
@@ -615,7 +620,7 @@ impl World {
         .collect()
     }
 
-    /// A server executes a command of a transaction.
+    /// Notes that a server executes a command of a transaction.
     pub(crate) fn transact(
         &mut self,
         server: usize,
@@ -648,8 +653,8 @@ impl World {
             _ => self.execute(server, conn, sent, words, out),
         }
         let reply = out[start..].to_vec();
-        // What is done was asked for when all of it began.
-        // Of a client that has lost the connection only that is known, and what was read.
+        // The work was requested when the transaction began. If the client has lost the connection, only that is known,
+        // and what was read.
         let work = self.open_work(conn);
         let there = &mut self.conns[conn].transaction;
         let watches = words[0] != b"MULTI"
@@ -657,7 +662,7 @@ impl World {
                 [] => there.is_to_write,
                 work => work.iter().any(Work::watches),
             };
-        // What was read for may have been given up, and then this is another transaction.
+        // The client may have given up the work that it read for, and then this is another transaction.
         there.is_to_write &= watches;
         let begun = &mut self.conns[conn].transaction.begun;
         let sent = match words[0] {
@@ -678,7 +683,7 @@ impl World {
         }
     }
 
-    /// Returns what all keys hold on a server.
+    /// Returns the values of all keys on a server.
     fn holdings(&self, server: usize) -> Holdings {
         let shown = self.servers[server].clock.show(self.now);
         let names = self.names.iter();
@@ -689,7 +694,7 @@ impl World {
         )
     }
 
-    /// Returns the keys that are to be deleted, and were set by what was read together with that.
+    /// Returns the keys that will be deleted, and were set by commands that the server read together with the deletion.
     fn overtaken(&self, conn: usize) -> Vec<Vec<u8>> {
         let together = &self.conns[conn].written.together;
         let work = self.open_work(conn).into_iter();
@@ -713,7 +718,7 @@ impl World {
         }
     }
 
-    /// The first piece of what is read.
+    /// Handles the first command that reads.
     fn watch_begins(&mut self, conn: usize, reply: &[u8]) {
         let mut work = self.open_work(conn);
         let others = work.iter().filter(|work| work.is_at_once()).count();
@@ -737,7 +742,7 @@ impl World {
         });
     }
 
-    /// A further piece of what is read: behind the last one some of it is answered.
+    /// Handles a further command that reads. After the last one, some pieces are answered.
     fn reads_on(
         &mut self,
         server: usize,
@@ -748,12 +753,12 @@ impl World {
     ) {
         let there = &mut self.conns[conn].transaction;
         if words[0] == b"MSETEX" {
-            // Only whether it may be run is asked, unless `MULTI` was refused a moment ago.
+            // The client only asks whether the command may be run, unless `MULTI` was refused a moment ago.
             if integer(reply) == Some(1) {
                 let queued = [Queued::of(words, None)];
                 let mut held = self.holdings(server);
                 for (_, keys) in queued.iter().filter_map(|queued| queued.set.as_ref()) {
-                    keys.iter().for_each(|key| held.put(key, None)); // It takes what nobody has.
+                    keys.iter().for_each(|key| held.put(key, None)); // It takes the keys that no client holds.
                 }
                 let ran = [b"*1\r\n", reply].concat();
                 self.unasked(server, conn, sent, (&queued, &ran), held);
@@ -789,7 +794,7 @@ impl World {
         let mut all_refused = reading.shown.iter().all(|seen| seen.refused.is_some());
         all_refused &= reading.others == 0 || reading.refused;
         if all_refused && 1 < reading.work.len() + reading.others {
-            return; // Each is asked for alone.
+            return; // Each piece is requested alone.
         }
         for (work, seen) in reading.work.iter().zip(&reading.shown) {
             let said = match (seen.refused, work.what) {
@@ -809,7 +814,7 @@ impl World {
         }
     }
 
-    /// `EXEC` was answered.
+    /// Handles the answer to `EXEC`.
     fn exec_ends(&mut self, server: usize, conn: usize, sent: (Time, Writing), reply: &[u8]) {
         let there = &mut self.conns[conn].transaction;
         there.is_queueing = false;
@@ -824,7 +829,7 @@ impl World {
             let trial = &mut self.conns[conn].transaction.trial;
             *trial = trial.or(refusal(reply));
             if let Some(code) = trial.filter(|_| !work.iter().any(Work::watches)) {
-                // It was no trial: what is only read has none.
+                // It was no trial: pieces that only read have none.
                 for work in &work {
                     let said = (Said::Refused(code), 0);
                     self.piece_done(server, conn, sent, work, said, (None, None));
@@ -843,11 +848,11 @@ impl World {
         let Some(parts) = parts.filter(|parts| parts.len() == queue.len()) else {
             let refused = queue.iter().any(|queued| queued.refused.is_some());
             if reply.starts_with(b"-EXECABORT") {
-                // Where none of them was refused, it was `EXEC` itself: that stands for each.
+                // If none of them was refused, `EXEC` itself was: its refusal applies to each.
                 let own = refusal(reply).filter(|_| !refused);
                 self.refused_pieces(server, conn, sent, (&work, &queue), own);
             } else if name == "ExecRefused" {
-                self.unasked(server, conn, sent, (&queue, &ran), held); // The answer was lost, or is none.
+                self.unasked(server, conn, sent, (&queue, &ran), held); // The answer was lost, or there is none.
             }
             return;
         };
@@ -880,7 +885,7 @@ impl World {
         self.are_held(server, &held);
     }
 
-    /// The keys hold what they should, by all that a transaction was answered.
+    /// Checks that the keys have the values that follow from all answers to a transaction.
     fn are_held(&mut self, server: usize, held: &Holdings) {
         if self.holdings(server).0 != held.0 {
             let text = format!("server {server} has other keys than its answers say");
@@ -888,7 +893,8 @@ impl World {
         }
     }
 
-    /// Commands of a transaction were refused, so nothing was done. What was refused itself is answered.
+    /// Handles a transaction some of whose commands were refused, so that nothing was done. The refused pieces are
+    /// answered.
     fn refused_pieces(
         &mut self,
         server: usize,
@@ -907,7 +913,7 @@ impl World {
                 .iter()
                 .any(|queued| queued.verb == b"MSETEX" && queued.refused.is_some())
             {
-                continue; // It is done in another way.
+                continue; // The client does it in another way.
             }
             let refused = own.iter().find_map(|queued| queued.refused);
             if let Some(code) = refused.or(all).filter(|_| !own.is_empty()) {
@@ -919,8 +925,8 @@ impl World {
         }
     }
 
-    /// Nobody waits for the answer any more, or it was lost: the keys that were changed had an owner all the same.
-    /// What is done for one lock is one piece, as it was asked for.
+    /// Judges a transaction whose answer was lost, or for which no caller waits any more. The keys that it changed
+    /// still had an owner. The commands for one lock are one piece, as they were requested.
     fn unasked(
         &mut self,
         server: usize,
@@ -947,7 +953,7 @@ impl World {
             }
             let all = work.names.iter().all(|name| after.of(name) == Some(token));
             let said = match work.what {
-                "take" if !all => continue, // Of some of its names.
+                "take" if !all => continue, // It took only some of its names.
                 "take" => Said::Ok,
                 "extend" if !all => Said::Zero,
                 _ => Said::One,
@@ -963,7 +969,7 @@ impl World {
         self.are_held(server, &held);
     }
 
-    /// A server has done a piece of a transaction, or refused it.
+    /// Handles a piece of a transaction that a server has done or refused.
     fn piece_done(
         &mut self,
         server: usize,
@@ -977,7 +983,7 @@ impl World {
         self.piece_done_of(server, conn, sent, work, said, both, names);
     }
 
-    /// The same where `names` is what its names held before and after, if there are several.
+    /// Handles such a piece. `names` holds the values of its names before and after, if there are several.
     #[expect(clippy::too_many_arguments, reason = "each is another thing")]
     fn piece_done_of(
         &mut self,
@@ -1058,12 +1064,12 @@ mod tests {
         "CopiedLate",
     ];
 
-    /// Plays the histories of a kind, in which all of this is seen.
+    /// Plays the histories of a kind, and checks that each event of `seen` happens in them.
     fn keep_their_promises(kind: Kind, few: u64, seen: &[&str]) {
         let sights = sweep::keep_their_promises(kind, effort(few, 40))
             .counts
             .sights;
-        // A few histories do not meet every kind of server.
+        // A few histories do not contain every kind of server.
         let (least, names) = match is_long() {
             true => (10, [&OF_ALL[..], seen].concat()),
             false => (0, vec!["Transacted"]),

@@ -1,16 +1,16 @@
-//! When what waits for a transaction was asked for, and when it was begun.
+//! Records when a piece that waits for a transaction was requested, and when it was begun.
 //!
-//! Over one connection one transaction is open at a time, and what is asked for meanwhile waits. So a server executes
-//! it long after it was asked for, perhaps behind what its client has asked for later; and after an outcome that
-//! was reported without it. The oracles judge it by when it was asked for:
+//! Only one transaction is open over a connection at a time, and requests that are made meanwhile wait. So a server
+//! executes a request long after it was made, perhaps after later requests of the same client, and after an outcome
+//! that was reported without it. The oracles judge it by when it was requested:
 //!
-//! * What is taken or released was begun when it was begun first, also where that was aborted.
-//! * An extension belongs to the call, or to the round of an engine that keeps the lock, in which it was asked for.
-//! * A release answers who has asked for it, and nobody who wants the same later.
+//! * A take or a release was begun when it was first begun, even if that transaction was aborted.
+//! * An extension belongs to the call that requested it, or to the round of the engine that keeps the lock.
+//! * A release answers the caller that requested it, and no later caller that wants the same.
 //!
 //! # What it does not see
 //!
-//! Of what was asked for and is begun in one write it is known when that was written: this is the same turn.
+//! For a request that is made and begun in one write, only the time of that write is known: it is the same turn.
 
 use std::collections::BTreeSet;
 
@@ -19,18 +19,18 @@ use crate::clock::Time;
 use crate::oracle::{Token, Verb, token_of};
 use crate::written::Writing;
 
-/// What is not answered yet over a connection.
+/// The requests over a connection that are not answered yet.
 #[derive(Debug, Default)]
 pub(crate) struct AskedFor(Vec<Asked>);
 
-/// What is taken, released or extended.
+/// A request to take, release or extend a lock.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     what: Verb,
     token: Token,
-    /// A number of who has asked for it, or 0 if that is not known.
+    /// A number for the caller that has asked for it, or 0 if that is not known.
     asker: u64,
-    /// When it was asked for, or begun if that was at once.
+    /// When it was requested, or begun if that was at once.
     wanted: Writing,
     /// When it was begun first.
     sent: Option<(Time, Writing)>,
@@ -41,7 +41,7 @@ impl AskedFor {
         self.0.is_empty()
     }
 
-    /// All of this is begun, or begun again.
+    /// Notes that all of `work` is begun, or begun again.
     pub(crate) fn begins(&mut self, work: &[Work], sent: (Time, Writing)) {
         for (place, one) in work.iter().enumerate() {
             let Some(what) = Asked::of(one, sent) else {
@@ -57,8 +57,8 @@ impl AskedFor {
         }
     }
 
-    /// This waits, and `open` is being done. What is gone was given up, or is answered. It was `wanted` in this turn, and
-    /// not later than `now`.
+    /// Notes the work that waits, while `open` is being done. Work that is missing was given up, or is answered. New
+    /// work was `wanted` in this turn, and not later than `now`.
     pub(crate) fn waits(
         &mut self,
         waiting: &[(&'static str, Token, u64)],
@@ -70,8 +70,8 @@ impl AskedFor {
             .filter_map(|(what, token, asker)| {
                 let (what, since) = match *what {
                     "take" => (Verb::Set, wanted.since),
-                    // Much may have happened in this turn before: its client may have been stopped, and have asked
-                    // for another release of the same token.
+                    // Much may have happened earlier in this turn: the client may have been stopped, and have asked for
+                    // another release of the same token.
                     "extend" => (Verb::Extend, now),
                     "release" => (Verb::Release, now),
                     _ => return None,
@@ -99,7 +99,7 @@ impl AskedFor {
         self.0.extend(new);
     }
 
-    /// It is answered, in what was `sent` then. Returns when it was begun first, and when it was asked for.
+    /// Notes the answer to work that was `sent` then. Returns when it was first begun, and when it was requested.
     pub(crate) fn ends(
         &mut self,
         work: &Work,
@@ -109,7 +109,7 @@ impl AskedFor {
         let place = what.and_then(|what| self.0.iter().position(|it| it.is(&what)));
         let known = place.map(|place| self.0.remove(place));
         known.map_or((sent, sent.1), |it| {
-            // Each try of an extension asks for the ttl anew.
+            // Each try of an extension requests the ttl again.
             let first = it.sent.filter(|_| it.what != Verb::Extend);
             (first.unwrap_or(sent), it.wanted)
         })

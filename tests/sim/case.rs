@@ -19,13 +19,13 @@ pub(crate) struct Kind {
     pub(crate) draw: fn(&mut Entropy) -> Plan,
 }
 
-/// Every seed is another world.
+/// Ordinary worlds: every seed is another one.
 pub(crate) const ANY: Kind = Kind {
     name: "any",
     draw: Plan::draw,
 };
 
-/// Of one size, to compare speeds.
+/// Worlds of one size, to compare speeds.
 pub(crate) const STANDARD: Kind = Kind {
     name: "standard",
     draw: Plan::standard,
@@ -49,7 +49,7 @@ pub(crate) enum Choices {
     Seed(u64),
     /// A tape, and a seed for after its end.
     Tape(Tape, Option<u64>),
-    /// Of a fuzzer.
+    /// The bytes of a fuzzer.
     Bytes(Vec<u8>),
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Outcome {
 pub(crate) struct Keep {
     pub(crate) trace: bool,
     pub(crate) tape: bool,
-    /// Stop after so many inputs.
+    /// After how many inputs the history stops.
     pub(crate) inputs_max: Option<u64>,
 }
 
@@ -88,7 +88,7 @@ impl Case {
         }
     }
 
-    /// Returns which history it is.
+    /// Returns text that identifies the history.
     fn name(&self) -> String {
         let mutant = crate::mutations::chosen();
         let without = mutant.map_or_else(String::new, |name| format!(" without {name}"));
@@ -158,7 +158,7 @@ pub(crate) struct Tally {
     pub(crate) nanos: u128,
     pub(crate) counts: Counts,
     pub(crate) struck: [u64; FAULTS.len()],
-    /// Equal for equal histories, in any order of runs.
+    /// A number that is equal for equal histories, in any order of runs.
     pub(crate) fingerprint: u64,
 }
 

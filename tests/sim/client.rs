@@ -1,9 +1,8 @@
 //! A client: a process with a real engine, and a model of the driver that turns it.
 //!
-//! A turn does what the driver's does, in its order: read what is there and the clock after each
-//! read, cancel calls that users gave up, hand in the time, do what the engine asks for, report to
-//! users. Between any two of these steps the process may be stopped for a while or killed, and the
-//! world goes on without it.
+//! A turn does the same as the driver's, in the same order: it reads what is there, and the clock after each read,
+//! cancels calls that users gave up, hands in the time, does what the engine asks for, and reports to users. Between
+//! any two of these steps the process may be stopped for a while or killed, and the world goes on without it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -34,37 +33,37 @@ pub(crate) struct Client {
     pub(crate) engine: Engine,
     pub(crate) host: usize,
     pub(crate) process: Process,
-    /// Its process runs. If not, another will replace it.
+    /// Whether its process runs. If not, another will replace it.
     pub(crate) alive: bool,
     pub(crate) born: Time,
-    /// By node: the connection.
+    /// The connection to each node.
     pub(crate) links: Vec<Option<usize>>,
     /// The probe of each node; the last one that was answered stays until there is another.
     probes: Vec<Option<usize>>,
     /// The nodes whose probe was answered in this turn.
     probed: Vec<bool>,
-    /// By node: the state of the way there.
+    /// The state of the path to each node.
     pub(crate) paths: Vec<Path>,
     stage: Stage,
     /// The newest time that was handed in.
     pub(crate) shown: Instant,
     /// The time of the newest tick, and of the one before.
     pub(crate) ticked: Instant,
-    /// When it last had nothing left to write.
+    /// When the client last had nothing left to write.
     flushed: crate::written::Place,
     pub(crate) ticked_before: Instant,
     pub(crate) turn_began: Time,
     pub(crate) turn_place: crate::written::Place,
-    /// It is in the middle of a turn, perhaps stopped.
+    /// The client is in the middle of a turn, perhaps stopped.
     pub(crate) in_turn: bool,
     /// How many turns in a row the engine has wanted to be woken in the past.
     pub(crate) hot: u32,
     next_turn: Time,
     told: VecDeque<Told>,
     pub(crate) users: Vec<User>,
-    /// Locks that other clients hand to it.
+    /// Locks that other clients hand to this one.
     pub(crate) handed: Vec<(usize, Lock)>,
-    /// It takes no more locks.
+    /// The client takes no more locks.
     pub(crate) finishing: bool,
     /// Until when its process is stopped, and for how long it was stopped in its life.
     pub(crate) stopped_until: Time,
@@ -75,7 +74,7 @@ pub(crate) struct Client {
     pub(crate) called: Option<Instant>,
     /// A user did something in this turn.
     pub(crate) acted: bool,
-    /// It replaced a process that was killed.
+    /// The process replaced one that was killed.
     met: bool,
     /// Nodes that are trusted as soon as they are connected for the first time.
     to_trust: Vec<usize>,
@@ -84,52 +83,51 @@ pub(crate) struct Client {
     /// An operator has called `reinit`.
     pub(crate) to_reinit: bool,
     pub(crate) reinit: Option<Call>,
-    /// How often an operator has given floors, and was not told whether the nodes have got them.
+    /// How often an operator has given floors and was not told whether they reached the nodes.
     pub(crate) floors: usize,
-    /// It has asked who holds a resource.
+    /// The open inspection: the client has asked who holds a resource.
     pub(crate) inspecting: Option<Inspecting>,
-    /// It watches a resource.
+    /// The watch of a resource, if there is one.
     pub(crate) watching: Option<Watching>,
 }
 
 /// A client's way to one node.
 #[derive(Debug)]
 pub(crate) struct Path {
-    /// When it was last lost, and since when its handshake is done.
+    /// When the connection was last lost, and since when its handshake is done.
     pub(crate) lost_at: Time,
     pub(crate) ready_at: Time,
     /// The latter by the client's clock.
     ready_shown: Instant,
-    /// By when another connection is due, by the client's clock; nothing while there is one.
+    /// By when another connection is due, by the client's clock; `None` while there is one.
     pub(crate) back_by: Option<Instant>,
     pub(crate) backoff: Backoff,
-    /// When the newest was opened, by the client's clock.
+    /// When the newest connection was opened, by the client's clock.
     pub(crate) opened_shown: Instant,
-    /// Answers to the last requests of the handshake, and whether it goes on after them.
+    /// How many of the last requests of the handshake were answered. (`joins`: whether a join follows them.)
     loads: u32,
-    /// How many such answers there are in a handshake.
+    /// How many such requests a handshake has.
     last: u32,
     joins: bool,
     /// Why connections have ended so far.
     reasons: Vec<LinkFault>,
     /// The longest time until an answer was read.
     pub(crate) worst_trip: Time,
-    /// Since when something has waited for room in the connection, and for how long something did.
+    /// Since when bytes have waited for room in the connection, and for how long bytes did.
     full_since: Option<Time>,
     longest_wait: Time,
     /// What was known when the server has last reported its time.
     pub(crate) time: Option<TimeRead>,
     /// How many connections there were.
     pub(crate) opened: u64,
-    /// How many times in a row this connection has brought answers of which none was surely near,
-    /// and when the last of them were read.
+    /// How many reads in a row brought no answer that was surely fast, and when the last of them was.
     far: (u32, Time),
 }
 
-/// How often the connections to one node have failed in a row, and what follows.
+/// How often the connections to one node have failed in a row, and the delay that follows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backoff {
-    /// The most it can be, and whether it is known exactly.
+    /// The largest possible number of failures, and whether it is exact.
     failures: u32,
     exact: bool,
     /// When the last one was lost, by the client's clock, and how long the next may take.
@@ -190,22 +188,22 @@ enum Step {
     Done,
 }
 
-/// The driver sleeps no longer than that while anything is open.
+/// The driver sleeps no longer than this while anything is open.
 const NAP_MAX: Time = 100 * MILLI;
 
-/// No way to release a lock takes more bytes: a name and a token are short.
+/// The most bytes of any way to release a lock: a name and a token are short.
 const BEHIND: usize = 128;
 
-/// A connection that worked for so long is opened again at once when it ends.
+/// A connection that worked for this long is opened again at once when it ends.
 const LASTED: Duration = Duration::from_secs(1);
 
 /// A node that answers faster votes as before.
 const NEAR: Time = 240 * MILLI;
 
-/// How many answers decide how far away a node is.
+/// How many answers decide how slow the path to a node is.
 const SAMPLES: u32 = 32;
 
-/// Scripts that a handshake loads: when all were answered, it is done.
+/// How many scripts a handshake loads. It is done when all were answered.
 pub(crate) const SCRIPTS: u32 = 4;
 
 impl Path {
@@ -228,7 +226,7 @@ impl Path {
         far: (0, NEVER),
     };
 
-    /// An answer was read to what was sent at `sent`.
+    /// Notes that an answer to a request sent at `sent` was read.
     pub(crate) fn answered(&mut self, now: Time, shown: Instant, sent: Time, answer: (Verb, Said)) {
         self.took(now - sent);
         let done = match answer {
@@ -246,13 +244,13 @@ impl Path {
         }
     }
 
-    /// Something was read as an answer that took so long.
+    /// Notes that an answer was read that took this long.
     pub(crate) fn took(&mut self, trip: Time) {
         self.worst_trip = self.worst_trip.max(trip);
     }
 
-    /// An answer to a request of `since` or later was read. What is read at once is as near as the
-    /// nearest of it.
+    /// Notes that an answer to a request of `since` or later was read. Of several that are read at once, the fastest
+    /// counts.
     fn measured(&mut self, now: Time, since: Time) {
         let trip = now - since.min(now);
         let (far, read_at) = self.far;
@@ -263,13 +261,13 @@ impl Path {
         };
     }
 
-    /// Returns `true` if so many answers in a row were far that the engine may ask for another
-    /// connection, to measure the path.
+    /// Returns `true` if so many answers in a row were slow that the engine may ask for another connection to measure
+    /// the path.
     pub(crate) fn may_have_moved(&self) -> bool {
         SAMPLES <= self.far.0
     }
 
-    /// The connection has taken what it was offered, or a part of it.
+    /// Notes that the connection has taken the offered bytes, or a part of them.
     fn wrote(&mut self, now: Time, all: bool) {
         let since = self.full_since.take();
         self.longest_wait = self.longest_wait.max(now - since.unwrap_or(now));
@@ -277,7 +275,7 @@ impl Path {
     }
 
     fn lost(&mut self, now: Time, shown: Instant, reason: Option<LinkFault>, known: bool) {
-        // A connection may be given up a little earlier if it may have lasted less long.
+        // The next delay may be a little shorter if the connection may have lasted for a shorter time.
         let lasted = self.ready_shown.saturating_add(LASTED) <= shown;
         let was_ready = self.ready_shown < Instant::MAX;
         match reason {
@@ -300,7 +298,7 @@ impl Path {
         }
     }
 
-    /// A connection has ended for this reason, or is about to.
+    /// Notes that a connection has ended for this reason, or is about to.
     fn told(&mut self, reason: LinkFault) {
         if !self.was_told(reason) {
             self.reasons.push(reason);
@@ -354,7 +352,7 @@ impl Client {
         let shown = world.hosts[host].clock.show(world.now);
         let engine = Engine::new(&config, seed, shown);
         let trusts = world.plan.trusted && world.now == 0 && !world.plan.is_late(number);
-        // No node was ever used.
+        // No node has ever been used.
         let to_trust = if trusts { world.plan.nodes } else { 0 };
         let joins = world.plan.guard == Guard::Strict;
         let last = if world.plan.is_without_scripts() {
@@ -418,8 +416,8 @@ impl Client {
         Some(self.to_trust.swap_remove(place))
     }
 
-    /// Returns the longest round trip that it can have measured, by its own clock: from when it had
-    /// something to send. It may have been stopped before it sent it, or had no room to.
+    /// Returns the longest round trip that the client can have measured by its own clock, from when it had something to
+    /// send. It may have been stopped before it sent that, or had no room for it.
     pub(crate) fn worst_trip(&self) -> Time {
         let trips = self.paths.iter();
         let worst = trips.map(|path| path.worst_trip + path.longest_wait).max();
@@ -434,7 +432,7 @@ impl Client {
         ready.count() < quorum
     }
 
-    /// Its process is gone.
+    /// Notes that its process is gone.
     fn die(&mut self) -> Vec<Option<usize>> {
         self.alive = false;
         self.next_turn = NEVER;
@@ -459,7 +457,7 @@ impl Client {
 impl World {
     // ----- life and death ---------------------------------------------------------------------
 
-    /// A process is killed. Its kernel closes its connections, and another starts `away` later.
+    /// Kills a process. Its kernel closes its connections, and another process starts `away` later.
     pub(crate) fn kill_client(&mut self, client: usize, away: Time) {
         if !self.clients[client].alive {
             return;
@@ -471,7 +469,7 @@ impl World {
         self.at(self.now + away, Event::Birth(client));
     }
 
-    /// A process replaces one that was killed.
+    /// Starts a process that replaces one that was killed.
     pub(crate) fn bear_client(&mut self, client: usize) {
         let awaits = !self.clients[client].alive && self.is_awaited(client);
         if awaits && !self.calm {
@@ -484,7 +482,7 @@ impl World {
         }
     }
 
-    /// Returns `true` if a client has not begun, and must not before every server has a marker.
+    /// Returns `true` if a client has not begun, and may not begin before every server has a marker.
     fn is_awaited(&self, client: usize) -> bool {
         let marked = |server: &Server| {
             let shown = server.clock.show(self.now);
@@ -502,7 +500,7 @@ impl World {
         self.wake_client_at(client, self.now + lag);
     }
 
-    /// Nothing that happens wakes a process that is stopped.
+    /// Schedules a turn of a client at `at`. Nothing wakes a process that is stopped.
     fn wake_client_at(&mut self, client: usize, at: Time) {
         let there = &mut self.clients[client];
         let at = at.max(there.stopped_until);
@@ -512,7 +510,7 @@ impl World {
         }
     }
 
-    /// Goes on with a client's turn, until it is done or the process is stopped in the middle.
+    /// Continues a client's turn until it is done or the process is stopped in the middle.
     pub(crate) fn turn(&mut self, client: usize) {
         if self.now < self.clients[client].next_turn {
             return;
@@ -558,7 +556,7 @@ impl World {
         self.sleep_until_needed(client);
     }
 
-    /// Its process is stopped for a while.
+    /// Stops the process of a client for a while.
     fn stop_client(&mut self, client: usize, pause: Time) {
         let until = self.now + pause;
         self.say(Place::Client(client), || {
@@ -585,7 +583,7 @@ impl World {
         } = &self.clients[client];
         let clock = &self.hosts[*host].clock;
         let engine_wants = engine.poll_timeout().map(|(at, _)| {
-            // Every other client also looks a tick early, when nothing is due.
+            // Every second client also wakes a tick early, when nothing is due.
             let early = at.saturating_sub(TICK);
             let looks = client.is_multiple_of(2) && *shown < early;
             clock.when(if looks { early } else { at })
@@ -603,7 +601,7 @@ impl World {
         self.wake_client_at(client, at.max(self.now) + lag);
     }
 
-    /// Something arrived during the turn.
+    /// Returns `true` if something arrived during the turn.
     fn has_news(&self, client: usize) -> bool {
         let there = &self.clients[client];
         let links = there.links.iter().chain(&there.probes).flatten();
@@ -771,7 +769,7 @@ impl World {
         }
     }
 
-    /// An invalid reply has been read: the connection is of no use any more.
+    /// Handles an invalid reply that was read: the connection is useless from now on.
     fn garbage_read(&mut self, client: usize, conn: usize) {
         let link = &self.conns[conn];
         if link.has_read_garbage() {
@@ -780,12 +778,12 @@ impl World {
         }
     }
 
-    /// An answer to a request of `since` or later was read.
+    /// Notes that an answer to a request of `since` or later was read.
     pub(crate) fn measured(&mut self, client: usize, node: usize, since: Time) {
         self.clients[client].paths[node].measured(self.now, since);
     }
 
-    /// A client that is refused takes that for the answer to its first command.
+    /// Handles the refusal of a client, which takes it for the answer to its first command.
     fn turned_away(&mut self, client: usize, conn: usize) {
         let link = &self.conns[conn];
         if link.far.session.is_none() && link.talk == 0 {
@@ -811,7 +809,7 @@ impl World {
         let (now, shown) = (self.now, self.shown(client));
         let there = &mut self.clients[client];
         there.links[node] = None;
-        // A client that was stopped for long may have given up what it had not begun.
+        // A client that was stopped for long may have given up connections that it had not begun.
         let known = there.longest_stop < CONNECT_TIMEOUT / 2;
         there.paths[node].lost(now, shown, reason, known);
     }
@@ -838,11 +836,11 @@ impl World {
                 assert_eq!(bytes, b"*1\r\n$5\r\nHELLO\r\n");
                 self.open_probe(client, node);
             }
-            // For the next connection.
+            // The probe stays for the next connection.
             Output::CloseProbe { .. } if self.plan.switches.keeps_probes => {}
             Output::CloseProbe { node } => self.close_probe(client, node.index()),
             Output::Event(told) => {
-                // The rounds tell them apart.
+                // The rounds distinguish them.
                 let told = if let Told::Confirmed { round, result } = told {
                     Told::Extended { round, result }
                 } else {
@@ -858,7 +856,7 @@ impl World {
             }
             Output::Transmit { node, bytes } => {
                 let offered = bytes.len();
-                // No more is looked at than the kernel takes, and the command behind that.
+                // Only look at as much as the kernel takes, and the command after that.
                 let bytes = &bytes[..offered.min(self.plan.window + BEHIND)];
                 let mut copy = std::mem::take(&mut self.offered);
                 copy.clear();
@@ -891,11 +889,11 @@ impl World {
         len
     }
 
-    /// What waits until no transaction is open was asked for in this turn, if not before.
+    /// Notes the pieces that wait until no transaction is open: they were requested in this turn, if not before.
     fn note_waiting(&mut self, client: usize) {
         let judged = self.plan.sets != 0 || self.plan.has_kept_locks();
         if !self.plan.is_bare() || !judged {
-            return; // Much may wait in other worlds, and nothing is judged by how long.
+            return; // In other worlds much may wait, and no oracle judges for how long.
         }
         for node in 0..self.plan.nodes {
             let Some(conn) = self.clients[client].links[node] else {
@@ -906,7 +904,7 @@ impl World {
         }
     }
 
-    /// What a client writes now.
+    /// Returns the place of what a client writes now.
     fn writing(&self, client: usize) -> Writing {
         let there = &self.clients[client];
         Writing {
@@ -939,7 +937,7 @@ impl World {
         self.in_step(client, node.index());
     }
 
-    /// Bytes or room have arrived for a client.
+    /// Wakes a client for which bytes or room have arrived.
     pub(crate) fn wake_peer(&mut self, peer: usize) {
         if peer < self.clients.len() {
             self.wake_client(peer, self.plan.lag);

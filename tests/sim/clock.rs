@@ -9,7 +9,7 @@ pub(crate) const MICRO: Time = 1_000;
 pub(crate) const MILLI: Time = 1_000_000;
 pub(crate) const SECOND: Time = 1_000_000_000;
 
-/// A time that never comes in this world; far enough below the largest number to be added to.
+/// A time that never comes in this world. It is so far below the largest number that sums with it do not overflow.
 pub(crate) const NEVER: Time = Time::MAX / 4;
 
 /// A clock that runs a little fast or slow. It never runs backwards, unless it is set back.
@@ -18,14 +18,14 @@ pub(crate) struct Clock {
     /// The time that it showed at `since`.
     base: u64,
     since: Time,
-    /// How far it goes in 2^32 nanoseconds.
+    /// How many nanoseconds the clock advances in 2^32 nanoseconds.
     speed: u64,
 }
 
 impl Clock {
     const TRUE_SPEED: u64 = 1 << 32;
 
-    /// Shows `base` when the world begins, and runs `fast` parts in a thousand million too fast.
+    /// Makes a clock that shows `base` when the world begins, and runs `fast` parts in a thousand million too fast.
     pub(crate) fn new(base: u64, fast: i64) -> Self {
         Self {
             base,
@@ -39,15 +39,15 @@ impl Clock {
         (speed / 1_000_000_000) as u64
     }
 
-    /// From `time` on it runs `fast` parts in a thousand million too fast.
+    /// Makes the clock run `fast` parts in a thousand million too fast from `time` on.
     pub(crate) fn retune(&mut self, time: Time, fast: i64) {
         self.base = self.show(time).as_nanos();
-        // A clock that stands still goes on standing.
+        // A clock that stands still stays so.
         self.since = self.since.max(time);
         self.speed = Self::speed(fast);
     }
 
-    /// Returns when it was last changed. Earlier times cannot be computed any more.
+    /// Returns when the clock was last changed. Earlier times can no longer be computed.
     pub(crate) fn since(&self) -> Time {
         self.since
     }

@@ -4,11 +4,11 @@
 //! SEEDS=10 cargo test --profile sim --features embedded --test sim contention -- --ignored --nocapture
 //! ```
 //!
-//! prints a line for each number of clients and of users in each: hand-overs in a second, the longest
-//! wait as a multiple of the fair share (as many holds as there are users), and commands per node and
-//! hand-over, where `CACHING` and the `PTTL` behind it count as one. Three nodes, holds of one
-//! millisecond, no pause between two locks; the first column is the round trip. `CLIENTS=8 USERS=2`
-//! prints other sizes. The same seeds give the same numbers.
+//! prints a line for each number of clients and of users in each: hand-overs in a second, the longest wait as a
+//! multiple of the fair share (as many holds as there are users), and commands per node and hand-over, where `CACHING`
+//! and the `PTTL` after it count as one. There are three nodes, each lock is held for one millisecond, and there is no
+//! pause between two locks; the first column is the round trip. `CLIENTS=8 USERS=2` prints other sizes. The same seeds
+//! give the same numbers.
 //!
 //! The rules that were tried, with round trips of 200 us. Each cell: the longest wait in fair shares, commands per
 //! node and hand-over, hand-overs in a second. Each rule adds to the one above it.
@@ -39,18 +39,18 @@ use crate::kinds::{contended, kind};
 use crate::plan::Plan;
 use crate::replay::number;
 
-/// Clients, and users of each.
+/// The numbers of clients, and of users of each.
 const SIZES: [(usize, usize); 3] = [(2, 8), (16, 1), (32, 1)];
 
-/// What one way takes on average, more or less.
+/// About how long one way takes on average.
 const DELAYS: [Time; 3] = [25 * MICRO, 100 * MICRO, 500 * MICRO];
 
-/// Histories of each.
+/// How many histories of each size are played.
 const SEEDS: u64 = 2;
 
 const LENGTH: Time = 2 * SECOND;
 
-/// The size that is drawn.
+/// The size of the worlds that are drawn.
 static SIZE: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
 fn draw(_: &mut Entropy) -> Plan {

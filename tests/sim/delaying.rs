@@ -7,8 +7,7 @@ use crate::faults::Fault;
 use crate::kinds::kind;
 use crate::plan::{Guard, Plan};
 
-/// The delay, in milliseconds. It adds 200 to each ttl: oracles tell extensions apart by the remainder of
-/// their ttl by four.
+/// The delay, in milliseconds. It adds 200 to each ttl: oracles distinguish extensions by their ttl modulo four.
 pub(crate) const DELAY: u64 = 198;
 
 /// Keys live for longer than locks are valid.
@@ -54,7 +53,7 @@ pub(crate) const DELAYING: Kind = kind("delaying", |entropy| {
 });
 
 impl Plan {
-    /// In two worlds of three servers forget their locks, and clients know that or the servers say so.
+    /// Lets servers forget their locks in two worlds of three. Clients know that, or the servers say so.
     pub(crate) fn forgetting(mut self, entropy: &mut Entropy) -> Self {
         match entropy.below(3) {
             1 => {
@@ -73,7 +72,7 @@ impl Plan {
         (self.lock_delay * 100).div_ceil(99)
     }
 
-    /// The longest life of a key, and of those of this client.
+    /// Returns the longest life of any key.
     pub(crate) fn max_life(&self) -> u64 {
         self.max_ttl() + self.added()
     }
@@ -82,7 +81,7 @@ impl Plan {
         self.max_ttl_of(client) + self.added()
     }
 
-    /// The same by true time.
+    /// Returns what the lock delay adds, in true time.
     pub(crate) fn added_time(&self) -> Time {
         self.added() * MILLI
     }

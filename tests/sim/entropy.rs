@@ -1,9 +1,9 @@
 //! The only source of choices: a seed, the bytes of a fuzzer, or the tape of an earlier run.
 //!
-//! Zero is always the calmest choice: no fault, the shortest delay, the longest pause. So a tape
-//! that is cut short or has zeros written over it is a calmer history, and that is how a history is
-//! made smaller. Each chooser has its own strand of the tape, so that leaving choices out of one
-//! strand shifts no other. A chooser whose strand has run out begins nothing more.
+//! Zero is always the calmest choice: no fault, the shortest delay, the longest pause. So a tape that is cut short, or
+//! partly overwritten with zeros, is a calmer history: this is how a history is made smaller. Each chooser has its own
+//! strand of the tape, so that leaving choices out of one strand shifts no other. A chooser whose strand has run out
+//! begins nothing more.
 
 use crate::clock::Time;
 
@@ -12,7 +12,7 @@ use crate::clock::Time;
 pub(crate) struct Entropy {
     source: Source,
     recorded: Option<Recorded>,
-    /// The present chooser, and the time.
+    /// The current chooser, and the time.
     strand: usize,
     now: Time,
 }
@@ -46,21 +46,21 @@ pub(crate) const fn server_strand(server: usize) -> usize {
 #[derive(Debug)]
 enum Source {
     Seed(Generator),
-    /// Earlier choices, how many of each strand were repeated, and the source of the choices after
-    /// them. Without a source every later choice is zero.
+    /// Earlier choices, how many of each strand were repeated so far, and the source of later choices. Without a source
+    /// every later choice is zero.
     Tape {
         tape: Tape,
         next: Vec<usize>,
         then: Option<Generator>,
     },
-    /// Two of them for each choice, for any chooser.
+    /// The bytes of a fuzzer: two for each choice, whichever chooser makes it.
     Bytes {
         bytes: Vec<u8>,
         next: usize,
     },
 }
 
-/// Steele, Lea and Flood's (2014).
+/// The generator of Steele, Lea and Flood (2014).
 #[derive(Debug)]
 struct Generator(u64);
 
@@ -79,7 +79,7 @@ impl Generator {
 }
 
 impl Tape {
-    /// How many choices it holds, how wild they are, and how far behind those who make them stand.
+    /// Returns how many choices the tape holds, how large they are, and how high the numbers of their choosers are.
     pub(crate) fn size(&self) -> (usize, u64, usize) {
         let all = || self.0.iter().flatten();
         let strands = self.0.iter().enumerate();
@@ -122,7 +122,7 @@ impl Entropy {
         Self::of(Source::Seed(Generator::of_seed(seed)))
     }
 
-    /// The choices of a tape, and then those of a seed if there is one.
+    /// Makes the choices of a tape, and then those of a seed if there is one.
     pub(crate) fn of_tape(tape: Tape, then: Option<u64>) -> Self {
         Self::of(Source::Tape {
             next: vec![0; tape.0.len()],
@@ -245,7 +245,7 @@ impl Entropy {
         span_of(order, fraction).min(longest)
     }
 
-    /// The same, with the longest as the calmest.
+    /// Returns a span up to `longest`, of which the longest is the calmest.
     pub(crate) fn rest(&mut self, longest: u64) -> u64 {
         let bits = u64::BITS - longest.leading_zeros();
         if bits == 0 {

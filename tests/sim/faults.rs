@@ -18,7 +18,7 @@ pub(crate) enum Fault {
     Reset,
     /// A connection goes dark: nothing arrives any more, and no end is notified.
     Dark,
-    /// Between a client and a node nothing arrives in one direction, for a while.
+    /// Nothing arrives in one direction between a client and a node, for a while.
     Partition,
     /// A server stands still, for a while.
     Stall,
@@ -45,7 +45,7 @@ pub(crate) enum Fault {
     Push,
     /// A server is killed, and restarted without its keys, or with those of a second ago.
     ///
-    /// Uncovered, but for worlds in which all contenders quarantine it: see
+    /// Uncovered, except in worlds in which all contenders quarantine the server: see
     /// [`Plan::is_guarded`](crate::plan::Plan::is_guarded).
     Amnesia,
     /// A virtual machine stands still, and its clock with it.
@@ -56,23 +56,21 @@ pub(crate) enum Fault {
     Delete,
     /// An operator lets a key expire soon.
     Expire,
-    /// All keys of a server are deleted, and no connection ends. Like the faults that follow,
-    /// uncovered but for worlds in which the servers carry markers: see
-    /// [`Plan::is_marked`](crate::plan::Plan::is_marked).
+    /// All keys of a server are deleted, and no connection ends. Like the faults that follow, it is uncovered except in
+    /// worlds in which the servers carry markers: see [`Plan::is_marked`](crate::plan::Plan::is_marked).
     Flush,
-    /// A server is replaced, at the same address, by a replica that has a long uptime and has
-    /// followed it, some way behind.
+    /// A server is replaced, at the same address, by its replica, which has a long uptime and lags behind.
     Promote,
-    /// A server is told to follow another, from which it gets the marker and no lock, and soon to
-    /// stop. No connection ends.
+    /// A server is told to follow another, from which it gets the marker and no lock, and soon to stop following. No
+    /// connection ends.
     Follow,
     /// An operator deletes a marker and nothing else.
     Unmark,
-    /// An operator deletes a barrier. Covered nowhere.
+    /// An operator deletes a barrier. Exclusion is never expected to survive this.
     Unbar,
     /// An operator rightly trusts a node: not a fault.
     Trust,
-    /// An operator calls `reinit` for nodes that are of this cluster already.
+    /// An operator calls `reinit` for nodes that belong to this cluster already.
     Reinit,
 }
 
@@ -118,14 +116,14 @@ const GARBAGE: [&[u8]; 4] = [
 const INVALIDATION: &[u8] = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$9\r\nresource0\r\n";
 const PUSH: &[u8] = b">1\r\n+x\r\n";
 
-/// What an operator replaces a lock by.
+/// The value by which an operator replaces a lock.
 const OTHERS: &[u8] = b"another's, no lock's";
 
 /// The longest distance of a server that is far away.
 const FAR: Time = 100 * MILLI;
 
 impl Fault {
-    /// Returns `true` if exclusion has to hold all the same.
+    /// Returns `true` if exclusion has to hold in spite of this fault.
     pub(crate) fn is_covered(self) -> bool {
         match self {
             Self::Reset
@@ -271,7 +269,7 @@ impl World {
                 self.kill(server, away, Some(memory));
             }
             Fault::Promote => {
-                // How far behind it is. If it is not behind, it is there at once.
+                // How far the replica lags behind. If it does not lag, it is there at once.
                 let behind = span.min(SECOND);
                 self.servers[server].promoted = true;
                 self.kill(server, MILLI, Some(behind));
@@ -332,7 +330,7 @@ impl World {
         }
     }
 
-    /// The clock of a server is set forward: keys end early.
+    /// Sets the clock of a server forward: keys end early.
     pub(crate) fn jump(&mut self, server: usize, by: Time) {
         let there = &mut self.servers[server];
         there.clock.jump(self.now, by);
@@ -342,12 +340,12 @@ impl World {
         self.suspend_exclusion(None, 0);
     }
 
-    /// Returns the server behind a node, or one that forgets.
+    /// Returns the server at a node, or one that may forget.
     fn forgetful(&self, node: usize) -> usize {
         self.plan.server_of(node) % self.plan.forgetful().max(1)
     }
 
-    /// A server loses everything and goes on. Returns whether it did.
+    /// Lets a server lose everything and keep running. Returns whether it did.
     fn flush(&mut self, server: usize) -> bool {
         if !self.command(server, &[b"FLUSHALL"]) {
             return false; // The server wants a password.
@@ -366,8 +364,7 @@ impl World {
         let other = (server + 1) % self.plan.servers;
         let there = &self.servers[other];
         let marker = there.store.get(there.clock.show(self.now), MARKER_KEY);
-        // A marker that is its own is known not to be noticed, also if it returns from other
-        // servers.
+        // A server's own marker is not noticed, even if it returns from other servers: this is known.
         let marker = marker.filter(|marker| !self.servers[server].has_written(self.now, marker));
         let marker = marker.map(<[u8]>::to_vec);
         if self.flush(server) {
@@ -379,7 +376,7 @@ impl World {
         }
     }
 
-    /// An operator who knows that a node has forgotten no live lock tells a client to trust it.
+    /// Lets an operator who knows that a node has forgotten no live lock tell a client to trust it.
     fn ask_to_trust(&mut self, client: usize, node: usize) {
         let server = self.plan.server_of(node);
         let there = &mut self.clients[client];
@@ -391,7 +388,7 @@ impl World {
         }
     }
 
-    /// A server that speaks RESP3 sends a push to a client: once, or too often.
+    /// Lets a server that speaks RESP3 send a push to a client: once, or too often.
     fn push(&mut self, conn: usize) {
         let link = &self.conns[conn];
         if self.servers[link.server].old || link.talk == 0 {
@@ -405,7 +402,7 @@ impl World {
         }
     }
 
-    /// An operator calls `reinit` on a client whose nodes are of its cluster already.
+    /// Lets an operator call `reinit` on a client whose nodes belong to its cluster already.
     fn ask_to_reinit(&mut self, client: usize) {
         let there = &mut self.clients[client];
         if there.alive && self.plan.guard == Guard::Strict && there.reinit.is_none() {
@@ -441,7 +438,7 @@ impl World {
         self.at(self.now + span, Event::Cheer(server, number));
     }
 
-    /// Changes the speed of a clock: of a machine, a stranger or a server.
+    /// Changes the speed of the clock of a machine, a stranger or a server.
     fn drift(&mut self, peer: usize, node: usize) {
         let now = self.now;
         if self.entropy.below(2) == 0 {
@@ -458,7 +455,7 @@ impl World {
         };
         let host = client.host;
         self.hosts[host].clock.retune(now, fast);
-        // Sleeps by this clock end by it.
+        // Sleeps are measured by this clock.
         for client in 0..self.clients.len() {
             if self.clients[client].host == host && self.clients[client].stopped_until <= now {
                 self.sleep_until_needed(client);
@@ -466,7 +463,7 @@ impl World {
         }
     }
 
-    /// An operator deletes or shortens a key, on one server or on all.
+    /// Lets an operator delete or shorten a key, on one server or on all.
     fn operate(&mut self, server: usize, fault: Fault) {
         if self.plan.raids {
             let most = self.plan.servers - self.plan.quorum() + 1;
@@ -502,8 +499,8 @@ impl World {
         self.note_change(resource);
     }
 
-    /// Ends the process of a server. `memory`: how much of the newest past is missing after the
-    /// restart, zero for all of it; `None` if nothing is.
+    /// Ends the process of a server. `memory` says how much of the newest past is missing after the restart: `None` for
+    /// nothing, zero for everything.
     pub(crate) fn kill(&mut self, server: usize, span: Time, memory: Option<Time>) {
         let there = &mut self.servers[server];
         if !there.up {

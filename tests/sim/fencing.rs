@@ -1,14 +1,14 @@
-//! Worlds in which locks come with fencing tokens, beside plain ones.
+//! Worlds in which some locks come with fencing tokens, and others are plain.
 //!
 //! Clients propose numbers by clocks of their own: right ones, some that are ahead or behind, or none. The clocks of
-//! servers are set back, set right again, and set forward. That excuses nothing here: keys and counters may end at any
-//! time, and the numbers that a server takes need not follow its clock. Where keys end early, exclusion is excused, as
-//! for every clock that jumps. One world in four has a strict guard.
+//! servers are set back, set right again, and set forward. None of that excuses a violation here: keys and counters may
+//! end at any time, and the numbers that a server gives need not follow its clock. Where keys end early, exclusion is
+//! excused, as for every clock that jumps. One world in four has a strict guard.
 //!
 //! Counters end at any time. A node that was never used, or has restarted, gives no number until it is repaired from
-//! the others, or an operator trusts it: one who knows that no lock of the past is left there, and that the floor will
-//! be as high as every number that the node has ever given. Where he counts on the time for that he sees to it that the
-//! clock is not set back any more. `oracle::fencing` judges the tokens.
+//! the others, or an operator trusts it. The operator knows that no earlier lock is left there, and that the floor will
+//! be at least every number that the node has ever given. If that depends on the time, the operator makes sure that the
+//! clock is no longer set back. `oracle::fencing` judges the tokens.
 
 use std::time::Duration;
 
@@ -24,16 +24,16 @@ use crate::plan::{Guard, Kinds, Plan};
 use crate::trace::Place;
 use crate::world::World;
 
-/// What servers say the time is, when their clocks show zero: so long after 1970.
+/// The time since 1970 that servers report when their clocks show zero.
 const EPOCH: Duration = Duration::from_millis(1_790_000_000_000);
 
-/// What the clocks of servers show when those of machines show nothing yet.
+/// What the clocks of servers show when those of machines show zero.
 const APART: Duration = Duration::from_secs(999);
 
 /// How often an operator looks for a node that gives no tokens, and how often a counter ends, in each tenth of a
 /// second.
 const LOOKS: u32 = 500_000;
-/// How often he looks while a majority has floors: the others are repaired, mostly.
+/// How often the operator looks while a majority has floors: the others are mostly repaired.
 const SELDOM: u32 = 20_000;
 const ENDS: u32 = 100_000;
 
@@ -43,10 +43,10 @@ const SETS: u32 = 20_000;
 /// How far the clock of a server is set back, until it is set right again.
 const BACK: [Time; 4] = [20 * MILLI, 300 * MILLI, 3 * SECOND, 60 * SECOND];
 
-/// How far it is set forward.
+/// How far the clock of a server is set forward.
 const FORWARD: [Time; 3] = [300 * MILLI, 3 * SECOND, 60 * SECOND];
 
-/// By how many microseconds wall clocks are ahead.
+/// By how many microseconds a wall clock may be ahead; `None` for no wall clock.
 const WALLS: [Option<i64>; 6] = [
     Some(0),
     Some(0),
@@ -117,7 +117,7 @@ pub(crate) const FENCED: Kind = kind("fenced", |entropy| {
 });
 
 impl Plan {
-    /// Servers lose their data where clients know what follows from that.
+    /// Lets servers lose their data in worlds whose clients know what follows from that.
     fn losing(mut self, entropy: &mut Entropy) -> Self {
         if self.guard == Guard::Observed {
             self.shortest_ttl = self.shortest_ttl.min(300);
@@ -127,7 +127,8 @@ impl Plan {
         self
     }
 
-    /// Returns by how many microseconds the wall clock of each machine is ahead. `None`: it has none.
+    /// Returns by how many microseconds the wall clock of each machine is ahead. `None` means that it has no wall
+    /// clock.
     pub(crate) fn draw_walls(&self, entropy: &mut Entropy) -> Vec<Option<i64>> {
         if self.fenced == 0 {
             return Vec::new();
@@ -138,20 +139,20 @@ impl Plan {
     }
 }
 
-/// The same, where tokens name the numbers, and clients look who leads.
+/// Worlds like [`FENCED`] in which tokens name the numbers, and clients look who leads.
 pub(crate) const LEADERS: Kind = kind("leaders", |entropy| Plan {
     leads: true,
     inspects: 100_000,
     ..(FENCED.draw)(entropy)
 });
 
-/// The same, where most calls are for permits: each of their slots has tokens of its own.
+/// Worlds like [`FENCED`] in which most calls are for permits: each slot has tokens of its own.
 pub(crate) const FENCED_PERMITS: Kind = kind("fenced-permits", |entropy| Plan {
     permits: (800_000, entropy.pick(&[2, 1, 3])),
     ..(FENCED.draw)(entropy)
 });
 
-/// The owner text of the locks of a client that leads.
+/// Returns the owner text of the locks of a client that leads.
 pub(crate) fn owner_of(client: usize) -> String {
     format!("client {client}")
 }
@@ -162,7 +163,7 @@ pub(crate) fn micros(since: Duration) -> u64 {
 }
 
 impl World {
-    /// Returns the options of a call of `client` whose lock comes with a fencing token, perhaps.
+    /// Returns the options of a call of `client`, whose lock may come with a fencing token.
     pub(crate) fn fencing(&mut self, client: usize, options: LockOptions) -> LockOptions {
         match (self.entropy.chance(self.plan.fenced), self.plan.leads) {
             (true, true) => options.fenced().owner(owner_of(client)),
@@ -192,7 +193,8 @@ impl World {
         }
     }
 
-    /// Ten times a second: a counter may end, a clock may be set, and an operator may find a node that gives no tokens.
+    /// Is called ten times a second: a counter may end, a clock may be set, and an operator may find a node that gives
+    /// no tokens.
     pub(crate) fn tend_floors(&mut self) {
         if self.plan.fenced == 0 {
             return;
@@ -206,7 +208,7 @@ impl World {
         if self.entropy.chance(SETS) {
             let host = self.entropy.below(self.walls.len() as u32) as usize;
             let ahead = self.entropy.pick(&WALLS);
-            // One without a clock gets none.
+            // A machine without a clock gets none.
             self.walls[host] = self.walls[host].and(ahead);
         }
         if !self.calm && self.entropy.chance(self.plan.clock_steps) {
@@ -226,8 +228,8 @@ impl World {
         }
     }
 
-    /// The clock of a server is set back, set right again, or set forward. While it is behind keys live longer, and none
-    /// is kept beyond the true end of its ttl once it is right.
+    /// Sets the clock of a server back, right again, or forward. While it is behind, keys live longer. Once it is
+    /// right, no key is kept beyond the true end of its ttl.
     fn set_clock(&mut self, server: usize) {
         if self.servers[server].behind != 0 {
             return self.set_right(server);
@@ -246,7 +248,7 @@ impl World {
         there.was_behind = true;
     }
 
-    /// The clock of a server that was set back is set right.
+    /// Sets a clock right that was set back.
     pub(crate) fn set_right(&mut self, server: usize) {
         let behind = std::mem::take(&mut self.servers[server].behind);
         if behind != 0 {
@@ -262,8 +264,8 @@ impl World {
         floor.is_some_and(|floor| !floor.contains(&b'?'))
     }
 
-    /// Returns `true` if an operator of this client would trust a node with this `run_id` because of its tokens:
-    /// it has no floor, and that which it gets is as high as every number that it has given.
+    /// Returns `true` if an operator of this client would trust a node with this `run_id` because of its tokens: it has
+    /// no floor, and the floor that it would get is at least every number that it has given.
     pub(crate) fn would_lift(&mut self, client: usize, server: usize, run_id: &str) -> bool {
         let there = &self.servers[server];
         let floor = there.store.get(there.clock.show(self.now), FLOOR_KEY);
@@ -281,7 +283,7 @@ impl World {
         !has_one && by_time
     }
 
-    /// A user is about to do something with a lock: its token is the one that it came with.
+    /// Checks, before a user does something with a lock, that the lock's token is still the first one.
     pub(crate) fn keeps_its_token(&mut self, client: usize, lock: &Lock) {
         if let Err(text) = self.oracle.same_token(lock) {
             self.object("fence", format!("client {client}: {text}"));

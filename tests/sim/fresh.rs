@@ -12,13 +12,13 @@ use crate::mutations::Chosen;
 use crate::replay::number;
 use crate::sweep::{Until, say, sweep};
 
-/// Histories of each kind of world in one round.
+/// How many histories of each kind of world one round plays.
 const EACH: u64 = 2;
 
-/// Ordinary worlds in one round.
+/// How many ordinary worlds one round plays.
 const ORDINARY: u64 = 50;
 
-/// Processor time, in seconds, unless `FRESH_SECONDS` says otherwise.
+/// How much processor time is spent, in seconds, unless `FRESH_SECONDS` says otherwise.
 const SECONDS: u64 = 30;
 
 #[test]
@@ -45,7 +45,7 @@ fn fresh_histories_keep_their_promises() {
     ));
 }
 
-/// Returns another number in each process.
+/// Returns a number that differs from process to process.
 fn any_number() -> u64 {
     RandomState::new().build_hasher().finish() >> 32
 }

@@ -1,11 +1,11 @@
 //! The body of the fuzz target `sim`: bytes make the choices in a short world.
 //!
-//! Two bytes for each choice. When they have run out nothing more begins: the length of a history
-//! depends on how many there are.
+//! Two bytes make each choice. When they have run out, nothing more begins, so the length of a history depends on their
+//! number.
 
 use crate::case::{ANY, Case, Choices, Keep};
 
-/// More inputs than a history of a few thousand bytes takes.
+/// The most inputs of a history: more than one of a few thousand bytes takes.
 const INPUTS_MAX: u64 = 200_000;
 
 /// Runs the history that `bytes` choose.

@@ -1,4 +1,4 @@
-//! How faults end: one by one, and all at once when the world is healed.
+//! How faults end: one by one, or all at once when the world is healed.
 
 use shearline::Instant;
 use shearline::embedded::Memory;
@@ -11,7 +11,7 @@ use crate::trace::Place;
 use crate::world::World;
 
 impl World {
-    /// The process of a server starts again.
+    /// Starts the process of a server again.
     pub(crate) fn start(&mut self, server: usize, lost: bool) {
         let there = &mut self.servers[server];
         if there.up || there.lost {
@@ -28,7 +28,7 @@ impl World {
             }
         };
         there.starts += 1;
-        // Never that of a first start, which is the number of a server.
+        // This is never the id of a first start, which is the number of a server.
         let own = (server as u64 + 1) << 16 | u64::from(there.starts);
         let seed = u64::from(number) << 32 | own;
         let promoted = std::mem::take(&mut there.promoted);
@@ -78,8 +78,7 @@ impl World {
         }
     }
 
-    /// Ends all faults, but for servers that are lost for ever and connections that died without a
-    /// notice.
+    /// Ends all faults, except that lost servers and connections that died without a notice stay so.
     pub(crate) fn heal(&mut self) {
         self.calm = true;
         self.plan.delay_tail = 0;
@@ -112,8 +111,7 @@ impl World {
         }
     }
 
-    /// Lets every user end what it does and begin nothing more, but for those that take each lock
-    /// once more.
+    /// Lets every user end what it does and begin nothing more, except for those that take each lock once more.
     pub(crate) fn finish(&mut self) {
         self.let_take();
         for client in 0..self.plan.clients {

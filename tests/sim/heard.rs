@@ -1,10 +1,10 @@
 //! For each breakage, the seed of a history in which an oracle objects to it.
 //!
-//! `tests/breakages/heard.tsv` has a line for each breakage: its name, the kind of world, the only oracle that
-//! is enabled (or `any`), and the seed. Changing the engine changes what a seed produces, so a recorded seed may
-//! stop showing the breakage. The ordinary run then tries up to [`MORE`] other seeds for each breakage, and
-//! [`BUDGET`] of processor time in all; it reports the breakage as *owed* if none shows it. The long run tries
-//! up to [`SEEDS`], writes the file anew, and fails if none shows it.
+//! `tests/breakages/heard.tsv` has a line for each breakage: its name, the kind of world, the only oracle that is
+//! enabled (or `any`), and the seed. Changing the engine changes what a seed produces, so a recorded seed may stop
+//! showing the breakage. The ordinary run then tries up to [`MORE`] other seeds for each breakage, and [`BUDGET`] of
+//! processor time in all; it reports the breakage as *owed* if none shows it. The long run tries up to [`SEEDS`],
+//! rewrites the file, and fails if none shows it.
 #![cfg(shearline_mutants)]
 
 use std::collections::BTreeMap;
@@ -17,25 +17,25 @@ use crate::oracle::Violation;
 use crate::replay::is_long;
 use crate::sweep::{Until, say, sweep};
 
-/// The file, as it was copied with the tree.
+/// The text of the file in the copy of the tree.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/breakages/heard.tsv");
 
-/// Histories that the ordinary run looks at where the recorded one shows nothing.
+/// How many more histories the ordinary run tries if the recorded one shows nothing.
 const MORE: u64 = 40;
 
 /// Processor time that the ordinary run spends on such looks.
 const BUDGET: Duration = Duration::from_secs(30);
 
-/// With more than so many the record says nothing any more.
+/// The most breakages that may be owed. With more, the record is useless.
 const OWED_MAX: usize = 10;
 
-/// A breakage, and where it has to be heard.
+/// A breakage, and the world in which an oracle has to notice it.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
-    /// What is broken in the library, unless the kind of world is what is wrong.
+    /// The mutant of the library, or `None` if the kind of world itself does the wrong thing.
     pub(crate) mutant: Option<String>,
     pub(crate) kind: Kind,
-    /// The only oracle that is listened to, if it is one.
+    /// The only oracle that counts, if not all do.
     pub(crate) alone: Option<&'static str>,
 }
 
@@ -52,8 +52,8 @@ impl Row {
         [self.name(), self.kind.name, self.alone.unwrap_or("any")].map(str::to_owned)
     }
 
-    /// Plays these histories until an oracle objects. Returns the seed, what was objected to, and the
-    /// processor time. If only one oracle counts, goes on behind a history that ends in a panic before it.
+    /// Plays these histories until an oracle objects. Returns the seed, the objection, and the processor time. If only
+    /// one oracle counts, the search goes on after a history that a panic has ended first.
     fn play(&self, mut seeds: std::ops::Range<u64>) -> (Option<(u64, Violation)>, Duration) {
         let mut chosen = Chosen::in_world(self.mutant.as_deref(), self.kind);
         if let Some(oracle) = self.alone {
@@ -80,11 +80,11 @@ impl Row {
     }
 }
 
-/// Plays the recorded history of each row, and looks further where that shows nothing.
+/// Plays the recorded history of each row, and tries others if that shows nothing.
 ///
 /// # Panics
 ///
-/// If a breakage is not heard in the long run.
+/// If no oracle notices a breakage in the long run.
 pub(crate) fn assert_heard(rows: Vec<Row>) {
     let mut record = read();
     let (mut owed, mut spent) = (Vec::new(), Duration::ZERO);

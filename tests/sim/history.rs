@@ -1,22 +1,20 @@
-//! Histories that were recorded and made short: each is a test with its story.
+//! Histories that were recorded and shortened: each is a test with its story.
 //!
-//! A file in `histories/` begins with the story, in lines that begin with `#`. Then come the kind
-//! of world, the mutant if the history needs one, the oracle that objects, the seed that showed the
-//! history first, and the tape of all choices, a line for each strand. A history with a mutant
-//! objects with it, and not without it.
+//! A file in `histories/` begins with the story, in lines that begin with `#`. Then come the kind of world, the mutant
+//! if the history needs one, the oracle that objects, the seed that showed the history first, and the tape of all
+//! choices, a line for each strand. An oracle objects to a history with its mutant, and does not object without it.
 //!
-//! A first history is made by `MINIMISE=1 SEED=17 STORE=tests/sim/histories/name.txt`; then its
-//! story is written. To show a stored one, without and with a mutant:
+//! A new history is made by `MINIMISE=1 SEED=17 STORE=tests/sim/histories/name.txt`; its story is then written by hand.
+//! These commands show a stored one, without and with a mutant:
 //!
 //! ```text
 //! HISTORY=restart-without-memory cargo test --profile sim --features embedded --test sim -- --exact worlds_keep_their_promises --nocapture
 //! HISTORY=twin-votes MUTANT=TwinVotes bash tests/breakages.sh --play
 //! ```
 //!
-//! A change of what the simulator chooses, or in which order, makes other histories of the same
-//! tapes. Then all are recorded again, from their seeds or the next ones that the same oracle
-//! objects to. Their stories stay as they are (so a story says what happens, not at which node).
-//! The command is
+//! If the simulator chooses something else, or in another order, the same tapes give other histories. Then all are
+//! recorded again, from their seeds or the next ones that the same oracle objects to. Their stories stay as they are
+//! (so a story says what happens, not at which node). The command is
 //!
 //! ```text
 //! RECORD_ANEW=1 bash tests/breakages.sh --play
@@ -40,7 +38,7 @@ const SEEDS: u64 = 5_000;
 pub(crate) struct History {
     pub(crate) story: Vec<String>,
     pub(crate) kind: Kind,
-    /// The name of the guard that is taken out, or of the other breakage.
+    /// The name of the guard that is removed, or of another breakage.
     pub(crate) mutant: Option<String>,
     /// Which oracle objects, if one does.
     pub(crate) oracle: Option<String>,
@@ -94,7 +92,7 @@ impl History {
         history
     }
 
-    /// Returns all stored histories, with the names of their files.
+    /// Returns all stored histories with the names of their files.
     pub(crate) fn kept() -> Vec<(String, Self)> {
         let mut kept: Vec<_> = std::fs::read_dir(FOLDER)
             .expect("the histories are committed")
@@ -135,7 +133,7 @@ impl History {
     }
 }
 
-/// Records all stored histories again, if asked to. Returns whether it was.
+/// Records all stored histories again if the environment asks for it. Returns whether it did.
 pub(crate) fn record_anew() -> bool {
     if crate::replay::number("RECORD_ANEW").unwrap_or(0) == 0 {
         return false;
@@ -153,7 +151,7 @@ pub(crate) fn record_anew() -> bool {
     true
 }
 
-/// `5` is a choice, `30*5` are thirty of it.
+/// Returns the choices in a word: `5` is one choice, `30*5` is the choice 5 thirty times.
 fn choices(word: &str) -> impl Iterator<Item = u32> {
     let (times, choice) = word.split_once('*').unwrap_or(("1", word));
     let times = times.parse().expect("how often");
@@ -211,7 +209,8 @@ fn a_history_is_read_as_it_was_written() {
 /// The least number of stored histories.
 const STORIES: usize = 10;
 
-/// A history without a mutant objects here; one with a mutant must not object without it.
+/// An oracle objects to a history that has no mutant; a history that has one ends without an objection here, where the
+/// mutant is missing.
 #[test]
 fn recorded_histories_end_as_recorded() {
     let _none = Chosen::new(None);

@@ -1,9 +1,9 @@
-//! Kinds of worlds for one purpose: small ones, in which a rare meeting is common.
+//! Kinds of worlds with one purpose: small ones, in which a rare coincidence is common.
 //!
-//! An ordinary world ([`ANY`](crate::case::ANY)) has a little of everything. Some breakages of the
-//! library show only where several rare things meet, and it takes hundreds of such worlds until an
-//! oracle hears them. Here is a world for each such meeting. `mutations` says which breakage is looked for
-//! in which; without any, no oracle objects to these worlds either.
+//! An ordinary world ([`ANY`](crate::case::ANY)) has a little of everything. Some breakages of the library show only if
+//! several rare things coincide, and it takes hundreds of such worlds until an oracle notices them. This module has a
+//! world for each such coincidence. `mutations` says which breakage each world is for; without a breakage, no oracle
+//! objects to these worlds.
 
 use crate::bare::{BARE, BARE_KEEPING, BARE_SETS, DOUBTED, DOUBTED_KEEPING};
 use crate::case::Kind;
@@ -23,7 +23,7 @@ use crate::watching::WATCHING;
 /// How often the clients of most of these worlds inspect a resource: once in a hundred turns.
 const FEW: u32 = 10_000;
 
-/// All that can be chosen by name.
+/// All kinds that can be chosen by name.
 pub(crate) const KINDS: [Kind; 40] = [
     NARROW,
     ALONE,
@@ -80,8 +80,8 @@ pub(crate) const NARROW: Kind = kind("narrow-bounds", |entropy| Plan {
     ..Plan::draw(entropy)
 });
 
-/// One node, and silences that are longer than a lock but for one that was extended: what is known of a
-/// key's end is known from this node alone.
+/// One node, and silences that are longer than a lock that was not extended. All knowledge of a key's end comes from
+/// this node.
 pub(crate) const ALONE: Kind = kind("alone", |entropy| Plan {
     nodes: 1,
     servers: 1,
@@ -111,8 +111,8 @@ pub(crate) const KEEPING: Kind = kind("keeping", |entropy| {
     }
 });
 
-/// Engines keep locks that are held already, or were handed over. They are extended by their users before and
-/// beside that, and handed over again.
+/// Engines keep locks that are held already, or were handed over. Users extend these locks too, before and meanwhile,
+/// and hand them over again.
 pub(crate) const KEPT_LATER: Kind = kind("kept-later", |entropy| {
     let plan = (KEEPING.draw)(entropy);
     Plan {
@@ -163,7 +163,7 @@ pub(crate) const OUTAGES: Kind = kind("outages", |entropy| {
     .alike()
 });
 
-/// Others delete or replace the keys of kept locks, which are valid for long, on most nodes.
+/// Other clients delete or replace the keys of kept locks on most nodes. These locks are valid for long.
 pub(crate) const DELETED: Kind = kind("deleted", |entropy| {
     let nodes = entropy.pick(&[3, 5, 1]);
     Plan {
@@ -217,7 +217,7 @@ pub(crate) const STEPPED: Kind = kind("stepped", |_| Plan {
     ..Plan::tame(1)
 });
 
-/// The clock of the only server is set forward again and again, each time by less than a client would note.
+/// The clock of the only server is set forward again and again, each time by less than a client would notice.
 pub(crate) const CREPT: Kind = kind("crept", |entropy| Plan {
     shortest_fault: 3 * MILLI,
     longest_fault: 4 * MILLI,
@@ -226,7 +226,7 @@ pub(crate) const CREPT: Kind = kind("crept", |entropy| Plan {
     ..(STEPPED.draw)(entropy)
 });
 
-/// Another client comes that knows of longer locks, and perhaps does not reach one of the two nodes.
+/// A new client comes that knows of longer locks, and may not reach one of the two nodes.
 pub(crate) const RAISED: Kind = kind("raised", |_| {
     let plan = Plan {
         nodes: 2,
@@ -239,7 +239,7 @@ pub(crate) const RAISED: Kind = kind("raised", |_| {
         inspects: FEW,
         wait: 100 * MILLI,
         faults: Plan::only(&[Fault::Partition]).map(|weight| 9 * weight),
-        // The first one before that client comes.
+        // The first fault comes before that client.
         gap: 50 * MILLI,
         shortest_gap: 3 * SECOND,
         shortest_fault: 3 * SECOND,
@@ -397,7 +397,7 @@ pub(crate) const CROWDED: Kind = kind("crowded", |entropy| {
     .alike()
 });
 
-/// Many clients want one resource, and nothing else gets in their way.
+/// Many clients want one resource, and nothing else disturbs them.
 pub(crate) const RIVALS: Kind = kind("rivals", |entropy| {
     let clients = 2 + entropy.below(15) as usize;
     Plan {
@@ -407,7 +407,7 @@ pub(crate) const RIVALS: Kind = kind("rivals", |entropy| {
         patient: true,
         kinds: entropy.pick(&[Kinds::Redis, Kinds::Valkey, Kinds::Mixed]),
         delay: entropy.pick(&[25, 50, 200, 800]) * MICRO,
-        // Who keeps its lock until it expires, or hands it over, leaves it to others.
+        // A client that lets its lock expire, or hands it over, leaves it to others.
         habits: [8, 2, 0, 0, 0, 0],
         shortest_ttl: entropy.pick(&[300, 100]),
         ..contended(clients, 1 + entropy.below(8) as usize)
@@ -415,7 +415,7 @@ pub(crate) const RIVALS: Kind = kind("rivals", |entropy| {
     .alike()
 });
 
-/// So many users of so many clients want one resource all the time, and hold it for a millisecond.
+/// This many users of this many clients want one resource all the time, and each holds it for a millisecond.
 pub(crate) fn contended(clients: usize, users: usize) -> Plan {
     Plan {
         users,
@@ -436,8 +436,8 @@ mod tests {
     use crate::replay::effort;
     use crate::sweep::keep_their_promises;
 
-    /// Kinds that have tests of their own: in `oracle`, `bare` and `fencing`, and `NARROW` in `mutations`,
-    /// as only a build with mutations has narrow bounds.
+    /// Kinds that have tests elsewhere: in `oracle`, `bare` and `fencing`. `NARROW` has one in `mutations`, because
+    /// only a build with mutations has narrow bounds.
     const ELSEWHERE: [Kind; 13] = [
         NARROW,
         INSPECTING,

@@ -1,4 +1,4 @@
-//! A connection: two pipes that keep the order, and the knowledge of each end about it.
+//! A connection: two pipes that keep the order, and what each end knows of it.
 
 use std::collections::VecDeque;
 
@@ -37,8 +37,7 @@ struct Segment {
 }
 
 impl Pipe {
-    /// Returns when a segment arrives that could do so at `at`: [`NEVER`] behind one that never
-    /// does.
+    /// Returns when a segment arrives that could arrive at `at`: [`NEVER`] if one before it never arrives.
     pub(crate) fn push(&mut self, bytes: &[u8], now: Time, at: Time) -> Time {
         let arrives = at.max(self.last);
         self.last = arrives;
@@ -85,7 +84,7 @@ impl Pipe {
         self.segments.front().map(|segment| segment.sent)
     }
 
-    /// Delivers the bytes on their way at once: later bytes of any connection come after them.
+    /// Delivers the bytes on their way at once, so that later bytes of any connection come after them.
     pub(crate) fn hurry(&mut self, now: Time) {
         for segment in &mut self.segments {
             segment.arrives = segment.arrives.min(now);
@@ -93,7 +92,7 @@ impl Pipe {
         self.last = self.last.min(now);
     }
 
-    /// The first `kept` segments still arrive, the others never.
+    /// Lets only the first `kept` segments arrive, and never the others.
     pub(crate) fn keep(&mut self, kept: usize) {
         self.segments.truncate(kept);
         let len = self.segments.iter().map(|segment| segment.len).sum();
@@ -105,7 +104,7 @@ impl Pipe {
         self.segments.len()
     }
 
-    /// Returns `true` if something waits behind a partition.
+    /// Returns `true` if a partition holds something back.
     pub(crate) fn is_held(&self) -> bool {
         self.last >= NEVER
     }
@@ -131,7 +130,7 @@ pub(crate) struct Conn {
     /// Its owner: the clients first, then the strangers.
     pub(crate) peer: usize,
     pub(crate) process: Process,
-    /// The node by its place in the configuration; for a client also as the engine names it.
+    /// The node's place in the configuration, which is also the engine's name for it.
     pub(crate) node: usize,
     pub(crate) id: Option<NodeId>,
     pub(crate) server: usize,
@@ -140,7 +139,7 @@ pub(crate) struct Conn {
     pub(crate) down: Pipe,
     /// Nothing sent over it arrives any more, and no end is notified.
     pub(crate) dark: bool,
-    /// It was reset: what is sent from now on is lost, because earlier bytes are.
+    /// The connection was reset: bytes that are sent from now on are lost, because earlier ones are.
     pub(crate) cut: bool,
     pub(crate) near: Near,
     pub(crate) far: Far,
@@ -150,11 +149,11 @@ pub(crate) struct Conn {
     /// Commands that are not about locks, and answers that were errors.
     pub(crate) talk: u32,
     pub(crate) errors: u32,
-    /// How often there was a reason to join again.
+    /// How often the client had a reason to join again.
     pub(crate) asked_to_join: u32,
-    /// An operator has trusted the node over it.
+    /// An operator has trusted the node over this connection.
     pub(crate) trusted: bool,
-    /// From which byte on the server's replies are invalid, and up to which.
+    /// The range of bytes in which the server's replies are invalid.
     pub(crate) garbage: Option<(u64, u64)>,
     /// How often the client has asked for the time.
     pub(crate) times: u64,
@@ -163,35 +162,35 @@ pub(crate) struct Conn {
     /// The server has said that it serves no locks.
     pub(crate) turned_down: bool,
     pub(crate) transaction: Transaction,
-    /// What the server executes stands in one command with others.
+    /// The server executes one command that contains several.
     pub(crate) batched: bool,
 }
 
 /// The client's end.
 #[derive(Debug, Default)]
 pub(crate) struct Near {
-    /// It was established, and the engine does not know yet.
+    /// The connection was established, and the engine does not know it yet.
     pub(crate) news: bool,
     /// Received by the kernel, not yet read.
     pub(crate) arrived: Vec<u8>,
-    /// How many bytes were read.
+    /// How many bytes the client has read.
     pub(crate) read: u64,
     /// When something was last read, by the client's clock; `shown` before that read.
     pub(crate) last_read: Option<Instant>,
-    /// How it ended; reported when all that arrived has been read.
+    /// How the connection ended. This is reported when everything that arrived has been read.
     pub(crate) end: Option<LinkFault>,
-    /// How it has ended, if that could not be reported yet.
+    /// How the connection has ended, if its kernel could not be told yet.
     pub(crate) ends_with: Option<LinkFault>,
-    /// A write was cut short.
+    /// The kernel took only a part of a write.
     pub(crate) blocked: bool,
-    /// The beginning of what was cut off, where no scripts are used.
+    /// The beginning of the rest of that write, in worlds without scripts.
     pub(crate) cut_off: Vec<u8>,
     pub(crate) blocked_since: Time,
-    /// When that was last over.
+    /// When the kernel last had room again.
     pub(crate) unblocked_at: Time,
-    /// The client has closed it.
+    /// The client has closed the connection.
     pub(crate) gone: bool,
-    /// It was closed with FIN: its kernel still sends what it was given, and then the end.
+    /// The client has closed with FIN: its kernel still sends the bytes that it was given, and then the end.
     pub(crate) lingers: bool,
 }
 
@@ -200,7 +199,7 @@ pub(crate) struct Near {
 pub(crate) struct Far {
     pub(crate) state: FarState,
     pub(crate) session: Option<Session>,
-    /// As long as it is open.
+    /// The commands, as long as the connection is open.
     pub(crate) commands: Option<Box<Inbox>>,
     /// Received by the kernel, not yet read by the server.
     pub(crate) unread: Vec<u8>,
@@ -208,21 +207,21 @@ pub(crate) struct Far {
     marks: VecDeque<(u64, Time)>,
     received: u64,
     consumed: u64,
-    /// Bytes that were answered.
+    /// How many bytes were answered.
     pub(crate) replied: u64,
-    /// The other end is gone: it is closed when all has been read.
+    /// The other end is gone: the server closes when it has read everything.
     pub(crate) ended: bool,
-    /// It is in the server's list of readable connections.
+    /// The connection is in the server's list of readable ones.
     pub(crate) ready: bool,
-    /// Its next command is a write, and waits for the end of a pause of writes.
+    /// The next command is a write, and waits for the end of a pause of writes.
     pub(crate) postponed: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum FarState {
-    /// Not there yet, or gone.
+    /// The connection does not exist yet, or is gone.
     Gone,
-    /// In the backlog: the kernel accepted it, the server did not.
+    /// The kernel has accepted the connection, the server has not.
     Backlog,
     Open,
 }
@@ -230,7 +229,7 @@ pub(crate) enum FarState {
 /// How the other end learns that a connection has ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum End {
-    /// The process ended or has closed it: a FIN after the last byte.
+    /// The process has ended or closed the connection: a FIN follows the last byte.
     Polite,
     Reset,
 }
@@ -283,7 +282,7 @@ impl Conn {
         }
     }
 
-    /// What was sent reaches the server's kernel.
+    /// Moves the bytes that have arrived to the server's kernel.
     pub(crate) fn arrive_far(&mut self, now: Time) {
         let Self { up, far, .. } = self;
         let Far {
@@ -298,12 +297,12 @@ impl Conn {
         });
     }
 
-    /// Returns how the first byte of the next command left.
+    /// Returns how the first byte of the next command was written.
     pub(crate) fn begun(&mut self) -> Writing {
         self.written.writing_of(self.far.consumed)
     }
 
-    /// Returns up to which byte the server has read commands.
+    /// Returns the byte up to which the server has read commands.
     pub(crate) fn asked(&self) -> u64 {
         self.far.consumed
     }
@@ -313,8 +312,8 @@ impl Conn {
         self.garbage.is_some_and(|(from, _)| from < end)
     }
 
-    /// Returns whether the client has read some of an invalid reply, or all of it. A `MULTI` that is refused is
-    /// one at once, although the server may not have run what stands behind it.
+    /// Returns whether the client has read some of an invalid reply, or all of it. A refused `MULTI` counts as one at
+    /// once, although the server may not have run the commands after it.
     pub(crate) fn has_read_garbage(&self) -> bool {
         let refused = self.transaction.refused_multi;
         self.is_garbage(self.near.read) || refused.is_some_and(|(from, _)| from < self.near.read)
@@ -324,17 +323,17 @@ impl Conn {
         self.garbage.is_some_and(|(_, to)| to <= self.near.read)
     }
 
-    /// What was answered reaches the client's kernel.
+    /// Moves the answers that have arrived to the client's kernel.
     pub(crate) fn arrive_near(&mut self, now: Time) {
         self.down.arrive(now, &mut self.near.arrived, |_, _| {});
     }
 
-    /// Bytes that were written and that the server has not read.
+    /// Returns how many written bytes the server has not read.
     pub(crate) fn waiting(&self) -> usize {
         self.up.len() + self.far.unread.len()
     }
 
-    /// The server forgets it.
+    /// Lets the server forget the connection.
     pub(crate) fn forget_far(&mut self) {
         self.far.state = FarState::Gone;
         self.far.session = None;
@@ -348,7 +347,7 @@ impl Conn {
 }
 
 impl Far {
-    /// Takes what the server reads at once, `most` at most, into `bytes`, which is empty.
+    /// Moves the bytes that the server reads at once, `most` at most, into `bytes`, which is empty.
     pub(crate) fn take(&mut self, bytes: &mut Vec<u8>, most: usize) {
         if self.unread.len() <= most {
             std::mem::swap(bytes, &mut self.unread);
@@ -357,7 +356,7 @@ impl Far {
         }
     }
 
-    /// The server has read a command of `len` bytes. Returns when its end was sent.
+    /// Notes that the server has read a command of `len` bytes. Returns when its end was sent.
     pub(crate) fn consume(&mut self, len: usize) -> Time {
         self.consumed += len as u64;
         while let Some((end, sent)) = self.marks.front() {
@@ -369,7 +368,7 @@ impl Far {
         0
     }
 
-    /// The server has not read `bytes` after all.
+    /// Puts back `bytes`, which the server has not read after all.
     pub(crate) fn put_back(&mut self, mut bytes: Vec<u8>) {
         bytes.append(&mut self.unread);
         self.unread = bytes;

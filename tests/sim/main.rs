@@ -10,14 +10,13 @@
 //!
 //! [`replay`] lists the other variables.
 //!
-//! One world in four has no scripts ([`bare`]): servers refuse them, and clients do without. In one world
-//! in six the servers carry markers ([`plan::Plan::marked`], `RestartGuard::Strict`):
-//! all of them are the embedded store, which runs the scripts. There servers are also flushed,
-//! replaced by a replica that is behind, and told to follow another and back, while connections
-//! last. Markers and barriers are deleted, operators trust nodes (never wrongly), and some clients
-//! have another longest ttl, another name or another number of nodes than the first. Exclusion has
-//! to hold there all the same, and every answer that counts is checked against the state of its
-//! server when it was executed.
+//! One world in four has no scripts ([`bare`]): servers refuse them, and clients do without. In one world in six the
+//! servers carry markers ([`plan::Plan::marked`], `RestartGuard::Strict`): all of them are the embedded store, which
+//! runs the scripts. There servers are also flushed, replaced by a replica that lags behind, and told to follow another
+//! server for a while, while connections last. Markers and barriers are deleted, operators trust nodes (never wrongly),
+//! and some clients have another longest ttl, another name or another number of nodes than the first. Exclusion has to
+//! hold there too, and every answer that counts is checked against the state that its server had when it executed the
+//! command.
 
 pub(crate) mod assumptions;
 pub(crate) mod bare;
@@ -59,7 +58,7 @@ pub(crate) mod watching;
 pub(crate) mod world;
 pub(crate) mod written;
 
-/// How many histories the long run plays, and within how many of them a breakage is heard.
+/// How many histories the long run plays. An oracle has to notice a breakage within as many.
 pub(crate) const SEEDS: u64 = 1_500;
 
 /// How many histories the ordinary run plays.
@@ -116,7 +115,7 @@ fn a_world_without_choices_has_no_faults_and_takes_one_lock() {
     let outcome = Case { kind: ANY, choices }.run(Keep::default());
     assert!(outcome.violation.is_none());
     let case::Tally { counts, struck, .. } = outcome.tally;
-    // After the faults every lock is taken once more.
+    // Every lock is taken once more after the faults.
     assert_eq!(counts.locks, 1);
     assert!(struck.iter().all(|times| *times == 0));
 }

@@ -1,11 +1,11 @@
 //! Makes a history short: the fewest choices to which the same oracle still objects, and the
 //! calmest of those.
 //!
-//! First other seeds are tried: if the same oracle objects sooner there, it is most likely for the
-//! same reason. Then the tape of that history is cut: its end is left out, choosers that are not
-//! needed choose nothing, the world gets fewer nodes, clients and kinds of faults, spans of time
-//! and pieces of strands are left out or overwritten with zeros, single choices are lowered, and
-//! active peers move in front of idle ones. Every change is kept that is smaller and still fails.
+//! It first tries other seeds: if the same oracle objects sooner there, it is most likely for the same reason. Then the
+//! tape of that history is cut: its end is left out, choosers that are not needed choose nothing, the world gets fewer
+//! nodes, clients and kinds of faults, spans of time and pieces of strands are left out or overwritten with zeros,
+//! single choices are lowered, and active peers move in front of idle ones. Every change that makes the history smaller
+//! is kept if the history still fails.
 //!
 //! It ends when nothing smaller is found or a number of inputs has been run, so that the result is
 //! the same on every machine.
@@ -21,16 +21,16 @@ use crate::sweep::say;
 /// Inputs for engines in all attempts together: about half a minute.
 const INPUTS_MAX: u64 = 20_000_000;
 
-/// Making a world takes as long as so many inputs.
+/// Making a world takes as long as this many inputs.
 const BEGINNING: u64 = 100;
 
-/// How many other histories of one plan are tried.
+/// How many other histories of a plan are tried.
 const OTHERS: u64 = 16;
 
 /// Into how many parts a history is cut at most.
 const PARTS: u64 = 512;
 
-/// The smallest tape found and what an oracle objects to in it, if one objects at all.
+/// Returns the smallest tape that was found and the objection to it, if an oracle objects at all.
 pub(crate) fn minimise(case: &Case) -> Option<(Tape, Violation)> {
     let mut search = Search::begin(case)?;
     search.say("recorded");
@@ -54,9 +54,9 @@ struct Search {
     kind: Kind,
     best: Recorded,
     violation: Violation,
-    /// How many inputs the best one took.
+    /// How many inputs the best history took.
     inputs: u64,
-    /// Inputs of all attempts, and how many are enough for now.
+    /// The inputs of all attempts, and the most for the current step.
     spent: u64,
     limit: u64,
 }
@@ -133,7 +133,7 @@ impl Search {
         smaller
     }
 
-    /// The best tape with a change of one strand, if that is one.
+    /// Tries the best tape with a change of one strand, if that changes anything.
     fn attempt_change(&mut self, strand: usize, change: impl FnOnce(&mut Vec<u32>)) -> bool {
         let mut tape = self.best.tape.clone();
         tape.0.get_mut(strand).map(change);
@@ -157,7 +157,7 @@ impl Search {
         }
     }
 
-    /// Leaves out the end, and choosers that are not needed.
+    /// Tries to leave out the end, and choosers that are not needed.
     fn cut(&mut self) {
         self.spare(4);
         for _ in 0..2 {
@@ -174,8 +174,8 @@ impl Search {
         }
     }
 
-    /// Calms the plan, one choice after another. What happens in the calmer world is the same as
-    /// far as possible, or anything if the fault shows often.
+    /// Calms the plan, one choice after another. The calmer world has the same history as far as possible, or any
+    /// history if the failure is frequent.
     fn other_worlds(&mut self) {
         self.spare(3);
         let often = self.others(&self.plan());
@@ -253,7 +253,7 @@ impl Search {
                 let end = self.end();
                 found |= self.without(end * part / parts..end * (part + 1) / parts + 1);
             }
-            // An obstacle may be gone now.
+            // An obstacle may have gone.
             parts = if found && parts > 1 {
                 parts / 2
             } else {
@@ -277,8 +277,8 @@ impl Search {
         tape != self.best.tape && self.attempt(tape, None)
     }
 
-    /// Tries a change on every piece of every strand, of every size from all of it down to one, or
-    /// to a small part of what is long.
+    /// Tries a change on every piece of every strand. The pieces have every size from the whole strand down to one
+    /// choice, or down to a small part of a long strand.
     fn in_pieces(&mut self, change: impl Fn(&mut Vec<u32>, usize, usize)) {
         let longest = self.best.tape.0.iter().map(Vec::len).max().unwrap_or(0);
         let mut piece = longest.next_power_of_two();
@@ -306,7 +306,7 @@ impl Search {
         }
     }
 
-    /// Tries zero. If that does not do, halves the distance to the largest number that does not,
+    /// Tries zero. If the history does not fail then, halves the distance to the largest number with which it does not,
     /// until little is left: the last digits do not matter.
     fn lower_one(&mut self, strand: usize, at: usize) {
         let mut high = self.best.tape.0[strand][at];
@@ -324,7 +324,7 @@ impl Search {
         }
     }
 
-    /// Lets clients change places, and servers: the first ones have more to do.
+    /// Lets clients change places, and servers too: the first ones have more to do.
     fn change_places(&mut self) {
         for behind in (peer_strand(0)..self.best.tape.0.len()).rev() {
             for before in (peer_strand(0)..behind).filter(|before| (behind - before) % 2 == 0) {

@@ -1,11 +1,10 @@
-//! Mutations: with one guard taken out, or something else broken, an oracle has to object.
+//! Mutations: if one guard is removed, or something else is broken, an oracle has to object.
 //!
-//! There are three kinds of mutants. The guards of the library (`src/guards.rs`) are taken out one after
-//! the other, for the whole process, in a build with `--cfg shearline_mutants`. Other breakages of the
-//! library are patches (`tests/breakages`): `tests/breakages.sh` applies all of them to a copy of the
-//! tree, and each does nothing until it is chosen by its name, as a guard is. What a driver could do
-//! wrong are switches of the world. [`heard`](crate::heard) plays, for each mutant, the recorded history in
-//! which an oracle objects.
+//! There are three kinds of mutants. The guards of the library (`src/guards.rs`) are removed one after the other, for
+//! the whole process, in a build with `--cfg shearline_mutants`. Other breakages of the library are patches
+//! (`tests/breakages`): `tests/breakages.sh` applies all of them to a copy of the tree, and each does nothing until it
+//! is chosen by its name, as a guard is. Mistakes that a driver could make are switches of the world.
+//! [`heard`](crate::heard) plays, for each mutant, the recorded history in which an oracle objects.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -16,7 +15,7 @@ use crate::kinds::{ASLEEP, GIVEN_UP, NARROW, kind};
 use crate::oracle::ORACLES;
 use crate::plan::{Kinds, Plan, Switches};
 
-/// What a driver could do wrong.
+/// Worlds with the mistakes that a driver could make.
 pub(crate) const DRIVERS: [Kind; 6] = [
     kind("monotonic-clock", |entropy| {
         wrong(ASLEEP, entropy, |switches| switches.monotonic = true)
@@ -34,7 +33,7 @@ pub(crate) const DRIVERS: [Kind; 6] = [
         wrong(ANY, entropy, |switches| switches.overtakes = true)
     }),
     kind("watch-elsewhere", |entropy| Plan {
-        kinds: Kinds::Redis, // Nothing else releases there.
+        kinds: Kinds::Redis, // Only this releases locks there.
         ..wrong(BARE, entropy, |switches| switches.watches_elsewhere = true)
     }),
 ];
@@ -45,18 +44,18 @@ fn wrong(kind: Kind, entropy: &mut Entropy, switch: impl FnOnce(&mut Switches)) 
     plan
 }
 
-/// The only oracle that is listened to, if there is one.
+/// The only oracle that counts, if not all do.
 static HEARD: Mutex<Option<&'static str>> = Mutex::new(None);
 
-/// The only oracle that is listened to, whatever the world.
+/// Returns the only oracle that counts, in every world.
 pub(crate) fn heard() -> Option<&'static str> {
     *HEARD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One choice at a time, whatever tests run beside each other.
+/// Held while a choice is active: there is one at a time, even if tests run side by side.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// A mutant of the library is chosen while this lives, or none is.
+/// While this lives, a mutant of the library is chosen, or explicitly none.
 #[derive(Debug)]
 pub(crate) struct Chosen {
     _turn: MutexGuard<'static, ()>,
@@ -68,14 +67,14 @@ impl Chosen {
         Self::in_world(name, ANY)
     }
 
-    /// The same, with narrow bounds where this kind of world has them.
+    /// Chooses the mutant as [`Self::new`] does, with narrow bounds if this kind of world has them.
     pub(crate) fn in_world(name: Option<&str>, kind: Kind) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         library::choose(name, kind.name == NARROW.name);
         Self { _turn: turn }
     }
 
-    /// Only this oracle is listened to as well.
+    /// Also lets only this oracle count.
     pub(crate) fn listening(self, oracle: &str) -> Self {
         let known = ORACLES.iter().find(|known| **known == oracle);
         let known = known.unwrap_or_else(|| panic!("there is no oracle of the name {oracle}"));
@@ -83,7 +82,7 @@ impl Chosen {
         self
     }
 
-    /// What the variables `MUTANT` and `ONLY` say.
+    /// Makes the choice that the variables `MUTANT` and `ONLY` name.
     pub(crate) fn by_environment() -> Self {
         let name = std::env::var("MUTANT").ok();
         let chosen = Self::in_world(name.as_deref(), crate::replay::kind());
@@ -110,7 +109,7 @@ mod library {
         assert!(!narrow, "only a build with mutants has narrow bounds");
     }
 
-    /// Whether the bounds of engines are narrow.
+    /// Returns `true` if the bounds of engines are narrow.
     pub(crate) fn is_narrow() -> bool {
         false
     }
@@ -145,7 +144,7 @@ mod library {
         chosen.clone()
     }
 
-    /// Whether the bounds of engines are narrow.
+    /// Returns `true` if the bounds of engines are narrow.
     pub(crate) fn is_narrow() -> bool {
         get().1
     }
@@ -180,12 +179,12 @@ pub(crate) mod tests {
     use crate::sweep::{keep_their_promises, say};
     use crate::watching::WATCHING;
 
-    /// Guards that these worlds do not need, or that no oracle looks at, and the stories of the library
-    /// that notice them. `tests/breakages.sh` reads this table.
+    /// Guards that these worlds do not need, or that no oracle checks, and the stories of the library that notice their
+    /// removal. `tests/breakages.sh` reads this table.
     const STORIES: [(&str, &str); 5] = [
         // A lock that becomes a shared one.
         ("DowngradeStaysExclusive", "engine::tests::shared"),
-        // Slots, of which these worlds ask for none.
+        // These worlds ask for no slots.
         ("AnySlotCounts", "engine::tests::permits"),
         ("MovedSlotCounts", "engine::tests::permits"),
         // A copy that is lost and sent again, within one lock.
@@ -194,7 +193,7 @@ pub(crate) mod tests {
         ("NewCopySure", "engine::tests::clocks"),
     ];
 
-    /// Guards that rarely matter in ordinary worlds, and the kind of world that notices each.
+    /// Guards that rarely matter in ordinary worlds, and the kind of world that notices the removal of each.
     const RARELY: [(&str, Kind); 14] = [
         ("ClaimsUnbounded", NARROW),
         ("DebtWithoutRoomForgotten", NARROW),
@@ -212,7 +211,7 @@ pub(crate) mod tests {
         ("OldNumberCounts", FENCED_PERMITS),
     ];
 
-    /// Breakages that stories notice, and a kind of world as well.
+    /// Breakages that both stories and a kind of world notice.
     const BESIDE_STORIES: [(&str, Kind); 12] = [
         ("TransactionsOverlap", BARE),
         ("AbortedIsDone", BARE),
@@ -228,7 +227,7 @@ pub(crate) mod tests {
         ("ReaderLeavesARecord", SHARED),
     ];
 
-    /// The folder of the patches. Where they are applied there is a file `applied` beside them.
+    /// The folder of the patches. In a tree to which they are applied it also contains a file `applied`.
     const BREAKAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/breakages");
 
     /// Returns the names of all mutants that can be chosen, and the kind of world that notices each, if
@@ -240,7 +239,7 @@ pub(crate) mod tests {
         guards.chain(breakages()).collect()
     }
 
-    /// Returns the kind of world that notices that a guard is taken out. `None`: stories do.
+    /// Returns the kind of world that notices the removal of a guard, or `None` if stories notice it.
     fn kind_for(guard: &str) -> Option<Kind> {
         if STORIES.iter().any(|(name, _)| *name == guard) {
             return None;
@@ -249,8 +248,8 @@ pub(crate) mod tests {
         Some(rare.map_or(ANY, |(_, kind)| *kind))
     }
 
-    /// Reads the lines `Name [what notices it]: what is broken.` at the beginning of each patch. What the `search`
-    /// notices has a test there.
+    /// Reads the lines `Name [what notices it]: what is broken.` at the beginning of each patch. A breakage that the
+    /// `search` notices has a test there.
     fn breakages() -> Vec<(String, Option<Kind>)> {
         let mut all = Vec::new();
         let applied = Path::new(BREAKAGES).join("applied").exists();
@@ -298,12 +297,12 @@ pub(crate) mod tests {
         ));
     }
 
-    /// Whether `ROWS` names it, or nothing: then all are wanted.
+    /// Returns `true` if `ROWS` names this row, or is not set: then all rows are wanted.
     pub(crate) fn is_asked_for(name: &str) -> bool {
         std::env::var("ROWS").map_or(true, |rows| rows.split(',').any(|row| row == name))
     }
 
-    /// What each oracle objects to, with no other heard.
+    /// The breakage to which each oracle objects when no other counts.
     const OBJECTIONS: [(&str, &str); ORACLES.len()] = [
         ("SetWithoutNx", "exclusion"),
         ("QuorumOfConnected", "votes"),
@@ -335,7 +334,7 @@ pub(crate) mod tests {
         ("NeverReconnects", "liveness"),
     ];
 
-    /// Where each oracle is listened to alone.
+    /// Returns the world in which this oracle alone counts.
     fn world_of(oracle: &str) -> Kind {
         match oracle {
             "queue" => CROWDED,

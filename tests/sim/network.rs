@@ -1,7 +1,7 @@
 //! The network: what carries bytes between the ends, and the kernels at both ends.
 //!
-//! A connection keeps the order, may be torn anywhere, and brings what was sent before a reset in
-//! part. Between two connections of one client to one node the order is kept too, as on one path.
+//! A connection keeps the order, and may break anywhere; after a reset, only a part of the earlier bytes arrives. The
+//! order also holds between two connections of one client to one node, as on one path.
 
 use shearline::internals::LinkFault;
 
@@ -12,25 +12,24 @@ use crate::plan::USER_TIMEOUT;
 use crate::trace;
 use crate::world::{Event, World};
 
-/// After how long a kernel tries again if the backlog was full.
+/// How long a kernel waits before it tries again after a full backlog.
 const KNOCK_AGAIN: Time = SECOND;
 
-/// After how much silence a kernel gives the other end up: it asks after five seconds, and three
-/// times.
+/// After how long a silence a kernel gives up the other end: it asks after five seconds, three times.
 pub(crate) const KEEP_ALIVE: Time = 8 * SECOND;
 
 /// The error number of a connection that was given up for lack of acknowledgements.
 const TIMED_OUT: i32 = 110;
 
 impl World {
-    /// How long one way takes.
+    /// Draws how long one way takes.
     pub(crate) fn delay(&mut self, server: usize) -> Time {
         let tail = self.entropy.span(self.plan.delay_tail);
         let slow = self.servers[server].slow;
         self.plan.delay / 2 + self.entropy.span(self.plan.delay) + tail + slow
     }
 
-    /// Bytes leave for the other end.
+    /// Sends bytes to the other end.
     pub(crate) fn send(&mut self, conn: usize, way: Way, bytes: &[u8]) {
         let link = &self.conns[conn];
         if link.cut {
@@ -98,7 +97,7 @@ impl World {
 
     // ----- the beginning ------------------------------------------------------------------------
 
-    /// A process opens a connection. Returns its number.
+    /// Opens a connection for a process. Returns its number.
     pub(crate) fn open(&mut self, peer: usize, process: Process, node: usize) -> usize {
         let conn = self.conns.len();
         let server = self.plan.server_of(node);
@@ -133,7 +132,7 @@ impl World {
         self.wake_peer(peer);
     }
 
-    /// A server with too many clients says so, and closes the connection.
+    /// Lets a server with too many clients say so and close the connection.
     pub(crate) fn turn_away(&mut self, conn: usize) {
         self.send(
             conn,
@@ -145,14 +144,14 @@ impl World {
             self.forget(conn);
             self.end_near_later(conn, LinkFault::Closed);
         } else {
-            // What the client had sent is answered by a reset.
+            // The server answers what the client had sent by a reset.
             self.reset_from_far(conn);
         }
     }
 
     // ----- the end ------------------------------------------------------------------------------
 
-    /// A client closes a connection by a reset: some of the bytes on their way arrive first.
+    /// Closes a client's connection by a reset: some of the bytes on their way arrive first.
     pub(crate) fn abort(&mut self, conn: usize) {
         self.conns[conn].near.gone = true;
         self.conns[conn].cut = true;
@@ -164,8 +163,7 @@ impl World {
         }
     }
 
-    /// Bytes that the kernel still holds are lost with the connection; some of those on their way
-    /// arrive.
+    /// Loses the bytes that the kernel still holds; some of those on their way arrive.
     fn keep_some_up(&mut self, conn: usize) {
         let link = &self.conns[conn];
         let kept = if link.up.is_held() || link.dark {
@@ -177,8 +175,8 @@ impl World {
         self.hurry(conn);
     }
 
-    /// A process closes a connection, or ends, and its kernel sends what it was given. If something
-    /// was not read, that is a reset.
+    /// Closes a connection because its process closes it or ends. The kernel sends the bytes that it was given. If
+    /// something was not read, it sends a reset instead.
     pub(crate) fn hang_up(&mut self, conn: usize) {
         if !self.conns[conn].near.arrived.is_empty() {
             self.abort(conn);
@@ -192,7 +190,7 @@ impl World {
         self.end_far_later(conn, End::Polite);
     }
 
-    /// The last bytes of an ended connection arrive before those of a later one.
+    /// Delivers the last bytes of an ended connection at once: they arrive before those of a later one.
     fn hurry(&mut self, conn: usize) {
         let now = self.now;
         self.conns[conn].up.hurry(now);
@@ -232,7 +230,7 @@ impl World {
         self.wake_peer(peer);
     }
 
-    /// The kernel checks whether its bytes were acknowledged.
+    /// Lets the kernel check whether its bytes were acknowledged.
     pub(crate) fn user_timeout(&mut self, conn: usize) {
         let link = &mut self.conns[conn];
         if link.near.gone && !link.near.lingers || link.near.end.is_some() {
@@ -250,7 +248,7 @@ impl World {
         self.time_out(conn);
     }
 
-    /// A connection has died without a notice.
+    /// Lets a connection die without a notice.
     pub(crate) fn darken(&mut self, conn: usize) {
         self.conns[conn].dark = true;
         self.at(self.now + KEEP_ALIVE, Event::KeepAlive(conn));
@@ -274,7 +272,7 @@ impl World {
         }
     }
 
-    /// Both ends learn that the connection is gone, after some of what was on its way.
+    /// Resets a connection: both ends learn of it, after some of the bytes on their way have arrived.
     pub(crate) fn reset(&mut self, conn: usize, reason: LinkFault) {
         self.conns[conn].cut = true;
         self.keep_some_up(conn);
@@ -283,7 +281,7 @@ impl World {
         self.end_near_later(conn, reason);
     }
 
-    /// The server's end ends with its process.
+    /// Resets a connection because the server's process has ended.
     pub(crate) fn reset_from_far(&mut self, conn: usize) {
         self.conns[conn].cut = true;
         self.keep_some_down(conn);
@@ -297,7 +295,7 @@ impl World {
         self.conns[conn].down.keep(kept);
     }
 
-    /// The server's end sees the end after the last bytes that arrive.
+    /// Lets the server see the end after the last bytes that arrive.
     pub(crate) fn end_far_later(&mut self, conn: usize, end: End) {
         let link = &self.conns[conn];
         let cut_off = self.partitions[link.peer][link.node][Way::ToServer as usize];
@@ -329,7 +327,7 @@ impl World {
 
     // ----- writing ------------------------------------------------------------------------------
 
-    /// The client's kernel takes as much of `bytes` as it has room for.
+    /// Lets the client's kernel take as much of `bytes` as it has room for.
     pub(crate) fn write(&mut self, conn: usize, bytes: &[u8]) -> usize {
         let room = self.plan.window.saturating_sub(self.conns[conn].waiting());
         let len = bytes.len().min(room);
@@ -356,7 +354,7 @@ impl World {
 
     // ----- partitions ---------------------------------------------------------------------------
 
-    /// Bytes go that way again, those that waited first.
+    /// Ends a partition: bytes go that way again, first those that waited.
     pub(crate) fn heal_partition(&mut self, peer: usize, node: usize, way: Way) {
         if !std::mem::take(&mut self.partitions[peer][node][way as usize]) {
             return;
@@ -377,8 +375,7 @@ impl World {
             Way::ToClient => &mut link.down,
         };
         if pipe.is_held() {
-            // A kernel repeats more and more rarely: bytes from before the close arrive at some
-            // time.
+            // A kernel repeats more and more rarely, but bytes from before the close arrive at some time.
             let lingers = way == Way::ToServer && link.near.lingers;
             let held = pipe.oldest().map_or(0, |sent| self.now - sent);
             let pause = if lingers {

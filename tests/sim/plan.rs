@@ -1,7 +1,7 @@
-//! The kind of world: how many of everything, and how often faults happen.
+//! The numbers of a world: how many of everything there are, and how often faults happen.
 //!
-//! Everything is drawn again for every world, and many rates are zero in many of them: worlds in
-//! which all faults happen a little look alike, worlds in which few happen a lot do not.
+//! Everything is drawn again for every world, and many rates are zero in many worlds: worlds with a little of every
+//! fault look alike, worlds with much of a few do not.
 
 use crate::clock::{MICRO, MILLI, NEVER, SECOND, Time};
 use crate::entropy::Entropy;
@@ -29,41 +29,41 @@ pub(crate) const USER_TIMEOUT: Time = 5 * SECOND;
 pub(crate) const CONNECT_TIMEOUT: Time = SECOND;
 pub(crate) const LONGEST_BACKOFF: Time = 2 * SECOND;
 
-/// The same after the first failure; twice as long after each further one.
+/// How long a client waits at most before it tries again after the first failure; twice as long after each further one.
 pub(crate) const FIRST_BACKOFF: Time = 50 * MILLI;
 
-/// A ttl that leaves time enough for every node while all is well. Quarantines should be short, and
-/// last longer than any lock.
+/// A ttl that leaves enough time for every node while all is well. Quarantines should be short, and still last longer
+/// than any lock.
 const COMFORTABLE: u64 = 2_000;
 const COMFORTABLE_GUARDED: u64 = 500;
 
-/// No lock is longer where quarantines should be short.
+/// The longest lock in worlds whose quarantines should be short.
 const LONGEST_GUARDED: u64 = 1_000;
 
 /// The longest ttl of clients that have a shorter one than others.
 const SHORTER: u64 = COMFORTABLE_GUARDED;
 
-/// How much longer a server is kept out to which a client connects for the first time.
+/// How much longer a client keeps out a server to which it connects for the first time.
 const UPTIME_GRAIN: Time = 2 * SECOND;
 
 /// The numbers of one world.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// Nodes of the configuration.
+    /// The number of nodes in the configuration.
     pub(crate) nodes: usize,
-    /// Servers behind them: where there are fewer, the last nodes are the first servers again.
+    /// The number of servers. If there are fewer than nodes, the last nodes are the first servers again.
     pub(crate) servers: usize,
     pub(crate) hosts: usize,
     pub(crate) clients: usize,
-    /// Contenders that use another library.
+    /// The number of contenders that use another library.
     pub(crate) strangers: usize,
     pub(crate) resources: usize,
-    /// How many of the resources, the last, stand for sets of the others: none or one.
+    /// How many of the resources, counted from the last, stand for sets of the others: none or one.
     pub(crate) sets: usize,
-    /// Users of each resource in each client, and whether all of them wait as long as they may.
+    /// The number of users of each resource in each client, and whether all of them wait as long as they may.
     pub(crate) users: usize,
     pub(crate) patient: bool,
-    /// How long faults go on.
+    /// How long there are faults.
     pub(crate) length: Time,
     /// Whether exclusion has to hold throughout.
     pub(crate) covered: bool,
@@ -72,42 +72,42 @@ pub(crate) struct Plan {
     pub(crate) server_drift: u32,
     pub(crate) client_drift: u32,
 
-    // Of links.
+    // Numbers of links.
     pub(crate) delay: Time,
     pub(crate) delay_tail: Time,
     pub(crate) tear: u32,
-    /// Bytes that a connection takes before a write is cut short.
+    /// How many bytes a connection takes before a write is cut short.
     pub(crate) window: usize,
 
-    // Of servers.
+    // Numbers of servers.
     pub(crate) kinds: Kinds,
-    /// They refuse scripts, and clients use none, unless something else here needs them: see
+    /// Servers refuse scripts, and clients use none, unless something else here needs them: see
     /// [`is_bare`](Self::is_bare).
     pub(crate) bare: bool,
-    /// They refuse scripts in words of their own, and clients have to find out: in every other turn of this length.
-    /// Zero: always.
+    /// Servers refuse scripts in words of their own, and clients have to find that out. They do so in every second
+    /// period of this length, or always if it is zero.
     pub(crate) own_words: Option<Time>,
-    /// They load the scripts all the same.
+    /// Such servers still load the scripts.
     pub(crate) loads: bool,
-    /// They do not permit the native release that they know.
+    /// Servers do not permit the native release that they know.
     pub(crate) native_refused: bool,
     /// Clients have to give a password.
     pub(crate) credentials: bool,
     /// The database that clients select.
     pub(crate) database: u32,
-    /// Connections that wait to be accepted, before more are refused.
+    /// How many connections may wait to be accepted before more are refused.
     pub(crate) backlog: usize,
     /// How many servers never come back when all other faults end, and whether they are silent
     /// rather than dead.
     pub(crate) losses: usize,
     pub(crate) silent: bool,
 
-    // Of users.
+    // Numbers of users.
     pub(crate) shortest_ttl: u64,
     pub(crate) longest_ttl: u64,
     /// By how many milliseconds keys live longer than locks, for a client whose clock is right.
     pub(crate) lock_delay: u64,
-    /// Every ttl is one of the two, none is between.
+    /// Whether every ttl is one of the two, and none is between.
     pub(crate) extremes: bool,
     /// The least time for which a user works, and how much longer it may be.
     pub(crate) shortest_work: Time,
@@ -118,26 +118,27 @@ pub(crate) struct Plan {
     /// long, confirm.
     pub(crate) habits: [u32; 6],
     pub(crate) cancels: u32,
-    /// How often a call is cancelled in the turn in which an answer to it may have been read.
+    /// How often a call is cancelled in a turn in which an answer to it may have been read.
     pub(crate) second_thoughts: u32,
     /// How often a client inspects a resource when it has a turn. Most worlds have none.
     pub(crate) inspects: u32,
     /// How often a client begins to watch a resource when it has a turn and does not. Most worlds have none.
     pub(crate) watches: u32,
-    /// How often a lock is kept by its engine. Most worlds have none such.
+    /// How often a lock is kept by its engine. Most worlds have no such locks.
     pub(crate) keeps: u32,
     /// How often a holder has its lock kept from now on, when it does something: one that it has got, or that
     /// was handed to it.
     pub(crate) keeps_held: u32,
-    /// How often a lock comes with a fencing token. Most worlds have none such.
+    /// How often a lock comes with a fencing token. Most worlds have no such locks.
     pub(crate) fenced: u32,
-    /// A lock with a fencing token has an owner of its own. Most worlds have none such.
+    /// Whether a lock with a fencing token has an owner of its own. Most worlds have no such locks.
     pub(crate) leads: bool,
     /// How often a call is for a shared lock, and how often the holder of an exclusive one makes it a shared one when
-    /// it does something. Most worlds have none such.
+    /// it does something. Most worlds have no shared locks.
     pub(crate) shared: u32,
     pub(crate) downgrades: u32,
-    /// How long shared locks are held. Then one user alone wants the exclusive lock. Zero: as long as others, and all do.
+    /// How long shared locks are held. Then only one user wants the exclusive lock. If this is zero, they are held as
+    /// long as others, and all users may want it.
     pub(crate) reads_for: Time,
     /// How often a call is for a permit, of how many, and whether the last client thinks that there is one more.
     pub(crate) permits: (u32, u16),
@@ -149,28 +150,28 @@ pub(crate) struct Plan {
     /// How often a lock may be extended.
     pub(crate) extensions: Option<u32>,
 
-    // Of processes.
+    // Numbers of processes.
     pub(crate) lag: Time,
     pub(crate) pause: u32,
     pub(crate) longest_pause: Time,
     pub(crate) dead_after: u64,
     pub(crate) node_timeout: Option<u64>,
 
-    // Faults.
+    // Numbers of faults.
     /// The least time from one fault to the next, and how much longer it may be.
     pub(crate) shortest_gap: Time,
     pub(crate) gap: Time,
     /// The least length of a fault, and how much longer it may be.
     pub(crate) shortest_fault: Time,
     pub(crate) longest_fault: Time,
-    /// Operators delete keys on a majority at least, or replace them.
+    /// Whether operators delete or replace keys on at least a majority.
     pub(crate) raids: bool,
     /// Weights, in the order of [`FAULTS`].
     pub(crate) faults: [u32; FAULTS.len()],
 
-    /// Clients look whether the clocks of servers are stepped.
+    /// Whether clients check the clocks of servers for steps.
     pub(crate) watch: bool,
-    /// Servers that carry markers lose nothing in a restart, and report that.
+    /// Whether servers that carry markers lose nothing in a restart, and report that.
     pub(crate) durable: bool,
     /// How clients treat restarted servers.
     pub(crate) guard: Guard,
@@ -186,9 +187,9 @@ pub(crate) struct Plan {
 pub(crate) enum Guard {
     /// A restarted server votes.
     Off,
-    /// It does not, and all know the longest ttl of all.
+    /// A restarted server does not vote, and all clients know the longest ttl of all.
     Observed,
-    /// It does not, and no client knows the longest ttl.
+    /// A restarted server does not vote, and no client knows the longest ttl.
     Untold,
     /// The servers carry markers, and decide themselves whether they vote.
     Strict,
@@ -198,25 +199,25 @@ pub(crate) enum Guard {
 /// server carries a marker of the first.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Members {
-    /// All have the same configuration.
+    /// All clients have the same configuration.
     Alike,
-    /// Every other client has a shorter longest ttl, and joins.
+    /// Every second client has a shorter longest ttl, and joins.
     ShortLater,
-    /// Every other client has a longer one, and raises the markers.
+    /// Every second client has a longer one, and raises the markers.
     LongLater,
-    /// The last one has another name for the cluster.
+    /// The last client has another name for the cluster.
     OtherName,
-    /// The last one knows of one node fewer.
+    /// The last client knows of one node fewer.
     OtherNodes,
 }
 
-/// Deviations: an assumption that does not hold, or a driver that works wrongly. With every one off
-/// the world is as it should be.
+/// Deviations: an assumption that does not hold, or a driver that works wrongly. If all are off, the world is as it
+/// should be.
 #[derive(Clone, Debug)]
 pub(crate) struct Switches {
-    /// Exclusion has to hold in any case.
+    /// Whether exclusion has to hold in any case.
     pub(crate) no_excuses: bool,
-    /// Only this oracle is on.
+    /// The only oracle that is on, if not all are.
     pub(crate) only: Option<&'static str>,
     /// Every server's clock is as fast as it can be, and every client's as slow.
     pub(crate) worst_clocks: bool,
@@ -228,7 +229,7 @@ pub(crate) struct Switches {
     pub(crate) stale_clock: bool,
     /// Drivers close connections with FIN: the bytes on their way arrive at some time.
     pub(crate) polite: bool,
-    /// Drivers go on with the connection of a probe that was answered.
+    /// Drivers keep the connection of a probe that was answered, and use it.
     pub(crate) keeps_probes: bool,
     /// Drivers send releases over a connection of their own and merge the answers: the releases
     /// overtake their `SET`s.
@@ -236,7 +237,7 @@ pub(crate) struct Switches {
     /// Drivers watch and delete keys over a connection of their own: a transaction overtakes a `SET` that was
     /// read together with its `WATCH`.
     pub(crate) watches_elsewhere: bool,
-    /// From when on servers do not tell their identity.
+    /// When servers stop telling their identity.
     pub(crate) secretive_from: Time,
 }
 
@@ -262,13 +263,13 @@ impl Default for Switches {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Kinds {
     Redis,
-    /// They have a native release.
+    /// Servers with a native release.
     Valkey,
-    /// They have another native release.
+    /// Servers with another native release.
     Newest,
-    /// They know neither `HELLO` nor RESP3.
+    /// Servers that know neither `HELLO` nor RESP3.
     Old,
-    /// One of each in turn.
+    /// Servers of each kind in turn.
     Mixed,
 }
 
@@ -341,7 +342,7 @@ impl Plan {
             longest_fault: entropy.pick(&[100, 10, 1_000, 8_000]) * MILLI,
             faults: FAULTS.map(|fault| {
                 if fault.is_of_markers() {
-                    return 0; // Where there are some, they are drawn later.
+                    return 0; // If there are some, they are drawn later.
                 }
                 let drawn = entropy.pick(&[0, 0, 1, 4]);
                 if fault.is_covered() || !covered {
@@ -351,14 +352,14 @@ impl Plan {
                 }
             }),
             watch,
-            // What only worlds of some kind or theme have.
+            // The other numbers matter only in worlds of some kind or theme.
             ..Self::tame(clients)
         };
         theme::bend(plan, entropy)
     }
 
-    /// In one world in two clients quarantine restarted servers, and then servers may forget also
-    /// where exclusion has to hold.
+    /// Lets clients quarantine restarted servers in one world of two. Servers may then forget even if exclusion has to
+    /// hold.
     pub(crate) fn guarded(mut self, entropy: &mut Entropy) -> Self {
         if entropy.below(2) == 0 {
             return self;
@@ -373,8 +374,8 @@ impl Plan {
         self
     }
 
-    /// The servers carry markers, and then every fault may happen where exclusion has to hold. The
-    /// kinds of clients are drawn too.
+    /// Lets the servers carry markers. Every fault may then happen although exclusion has to hold. The kinds of clients
+    /// are drawn too.
     pub(crate) fn marked(mut self, entropy: &mut Entropy) -> Self {
         self.guard = Guard::Strict;
         self.strangers = 0;
@@ -399,8 +400,8 @@ impl Plan {
         self.with_members()
     }
 
-    /// The plan with as many clients as its kinds need, and without the faults that these are known
-    /// not to survive.
+    /// Returns the plan with as many clients as its kinds need, and without the faults that these are known not to
+    /// survive.
     pub(crate) fn with_members(mut self) -> Self {
         let mut never: &[Fault] = &[];
         match self.members {
@@ -443,8 +444,8 @@ impl Plan {
         self
     }
 
-    /// How many servers forget. What only some clients know has to be known to the others from
-    /// every majority.
+    /// Returns how many servers may forget. If only some clients know something, the others have to learn it from every
+    /// majority.
     pub(crate) fn forgetful(&self) -> usize {
         match self.members {
             Members::ShortLater => self.nodes - self.quorum(),
@@ -459,12 +460,12 @@ impl Plan {
         matches!(self.guard, Guard::Observed | Guard::Strict) && self.strangers == 0
     }
 
-    /// Returns `true` if it survives a server that forgets and keeps its connections.
+    /// Returns `true` if exclusion survives a server that forgets and keeps its connections.
     pub(crate) fn is_marked(&self) -> bool {
         self.guard == Guard::Strict && self.strangers == 0
     }
 
-    /// The ttl of the locks that are taken after the faults.
+    /// Returns the ttl of the locks that are taken after the faults.
     fn comfortable_ttl(&self) -> u64 {
         self.longest_ttl.max(match self.guard {
             Guard::Off => COMFORTABLE,
@@ -472,12 +473,12 @@ impl Plan {
         })
     }
 
-    /// The longest ttl of all.
+    /// Returns the longest ttl of all clients.
     pub(crate) fn max_ttl(&self) -> u64 {
         self.comfortable_ttl()
     }
 
-    /// The longest ttl of this client, which it uses after the faults.
+    /// Returns the longest ttl of this client, which it uses after the faults.
     pub(crate) fn max_ttl_of(&self, client: usize) -> u64 {
         let odd = client % 2 == 1;
         let shorter = match self.members {
@@ -499,7 +500,7 @@ impl Plan {
         self.are_raised() && odd || self.is_outsider(client)
     }
 
-    /// Returns `true` if a client is of another cluster.
+    /// Returns `true` if a client belongs to another cluster.
     pub(crate) fn is_outsider(&self, client: usize) -> bool {
         self.has_outsider() && client + 1 == self.clients
     }
@@ -514,7 +515,7 @@ impl Plan {
         self.nodes - usize::from(other)
     }
 
-    /// How long a server is quarantined at most, by true time, if all know the longest ttl.
+    /// Returns how long a server is quarantined at most, by true time, if all clients know the longest ttl.
     pub(crate) fn quarantine(&self) -> Time {
         if !matches!(self.guard, Guard::Observed | Guard::Strict) {
             return 0;
@@ -524,7 +525,7 @@ impl Plan {
         span + span / 50
     }
 
-    /// Three nodes, and no faults: the base of plans for a purpose.
+    /// Returns a plan with three nodes and no faults: the base of plans with one purpose.
     pub(crate) fn tame(clients: usize) -> Self {
         Self {
             nodes: 3,
@@ -599,7 +600,7 @@ impl Plan {
         }
     }
 
-    /// Five nodes, eight clients, sixty seconds; a few of all covered faults.
+    /// Returns a plan with five nodes, eight clients, sixty seconds, and a few of all covered faults.
     pub(crate) fn standard(_: &mut Entropy) -> Self {
         Self {
             nodes: 5,
@@ -614,7 +615,7 @@ impl Plan {
         }
     }
 
-    /// As many servers as nodes, and locks of one length.
+    /// Returns the plan with as many servers as nodes, and locks of one length.
     pub(crate) fn alike(self) -> Self {
         Self {
             servers: self.nodes,
@@ -623,7 +624,7 @@ impl Plan {
         }
     }
 
-    /// Only these faults.
+    /// Returns the weights for only these faults.
     pub(crate) fn only(faults: &[Fault]) -> [u32; FAULTS.len()] {
         FAULTS.map(|fault| u32::from(faults.contains(&fault)))
     }
@@ -667,7 +668,7 @@ impl Plan {
         self.keeps != 0 || self.keeps_held != 0
     }
 
-    /// How many resources have a name of their own.
+    /// Returns how many resources have a name of their own.
     pub(crate) fn names(&self) -> usize {
         self.resources - self.sets
     }
@@ -687,7 +688,7 @@ impl Plan {
         self.sets != 0 || self.has_several_holders()
     }
 
-    /// Returns `true` if every such user has to get his lock once more after the faults.
+    /// Returns `true` if every such user has to get its lock once more after the faults.
     pub(crate) fn is_taken_by_all(&self, user: usize) -> bool {
         self.wants_sets(user) || self.has_several_holders()
     }
@@ -719,7 +720,7 @@ impl Plan {
         }
     }
 
-    /// The password that servers want while all is well.
+    /// Returns the password that servers demand while all is well.
     pub(crate) fn password(&self) -> Option<&'static [u8]> {
         self.credentials.then_some(PASSWORD.as_bytes())
     }
@@ -729,35 +730,33 @@ impl Plan {
         node % self.servers
     }
 
-    /// Clients and strangers.
+    /// Returns the number of clients and strangers.
     pub(crate) fn peers(&self) -> usize {
         self.clients + self.strangers
     }
 
-    /// How long a client asks one node at most, by its clock: a vote is useless when half of the
-    /// lock's life is over, unless the user has fixed the timeout. But a node that was never
-    /// reached before has as long as a connection may take.
+    /// Returns how long a client asks one node at most, by its clock: a vote is useless when half of the lock's life is
+    /// over, unless the user has fixed the timeout. But a node that was never reached before has as long as a
+    /// connection may take.
     pub(crate) fn longest_vote(&self, ttl: u64) -> Time {
         let vote = self.node_timeout.unwrap_or(ttl / 2) * MILLI;
         vote.max(CONNECT_TIMEOUT)
     }
 
-    /// How long a call that has only tries to end it may take, by its client's clock: its longest
-    /// vote and the longest delay for every attempt. Each of the two may end a tick and a turn
-    /// late.
+    /// Returns how long a call that only its tries can end may take, by its client's clock: its longest vote and the
+    /// longest delay for every attempt. Each of the two may end a tick and a turn late.
     pub(crate) fn longest_tries(&self, tries: u32, ttl: u64) -> Time {
         let attempt = self.longest_vote(ttl) + LONGEST_REST * MILLI;
         u64::from(tries) * (attempt + 2 * (2 * MILLI + self.lag))
     }
 
-    /// After the faults a client gets each lock within this time.
+    /// Returns the time within which a client gets each lock after the faults.
     pub(crate) fn lock_within(&self) -> Time {
         // Keys of dead clients, or of locks in a hand-over, stay that long.
         let ttl = self.longest_ttl * MILLI + self.added_time();
         let ttl = ttl + ttl / 50 + 2 * MILLI;
-        // The kernel notices a connection that died without a notice: five seconds after something
-        // was written to it, or by its keepalive. The client notices a handshake that hangs in one,
-        // and sooner.
+        // The kernel notices a connection that died without a notice: five seconds after something was written to it,
+        // or by its keepalive. The client notices a handshake that hangs, and notices it sooner.
         let noticed = USER_TIMEOUT.max(KEEP_ALIVE).max(CONNECT_TIMEOUT);
         // Then it is opened again, after a while.
         let opened = LONGEST_BACKOFF + CONNECT_TIMEOUT;
@@ -765,18 +764,18 @@ impl Plan {
         self.quarantine() + ttl + noticed + opened + LONGEST_REST * MILLI + self.answers()
     }
 
-    /// And everything that was begun before, or to get those locks, ends within this time.
+    /// Returns the time within which everything ends that was begun before, or to get those locks.
     pub(crate) fn patience(&self) -> Time {
         // Open calls have as long as they were given, by their clients' clocks.
         let calls = self.wait.max(self.longest_tries(TRIES, self.longest_ttl));
         let calls = calls + calls / 50;
-        // The release at the end of one may be the first to find that a connection is dead: it is
-        // owed until there is another.
+        // The release at the end of a call may be the first to find that a connection is dead: it waits for the next
+        // connection.
         let debts = USER_TIMEOUT.max(KEEP_ALIVE) + LONGEST_BACKOFF + CONNECT_TIMEOUT;
         calls.max(self.lock_within()) + debts + self.answers()
     }
 
-    /// Some round trips, and the quarter of a second after which a refused release is tried again.
+    /// Returns the time for some round trips, and the quarter of a second after which a refused release is tried again.
     fn answers(&self) -> Time {
         250 * MILLI + 20 * (2 * self.delay + self.lag)
     }

@@ -52,7 +52,7 @@ impl PartialEq for Entry {
 impl Eq for Entry {}
 
 impl Queue {
-    /// Behind every event that was scheduled for the same time before.
+    /// Adds an event after every event that was scheduled earlier for the same time.
     pub(crate) fn push(&mut self, at: Time, event: Event) {
         self.pushed += 1;
         let entry = Entry(at, self.pushed, event);
@@ -98,7 +98,7 @@ fn events_at_one_time_happen_in_the_order_they_were_scheduled() {
     assert_eq!(happened, [(1, 4), (5, 0), (5, 2), (7, 1), (7, 5), (9, 3)]);
 }
 
-/// Any schedule comes out as a stable sort would order it.
+/// The queue returns any schedule in the order of a stable sort.
 #[test]
 fn a_distant_event_happens_in_its_turn() {
     let mut queue = Queue::default();

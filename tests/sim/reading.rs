@@ -1,8 +1,8 @@
-//! Worlds with shared locks and permits, beside exclusive ones of the same names and locks of strangers.
+//! Worlds with shared locks and permits, and with exclusive locks of the same names and locks of strangers.
 //!
-//! A user draws for each call which of the two it wants. Some holders of an exclusive lock go on with a shared one.
-//! `oracle::holders` judges what nodes keep. The other oracles judge a shared lock as any other: that it has its votes,
-//! that nobody holds the exclusive lock meanwhile, and that nothing is left of it.
+//! A user draws for each call which of the two it wants. Some holders of an exclusive lock make it a shared one.
+//! `oracle::holders` judges what nodes keep. The other oracles judge a shared lock like any other: that it has its
+//! votes, that no other user holds the exclusive lock meanwhile, and that nothing is left of it.
 
 use crate::case::Kind;
 use crate::clock::{MICRO, MILLI, SECOND};
@@ -32,8 +32,8 @@ pub(crate) const SHARED: Kind = kind("shared", |entropy| {
     }
 });
 
-/// Users of clients take, extend, keep and hand over locks for three seconds, while much happens. The rest of a world
-/// was drawn before.
+/// Makes users take, extend, keep and hand over locks for three seconds, while much happens. The rest of the world was
+/// drawn before.
 pub(crate) fn busy(
     entropy: &mut Entropy,
     clients: usize,
@@ -98,7 +98,7 @@ pub(crate) fn busy(
     plan
 }
 
-/// Locks have a delay, perhaps, and are kept, also from when they are held or were handed over.
+/// Gives some worlds a lock delay, and lets engines keep locks, also such that are held already or were handed over.
 pub(crate) fn guarded(entropy: &mut Entropy, plan: Plan) -> Plan {
     let alone = u32::from(plan.users == 1);
     Plan {
@@ -110,8 +110,8 @@ pub(crate) fn guarded(entropy: &mut Entropy, plan: Plan) -> Plan {
     }
 }
 
-/// The same where locks have a delay, or servers forget and clients know that, or the servers say so; in every
-/// fourth world neither. Locks are kept, also from when they are held or were handed over.
+/// Worlds like [`SHARED`] in which locks have a delay, or servers forget and clients know that, or the servers say so;
+/// in every fourth world none of these. Engines keep locks, also such that are held already or were handed over.
 pub(crate) const GUARDED_SHARED: Kind = kind("guarded-shared", |entropy| {
     let plan = (SHARED.draw)(entropy);
     let plan = guarded(entropy, plan);
@@ -124,14 +124,14 @@ pub(crate) const GUARDED_SHARED: Kind = kind("guarded-shared", |entropy| {
     .forgetting(entropy)
 });
 
-/// Many readers and writers want one resource all the time, and nothing else gets in their way.
+/// Many readers and writers want one resource all the time, and nothing else disturbs them.
 pub(crate) const READERS: Kind = kind("readers", |entropy| {
     let clients = 1 + entropy.below(6) as usize;
     Plan {
         hosts: 1 + entropy.below(clients as u32) as usize,
         nodes: entropy.pick(&[3, 5, 1]),
         shared: entropy.pick(&[500_000, 900_000, 100_000]),
-        // Longer than any may wait.
+        // Longer than any user may wait.
         length: 7 * SECOND,
         patient: true,
         kinds: entropy.pick(&[Kinds::Redis, Kinds::Valkey, Kinds::Mixed]),
@@ -144,8 +144,8 @@ pub(crate) const READERS: Kind = kind("readers", |entropy| {
     .alike()
 });
 
-/// Readers who hold the lock for long, and come all the time: for almost two seconds, or for longer than the history
-/// lasts. One user is a writer.
+/// Readers come all the time, and hold the lock for almost two seconds, or for longer than the history lasts. One user
+/// is a writer.
 pub(crate) const SLOW_READERS: Kind = kind("slow-readers", |entropy| {
     let plan = (READERS.draw)(entropy);
     let clients = plan.clients.max(2);
@@ -182,13 +182,13 @@ fn of_permits(entropy: &mut Entropy, plan: Plan) -> Plan {
     }
 }
 
-/// The same where locks have a delay, or servers forget, as in [`GUARDED_SHARED`].
+/// Worlds like [`PERMITS`] in which locks have a delay, or servers forget, as in [`GUARDED_SHARED`].
 pub(crate) const GUARDED_PERMITS: Kind = kind("guarded-permits", |entropy| {
     let plan = (GUARDED_SHARED.draw)(entropy);
     of_permits(entropy, plan)
 });
 
-/// Many want permits of one resource all the time, and nothing else gets in their way.
+/// Many users want permits of one resource all the time, and nothing else disturbs them.
 pub(crate) const CLAIMANTS: Kind = kind("claimants", |entropy| Plan {
     length: 4 * SECOND,
     shared: 0,

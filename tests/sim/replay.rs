@@ -1,4 +1,4 @@
-//! A failure in words, and the one command that shows it again.
+//! Describes a failure, and names the one command that shows it again.
 //!
 //! | variable | what it does |
 //! | --- | --- |
@@ -109,7 +109,7 @@ pub(crate) fn replay() -> bool {
     true
 }
 
-/// Prints the trace of a history, and fails as it does.
+/// Prints the trace of a history, and fails if it fails.
 pub(crate) fn show(case: &Case) {
     let keep = Keep {
         trace: true,

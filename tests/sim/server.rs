@@ -1,11 +1,10 @@
 //! A server: the embedded store behind a model of a process and its kernel.
 //!
-//! As measured on `redis-server`: one thread; in each turn of its loop it reads from every
-//! connection that is readable, in an order of its own, runs what is complete, and accepts new
-//! connections after that. While it is stopped its kernel goes on accepting connections and bytes,
-//! and all of them are run when it continues; a connection that was reset is still read to its end,
-//! unless it had not been accepted. While writes are paused, what is behind a write waits with it,
-//! and is never run if its connection ends. Keys expire by its clock, also while it is stopped.
+//! As measured on `redis-server`: one thread; in each turn of its loop it reads from every connection that is readable,
+//! in an order of its own, runs what is complete, and accepts new connections after that. While it is stopped, its
+//! kernel still accepts connections and bytes, and all commands are run when it continues; a connection that was reset
+//! is still read to its end, unless it had not been accepted. While writes are paused, the commands after a write wait
+//! with it, and are never run if their connection ends. Keys expire by the server's clock, also while it is stopped.
 
 use std::collections::VecDeque;
 
@@ -29,13 +28,13 @@ use crate::trace::{self, Place};
 use crate::world::{Event, World};
 use crate::written::Writing;
 
-/// Bytes that the server reads from one connection before it looks at the next.
+/// How many bytes the server reads from one connection before it looks at the next.
 const READ_BYTES: usize = 16 << 10;
 
 /// The most words of a command here.
 const WORDS_MAX: usize = 3 + 256;
 
-/// The digests of the scripts that extend and release many locks at once, and of those that do it with one.
+/// The digests of the scripts that extend and release many locks at once, and of those that do so for one lock.
 const EXTEND_EACH: &[u8] = b"ab45eed4405dc0e1a96a226b5088d35bf5f4512a";
 const EXTEND: &[u8] = b"861c16b0751b430a3233aad3e2ab867202584ef5";
 const RELEASE_EACH: &[u8] = b"d69605c5805009ab0e3862a8ef1a0ec74af88a05";
@@ -45,54 +44,54 @@ const RELEASE: &[u8] = b"4453c08d4b7260dfec522c1d9be6140ee00157cb";
 pub(crate) struct Server {
     pub(crate) store: Store,
     pub(crate) clock: Clock,
-    /// It does not know `HELLO`.
+    /// The server does not know `HELLO`.
     pub(crate) old: bool,
-    /// It knows `DELEX`.
+    /// The server knows `DELEX`.
     newest: bool,
-    /// The process runs. If not, connections are refused.
+    /// Whether the process runs. If not, connections are refused.
     pub(crate) up: bool,
     pub(crate) stalled: bool,
-    /// It does not come back.
+    /// The server does not come back.
     pub(crate) lost: bool,
-    /// It executes no writes for now.
+    /// The server executes no writes for now.
     pub(crate) paused: bool,
-    /// Connections whose next command waits for the end of that, in the order of their arrival.
+    /// Connections whose next command waits for the end of that pause, in the order of arrival.
     pub(crate) postponed: Vec<usize>,
-    /// It has as many clients as it may have; how often that was so.
+    /// The server has as many clients as it may have; and how often that was so.
     pub(crate) crowded: bool,
     pub(crate) crowds: u32,
-    /// The additional time of the way there and back.
+    /// The additional time of a round trip.
     pub(crate) slow: Time,
     /// Connections with something to read, in the order of the kernel's list.
     pub(crate) ready: VecDeque<usize>,
     pub(crate) backlog: VecDeque<usize>,
     pub(crate) open: Vec<usize>,
-    /// It will run at the next `Serve`.
+    /// The server will run at the next `Serve`.
     serving: bool,
     pub(crate) mood: Mood,
-    /// The newest mood, so that the end of an older one does not end it.
+    /// The number of the newest mood, so that the end of an older one does not end it.
     pub(crate) mood_number: u32,
     /// The data on disk, newest last.
     pub(crate) snapshots: VecDeque<(Time, Store)>,
     pub(crate) starts: u32,
     /// The next server that starts here has a long uptime.
     pub(crate) promoted: bool,
-    /// A request was not counted here, or may not have been: the server said so itself.
+    /// The server itself has said that a request did not count, or may not have counted.
     pub(crate) fenced: bool,
     /// How often its clock was set forward, and by how much.
     pub(crate) jumps: u32,
     pub(crate) jumped: Time,
     /// How far its clock is set back.
     pub(crate) behind: Time,
-    /// It was set back at some time.
+    /// The clock was set back at some time.
     pub(crate) was_behind: bool,
-    /// An operator has vouched that it is not set back any more.
+    /// An operator has vouched that the clock is no longer set back.
     pub(crate) vouched: bool,
-    /// It has followed another.
+    /// The server has followed another.
     pub(crate) followed: bool,
-    /// It has sent an invalid reply.
+    /// The server has sent an invalid reply.
     pub(crate) uttered: bool,
-    /// When it was killed last.
+    /// When the server was last killed.
     pub(crate) killed_at: Time,
 }
 
@@ -107,14 +106,14 @@ pub(crate) enum Mood {
     Busy,
     /// Clients have to give a password.
     Locked,
-    /// It executes commands, but something in front of it loses the answer to a write and says so:
-    /// an error that promises nothing.
+    /// The server executes commands, but something in front of it loses the answer to a write and reports an error that
+    /// leaves the outcome open.
     Doubtful,
-    /// It follows another, and says so.
+    /// The server follows another, and says so.
     Replica,
-    /// It is one of a cluster that shares keys out.
+    /// The server is part of a cluster that distributes keys.
     Cluster,
-    /// It executes commands, and sends invalid replies.
+    /// The server executes commands, and sends invalid replies.
     Garbled,
 }
 
@@ -178,7 +177,7 @@ impl Server {
         }
     }
 
-    /// Returns `true` if a client may have reason to think that it has forgotten something.
+    /// Returns `true` if a client may have reason to think that the server has forgotten something.
     pub(crate) fn is_doubted(&self) -> bool {
         self.starts > 0 || self.mood_number > 0 || self.fenced
     }
@@ -191,8 +190,7 @@ impl Server {
         millis(longest).filter(|_| open)
     }
 
-    /// Returns `true` if its marker is there, and of another incarnation than the one that asks to
-    /// join.
+    /// Returns `true` if the server has a marker of another incarnation than the one that asks to join.
     fn is_of_another_life(&self, shown: Instant, words: &[&[u8]]) -> bool {
         let marker = self.store.get(shown, MARKER_KEY);
         let run_id = words.get(5).copied().unwrap_or_default();
@@ -202,7 +200,7 @@ impl Server {
     /// Returns `true` if `marker` names this process.
     pub(crate) fn has_written(&self, now: Time, marker: &[u8]) -> bool {
         let run_id = marker.split(|byte| *byte == b' ').nth(1);
-        let mut store = self.store.clone(); // It numbers its clients.
+        let mut store = self.store.clone(); // A store numbers its clients.
         store.set_password(None);
         let (mut session, mut identity) = (store.session(), Vec::new());
         let shown = self.clock.show(now);
@@ -225,8 +223,8 @@ impl Mood {
         matches!(self, Self::Fine | Self::Doubtful | Self::Garbled)
     }
 
-    /// Returns what the server answers to `words` instead of executing them. `present`: the key of
-    /// the command exists.
+    /// Returns what the server answers to `words` instead of executing them. `present` says whether the key of the
+    /// command exists.
     fn answer(self, words: &[&[u8]], verb: Verb, present: bool) -> Option<&'static [u8]> {
         if self == Self::Fine {
             return None;
@@ -240,7 +238,8 @@ impl Mood {
         let present = present || set;
         let reads = verb == Verb::Confirm;
         let handshake = is(&[b"HELLO", b"AUTH", b"INFO"]);
-        // Of a transaction, and what is done in none: servers run these while they load or are busy.
+        // Commands of a transaction, and those that no transaction contains: servers run these while they load or are
+        // busy.
         let around = is(&[b"MULTI", b"EXEC", b"WATCH"]);
         match self {
             Self::Fine | Self::Doubtful | Self::Garbled | Self::Locked => None,
@@ -312,12 +311,11 @@ const NO_ANSWER: &[u8] = b"+QUEUED\r\n";
 const WRITES_THROUGH: &[u8] = b"*6\r\n$10\r\nappendonly\r\n$3\r\nyes\r\n$11\r\nappendfsync\r\n\
     $6\r\nalways\r\n$25\r\nno-appendfsync-on-rewrite\r\n$2\r\nno\r\n";
 
-/// The line of `INFO` that shows whether a server has been the replica of another.
+/// The line of `INFO` of a server that was never the replica of another.
 const WAS_NEVER: &[u8] = b"master_replid2:0000000000000000000000000000000000000000\r\n";
 const WAS_REPLICA: &[u8] = b"master_replid2:00000000000000000000000000000000000000ff\r\n";
 
-/// Returns the words that ask a server to join that is not durable, whatever its client has read
-/// before.
+/// Returns the words that ask a server to join as one that is not durable, whatever its client has read before.
 fn not_durable<'a>(words: &[&'a [u8]]) -> Vec<&'a [u8]> {
     let mut words = words.to_vec();
     if let Some(word) = words.get_mut(10).filter(|word| **word == b"1") {
@@ -352,7 +350,7 @@ fn replace(out: &mut Vec<u8>, start: usize, (from, to): (&[u8], &[u8])) -> bool 
     at.is_some()
 }
 
-/// Scripts count, whatever they do.
+/// Returns `true` if a command is a write. Scripts count as writes, whatever they do.
 fn is_write(words: &[&[u8]]) -> bool {
     const WRITES: [&[u8]; 8] = [
         b"SET", b"MSETEX", b"EVAL", b"EVALSHA", b"DELIFEQ", b"DELEX", b"DEL", b"PEXPIRE",
@@ -368,7 +366,7 @@ fn is_look(words: &[&[u8]]) -> bool {
     )
 }
 
-/// Returns for how many milliseconds an answer of so many parts does not count, if it says so.
+/// Returns for how many milliseconds votes do not count, if an answer with this number of parts says so.
 fn left_in(reply: &[u8], parts: u8) -> Option<i64> {
     let rest = reply.strip_prefix(&[b'*', b'0' + parts])?;
     let mut lines = rest.strip_prefix(b"\r\n:")?.split(|byte| *byte == b'\n');
@@ -394,8 +392,7 @@ fn words_of<'a>(value: &Value<'a>, words: &mut [&'a [u8]; WORDS_MAX]) -> usize {
     count
 }
 
-/// Turns what the store says about itself into what this server would say. Returns whether that
-/// refuses a client.
+/// Turns what the store says about itself into what this server would say. Returns whether the result refuses a client.
 fn introduce(
     there: &Server,
     link: &mut Conn,
@@ -423,7 +420,7 @@ fn introduce(
 }
 
 impl World {
-    /// A server sends something without a request: a push, or an invalid reply.
+    /// Lets a server send something without a request: a push, or an invalid reply.
     pub(crate) fn utter(&mut self, conn: usize, bytes: &[u8], garbage: bool) {
         let link = &mut self.conns[conn];
         if link.far.state != FarState::Open || link.far.ended || self.plan.clients <= link.peer {
@@ -447,7 +444,7 @@ impl World {
         }
     }
 
-    /// The server has something to read.
+    /// Notes that the server has something to read.
     pub(crate) fn readable(&mut self, conn: usize) {
         let link = &mut self.conns[conn];
         let server = link.server;
@@ -458,7 +455,7 @@ impl World {
         self.wake_server(server);
     }
 
-    /// One turn of a server's loop.
+    /// Takes one turn of a server's loop.
     pub(crate) fn serve(&mut self, server: usize) {
         let there = &mut self.servers[server];
         there.serving = false;
@@ -508,7 +505,7 @@ impl World {
         }
     }
 
-    /// The server reads from one connection, and answers.
+    /// Lets the server read from one connection, and answer.
     fn read(&mut self, server: usize, conn: usize) {
         let link = &mut self.conns[conn];
         link.far.ready = false;
@@ -519,7 +516,7 @@ impl World {
             return;
         }
         if link.far.postponed {
-            link.far.unread.clear(); // What waits to be executed is not, when its client is gone.
+            link.far.unread.clear(); // Commands that wait are not executed when their client is gone.
         }
         let mut bytes = std::mem::take(&mut self.scratch);
         let mut replies = std::mem::take(&mut self.replies);
@@ -571,8 +568,8 @@ impl World {
         self.done_reading(server, conn);
     }
 
-    /// Executes what one script does for each of its keys, as if it were the single `script`. Their answers are
-    /// there when all of them are. If it `registers` the keys that it reads, each does.
+    /// Executes a script for many keys as if each key had the single `script`. The answers are complete when all are
+    /// there. If the script `registers` the keys that it reads, each does.
     fn run_each(
         &mut self,
         server: usize,
@@ -610,7 +607,7 @@ impl World {
         }
     }
 
-    /// The next command over this connection registers its keys, as if it were asked to.
+    /// Makes the next command over this connection register its keys, as if it were asked to.
     fn register_next(&mut self, server: usize, conn: usize) {
         let there = &mut self.servers[server];
         let shown = there.clock.show(self.now);
@@ -620,7 +617,7 @@ impl World {
         }
     }
 
-    /// A write waits, and what was read behind it.
+    /// Lets a write wait, and the bytes that were read after it.
     fn postpone(&mut self, conn: usize, words: &[&[u8]], behind: &[u8]) {
         let mut again = Vec::new();
         resp::command(&mut again, words);
@@ -638,7 +635,7 @@ impl World {
         }
     }
 
-    /// A server sends what has changed to the clients that have asked for it, unless it stands still.
+    /// Lets a server send the keys that have changed to the clients that have asked for it, unless it stands still.
     pub(crate) fn push_changes(&mut self, server: usize) {
         while !self.servers[server].stalled
             && let Some((conn, bytes)) = self.servers[server].store.poll_push()
@@ -650,7 +647,7 @@ impl World {
         }
     }
 
-    /// Servers remove some of the keys whose time is over. They are in no hurry to.
+    /// Lets servers remove some of the expired keys. Servers do not hurry with that.
     pub(crate) fn expire_some(&mut self) {
         for server in 0..self.servers.len() {
             let there = &mut self.servers[server];
@@ -663,7 +660,7 @@ impl World {
         }
     }
 
-    /// A server forgets a connection, and what it was to push over it.
+    /// Lets a server forget a connection, and the pushes for it.
     pub(crate) fn forget(&mut self, conn: usize) {
         let link = &mut self.conns[conn];
         if let Some(session) = link.far.session.take() {
@@ -714,7 +711,7 @@ impl World {
         if let Some(multi) = link.transaction.refused_multi.take()
             && words[0] != b"EXEC"
         {
-            link.garbage.get_or_insert(multi); // What stands behind it may be run now.
+            link.garbage.get_or_insert(multi); // The commands after it may be run now.
         }
         let start = out.len();
         let mut before = command.key.and_then(|key| there.token_at(shown, key));
@@ -753,7 +750,7 @@ impl World {
         let trusts = command.verb == Verb::Join && words.last() == Some(&&b"trust"[..]);
         let trusted = self.conns[conn].trusted;
         if trusts && trusted && !self.oracle.knows_all(server, self.now) {
-            // What the operator knew is out of date.
+            // The operator's knowledge is out of date.
             self.suspend_exclusion(None, 0);
         }
         let there = &mut self.servers[server];
@@ -761,13 +758,13 @@ impl World {
         let switches = &self.plan.switches;
         let elsewhere = switches.overtakes || switches.watches_elsewhere;
         let overtakes = elsewhere && link.written.overtakes(&command);
-        // It ran before its `SET`, and found nothing.
+        // The release ran before its `SET`, and found nothing.
         let refusal = refusal.or(overtakes.then_some(b":0\r\n"));
         match (refusal, &mut link.far.session) {
             (Some(refusal), session) => {
                 out.extend_from_slice(refusal);
                 if let Some(session) = session.as_mut().filter(|_| link.transaction.is_queueing) {
-                    // It runs nothing of the transaction.
+                    // The server runs nothing of the transaction.
                     there
                         .store
                         .execute(session, shown, &[b"REFUSED"], &mut Vec::new());
@@ -802,7 +799,7 @@ impl World {
                     let words = not_durable(words);
                     there.store.execute(session, shown, &words, out);
                 }
-                // All share one database here, but each client has to have selected another.
+                // All clients share one database here, but each must have selected another.
                 [b"SELECT", number] => {
                     there.store.execute(session, shown, &[b"SELECT", b"0"], out);
                     let number = millis(number).unwrap_or(0);
@@ -887,7 +884,7 @@ impl World {
             out.extend_from_slice(DOUBT);
         }
         if doubtful && is_exec {
-            // No transaction is answered so.
+            // No transaction has this answer.
             let from = link.far.replied;
             let to = from + DOUBT.len() as u64;
             link.garbage.get_or_insert((from, to));
@@ -959,7 +956,7 @@ impl World {
                 || is_of_fencing(words)
                 || is_look(words)
                 || is_intent(words)
-                // Also of a client that was killed: what it wanted is not known any more.
+                // This includes a client that was killed: what it wanted is no longer known.
                 || bare::is_of_transaction(words);
             self.talk(conn, lock, said, shut);
             if self.is_look_of_waiter(conn, words) && !transacts {
@@ -973,7 +970,7 @@ impl World {
         });
     }
 
-    /// A server has done a piece of a transaction over a connection, which stands in what it answered last.
+    /// Records a piece of a transaction that a server has done over a connection. Its answer is part of the last reply.
     pub(crate) fn answered_in_part(
         &mut self,
         server: usize,
@@ -1033,7 +1030,7 @@ impl World {
     }
 }
 
-/// The end of what a server has written is the answer to this.
+/// Returns the record of the answer to this deed, which ends where the server's bytes end.
 fn answer(link: &Conn, deed: &Deed<'_>, jumped: Time) -> Answer {
     Answer {
         number: deed.number,

@@ -1,9 +1,8 @@
-//! Worlds in which users want several of few resources at once, named in any order, beside users of one.
+//! Worlds in which users want several of few resources at once, named in any order, and others want one.
 //!
-//! The last resource of such a world has no name: it stands for all sets. The users of that resource draw
-//! the names for each call. `oracle::sets` judges what nodes keep, and the other oracles judge a lock on
-//! several resources as one: that nobody else holds one of its names, that it has its votes, and that
-//! nothing is left of it.
+//! The last resource of such a world has no name: it stands for all sets. The users of that resource draw the names for
+//! each call. `oracle::sets` judges what nodes keep, and the other oracles judge a lock on several resources like a
+//! lock on one: that no other user holds one of its names, that it has its votes, and that nothing is left of it.
 
 use shearline::Lock;
 
@@ -37,15 +36,15 @@ pub(crate) const SETS: Kind = kind("sets", |entropy| {
     }
 });
 
-/// The same where locks have a delay, or servers forget and clients know that, or the servers say so; in every
-/// fourth world neither. Locks are kept, also from when they are held or were handed over.
+/// Worlds like [`SETS`] in which locks have a delay, or servers forget and clients know that, or the servers say so; in
+/// every fourth world none of these. Engines keep locks, also such that are held already or were handed over.
 pub(crate) const GUARDED_SETS: Kind = kind("guarded-sets", |entropy| {
     let plan = (SETS.draw)(entropy);
     guarded(entropy, plan).forgetting(entropy)
 });
 
 impl World {
-    /// A user that wants several resources draws which, and their order.
+    /// Draws the resources that a user wants, and their order.
     pub(crate) fn draw_set(&mut self, client: usize, user: usize) {
         if !self.plan.wants_sets(user) {
             return;
@@ -57,7 +56,7 @@ impl World {
         self.clients[client].users[user].set = (0..count).map(draw).collect();
     }
 
-    /// A lock was handed to a user: its names are those of the lock.
+    /// Notes that a lock was handed to a user, which then wants the names of the lock.
     pub(crate) fn inherits_set(&mut self, client: usize, user: usize, lock: &Lock) {
         if self.plan.wants_sets(user) {
             self.clients[client].users[user].set = lock.resources().map(name_of).collect();
@@ -78,15 +77,15 @@ impl World {
         lock.resources().eq(names.map(|name| &self.names[name][..]))
     }
 
-    /// A user believes no more that it holds its resources.
+    /// Notes that a user no longer believes that it holds its resources.
     pub(crate) fn end_beliefs(&mut self, client: usize, user: usize) {
         for resource in self.names_of(client, user) {
             self.end_belief(client, resource, user);
         }
     }
 
-    /// All faults have ended: each user of several resources has to take them, and each of a resource that may have
-    /// several holders.
+    /// Lets each user of several resources take them, and each user of a resource that may have several holders, after
+    /// all faults have ended.
     pub(crate) fn let_take_sets(&mut self) {
         for (number, client) in self.clients.iter_mut().enumerate() {
             let takes = client.alive && !self.plan.is_outsider(number);
@@ -96,7 +95,7 @@ impl World {
         }
     }
 
-    /// Returns a client and its user of such resources that has not taken them.
+    /// Returns a client and its user that still has to take its resources.
     pub(crate) fn still_wants(&self) -> Option<(usize, usize)> {
         let clients = self.clients.iter().enumerate();
         let mut users = clients.flat_map(|(client, there)| {
@@ -108,7 +107,7 @@ impl World {
         Some((client, user))
     }
 
-    /// Of one client, no two users hold the same resource.
+    /// Checks that no two users of one client hold the same resource.
     pub(crate) fn apart(&mut self, client: usize, user: usize, hold: &Hold) {
         if self.plan.sets == 0 {
             return;

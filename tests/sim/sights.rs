@@ -1,17 +1,17 @@
-//! How often each kind of refusal was reported, and how often events were seen that no fault counts and no
-//! user gets reported: to know that the worlds are not idle.
+//! Counts how often each kind of refusal was reported, and how often events happened that neither a fault nor a report
+//! to a user shows. The counts show that the worlds are not idle.
 
 use std::fmt;
 
 use shearline::engine::Event as Told;
 use shearline::{ExtendError, LockError, UnlockError};
 
-/// By their order in [`NAMES`].
+/// The counts, in the order of [`NAMES`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Sights([u64; NAMES.len()]);
 
 const NAMES: [&str; 47] = [
-    // What a user was told: of a lock, an extension, a release; and that it has cancelled.
+    // Reports to a user: about a lock, an extension, a release; and cancelled calls.
     "Held",
     "NoQuorum",
     "TooSlow",
@@ -61,8 +61,8 @@ const NAMES: [&str; 47] = [
     "ExecRefused",
     // A server has refused a script in words of its own.
     "OwnWords",
-    // Without scripts, several resources were taken by one command, were not because one was another's, and were
-    // taken by commands that each take one.
+    // Without scripts: several resources were taken by one command, were not taken because another client held one, and
+    // were taken by commands that each take one.
     "TakenAtOnce",
     "RefusedAtOnce",
     "TakenByReading",
@@ -73,10 +73,10 @@ const NAMES: [&str; 47] = [
     "ExtendedTogether",
     // Several releases came in one command: only where engines have several users.
     "ReleasedTogether",
-    // A holder has asked to have its lock kept from then on.
+    // A holder has asked for its lock to be kept from then on.
     "KeptFromNowOn",
-    // Where there are shared locks: one was got, or made of an exclusive one; a caller of the exclusive lock has left an
-    // intent on a node, and a reader has met one.
+    // In worlds with shared locks: one was got, or an exclusive one became a shared one; a caller of the exclusive lock
+    // has left an intent on a node, and a reader has found one.
     "Shared",
     "Downgraded",
     "IntentLeft",
@@ -85,7 +85,7 @@ const NAMES: [&str; 47] = [
     "Permitted",
 ];
 
-/// The last ones, which are seen only in worlds of one kind or in one build.
+/// How many of the last ones happen only in worlds of one kind or in one build.
 const UNUSUAL: usize = 20;
 
 impl Default for Sights {
@@ -100,7 +100,7 @@ impl Sights {
         self.0[place.expect("one of the names")] += 1;
     }
 
-    /// The end of its call is reported to a user.
+    /// Counts the report of the end of a call to its user.
     pub(crate) fn told(&mut self, told: &Told) {
         let name = match told {
             Told::Acquired { result, .. } => match result {
@@ -123,7 +123,7 @@ impl Sights {
         self.note(name);
     }
 
-    /// An extension was refused, at the call or at its end.
+    /// Counts an extension that was refused, at the call or at its end.
     pub(crate) fn unextended(&mut self, error: &ExtendError) {
         match error {
             ExtendError::Lost(_) => self.note("Lost"),
@@ -139,12 +139,12 @@ impl Sights {
         }
     }
 
-    /// Those that are seen in every sweep.
+    /// Returns the counts of events that happen in every sweep, with their names.
     pub(crate) fn usual(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.all().take(NAMES.len() - UNUSUAL)
     }
 
-    /// Each with its name.
+    /// Returns each count with its name.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, u64)> {
         NAMES.into_iter().zip(self.0)
     }

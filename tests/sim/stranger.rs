@@ -26,11 +26,11 @@ pub(crate) struct Stranger {
     links: Vec<Option<usize>>,
     pub(crate) clock: Clock,
     doing: Doing,
-    /// Which node is asked, whether the request was sent, and until when it waits.
+    /// Which node is asked, whether the request was sent, and until when the stranger waits.
     node: usize,
     asked: bool,
     patience: Time,
-    /// When it goes on by itself, and the time of the scheduled event.
+    /// When the stranger continues by itself, and the time of the scheduled event.
     at: Time,
     next_turn: Time,
     timeout: Time,
@@ -91,13 +91,13 @@ impl Stranger {
         self.doing == Doing::Resting
     }
 
-    /// It takes no more locks, and releases what it has.
+    /// Makes the stranger take no more locks, and release what it has.
     pub(crate) fn finish(&mut self) {
         self.finishing = true;
         self.at = 0;
     }
 
-    /// A token of its own: those of clients are as random as these are not.
+    /// Makes the next token. It differs from those of clients, because they are random and this one is not.
     fn next_token(&mut self) {
         self.tokens += 1;
         let number = self.tokens.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -106,7 +106,7 @@ impl Stranger {
         self.token[8..12].copy_from_slice(&self.process.to_le_bytes());
     }
 
-    /// The validity of Redlock: the ttl, less the time that passed, less a hundredth and 2 ms.
+    /// Returns the end of the validity of Redlock: the ttl, less the time that passed, less a hundredth and 2 ms.
     fn valid_until(&self) -> Instant {
         let ttl = Duration::from_millis(self.ttl);
         let drift = Duration::from_micros(10 * self.ttl + 2_000);
@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    /// Goes on for as long as it can.
+    /// Lets a stranger continue for as long as it can.
     pub(crate) fn stranger_turn(&mut self, peer: usize) {
         let now = self.now;
         let stranger = self.stranger(peer);
@@ -150,7 +150,7 @@ impl World {
         self.wake_stranger_at(peer, at.max(now));
     }
 
-    /// Returns `true` if it may go on at once.
+    /// Takes one step. Returns `true` if the stranger can continue at once.
     fn stranger_step(&mut self, peer: usize) -> bool {
         let now = self.now;
         let nodes = self.plan.nodes;
@@ -196,7 +196,7 @@ impl World {
         self.stranger_asks(peer, Doing::Locking)
     }
 
-    /// From the first node on.
+    /// Begins to ask the nodes, from the first one on.
     fn stranger_asks(&mut self, peer: usize, doing: Doing) -> bool {
         let stranger = self.stranger(peer);
         stranger.doing = doing;
@@ -259,7 +259,7 @@ impl World {
         Some(Heard::Nothing)
     }
 
-    /// Returns `true` if the whole request was taken.
+    /// Sends the request. Returns `true` if all of it was taken.
     fn stranger_sends(&mut self, peer: usize, conn: usize) -> bool {
         let mut question = std::mem::take(&mut self.offered);
         question.clear();
@@ -278,7 +278,7 @@ impl World {
         taken
     }
 
-    /// All nodes were asked.
+    /// Counts the votes when all nodes were asked.
     fn stranger_counts(&mut self, peer: usize) -> bool {
         let quorum = self.plan.quorum();
         let now = self.now;

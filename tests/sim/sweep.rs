@@ -1,4 +1,4 @@
-//! Many histories of one kind, on all cores. Each is run by one thread, from its seed alone.
+//! Runs many histories of one kind, on all cores. One thread runs each history, from its seed alone.
 
 use std::io::{IsTerminal, Write};
 use std::ops::Range;
@@ -15,7 +15,7 @@ use crate::oracle::Violation;
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
     pub(crate) tally: Tally,
-    /// By seed.
+    /// The objections, by seed.
     pub(crate) failures: Vec<(u64, Violation)>,
     pub(crate) spent: Duration,
     /// The processor time of the threads, also on a busy machine.
@@ -25,9 +25,9 @@ pub(crate) struct Sweep {
 /// When a sweep ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Until {
-    /// With the last seed.
+    /// After the last seed.
     Last,
-    /// With the first seed to which an oracle objects, whichever thread is faster.
+    /// At the first seed to which an oracle objects, whichever thread is faster.
     Objection,
 }
 
@@ -107,16 +107,16 @@ fn threads() -> usize {
 }
 
 impl Sweep {
-    /// The lowest seed that an oracle objected to.
+    /// Returns the lowest seed to which an oracle objected.
     pub(crate) fn first(&self) -> Option<&(u64, Violation)> {
         self.failures.first()
     }
 
-    /// Says of the first objections how to see each.
+    /// Prints how to see each of the first objections.
     ///
     /// # Panics
     ///
-    /// If there is one.
+    /// If there is an objection.
     pub(crate) fn assert_no_objection(&self, kind: Kind) {
         for (seed, violation) in self.failures.iter().take(5) {
             println!("{}", crate::replay::report(kind, *seed, violation));
@@ -125,7 +125,7 @@ impl Sweep {
         assert_eq!(bad, 0, "oracles object to {bad} histories of {name}");
     }
 
-    /// What it was, in a few lines.
+    /// Returns the result in a few lines.
     pub(crate) fn summary(&self) -> String {
         let Tally {
             worlds,
@@ -159,7 +159,7 @@ impl Sweep {
     }
 }
 
-/// Prints its progress from time to time. Not through the test harness, which would hold it back.
+/// Prints the progress of a sweep from time to time, past the test harness, which would hold it back.
 #[derive(Debug)]
 struct Progress {
     all: u64,

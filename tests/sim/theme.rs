@@ -1,9 +1,9 @@
 //! Themes: worlds that concentrate on one kind of trouble.
 //!
-//! One world in four is as [`Plan::draw`] draws it, and one in ten is so but for the markers of its
-//! servers. The others have a theme, which chooses some numbers that have an effect only together
-//! and hardly ever meet by chance. Other numbers stay as they were drawn. The calmest choice is no
-//! theme, and in every theme exclusion has to hold throughout.
+//! One world in four is as [`Plan::draw`] draws it, and one in ten is so except that its servers carry markers. The
+//! others have a theme, which chooses some numbers that have an effect only together and hardly ever occur together by
+//! chance. Other numbers stay as they were drawn. The calmest choice is no theme, and in every theme exclusion has to
+//! hold throughout.
 //!
 //! # What they do not show
 //!
@@ -21,11 +21,11 @@ enum Theme {
     /// Locks are handed over often while one direction of a connection is cut: a `SET` on its way
     /// arrives when its lock is over, perhaps after its connection.
     Severed,
-    /// Servers are away for longer than a lock lives, unless it was extended.
+    /// Servers are away for longer than the life of a lock that was not extended.
     Away,
     /// Servers stand still for longer than a lock lives, and then execute what they had received.
     Asleep,
-    /// Servers execute what they refuse, and for less time than a lock lives.
+    /// Servers execute commands that they refuse, for less time than a lock lives.
     Doubted,
     /// Users cancel extensions, and still hold the lock to its end.
     Fickle,
@@ -35,13 +35,13 @@ enum Theme {
     Forgetful,
     /// A server is configured twice, says that it may forget, and does.
     Twins,
-    /// As the plan was drawn, and the servers carry markers.
+    /// The plan as it was drawn, with servers that carry markers.
     Marked,
     /// Servers that carry markers forget and keep their connections, while locks are held to their end.
     Flushed,
 }
 
-/// How many of [`WORLDS`] have which theme. The costly ones are rare.
+/// How many of [`WORLDS`] have each theme. The costly ones are rare.
 const THEMES: [(Theme, u32); 10] = [
     (Theme::Severed, 9),
     (Theme::Away, 5),
@@ -79,7 +79,7 @@ pub(crate) fn bend(plan: Plan, entropy: &mut Entropy) -> Plan {
     }
 }
 
-/// Locks that are long enough for leftover keys to be noticed.
+/// Returns the plan with locks that are long enough for leftover keys to be noticed.
 fn visible(plan: Plan) -> Plan {
     let nodes = plan.nodes.clamp(3, 5);
     Plan {
@@ -205,7 +205,7 @@ fn twins(plan: Plan) -> Plan {
 
 fn flushed(plan: Plan, entropy: &mut Entropy) -> Plan {
     let plan = visible(plan).marked(entropy);
-    // If a client is of another cluster, no server forgets.
+    // If a client belongs to another cluster, no server forgets.
     let members = match plan.members {
         Members::OtherName | Members::OtherNodes => Members::ShortLater,
         Members::Alike | Members::ShortLater | Members::LongLater => plan.members,
@@ -241,7 +241,8 @@ fn flushed(plan: Plan, entropy: &mut Entropy) -> Plan {
     .with_members()
 }
 
-/// Some clients know of longer locks than others, and are often away for longer than those last.
+/// Returns the plan with some clients that know of longer locks than others, and are often away for longer than those
+/// last.
 fn apart(plan: Plan) -> Plan {
     let mut faults = plan.faults;
     faults[Fault::Kill as usize] = 12;

@@ -1,4 +1,4 @@
-//! A history in words: one line for each event, with the true time, its place, and the clock there.
+//! A history as text: one line for each event, with the true time, its place, and the clock there.
 //!
 //! ```text
 //!      true ms  where         its clock  what
@@ -22,7 +22,7 @@ use crate::oracle::{
 };
 use crate::plan::{Plan, TRIES};
 
-/// Above every trace.
+/// The text above every trace.
 const LEGEND: &str = "
   Each line: the true time, whom it is about, what the clock there shows (both in ms), and what
   happens. A validity ends by the clock of its line. Tokens and scripts are shown by their first
@@ -136,7 +136,7 @@ fn aligned(now: &str, place: &str, shown: &str, what: &str) -> String {
     format!("{now:>12}  {place:<10} {shown:>12}  {what}")
 }
 
-/// The last line of a history that an oracle objects to.
+/// Returns the last line of a history to which an oracle objects.
 pub(crate) fn objection(violation: &Violation) -> String {
     let Violation { oracle, text, at } = violation;
     aligned(
@@ -147,12 +147,12 @@ pub(crate) fn objection(violation: &Violation) -> String {
     )
 }
 
-/// Milliseconds with three decimals.
+/// Returns milliseconds with three decimals.
 pub(crate) fn millis(nanos: u64) -> String {
     format!("{}.{:03}", nanos / MILLI, nanos % MILLI / 1_000)
 }
 
-/// A fault, its victim, and its length if it has one.
+/// Describes a fault, its victim, and its length if it has one.
 pub(crate) fn fault(fault: Fault, peer: Place, node: usize, span: Time) -> String {
     let of_link = matches!(
         fault,
@@ -173,7 +173,7 @@ pub(crate) fn fault(fault: Fault, peer: Place, node: usize, span: Time) -> Strin
 
 // ----- what is sent -------------------------------------------------------------------------------
 
-/// What a server did and answered. Nothing for a handshake that succeeds.
+/// Describes what a server did and answered. Returns nothing for a handshake that succeeds.
 pub(crate) fn executed(asker: Place, words: &[&[u8]], reply: &[u8]) -> String {
     let handshake = matches!(words, [b"HELLO" | b"INFO" | b"SCRIPT" | b"CLIENT", ..]);
     if handshake && !reply.starts_with(b"-") {
@@ -182,7 +182,7 @@ pub(crate) fn executed(asker: Place, words: &[&[u8]], reply: &[u8]) -> String {
     format!("for {asker}: {} => {}", command(words), raw(reply))
 }
 
-/// The commands in `bytes`, which may end in the middle of one.
+/// Describes the commands in `bytes`, which may end in the middle of one.
 pub(crate) fn commands(bytes: &[u8]) -> String {
     told(bytes, |value| {
         let items = value.as_items()?;
@@ -194,7 +194,7 @@ pub(crate) fn commands(bytes: &[u8]) -> String {
     })
 }
 
-/// The replies in `bytes`, which may begin and end in the middle of one.
+/// Describes the replies in `bytes`, which may begin and end in the middle of one.
 pub(crate) fn replies(bytes: &[u8]) -> String {
     told(bytes, |_| None)
 }
@@ -218,7 +218,7 @@ fn told(
     texts.join(" | ")
 }
 
-/// A command in short form.
+/// Returns a command in short form.
 pub(crate) fn command(words: &[&[u8]]) -> String {
     if let [b"EVAL" | b"EVALSHA", script, count, rest @ ..] = words
         && let Some(what) = script_of_holders(script)
@@ -290,7 +290,7 @@ pub(crate) fn command(words: &[&[u8]]) -> String {
     }
 }
 
-/// A reply in short form.
+/// Returns a reply in short form.
 pub(crate) fn raw(bytes: &[u8]) -> String {
     const LONGEST: usize = 60;
     if matches!(bytes, b"_\r\n" | b"$-1\r\n") {
@@ -330,7 +330,7 @@ pub(crate) fn raw(bytes: &[u8]) -> String {
     shown
 }
 
-/// A marker without the incarnation of its server.
+/// Returns a marker without the incarnation of its server.
 fn tail(marker: &str) -> &str {
     let words = marker.match_indices(' ').nth(1);
     words.map_or("", |(at, _)| &marker[at..])
@@ -344,7 +344,7 @@ fn joined(words: &[&[u8]]) -> String {
         .join(" ")
 }
 
-/// A word as it is; of a token or a digest the first bytes.
+/// Returns a word as it is, but only the first bytes of a token or a digest.
 fn short(word: &[u8]) -> String {
     let printable = word.iter().all(u8::is_ascii_graphic);
     if printable && word.len() < 20 {
@@ -356,7 +356,7 @@ fn short(word: &[u8]) -> String {
     token(word)
 }
 
-/// A token by its first bytes.
+/// Returns the first bytes of a token.
 pub(crate) fn token(bytes: &[u8]) -> String {
     let mut shown: String = bytes
         .iter()
@@ -369,7 +369,7 @@ pub(crate) fn token(bytes: &[u8]) -> String {
 
 // ----- what is reported ---------------------------------------------------------------------------
 
-/// How long a call waits, or how often it tries.
+/// Describes how long a call waits, or how often it tries.
 pub(crate) fn limits(options: &LockOptions) -> String {
     let usual = Retry::new(TRIES, Duration::ZERO..=Duration::ZERO);
     let tries = options.limit(&usual);
@@ -378,7 +378,7 @@ pub(crate) fn limits(options: &LockOptions) -> String {
     tries.into_iter().chain(wait).collect::<Vec<_>>().join(", ")
 }
 
-/// What is reported to a user, without the advice.
+/// Returns the report to a user, without the advice.
 pub(crate) fn outcome(told: &Told) -> String {
     match told {
         Told::Acquired { result, .. } => match result {

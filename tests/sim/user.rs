@@ -1,4 +1,4 @@
-//! Users of a client: one for each resource, who locks, works, extends, hands over, releases.
+//! The users of a client: there is one for each resource, which locks, works, extends, hands over and releases.
 
 use std::time::Duration;
 
@@ -18,25 +18,25 @@ const CONFIRM: usize = 5;
 /// How long a user works at most when all faults have ended.
 const LONGEST_LAST_WORK: Time = SECOND;
 
-/// From how many pieces of work on that wait for transactions at one node, users have a rest.
+/// How many pieces of work may wait for transactions at one node before users rest.
 const WAITING_MAX: usize = 1_000;
 
-/// A user who wants one resource from time to time.
+/// A user that wants one resource from time to time.
 pub(crate) struct User {
     pub(crate) task: Task,
-    /// When it does something next.
+    /// When the user does something next.
     pub(crate) at: Time,
-    /// When its last task ended.
+    /// When the user's last task ended.
     pub(crate) ended: Time,
-    /// Since when it has its task, by its clock.
+    /// Since when the user has its task, by its clock.
     pub(crate) begun: Instant,
-    /// It has to get its lock once more after the faults.
+    /// The user has to get its lock once more after the faults.
     pub(crate) takes: bool,
-    /// Confirmations of locks that it has released meanwhile.
+    /// Confirmations of locks that the user has released meanwhile.
     pub(crate) let_go: Vec<RoundId>,
-    /// Its newest call has asked for a fencing token.
+    /// The newest call has asked for a fencing token.
     pub(crate) fenced: bool,
-    /// It has asked for a shared lock, or for one of so many permits.
+    /// The newest call has asked for a shared lock, or for one of this many permits.
     pub(crate) shared: bool,
     pub(crate) permits: Option<u16>,
     /// An attempt may ask a second question.
@@ -51,9 +51,9 @@ pub(crate) enum Task {
         call: Call,
         tries: Option<u32>,
         deadline: Option<Instant>,
-        /// For how long its lock is kept, if it is.
+        /// For how long the lock is kept, if it is.
         keep: Option<Duration>,
-        /// How often others got it meanwhile.
+        /// How often others got the lock meanwhile.
         passed_over: u32,
         /// For how long the process had been stopped before.
         stopped: Time,
@@ -77,7 +77,7 @@ pub(crate) struct Call {
     pub(crate) since: Time,
     pub(crate) begun: Instant,
     pub(crate) ttl: u64,
-    /// The end of the lock that it was about, as its user knew it then. Later answers do not count.
+    /// The end of the lock that the call is about, as the user knew it then. Later answers do not count.
     pub(crate) ends: Instant,
     /// How many calls there were before it.
     pub(crate) number: u64,
@@ -87,40 +87,40 @@ pub(crate) struct Call {
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) lock: Lock,
-    /// Until when it is valid by the last outcome that its user was told. The lock shows what its engine has learnt
-    /// since, too.
+    /// Until when the lock is valid by the last outcome that its user was told. The lock itself also shows what its
+    /// engine has learnt since.
     pub(crate) known: Instant,
-    /// The end was reported to its user, perhaps too early.
+    /// The end was reported to the user, perhaps too early.
     pub(crate) told: bool,
     pub(crate) early: bool,
     /// The newest extension that was cancelled.
     pub(crate) cancelled: Option<Call>,
-    /// A second extension beside the first, or left from it; the newest such that was cancelled;
-    /// and whether there was any.
+    /// A second extension while the first is open, or left after it; the newest cancelled second extension; and whether
+    /// there was any.
     pub(crate) beside: Option<Call>,
     pub(crate) cancelled_beside: Option<Call>,
     pub(crate) doubled: bool,
-    /// A confirmation, and the newest that was cancelled; and whether there was any.
+    /// A confirmation, the newest cancelled one, and whether there was any.
     pub(crate) confirming: Option<Confirming>,
     pub(crate) unasked: Option<Call>,
     pub(crate) asked: bool,
-    /// Since when by true time.
+    /// Since when the lock is held, by true time.
     pub(crate) since: Time,
-    /// How many more extensions it may have, if there is a limit.
+    /// How many more extensions the lock may have, if there is a limit.
     pub(crate) extensions: Option<u32>,
-    /// Its engine keeps it.
+    /// Set if the engine keeps the lock.
     pub(crate) keep: Option<Keep>,
-    /// Its user wants to be told when it is at risk.
+    /// Set if the user wants to be told when the lock is at risk.
     pub(crate) alert: Option<Alert>,
-    /// It was exclusive before.
+    /// The lock was exclusive before.
     pub(crate) downgraded: bool,
 }
 
-/// A user wants to be told when so much is left of its lock.
+/// The wish of a user to be told when a certain time is left of its lock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Alert {
     pub(crate) left: Duration,
-    /// Since when, by the client's clock.
+    /// Since when the user wants this, by the client's clock.
     pub(crate) since: Instant,
 }
 
@@ -128,11 +128,11 @@ pub(crate) struct Alert {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Keep {
     pub(crate) ttl: u64,
-    /// No extension lasts longer.
+    /// No extension lasts longer than this.
     pub(crate) limit: Instant,
-    /// Since when by true time.
+    /// Since when the engine keeps the lock, by true time.
     pub(crate) since: Time,
-    /// When its client had last looked at its timers before an extension was reported to it, or the grant.
+    /// When the client had last looked at its timers before an extension, or the grant, was reported to it.
     pub(crate) begun: Instant,
 }
 
@@ -142,7 +142,7 @@ pub(crate) struct Confirming {
     pub(crate) call: Call,
     /// Until when the lock was valid, as far as its holder knew.
     pub(crate) within: Instant,
-    /// An extension was open, or was asked for since.
+    /// An extension was open, or has been requested since.
     pub(crate) overtaken: bool,
 }
 
@@ -168,8 +168,8 @@ impl Hold {
         }
     }
 
-    /// Its user is told that it ends then. A call that was cancelled may have been confirmed since: what that has
-    /// found stands.
+    /// Notes that the user is told this end. A cancelled call may have been confirmed since: the end that it has found
+    /// still counts.
     pub(crate) fn is_told(&mut self, until: Instant) {
         if self.known != self.lock.valid_until() {
             self.known = until;
@@ -235,7 +235,7 @@ impl User {
         }
     }
 
-    /// It asks beside others who want the same.
+    /// Returns `true` if the user asks at the same time as others that want the same.
     pub(crate) fn asks_beside(&self) -> bool {
         self.shared || self.permits.is_some()
     }
@@ -275,7 +275,7 @@ impl World {
             .position(|user| beside(user).is_some_and(|call| call.round == round))
     }
 
-    /// The task of a user, which is idle now.
+    /// Takes the task of a user, which is idle from now on.
     pub(crate) fn take_task(&mut self, client: usize, user: usize) -> Task {
         std::mem::replace(&mut self.clients[client].users[user].task, Task::Idle)
     }
@@ -288,7 +288,7 @@ impl World {
         user.begun = begun;
     }
 
-    /// The task of a user is over: it pauses.
+    /// Lets a user pause, because its task is over.
     fn rest(&mut self, client: usize, user: usize) {
         let rest = self.entropy.rest(self.plan.rest);
         // A user of another cluster gets the error at once, and would otherwise do nothing but ask.
@@ -306,11 +306,12 @@ impl World {
         let user = &mut self.clients[client].users[user];
         user.task = Task::Idle;
         user.ended = now;
-        // Not at once: with too little time left a call is over when it begins.
+        // The user does not begin at once: with too little time left, a call is over when it begins.
         user.at = now + if user.takes { MILLI } else { rest };
     }
 
-    /// So much waits for transactions that the oracles, which look at all of it in each turn, take hours.
+    /// Returns `true` if so much work waits for transactions that the oracles, which look at all of it in each turn,
+    /// would take hours.
     fn is_overloaded(&self, client: usize) -> bool {
         let there = &self.clients[client];
         let conns = there.links.iter().flatten();
@@ -319,9 +320,9 @@ impl World {
         self.plan.is_bare() && nodes.any(waits)
     }
 
-    /// It works for a while before it does anything with its lock, and never does it at once: the
-    /// time separates earlier from later commands. When all faults have ended it does not keep others out
-    /// for longer than they have time: its engine may keep its lock.
+    /// Returns how long a user works before it does anything with its lock. It never does so at once: the time
+    /// separates earlier from later commands. When all faults have ended, it does not keep others out for longer than
+    /// they have time, because its engine may keep its lock.
     fn work(&mut self) -> Time {
         let work = self.plan.shortest_work + self.entropy.span(self.plan.work);
         let most = if self.calm { LONGEST_LAST_WORK } else { NEVER };
@@ -446,7 +447,7 @@ impl World {
         }
     }
 
-    /// Like the faces, it reads the clock once more before a lock is returned.
+    /// Handles a lock that was granted. Like the faces, it reads the clock once more before the lock is returned.
     fn got(
         &mut self,
         client: usize,
@@ -498,7 +499,7 @@ impl World {
         self.set_task(client, user, Task::Holding(hold), next);
     }
 
-    /// A second call of a user has ended.
+    /// Handles the end of a user's second call.
     fn extended_besides(
         &mut self,
         client: usize,
@@ -542,7 +543,7 @@ impl World {
                     self.oracle.counts.sights.note("Doubled");
                 }
                 hold.extensions = hold.extensions.map(|left| left.saturating_sub(1));
-                // Another may have extended it for longer.
+                // Another extension may have been longer.
                 let until = extension.valid_until().max(before.0);
                 self.check_extension(client, (hold, until), verb, call, before);
                 hold.known = until;
@@ -566,7 +567,7 @@ impl World {
         }
     }
 
-    /// A confirmation has ended.
+    /// Handles the end of a confirmation.
     fn confirmed(&mut self, client: usize, user: usize, result: Result<Extension, ExtendError>) {
         let shown = self.shown(client);
         let mut task = self.take_task(client, user);
@@ -590,7 +591,7 @@ impl World {
         }
         let user = &mut self.clients[client].users[user];
         user.task = task;
-        user.begun = shown; // An earlier end cannot have been reported before.
+        user.begun = shown; // An earlier end cannot have been reported until now.
     }
 
     fn apply_confirmation(
@@ -621,7 +622,7 @@ impl World {
         }
     }
 
-    /// A confirmation has ended whose lock was released meanwhile.
+    /// Handles the end of a confirmation whose lock was released meanwhile.
     fn closed(&mut self, client: usize, round: RoundId, result: &Result<Extension, ExtendError>) {
         let users = &mut self.clients[client].users;
         let mut known = false;
@@ -639,7 +640,7 @@ impl World {
 
     // ----- what users do ------------------------------------------------------------------------
 
-    /// One user whose time has come does something. Returns whether one did.
+    /// Lets one user whose time has come do something. Returns whether one did.
     pub(crate) fn act(&mut self, client: usize) -> bool {
         if let Some((resource, lock)) = self.clients[client].handed.pop() {
             self.adopt(client, resource, lock);
@@ -687,7 +688,7 @@ impl World {
         true
     }
 
-    /// A client asks who holds a resource. Returns whether it does.
+    /// Lets a client ask who holds a resource. Returns whether it does.
     fn inspects(&mut self, client: usize) -> bool {
         let there = &self.clients[client];
         let busy = there.finishing || there.inspecting.is_some();
@@ -712,7 +713,7 @@ impl World {
         true
     }
 
-    /// An operator calls `reinit`.
+    /// Lets an operator call `reinit`.
     fn reinit(&mut self, client: usize) {
         let shown = self.shown(client);
         self.say(Place::Client(client), || "claims all nodes".into());
@@ -741,29 +742,29 @@ impl World {
         }
     }
 
-    /// An operator trusts a node.
+    /// Lets an operator trust a node.
     fn trust(&mut self, client: usize, node: usize) {
         let shown = self.shown(client);
         let link = self.clients[client].links[node];
         let Some(id) = link.and_then(|conn| self.conns[conn].id) else {
-            return; // It is disconnected again.
+            return; // The node is disconnected again.
         };
         let server = self.plan.server_of(node);
         if !self.oracle.knows_all(server, self.now) {
-            return; // It has forgotten since: no operator would trust it.
+            return; // The node has forgotten since: no operator would trust it.
         }
         let engine = &mut self.clients[client].engine;
         let status = engine.node_statuses(shown).nth(node);
         let Some(run_id) = status.and_then(|status| status.run_id) else {
-            return; // It has not told its identity yet.
+            return; // The node has not told its identity yet.
         };
         if self.plan.fenced != 0 && !self.would_lift(client, server, &run_id) {
-            return; // It gives tokens, or the operator does not know those that it has given.
+            return; // The node gives tokens, or the operator does not know those that it has given.
         }
         let engine = &mut self.clients[client].engine;
         let rounds = all_open(engine).rounds;
         if engine.trust(shown, id, &run_id).is_err() {
-            return; // Its handshake is not done yet.
+            return; // The handshake is not done yet.
         }
         let begun = all_open(engine).rounds - rounds;
         self.clients[client].floors += begun;
@@ -775,8 +776,8 @@ impl World {
         }
     }
 
-    /// An answer has been read, and the waiting user cancels: before the outcome is reported, and
-    /// perhaps when it is certain already.
+    /// Lets a waiting user cancel after an answer has been read: before the outcome is reported, and perhaps when it is
+    /// already certain.
     pub(crate) fn rethink(&mut self, client: usize) {
         if self.plan.second_thoughts == 0 || self.calm {
             return;
@@ -842,7 +843,7 @@ impl World {
         self.fencing(client, options)
     }
 
-    /// Returns the options of a call whose lock is kept by its engine, perhaps.
+    /// Returns the options of a call, whose lock the engine may have to keep.
     fn keeping(&mut self, options: LockOptions) -> LockOptions {
         if !self.entropy.chance(self.plan.keeps) {
             return options;
@@ -916,14 +917,14 @@ impl World {
                 };
                 self.oracle.asks(client, self.plan.resource_of(user));
                 self.acquire_begun(client, user);
-                // Others may leave the lock to other clients first, or wait.
+                // Users with more tries may leave the lock to other clients first, or wait.
                 let once = options.limit(&retry) == Some(1);
                 self.clients[client].called = once.then_some(shown);
                 self.set_task(client, user, task, next);
             }
             Err(error) if Self::is_saturated(&error) => {
                 self.check_saturated(client, before);
-                // What is owed to servers that are lost may take all the room for ever.
+                // The releases for lost servers may take all the room for ever.
                 self.took(client, user);
                 self.rest(client, user);
             }
@@ -934,10 +935,10 @@ impl World {
         }
     }
 
-    /// While all is well there is time enough for every node.
+    /// Draws a ttl. While all is well, it is long enough for every node.
     fn ttl(&mut self, client: usize, user: usize) -> Duration {
         let ttl = self.plan.draw_ttl(client, &mut self.entropy);
-        // The last bits tell extensions by an engine and by its users apart.
+        // The last bits distinguish extensions by an engine from those by its users.
         let ttl = if self.plan.has_kept_locks() {
             (ttl & !3) - 2
         } else {
@@ -954,7 +955,7 @@ impl World {
     fn use_lock(&mut self, client: usize, user: usize, hold: Hold) {
         self.keeps_its_token(client, &hold.lock);
         let leaves = self.clients[client].finishing || self.entropy.is_spent();
-        // Not often once more.
+        // A lock that is kept already is rarely kept once more.
         let rate = match hold.keep {
             Some(_) => self.plan.keeps_held / 8,
             None => self.plan.keeps_held,
@@ -970,7 +971,7 @@ impl World {
         }
         let mut habit = self.habit(client, &hold);
         if self.is_limited(client, &hold) && (habit == 2 || habit == 3) {
-            habit = 4; // All extensions are those of its engine.
+            habit = 4; // All extensions are by the engine.
         }
         match habit {
             0 => self.release(client, user, hold),
@@ -996,13 +997,13 @@ impl World {
         }
     }
 
-    /// Has a lock kept that is held, perhaps up to a limit; also one that is kept already. A second extension by
-    /// its user may be open.
+    /// Lets the engine keep a held lock, perhaps up to a limit, even one that it keeps already. A second extension by
+    /// the user may be open.
     fn keep_from_now_on(&mut self, client: usize, user: usize, mut hold: Hold) {
         let most = self.entropy.span(20 * self.plan.longest_ttl * MILLI);
         let ttl = hold.lock.ttl().as_millis() as u64;
         let most = match (self.entropy.below(3), hold.beside) {
-            // All extensions are those of its engine then.
+            // All extensions are by the engine then.
             (2, None) => Duration::from_nanos(most),
             _ => Duration::MAX,
         };
@@ -1022,7 +1023,7 @@ impl World {
         self.set_task(client, user, Task::Holding(hold), next);
     }
 
-    /// A user wants to be told when its lock is at risk, perhaps: when a quarter of the ttl is left, mostly.
+    /// Lets some users ask to be told when their locks are at risk, mostly when a quarter of the ttl is left.
     fn ask_for_alert(&mut self, client: usize, hold: &mut Hold) {
         if !self.entropy.chance(self.plan.alerts) || hold.told {
             return;
@@ -1064,7 +1065,7 @@ impl World {
             .unwrap_or(0)
     }
 
-    /// Confirms the lock, or cancels that. Both happen beside other calls about the lock.
+    /// Confirms the lock, or cancels a confirmation. Both may happen while other calls about the lock are open.
     fn confirm(&mut self, client: usize, user: usize, mut hold: Hold) {
         let shown = self.shown(client);
         let next = self.work();
@@ -1101,7 +1102,7 @@ impl World {
         self.set_task(client, user, Task::Holding(hold), next);
     }
 
-    /// Returns how many permits there are, as a client thinks.
+    /// Returns how many permits a client thinks there are.
     fn permits_of(&self, client: usize) -> u16 {
         let (_, permits) = self.plan.permits;
         let last = client + 1 == self.plan.clients && 1 < client;
@@ -1177,7 +1178,7 @@ impl World {
         self.clients[client].users[user].task = task;
     }
 
-    /// A lock that is released is no longer confirmed or extended: the engine ends such calls.
+    /// Forgets the confirmations and extensions of a lock that is released: the engine ends such calls.
     fn let_go(&mut self, client: usize, user: usize, hold: &Hold) {
         self.keeps_no_more(client, hold);
         if let Some(call) = hold.beside {
@@ -1222,7 +1223,7 @@ impl World {
         self.set_task(client, user, Task::Extending { hold, call }, next);
     }
 
-    /// Extends a lock. The ttl tells the two kinds of extensions apart.
+    /// Extends a lock. The ttl distinguishes the two kinds of extensions.
     fn begin_extension(
         &mut self,
         client: usize,
@@ -1417,7 +1418,7 @@ impl World {
     }
 }
 
-/// Returns the lock as it is read under another clock: its end is unknown.
+/// Returns the lock as a process with another clock reads it: its end is unknown.
 fn from_another_clock(lock: &Lock) -> Lock {
     const CLOCK_KNOWN: usize = 5;
     let mut bytes = lock.to_bytes();

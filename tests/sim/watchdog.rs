@@ -1,4 +1,4 @@
-//! A watchdog: an engine that is called and does not return would block a sweep for ever.
+//! A watchdog: a call of an engine that does not return would block a sweep for ever.
 //!
 //! Each thread that runs a history shows its progress. If one has worked for [`PATIENCE`] of
 //! processor time without progress, the process ends, and its last message names the history. Time
@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use crate::sweep::say;
 
-/// More than any call takes: they are over within microseconds.
+/// The most processor time without progress: calls are over within microseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How often it looks.
+/// How often the watchdog looks.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// The exit status of the process.
@@ -44,7 +44,7 @@ thread_local! {
     static OWN: RefCell<Option<Arc<Run>>> = const { RefCell::new(None) };
 }
 
-/// Stands for a history that this thread runs, as long as it lives.
+/// Lives while this thread runs a history.
 #[derive(Debug)]
 pub(crate) struct Watched(Arc<Run>);
 
@@ -77,7 +77,7 @@ impl Drop for Watched {
     }
 }
 
-/// The history of this thread has made progress.
+/// Notes that the history of this thread has made progress.
 pub(crate) fn beat() {
     OWN.with_borrow(|run| {
         if let Some(run) = run {
@@ -138,7 +138,7 @@ fn look() {
     }
 }
 
-/// A thread that does not return cannot be ended in another way.
+/// Ends the process: a thread that does not return cannot be ended in another way.
 fn end(run: &Run, beats: u64) -> ! {
     say(&format!(
         "an engine does not return: {}, after {beats} steps",
@@ -153,7 +153,7 @@ mod tests {
     use crate::case::{Case, Keep, Kind};
     use std::process::Command;
 
-    /// Draws no plan, for ever.
+    /// A kind whose plan is never drawn: it loops for ever.
     const STUCK: Kind = Kind {
         name: "stuck",
         draw: |_| {
@@ -165,7 +165,7 @@ mod tests {
 
     const CHILD: &str = "WATCHDOG_CHILD";
 
-    /// In another process, because the watchdog ends it.
+    /// The test runs in another process, because the watchdog ends that.
     #[test]
     fn a_call_that_does_not_return_is_named() {
         if std::env::var_os(CHILD).is_some() {

@@ -19,7 +19,7 @@ use crate::world::World;
 /// How often a watch is ended when its client has a turn.
 const ENDS: u32 = 2_000;
 
-/// Locks are taken now and then, and clients watch.
+/// Locks are taken from time to time, and clients watch.
 pub(crate) const WATCHING: Kind = kind("watching", |entropy| {
     let nodes = entropy.pick(&[3, 3, 5, 1]);
     let clients = 1 + entropy.below(3) as usize;
@@ -60,7 +60,7 @@ pub(crate) const WATCHING: Kind = kind("watching", |entropy| {
     }
 });
 
-/// In half of the worlds no fault of this kind happens.
+/// Draws the weight of a fault: zero in half of the worlds.
 fn watched(entropy: &mut Entropy) -> u32 {
     entropy.pick(&[0, 0, 1, 2])
 }
@@ -69,16 +69,16 @@ fn watched(entropy: &mut Entropy) -> u32 {
 #[derive(Debug)]
 pub(crate) struct Watching {
     pub(crate) resource: usize,
-    /// What waits for the next change; nothing until the client asks for it.
+    /// The round that waits for the next change; `None` until the client asks for it.
     pub(crate) round: Option<RoundId>,
-    /// Since when.
+    /// Since when the client has watched.
     pub(crate) since: Time,
-    /// What was told last.
+    /// The last report.
     pub(crate) known: Option<Inspection>,
 }
 
 impl World {
-    /// A client begins to watch, asks for the next change, or ends its watch. Returns whether it does.
+    /// Lets a client begin to watch, ask for the next change, or end its watch. Returns whether it does.
     pub(crate) fn watches(&mut self, client: usize) -> bool {
         if self.plan.watches == 0 {
             return false;
@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    /// Returns whether `round` is that of a client's watch, which is told of a change then.
+    /// Returns `true` if `round` is that of a client's watch, to which a change is then reported.
     pub(crate) fn changed(
         &mut self,
         client: usize,
@@ -157,7 +157,7 @@ impl World {
         true
     }
 
-    /// All is over: watches are ended, and leave room for as many as there may be.
+    /// Ends all watches when everything is over. They must leave room for as many as there may be.
     pub(crate) fn end_watches(&mut self) {
         if self.plan.watches == 0 {
             return;

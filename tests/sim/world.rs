@@ -1,8 +1,8 @@
 //! The world: true time, the events, and everything in it.
 //!
-//! One queue of events, ordered by true time and then by the order of scheduling. All choices come
-//! from the [`Entropy`], no order comes from a hash, no real clock is read: the same choices give
-//! the same history, byte for byte, on every machine.
+//! There is one queue of events, ordered by true time and then by the order of scheduling. All choices come from the
+//! [`Entropy`], no order comes from a hash, and no real clock is read: the same choices give the same history, byte for
+//! byte, on every machine.
 
 use shearline::internals::LinkFault;
 
@@ -19,13 +19,13 @@ use crate::stranger::Stranger;
 use crate::trace::{Place, Trace};
 use crate::watchdog;
 
-/// How long the world goes on after everything is over.
+/// How long the world continues after everything is over.
 const AFTERMATH: Time = 2 * SECOND;
 
 /// The uptime of all servers when the world begins.
 const LONG_UP: Time = 1_000 * SECOND;
 
-/// More than any history takes that has an end.
+/// More inputs than any history with an end takes.
 const INPUTS_MAX: u64 = 50_000_000;
 
 /// An odd number; any other would do.
@@ -51,13 +51,13 @@ pub(crate) enum Event {
     /// Another process replaces one that was killed.
     Birth(usize),
     Fault,
-    /// The fault of a server is over.
+    /// A fault of a server is over.
     Over(usize, Fault),
     /// A server comes up, with or without all of its data.
     Start(usize, bool),
     Heal(usize, usize, Way),
     Cheer(usize, u32),
-    /// The oracles look at everything.
+    /// The oracles check everything.
     Look,
 }
 
@@ -82,9 +82,9 @@ pub(crate) struct World {
     pub(crate) clients: Vec<Client>,
     pub(crate) strangers: Vec<Stranger>,
     pub(crate) conns: Vec<Conn>,
-    /// Their numbers by peer and node.
+    /// The numbers of the connections, by peer and node.
     pub(crate) opened: Vec<Vec<Vec<usize>>>,
-    /// By peer, node and way.
+    /// Whether there is a partition, by peer, node and direction.
     pub(crate) partitions: Vec<Vec<[bool; 2]>>,
     /// The digest of the script that is a `SET` where servers carry markers, once it was loaded.
     pub(crate) fenced_set: Vec<u8>,
@@ -93,9 +93,9 @@ pub(crate) struct World {
     pub(crate) calls: u64,
     /// There are no more faults.
     pub(crate) calm: bool,
-    /// By when every lock has to be taken once more, then.
+    /// By when every lock has to be taken once more after the faults.
     pub(crate) taken_by: Time,
-    /// Inputs of engines, and how many are too many.
+    /// The number of inputs of engines, and how many are too many.
     pub(crate) inputs: u64,
     pub(crate) inputs_max: u64,
     /// How often a machine has stood still with its clock.
@@ -111,7 +111,7 @@ pub(crate) struct World {
     pub(crate) offered: Vec<u8>,
 }
 
-/// Returns the name of a resource. The last byte tells them apart.
+/// Returns the name of a resource. The last byte distinguishes them.
 fn resource_name(resource: usize) -> [u8; 9] {
     let mut name = *b"resource0";
     name[8] += resource as u8;
@@ -119,7 +119,7 @@ fn resource_name(resource: usize) -> [u8; 9] {
 }
 
 impl World {
-    /// Returns a world by a plan that `draw` makes.
+    /// Makes a world with a plan that `draw` draws.
     pub(crate) fn new(draw: fn(&mut Entropy) -> Plan, mut entropy: Entropy, traced: bool) -> Self {
         let plan = draw(&mut entropy);
         let hosts = (0..plan.hosts)
@@ -209,7 +209,7 @@ impl World {
         self.verdict()
     }
 
-    /// By when all stopped processes go on.
+    /// Returns by when all stopped processes run again.
     fn awake_by(&self) -> Time {
         let hosts = self.hosts.iter().map(|host| host.asleep_until);
         let clients = self.clients.iter().map(|client| client.stopped_until);
@@ -243,7 +243,7 @@ impl World {
         Ok(())
     }
 
-    /// The history has no end.
+    /// Objects to a history without an end.
     pub(crate) fn endless(&mut self) {
         self.object(ENDLESS, format!("no end after {} inputs", self.inputs));
     }
@@ -335,7 +335,7 @@ impl World {
         }
     }
 
-    /// A client or a stranger, for the trace.
+    /// Returns the place of a client or a stranger in the trace.
     pub(crate) fn place_of(&self, peer: usize) -> Place {
         match peer.checked_sub(self.plan.clients) {
             None => Place::Client(peer),

@@ -1,5 +1,5 @@
-//! What a client has written into one connection, and when. It tells which of two events came
-//! first, although true time may stand still between them.
+//! What a client has written into one connection, and when. This shows which of two events came first, although true
+//! time may stand still between them.
 //!
 //! The order is that of the inputs of engines: everything that a client reads, writes or is told to
 //! do has a place between two of them.
@@ -11,7 +11,7 @@ use shearline::Instant;
 use crate::clock::Time;
 use crate::oracle::{Command, Token, Verb};
 
-/// How many inputs there were before.
+/// A place in that order: the number of inputs before it.
 pub(crate) type Place = u64;
 
 /// Bytes that were written at once.
@@ -20,16 +20,16 @@ pub(crate) struct Writing {
     /// The byte of the stream with which they end.
     pub(crate) end: u64,
     pub(crate) place: Place,
-    /// No byte of it was asked for before this: the time when everything had been written or, if it
-    /// has waited for room, of the first write in the row that was cut short.
+    /// No byte of it was requested before this place: the last one at which everything had been written or, if the
+    /// bytes have waited for room, that of the first write in a series that was cut short.
     pub(crate) asked: Place,
-    /// When that was.
+    /// The true time at that place.
     pub(crate) since: Time,
     /// The newest time at which the client had looked at its timers.
     pub(crate) ticked: Instant,
     /// The time before that one.
     pub(crate) ticked_before: Instant,
-    /// The node had been silent for too long when it was asked for.
+    /// The node had been silent for too long when the bytes were requested.
     pub(crate) to_silent: bool,
 }
 
@@ -38,26 +38,26 @@ pub(crate) struct Writing {
 pub(crate) struct Written {
     writings: VecDeque<Writing>,
     bytes: u64,
-    /// Where the present row of writes that were cut short began.
+    /// Where the current series of writes that were cut short began.
     cut: Option<(Place, Time)>,
     /// Up to which byte the client has read answers.
     pub(crate) answered: u64,
-    /// The first turn without a reply though something was open, by its clock.
+    /// The first turn without a reply although something was open, by the client's clock.
     pub(crate) silent_since: Option<Instant>,
-    /// The last turn in which nothing was open when it looked at its timers, by its clock.
+    /// The last turn in which nothing was open when the client looked at its timers, by its clock.
     pub(crate) idle_at: Instant,
-    /// When the newest `SET` was asked for that the server has executed.
+    /// When the newest `SET` that the server has executed was requested.
     pub(crate) newest_set: Place,
-    /// Commands that the server has executed.
+    /// How many commands the server has executed.
     pub(crate) executed: u64,
     /// The tokens that were set since the server began to read.
     pub(crate) together: Vec<Token>,
-    /// By resource: how many it had executed at the newest release.
+    /// For each resource, how many commands the server had executed at the newest release.
     pub(crate) released: Vec<u64>,
 }
 
 impl Written {
-    /// Of the offered bytes, `len` were taken; `all` of them or not.
+    /// Notes that the kernel took `len` of the offered bytes; `all` says whether these were all.
     pub(crate) fn wrote(&mut self, len: usize, all: bool, writing: Writing) {
         self.bytes += len as u64;
         let (asked, since) = self.cut.unwrap_or((writing.asked, writing.since));
@@ -73,7 +73,7 @@ impl Written {
         self.cut = if all { None } else { Some((asked, since)) };
     }
 
-    /// Returns how the byte at `place` left. The server asks in the order of the stream.
+    /// Returns how the byte at this place of the stream was written. The server asks in the order of the stream.
     pub(crate) fn writing_of(&mut self, byte: u64) -> Writing {
         while let Some(front) = self.writings.front() {
             if byte < front.end {
@@ -81,7 +81,7 @@ impl Written {
             }
             self.writings.pop_front();
         }
-        Writing::default() // Of a stranger.
+        Writing::default() // The bytes of a stranger.
     }
 
     /// Returns `true` if something was written and not answered.
@@ -102,7 +102,7 @@ impl Written {
         }
     }
 
-    /// A server has executed a release for `resource`.
+    /// Notes that the server has executed a release for `resource`.
     pub(crate) fn releases(&mut self, resource: usize) {
         if self.released.len() <= resource {
             self.released.resize(resource + 1, 0);

@@ -1,8 +1,7 @@
-//! What the costs are compared with: a text with a line for each path, and the conditions of the
-//! count.
+//! The baseline with which costs are compared: a text with a line for each path, and the conditions of the count.
 //!
-//! Another compiler, another C library or other dependencies make other instructions of the same
-//! source. So a baseline names all three, and does not apply under others.
+//! Another compiler, another C library or other dependencies turn the same source into other instructions. So a
+//! baseline names all three, and does not apply to others.
 
 use std::fmt::{self, Write};
 use std::process::Command;
@@ -39,7 +38,7 @@ impl Costs {
     ///
     /// # Errors
     ///
-    /// The line that is none of these.
+    /// Returns the line that has another form.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (mut conditions, mut paths) = (String::new(), Vec::new());
         for line in text.lines().map(str::trim) {
@@ -58,7 +57,7 @@ impl Costs {
         Ok(Self { conditions, paths })
     }
 
-    /// Returns a line for each path that costs too much more than in `baseline`, or that only one of both has.
+    /// Returns a line for each path that costs too much more than in `baseline`, or that only one of the two has.
     #[must_use]
     pub fn worse_than(&self, baseline: &Self) -> Vec<String> {
         let gone = baseline.paths.iter().map(|(name, _)| name);
@@ -76,7 +75,7 @@ impl Costs {
         names.filter_map(line).collect()
     }
 
-    /// Returns the cost of one of these.
+    /// Returns the cost of the path with this name.
     #[must_use]
     pub fn of(&self, name: &str) -> Option<f64> {
         let path = self.paths.iter().find(|(other, _)| other == name);

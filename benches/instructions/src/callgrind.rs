@@ -1,7 +1,7 @@
 //! Counting: a program runs under `callgrind`, and only chosen parts of it are counted.
 //!
-//! [`counted`] runs what is counted; [`end_of_sum`] closes one sum and opens the next. `callgrind`
-//! knows both by their names, so the program is the same with and without it.
+//! [`counted`] runs the code that is counted; [`end_of_sum`] closes one sum and opens the next. `callgrind` knows both
+//! by their names, so the program is the same with and without it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,8 +12,7 @@ use std::process::{Command, Stdio};
 /// Why nothing was counted.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// The C library chooses how it copies by the features of the processor. Here it chooses the same
-/// everywhere.
+/// The C library chooses how it copies by the features of the processor. This makes it choose the same everywhere.
 const TUNABLES: &str = "glibc.cpu.hwcaps=-AVX512VL,-AVX512F,-AVX2,-AVX,-ERMS,-FSRM,\
                         -AVX_Fast_Unaligned_Load,-Fast_Unaligned_Copy,-SSSE3,-SSE4_2";
 
@@ -43,7 +42,7 @@ pub struct Run {
 ///
 /// # Errors
 ///
-/// If there is no `valgrind`, or the program failed; then its output has been shown.
+/// If there is no `valgrind`, or the program failed; its output has been shown then.
 pub fn run(program: &Path, arguments: &[&str], place: &Path) -> Result<Run, Failure> {
     fs::create_dir_all(place)?;
     let file = place.join("callgrind.out");

@@ -44,7 +44,7 @@ fn main() -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Under the counter: plays all paths, and prints how many operations each has done.
+/// Plays all paths under the counter, and prints how many operations each has done.
 fn play() {
     for path in paths::all() {
         let Played { once, twice } = path.play();
@@ -107,7 +107,7 @@ fn check() -> Result<ExitCode, Failure> {
     }
 }
 
-/// Checks what holds under every compiler.
+/// Checks the claims that hold with every compiler.
 fn claims(costs: &Costs) -> Vec<&'static str> {
     let cost = |name: &str| costs.of(name).unwrap_or(f64::NAN);
     let at_most = |times: f64, name: &str, other: &str| cost(name) <= times * cost(other);
@@ -142,7 +142,7 @@ fn baseline() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("baseline.txt")
 }
 
-/// The directory for files: beside this program.
+/// Returns the directory for files, next to this program.
 fn place() -> Result<PathBuf, Failure> {
     let program = env::current_exe()?;
     let place = program.parent().ok_or("a program without a directory")?;

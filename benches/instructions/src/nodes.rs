@@ -26,8 +26,8 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Returns so many nodes after their handshakes. They are not asked for the time: that happens
-    /// about once a second, and would be counted in some rounds and not in others.
+    /// Returns this many nodes after their handshakes. The engine does not ask them for the time: it would do so about
+    /// once a second, so that some rounds would count it and others not.
     #[must_use]
     pub fn new(count: usize) -> Self {
         let names = (0..count).map(|node| format!("node{node}:6379"));
@@ -69,8 +69,7 @@ impl Nodes {
         asked.expect("a lock that is held");
     }
 
-    /// One exchange: sends the commands, and every node answers `answers`. Each event goes to
-    /// `told`.
+    /// Makes one exchange: sends the commands, and lets every node answer `answers`. Passes each event to `told`.
     fn exchange(&mut self, answers: &[u8], mut told: impl FnMut(Event)) {
         self.drain(&mut told);
         self.now = self.now.saturating_add(ONE_WAY);
@@ -184,7 +183,7 @@ fn granted(event: Event) -> Lock {
     result.expect("granted")
 }
 
-/// Applies an extension to `lock`. Returns whether it was its own.
+/// Applies an extension to `lock`. Returns whether it was an extension of that lock.
 fn apply(event: &Event, lock: &mut Lock) -> bool {
     let Event::Extended { result, .. } = event else {
         panic!("no extension: {event:?}");
@@ -197,7 +196,7 @@ fn is_released(event: &Event) -> bool {
     matches!(event, Event::Released { result: Ok(_), .. })
 }
 
-/// The answer of a node to one command of the handshake.
+/// Writes the answer of a node to one command of the handshake.
 fn answer(out: &mut Vec<u8>, node: NodeId, command: Value<'_>) {
     let words = command.as_items().expect("an array");
     let word = |index| {

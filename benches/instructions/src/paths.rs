@@ -13,20 +13,19 @@ pub struct Path {
     pub name: &'static str,
     /// How often it is repeated for the smaller of the two sums.
     repetitions: u64,
-    /// Prepares the path. Returns what does so many repetitions and says how many operations they
-    /// were.
+    /// Prepares the path. Returns the function that plays it.
     prepare: fn() -> Play,
 }
 
-/// So many repetitions; returns how many operations were done.
+/// Does this many repetitions. Returns how many operations that were.
 type Play = Box<dyn FnMut(u64) -> u64>;
 
 /// The output of the program under the counter about one path: the operations of either sum.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Played {
-    /// In the repetitions.
+    /// The operations in the repetitions.
     pub once: u64,
-    /// In twice as many.
+    /// The operations in twice as many repetitions.
     pub twice: u64,
 }
 
@@ -37,7 +36,7 @@ pub fn all() -> Vec<Path> {
 }
 
 impl Path {
-    /// Plays both numbers of repetitions, each as a sum of its own. The first time is the warm-up.
+    /// Plays both numbers of repetitions, each as a sum of its own. A first run is the warm-up.
     #[must_use]
     pub fn play(&self) -> Played {
         let mut play = (self.prepare)();
@@ -52,7 +51,7 @@ impl Path {
 }
 
 impl Played {
-    /// Returns how much of something one operation takes, by the counts of both sums.
+    /// Returns the cost of one operation, from the counts of both sums.
     #[must_use]
     pub fn each(self, once: u64, twice: u64) -> f64 {
         (twice as f64 - once as f64) / (self.twice as f64 - self.once as f64)

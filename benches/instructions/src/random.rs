@@ -1,16 +1,16 @@
 //! The same choices in every run.
 
-/// xorshift64*, at a cost that is nothing beside what is counted.
+/// xorshift64*, whose cost is negligible compared with what is counted.
 #[derive(Debug)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The first of the choices.
+    /// Returns the generator at its beginning.
     pub(crate) const fn new() -> Self {
         Self(0x9e37_79b9_7f4a_7c15)
     }
 
-    /// A number below `bound`.
+    /// Returns a number below `bound`.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;

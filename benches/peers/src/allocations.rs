@@ -1,7 +1,7 @@
 //! Counts what is allocated through Rust's global allocator.
 //!
-//! Counting is off but for [`counted`] and after [`keep_counting`], so that timed rounds pay one
-//! predicted branch for it. Allocations of C are not counted.
+//! Counting is off except in [`counted`] and after [`keep_counting`], so that timed rounds pay one predicted branch for
+//! it. Allocations of C are not counted.
 
 #![expect(
     unsafe_code,
@@ -16,8 +16,8 @@ static COUNT: AtomicU64 = AtomicU64::new(0);
 /// Bytes allocated less bytes freed.
 static BYTES: AtomicI64 = AtomicI64::new(0);
 
-/// Counts from now on, for as long as the program runs. If it is called first of all, [`live`]
-/// covers the whole heap.
+/// Counts from now on, for as long as the program runs. If this is the first call of the program, [`live`] covers the
+/// whole heap.
 pub fn keep_counting() {
     COUNTING.store(true, Ordering::Relaxed);
 }
@@ -58,7 +58,7 @@ fn count_free(bytes: i64) {
     }
 }
 
-/// No block has more bytes than this number holds.
+/// Converts a size. No block is too large for this number.
 const fn bytes(size: usize) -> i64 {
     size as i64
 }

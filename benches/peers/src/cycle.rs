@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::Failure;
 
-/// The ttl of all locks: no holder of these comparisons lives as long.
+/// The ttl of all locks: no lock of these comparisons is held for as long.
 pub const TTL: Duration = Duration::from_secs(10);
 
 /// A part of a cycle.
@@ -28,7 +28,7 @@ pub enum Span {
 }
 
 impl Span {
-    /// All of them, each at its own place.
+    /// All parts, each at its own place.
     pub const ALL: [Self; 4] = [Self::Cycle, Self::Acquire, Self::Extend, Self::Release];
 }
 
@@ -46,14 +46,14 @@ impl fmt::Display for Span {
 /// When to stop. A cycle that was begun is always finished.
 #[derive(Clone, Copy, Debug)]
 pub enum Until {
-    /// At this time.
+    /// Stop at this time.
     Time(Instant),
-    /// After so many cycles of all callers together.
+    /// Stop after this many cycles of all callers together.
     Cycles(u64),
 }
 
 impl Until {
-    /// Returns the share of one of so many callers.
+    /// Returns the share of one of this many callers.
     #[must_use]
     pub const fn share(self, callers: u64) -> Self {
         match self {
@@ -62,7 +62,7 @@ impl Until {
         }
     }
 
-    /// Returns `true` if it is time, after so many cycles.
+    /// Returns `true` if it is time to stop after this many cycles.
     #[must_use]
     pub fn reached(self, now: Instant, cycles: u64) -> bool {
         match self {
@@ -79,7 +79,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Has room for so many cycles, so that recording them allocates nothing.
+    /// Makes a log with room for this many cycles, so that recording them allocates nothing.
     #[must_use]
     pub fn with_capacity(cycles: usize) -> Self {
         Self {
@@ -87,7 +87,7 @@ impl Log {
         }
     }
 
-    /// Records a cycle that began and ended like this, with its parts.
+    /// Records a cycle with the times of its parts.
     pub fn note(&mut self, begun: Instant, acquired: Instant, extended: Instant, end: Instant) {
         let mut push = |span: Span, from: Instant, to: Instant| {
             let nanos = (to - from).as_nanos();
@@ -100,7 +100,7 @@ impl Log {
         push(Span::Release, extended, end);
     }
 
-    /// How many cycles there were.
+    /// Returns how many cycles there were.
     #[must_use]
     pub fn cycles(&self) -> u64 {
         self.spans[0].len() as u64
@@ -111,7 +111,7 @@ impl Log {
         &mut self.spans[span as usize]
     }
 
-    /// Removes everything but keeps the room.
+    /// Removes all records but keeps the room.
     pub fn clear(&mut self) {
         self.spans.iter_mut().for_each(Vec::clear);
     }
@@ -133,11 +133,11 @@ pub trait Client {
     /// A lock was not granted, or was lost, although no other client wants it.
     fn run(&mut self, until: Until, log: &mut Log) -> Result<(), Failure>;
 
-    /// Before the time begins.
+    /// Prepares the client, before the time begins.
     ///
     /// # Errors
     ///
-    /// It is not ready to run.
+    /// The client is not ready to run.
     fn prepare(&mut self) -> Result<(), Failure> {
         Ok(())
     }
@@ -153,26 +153,26 @@ pub trait Client {
     }
 }
 
-/// Long enough for a straggler's answer.
+/// A pause that is long enough for a late answer.
 pub const PAUSE: Duration = Duration::from_millis(2);
 
 /// Blocking calls for one lock.
 pub trait Caller {
-    /// What is held.
+    /// The lock that is held.
     type Lock;
 
     /// Takes the lock.
     ///
     /// # Errors
     ///
-    /// It was not to be had.
+    /// The lock was not granted.
     fn acquire(&mut self) -> Result<Self::Lock, Failure>;
 
-    /// Releases it, and waits until it is known to be free.
+    /// Releases the lock, and waits until it is known to be free.
     ///
     /// # Errors
     ///
-    /// It was lost meanwhile.
+    /// The lock was lost meanwhile.
     fn release(&mut self, lock: Self::Lock) -> Result<(), Failure>;
 
     /// Lets open work finish.
@@ -188,21 +188,21 @@ pub trait Caller {
 
 /// Futures for one lock.
 pub trait Futures: Clone + Send + Sync + 'static {
-    /// What is held.
+    /// The lock that is held.
     type Lock: Send;
 
-    /// The same for a lock with another name.
+    /// Returns the same client for a lock with another name.
     #[must_use]
     fn named(&self, name: &str) -> Self;
 
     /// Takes the lock.
     fn acquire(&self) -> impl Future<Output = Result<Self::Lock, Failure>> + Send;
 
-    /// Releases it.
+    /// Releases the lock.
     fn release(&self, lock: Self::Lock) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
-/// Cycles of blocking calls, one after the other.
+/// Runs cycles of blocking calls, one after the other.
 ///
 /// # Errors
 ///
@@ -221,7 +221,7 @@ pub fn run_calls(caller: &mut impl Caller, until: Until, log: &mut Log) -> Resul
     Ok(())
 }
 
-/// Cycles of futures, one after the other.
+/// Runs cycles of futures, one after the other.
 ///
 /// # Errors
 ///
@@ -244,13 +244,13 @@ pub async fn run_futures(
     Ok(())
 }
 
-/// Returns the processor time of all threads of this process: as `getrusage`, but finer.
+/// Returns the processor time of all threads of this process, like `getrusage`, but finer.
 #[must_use]
 pub fn process_time() -> Duration {
     of_clock(ClockId::ProcessCPUTime)
 }
 
-/// Returns what this clock says.
+/// Returns the time of this clock.
 #[must_use]
 pub fn of_clock(clock: ClockId) -> Duration {
     let time = clock_gettime(clock);

@@ -13,7 +13,7 @@ use crate::Failure;
 pub struct Encryption(TempDir);
 
 impl Encryption {
-    /// Makes them.
+    /// Makes the files.
     ///
     /// # Errors
     ///
@@ -33,7 +33,7 @@ impl Encryption {
         Ok(files)
     }
 
-    /// Where one of them is: `ca.pem`, `server.pem` or `server.key`.
+    /// Returns the path of one of the files: `ca.pem`, `server.pem` or `server.key`.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)

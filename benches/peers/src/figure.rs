@@ -45,7 +45,7 @@ impl Figure {
 }
 
 impl Figure {
-    /// The same in another unit.
+    /// Returns the figure in another unit.
     #[must_use]
     pub fn scaled(self, by: f64) -> Self {
         Self {
@@ -71,16 +71,16 @@ impl fmt::Display for Figure {
 /// The limit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
-    /// It may not be larger.
+    /// The figure may not be larger.
     AtMost(f64),
-    /// It may not be smaller.
+    /// The figure may not be smaller.
     AtLeast(f64),
 }
 
 /// The result of a comparison with a bound.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
-    /// The median keeps the bound.
+    /// The median meets the bound.
     Met,
     /// The median does not, but part of the interval does: undecided.
     Open,

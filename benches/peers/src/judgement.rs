@@ -10,25 +10,25 @@ use crate::table::Table;
 /// Counts verdicts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Judgement {
-    /// Within the bound, or undecided.
+    /// How many figures are within the bound, or undecided.
     pub met: usize,
-    /// Certainly beyond it.
+    /// How many figures are certainly beyond it.
     pub missed: usize,
 }
 
 impl Judgement {
-    /// Returns `true` if everything was met.
+    /// Returns `true` if no bound was missed.
     #[must_use]
     pub const fn good(self) -> bool {
         self.missed == 0
     }
 
-    /// Compares a figure with a bound, and says the result.
+    /// Compares a figure with a bound, and returns the result as text.
     pub fn note(&mut self, figure: Figure, bound: Bound) -> String {
         format!("{figure} {}", self.count(bound.judge(figure)))
     }
 
-    /// Compares an exact number with a bound, and says the result.
+    /// Compares an exact number with a bound, and returns the result as text.
     pub fn note_exact(&mut self, number: f64, bound: Bound) -> String {
         let figure = Figure {
             median: number,
@@ -38,12 +38,12 @@ impl Judgement {
         format!("{} {}", number, self.count(bound.judge(figure)))
     }
 
-    /// As [`note`](Self::note), and says the bound too.
+    /// Does the same as [`note`](Self::note), and adds the bound to the text.
     pub fn with_bound(&mut self, figure: Figure, bound: Bound) -> String {
         format!("{}, {bound}", self.note(figure, bound))
     }
 
-    /// As [`note_exact`](Self::note_exact), and says the bound too.
+    /// Does the same as [`note_exact`](Self::note_exact), and adds the bound to the text.
     pub fn exact_with_bound(&mut self, number: f64, bound: Bound) -> String {
         format!("{}, {bound}", self.note_exact(number, bound))
     }
@@ -64,15 +64,15 @@ impl fmt::Display for Judgement {
     }
 }
 
-/// What was measured, and its bounds.
+/// A measurement and its bounds.
 pub trait Contest {
-    /// What stands above its table.
+    /// Returns the title of its table.
     fn title(&self) -> String;
 
     /// Adds a line for each bound: the case, what, the bound and the figure.
     fn judge(&self, judgement: &mut Judgement, table: &mut Table);
 
-    /// All measurements.
+    /// Returns the table of all measurements.
     fn table(&self) -> Table;
 }
 

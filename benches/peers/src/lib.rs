@@ -1,10 +1,10 @@
-//! What the comparisons share: the servers, the floor, the clients, and how they are timed.
+//! The common parts of the comparisons: the servers, the floor, the clients, and how they are timed.
 //!
-//! Each comparison is a program in `src/bin`. Not here: what is compared, and the bounds.
+//! Each comparison is a program in `src/bin`, which decides what is compared, and the bounds.
 //!
 //! * [`turns`] measures [`cycle`]s of the [`clients`], the [`floor`] among them, on
 //!   [`servers`], with a [`proxy`] in front of those that are disturbed, and in other processes by a [`mate`].
-//! * [`figure`], [`judgement`], [`allocations`], [`random`], [`table`] and [`progress`] say what came out.
+//! * [`figure`], [`judgement`], [`allocations`], [`random`], [`table`] and [`progress`] compute and show the results.
 
 pub mod allocations;
 pub mod clients;

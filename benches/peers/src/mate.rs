@@ -1,4 +1,4 @@
-//! Another process, or a thread, which is told line by line what to do.
+//! Another process, or a thread, which gets its orders line by line.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use crate::Failure;
 use crate::servers::ends_with_us;
 
-/// What there is to talk with it. A process ends with this one, and when it is dropped; it is ended by its id.
+/// The pipes to a mate. A process ends when this value is dropped, or when this process ends; it is ended by its id.
 pub struct Mate {
     to: Box<dyn Write>,
     from: BufReader<Box<dyn Read>>,
@@ -19,7 +19,7 @@ impl Mate {
     ///
     /// # Errors
     ///
-    /// It cannot be started, or says something else.
+    /// The process cannot be started, or says something else.
     pub fn process(mut command: Command) -> Result<Self, Failure> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = ends_with_us(&mut command).spawn()?;
@@ -28,11 +28,11 @@ impl Mate {
         Self::meet(Box::new(to), Box::new(from), Some(child))
     }
 
-    /// Waits until the one behind these pipes says that it is ready.
+    /// Waits until the mate at these pipes says that it is ready.
     ///
     /// # Errors
     ///
-    /// It says something else.
+    /// The mate says something else.
     pub fn meet(
         to: Box<dyn Write>,
         from: Box<dyn Read>,
@@ -48,16 +48,16 @@ impl Mate {
     ///
     /// # Errors
     ///
-    /// It has ended.
+    /// The mate has ended.
     pub fn tell(&mut self, line: &str) -> Result<(), Failure> {
         Ok(writeln!(self.to, "{line}")?)
     }
 
-    /// Waits for a line, and returns what is behind its first word, which must be this one.
+    /// Waits for a line, and returns the text after its first word, which must be this one.
     ///
     /// # Errors
     ///
-    /// It says something else, or has ended.
+    /// The mate says something else, or has ended.
     pub fn hear(&mut self, word: &str) -> Result<String, Failure> {
         let mut line = String::new();
         self.from.read_line(&mut line)?;
@@ -67,11 +67,11 @@ impl Mate {
         }
     }
 
-    /// Sends a line, and waits for a number that it answers behind the same word.
+    /// Sends a line, and waits for the answer: a number after the same word.
     ///
     /// # Errors
     ///
-    /// It says something else, or has ended.
+    /// The mate says something else, or has ended.
     pub fn ask(&mut self, word: &str) -> Result<u64, Failure> {
         self.tell(word)?;
         Ok(self.hear(word)?.parse()?)
@@ -81,7 +81,7 @@ impl Mate {
 impl Drop for Mate {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // It may have ended already.
+            // The process may have ended already.
             let _ = child.kill();
             let _ = child.wait();
         }

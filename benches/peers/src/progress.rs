@@ -13,7 +13,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// There will be so many contests.
+    /// Makes the progress of this many contests.
     #[must_use]
     pub fn new(contests: usize) -> Self {
         Self {
@@ -24,7 +24,7 @@ impl Progress {
         }
     }
 
-    /// The next contest begins.
+    /// Shows that the next contest begins.
     pub fn next(&mut self, title: String) {
         self.contest += 1;
         self.title = title;
@@ -33,12 +33,12 @@ impl Progress {
         }
     }
 
-    /// So many rounds are over.
+    /// Shows that this many rounds are over.
     pub fn round(&self, round: usize) {
         self.step("round", round);
     }
 
-    /// So many seconds are over. Allocates nothing.
+    /// Shows that this many seconds are over. Allocates nothing.
     pub fn second(&self, second: usize) {
         self.step("second", second);
     }
@@ -52,12 +52,12 @@ impl Progress {
                 ..
             } = self;
             eprint!("\r\x1b[K{contest}/{contests} {title}, {what} {number}");
-            // A progress line that could not be written is not missed.
+            // It does no harm if a progress line cannot be written.
             let _ = stderr().flush();
         }
     }
 
-    /// All contests are over.
+    /// Shows that all contests are over.
     pub fn end(&self) {
         if self.terminal {
             eprint!("\r\x1b[K");
@@ -65,7 +65,7 @@ impl Progress {
     }
 }
 
-/// The load of the machine in the last minute.
+/// Returns the load of the machine in the last minute.
 #[must_use]
 pub fn load() -> String {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();

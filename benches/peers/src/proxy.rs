@@ -1,8 +1,8 @@
 //! A relay in front of a server, which can make it look slow, silent or dead.
 //!
-//! The server behind it goes on unharmed, with the same identity, so that it can be back at once.
-//! Three threads for each connection: simple, and slower than the loopback by as much. So only
-//! nodes that are disturbed are behind one.
+//! The server behind the relay keeps running, with the same identity, so that it can be back at once. Each connection
+//! has three threads: this is simple, but slower than the loopback interface. So only nodes that are disturbed have a
+//! relay.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 use crate::Failure;
 use crate::cycle::now;
 
-/// How much later answers come from a slow one.
+/// How much later answers come through a slow relay.
 pub const DELAY: Duration = Duration::from_millis(20);
 
 /// How long a port may stay taken after it was closed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What it does with the bytes.
+/// What the relay does with the bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Mode {
     Pass,
@@ -46,7 +46,7 @@ struct Shared {
 }
 
 impl Proxy {
-    /// Relays to this server.
+    /// Makes a relay to this server.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl Proxy {
         })
     }
 
-    /// `redis://127.0.0.1:port`.
+    /// Returns `redis://127.0.0.1:port`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://{}", self.address)
@@ -84,7 +84,7 @@ impl Proxy {
     /// Ends all connections and refuses new ones.
     pub fn close(&mut self) {
         self.shared.set(Mode::Closed);
-        // A last connection tells it to stop; it may have stopped already.
+        // A last connection makes the thread stop; it may have stopped already.
         drop(TcpStream::connect(self.address));
         if let Some(thread) = self.listening.take() {
             let _ = thread.join();
@@ -124,14 +124,14 @@ impl Shared {
         *guard(&self.mode) == mode
     }
 
-    /// Returns the mode before.
+    /// Sets the mode, and returns the one before.
     fn set(&self, mode: Mode) -> Mode {
         std::mem::replace(&mut *guard(&self.mode), mode)
     }
 
     fn cut(&self) {
         for stream in guard(&self.streams).drain(..) {
-            // It may have ended by itself.
+            // The connection may have ended by itself.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -184,7 +184,7 @@ fn relay(shared: &Arc<Shared>, client: TcpStream) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Passes on what it reads until one side has closed.
+/// Passes on the bytes that it reads until one side has closed.
 fn pump(mut from: TcpStream, mut to: impl FnMut(&[u8]) -> bool) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(len @ 1..) = from.read(&mut buffer) {
@@ -194,7 +194,7 @@ fn pump(mut from: TcpStream, mut to: impl FnMut(&[u8]) -> bool) {
     }
 }
 
-/// Writes every piece when it is due, and closes the connection behind the last.
+/// Writes every piece when it is due, and closes the connection after the last.
 fn deliver(mut client: TcpStream, pieces: &Receiver<(Instant, Vec<u8>)>) {
     for (due, piece) in pieces {
         let left = due.saturating_duration_since(now());

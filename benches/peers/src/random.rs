@@ -5,13 +5,13 @@
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence that belongs to `seed`.
+    /// Returns the sequence that belongs to `seed`.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// A number below `bound`, which is not zero. Slightly uneven where `bound` is huge.
+    /// Returns a number below `bound`, which is not zero. The numbers are slightly uneven if `bound` is huge.
     pub fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;

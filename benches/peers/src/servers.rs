@@ -1,4 +1,4 @@
-//! Real servers, started for one comparison: `redis-server` from the `PATH`, or what
+//! Real servers, started for one comparison: `redis-server` from the `PATH`, or the program that
 //! `SHEARLINE_REDIS_SERVER` names.
 //!
 //! # Guarantees
@@ -32,16 +32,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How often another port is tried if it was taken meanwhile.
 const TRIES: usize = 20;
 
-/// A `redis-server` of ours. Dropping it ends the process.
+/// A `redis-server` of this program. Dropping it ends the process.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
     address: SocketAddr,
-    /// The URL over TLS, if it has that.
+    /// The URL over TLS, if the server has a TLS port.
     encrypted: Option<String>,
 }
 
-/// Starts so many that know nothing of each other.
+/// Starts this many servers, which know nothing of each other.
 ///
 /// # Errors
 ///
@@ -50,7 +50,7 @@ pub fn start(count: usize) -> Result<Vec<Server>, Failure> {
     (0..count).map(|_| Server::start(None)).collect()
 }
 
-/// Starts so many that have a TLS port too.
+/// Starts this many servers, which have a TLS port too.
 ///
 /// # Errors
 ///
@@ -82,34 +82,34 @@ impl Server {
         Err("no redis-server could be started: every port was taken meanwhile".into())
     }
 
-    /// Where it listens.
+    /// Returns the address at which the server listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// `redis://127.0.0.1:port`.
+    /// Returns `redis://127.0.0.1:port`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://{}", self.address)
     }
 
-    /// `rediss://127.0.0.1:port?ca=..`, or that without TLS if it has none.
+    /// Returns `rediss://127.0.0.1:port?ca=..`, or the URL without TLS if the server has no TLS port.
     #[must_use]
     pub fn url_over_tls(&self) -> String {
         self.encrypted.clone().unwrap_or_else(|| self.url())
     }
 
-    /// Stops the process: the kernel goes on accepting and buffering for it.
+    /// Stops the process: the kernel still accepts connections and buffers bytes for it.
     ///
     /// # Errors
     ///
-    /// It has ended.
+    /// The process has ended.
     pub fn freeze(&self) -> Result<(), Failure> {
         self.signal(Signal::STOP)?;
         let begin = now();
-        // The signal is sent, but may not have arrived; a command right behind it could still be
-        // served.
+        // The signal is sent, but may not have arrived; the server could still run a command that is sent right after
+        // it.
         while self.state() != Some('T') {
             if PATIENCE < begin.elapsed() {
                 return Err("a server does not stop".into());
@@ -119,11 +119,11 @@ impl Server {
         Ok(())
     }
 
-    /// Lets it go on.
+    /// Lets the process continue.
     ///
     /// # Errors
     ///
-    /// It has ended.
+    /// The process has ended.
     pub fn thaw(&self) -> Result<(), Failure> {
         self.signal(Signal::CONT)
     }
@@ -132,7 +132,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// It does not answer.
+    /// The server does not answer.
     pub fn ask(&self, words: &[&str]) -> Result<String, Failure> {
         let mut stream = TcpStream::connect(self.address)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -143,11 +143,11 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// It does not answer.
+    /// The server does not answer.
     pub fn info(&self, section: &str) -> Result<String, Failure> {
         let mut stream = TcpStream::connect(self.address)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        // The server ends the connection behind the answer.
+        // The server ends the connection after the answer.
         let commands = [command(&["INFO", section]), command(&["QUIT"])];
         stream.write_all(&commands.concat())?;
         let mut answer = String::new();
@@ -159,7 +159,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// It has ended, or this is no Linux.
+    /// The process has ended, or this system is not Linux.
     pub fn processor_time(&self) -> Result<Duration, Failure> {
         let mut nanos = 0;
         for task in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
@@ -174,14 +174,13 @@ impl Server {
         Ok(kill_process(Pid::from_child(&self.child), signal)?)
     }
 
-    /// The state letter of the process, after its name in parentheses.
+    /// Returns the letter of the process's state, which follows its name in parentheses.
     fn state(&self) -> Option<char> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
         stat.rsplit(')').next()?.trim_start().chars().next()
     }
 
-    /// Waits until it answers. Returns `false` if it has ended, because another process has the
-    /// port.
+    /// Waits until the server answers. Returns `false` if it has ended, because another process has the port.
     fn await_answer(&mut self) -> Result<bool, Failure> {
         let begin = now();
         while begin.elapsed() < PATIENCE {
@@ -202,7 +201,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -272,7 +271,7 @@ pub fn ask(stream: &mut TcpStream, words: &[&str]) -> Result<String, Failure> {
     Ok(answer.lines().next().unwrap_or_default().to_string())
 }
 
-/// The bytes of a command.
+/// Returns the bytes of a command.
 #[must_use]
 pub fn command(words: &[&str]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len());

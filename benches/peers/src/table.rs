@@ -9,7 +9,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// With these words above the columns.
+    /// Makes a table with these words above the columns.
     #[must_use]
     pub fn new(head: &[&str]) -> Self {
         Self {
@@ -17,18 +17,18 @@ impl Table {
         }
     }
 
-    /// Returns `true` if there is only the head.
+    /// Returns `true` if the table has no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.len() == 1
     }
 
-    /// One more row, as long as the head.
+    /// Adds a row, as long as the head.
     pub fn row(&mut self, cells: impl Into<Vec<String>>) {
         self.rows.push(cells.into());
     }
 
-    /// One more column, as long as the others, with this word above it.
+    /// Adds a column, as long as the others, with this word above it.
     pub fn column(&mut self, head: &str, cells: impl IntoIterator<Item = String>) {
         let cells = [head.to_string()].into_iter().chain(cells);
         for (row, cell) in self.rows.iter_mut().zip(cells) {

@@ -1,7 +1,7 @@
-//! Interleaved turns of clients that lock, and ratios of what was measured within one round.
+//! Interleaved turns of clients that lock, and ratios of the figures of one round.
 //!
-//! The clients take turns, in reversed order every second round, and only turns of the same round are
-//! compared. A turn lasts for a fixed time, and gives several figures: see [`Metric`].
+//! The clients take turns, in reversed order every second round, and only turns of the same round are compared. A turn
+//! lasts for a fixed time and gives several figures: see [`Metric`].
 
 use std::fmt;
 use std::time::Duration;
@@ -36,8 +36,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Of a turn that was measured elsewhere: so many cycles, how long they and the processor took altogether, and
-    /// the median and the tail of one. There are no parts of a cycle.
+    /// Makes the figures of a turn that was measured elsewhere: the number of cycles, how long they and the processor
+    /// took altogether, and the median and the tail of one cycle. There are no parts of a cycle.
     #[must_use]
     pub fn of_cycles(cycles: u64, elapsed: Duration, cpu: Duration, [p50, p99]: [u32; 2]) -> Self {
         let only = |nanos: u32| {
@@ -72,12 +72,12 @@ pub struct Turns {
     samples: Vec<Vec<Sample>>,
 }
 
-/// Lets the clients take turns, each for so long and until the cycle ends that is open then. Reports to `progress` how
-/// many rounds are over. A first turn of each does not count.
+/// Lets the clients take turns, each for this long and until the open cycle has ended. Reports to `progress` how many
+/// rounds are over. A first turn of each does not count.
 ///
 /// # Errors
 ///
-/// The first one that a client gives.
+/// The first error of a client.
 pub fn take_turns(
     rounds: usize,
     slot: Duration,
@@ -90,11 +90,11 @@ pub fn take_turns(
     interleave(rounds, contestants, turn, progress)
 }
 
-/// As [`take_turns`], of so many contestants of any kind: `turn` lets one of them, by its place, have a turn.
+/// Does the same as [`take_turns`] for this many contestants of any kind: `turn` lets the one at a place have a turn.
 ///
 /// # Errors
 ///
-/// The first one that a turn gives.
+/// The first error of a turn.
 pub fn interleave(
     rounds: usize,
     contestants: usize,
@@ -139,8 +139,8 @@ pub fn turn(slot: Duration, client: &mut dyn Client, log: &mut Log) -> Result<Sa
     })
 }
 
-/// Returns how often a client allocates for each cycle once it is warm. The difference between a
-/// short and a longer turn is taken, so allocations that happen once in a turn do not count.
+/// Returns how often a client allocates for each cycle once it is warm. This is computed from the difference between a
+/// short and a longer turn, so allocations that happen once in a turn do not count.
 ///
 /// # Errors
 ///
@@ -178,13 +178,13 @@ impl Turns {
         self.paired(metric, client, other, |value, other| value / other)
     }
 
-    /// Returns by how much one client is above so many times another.
+    /// Returns by how much one client exceeds this many times another.
     #[must_use]
     pub fn excess(&self, metric: Metric, client: usize, times: f64, other: usize) -> Figure {
         self.paired(metric, client, other, |value, other| value - times * other)
     }
 
-    /// Returns these figures of all, by their names, each beside its ratio to that of the first.
+    /// Returns these figures of all clients, by their names, each with its ratio to that of the first.
     #[must_use]
     pub fn table(&self, names: &[String], metrics: &[Metric]) -> Table {
         let mut head = vec!["client".to_string()];
@@ -232,7 +232,7 @@ impl Metric {
     }
 }
 
-/// The nearest rank: so many hundredths of the times are not larger.
+/// Returns the nearest rank: this many hundredths of the times are not larger.
 fn rank(times: &mut [u32], hundredths: usize) -> f64 {
     if times.is_empty() {
         return f64::NAN;
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(rank(&mut [7], 99), 7.0);
     }
 
-    /// Its cycles take as long as it says, without any time passing.
+    /// A client that says how long its cycles take, without any time passing.
     struct Scripted {
         micros: u64,
         order: std::rc::Rc<std::cell::RefCell<String>>,

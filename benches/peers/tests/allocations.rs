@@ -1,4 +1,4 @@
-//! The counting allocator. One test in its own binary: another would allocate at the same time.
+//! The counting allocator. This is the only test of its binary: another would allocate at the same time.
 
 use std::hint::black_box;
 

@@ -1,9 +1,9 @@
-//! Programs run once with tiny numbers: every part works, and what they print into a pipe is plain. No figure is
-//! looked at.
+//! Runs the programs once with tiny numbers: every part works, and their output to a pipe is plain. The figures are not
+//! checked.
 
 use std::process::Command;
 
-/// Runs a program, and looks for rows in what it prints, and for the last line of its progress.
+/// Runs a program, and looks for rows in its output, and for the last line of its progress.
 fn run(program: &str, arguments: &str, rows: &[&str], last: &str) {
     let run = Command::new(program)
         .args(arguments.split(' '))

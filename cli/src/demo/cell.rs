@@ -1,8 +1,8 @@
-//! What the lock protects in the demo: a counter that loses updates if two workers change it at once, and a count of
-//! the workers in the critical section.
+//! The data that the lock protects in the demo: a counter that loses updates if two workers change it at once, and a
+//! count of the workers in the critical section.
 //!
 //! The counter is read and written in two steps, as a program does with a row of a database or a file. An atomic
-//! counter beside it counts every change, so that the demo can compare the two at the end. Nothing here keeps other
+//! counter next to it counts every change, so that the demo can compare the two at the end. Nothing here keeps other
 //! threads out: the lock has to do that.
 //!
 //! A worker in the critical section whose lock has expired is not a holder. This happens if the whole process is
@@ -19,7 +19,7 @@ pub(super) struct Cell {
     value: AtomicU64,
     written: AtomicU64,
     inside: AtomicU32,
-    /// When the lock of the last worker to enter expires, in nanoseconds.
+    /// The time at which the lock of the worker that entered last expires, in nanoseconds.
     valid_until: AtomicU64,
     most_inside: AtomicU32,
 }
@@ -81,7 +81,7 @@ mod tests {
         for _ in 0..10 {
             cell.enter(LONG).write();
         }
-        drop(cell.enter(LONG)); // A visit without a write is no change.
+        drop(cell.enter(LONG)); // A visit without a write changes nothing.
         assert_eq!(cell.read(), (10, 10, 1));
     }
 

@@ -21,7 +21,7 @@ const REST: Duration = Duration::from_micros(500);
 /// than this for a worker.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What all workers share.
+/// The state that all workers share.
 #[derive(Debug)]
 pub(super) struct Contest {
     pub(super) redlock: Redlock,
@@ -34,7 +34,7 @@ pub(super) struct Contest {
     pub(super) is_over: AtomicBool,
 }
 
-/// The outcome that every run has.
+/// The outcome of a lock that was taken, which every run has.
 const TAKEN: &str = "taken";
 
 impl Contest {

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `nodes` | five nodes of its own, or servers |
 //! | `contest`, `cell` | the threads that contend, and the counter that they change |
-//! | `view` | what is shown meanwhile |
+//! | `view` | the picture while it runs |
 //! | `verdict` | whether the run was good |
 //!
 //! It uses the public interface of the library; nothing here knows the protocol.
@@ -98,7 +98,7 @@ pub(crate) struct Args {
     /// Ttl of each lock, from 50ms to 60s.
     ///
     /// It is the longest ttl of any client too.
-    // Shorter ones expire when the machine is busy, and the key of a demo that crashed stays for that long.
+    // Shorter ttls expire when the machine is busy. The key of a demo that crashed stays for a whole ttl.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::within(50..=60_000))]
     ttl: Duration,
 }

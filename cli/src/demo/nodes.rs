@@ -10,7 +10,7 @@ use super::contest::Contest;
 
 const OWN: usize = 5;
 
-/// Which of the own nodes is killed and which frozen, by their places.
+/// The indexes of the own node that is killed and the one that is frozen.
 const KILLED: usize = 1;
 const FROZEN: usize = 3;
 
@@ -57,10 +57,10 @@ impl Nodes {
         self.own[FROZEN].pause()
     }
 
-    /// Brings both back.
+    /// Brings both nodes back.
     ///
-    /// The killed one keeps its memory, as a server with `appendonly yes` and `appendfsync always`
-    /// would. A client cannot know that.
+    /// The killed node keeps its memory, like a server with `appendonly yes` and `appendfsync always`. A client cannot
+    /// know that.
     pub(super) fn bring_back(&self) -> io::Result<()> {
         self.own[KILLED].restart(Memory::Kept)?;
         self.own[FROZEN].resume()
@@ -75,7 +75,7 @@ impl Nodes {
     }
 }
 
-/// Asks a node by a lock over it alone: it is granted if there is no such key.
+/// Asks a node by taking the lock on this node alone, which succeeds if there is no such key.
 fn leftover(url: &str, key: &str) -> Left {
     let Ok(mut alone) = alone(url) else {
         return Left::Unknown;

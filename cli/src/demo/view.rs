@@ -1,4 +1,4 @@
-//! What the demo shows while it runs: a picture on a terminal, or one line each second without a terminal.
+//! The output of the demo while it runs: a picture on a terminal, or one line each second without a terminal.
 
 use std::collections::VecDeque;
 use std::io::stdout;
@@ -89,7 +89,7 @@ impl<'a> View<'a> {
         if !self.bar.is_hidden() {
             self.bar.set_position(millis(elapsed));
             let picture = self.picture(now);
-            // Removes colours if stdout is not for them.
+            // Removes colours if stdout does not show them.
             self.bar.set_message(match AutoStream::choice(&stdout()) {
                 ColorChoice::Never => strip_str(&picture).to_string(),
                 ColorChoice::Auto | ColorChoice::AlwaysAnsi | ColorChoice::Always => picture,

@@ -1,4 +1,4 @@
-//! What `check --prometheus` prints: metrics as text, for the textfile collector of `node_exporter`, for example.
+//! The output of `check --prometheus`: metrics as text, for example for the textfile collector of `node_exporter`.
 //!
 //! They are the fields of the object that `--json` prints.
 

@@ -1,4 +1,4 @@
-//! What `check --nagios` prints: one line and a status, as monitoring plugins have them.
+//! The output of `check --nagios`: one line and a status, like those of monitoring plugins.
 
 use anstream::adapter::strip_str;
 
@@ -16,7 +16,7 @@ pub(super) fn told(seen: &Seen, status: Status) -> Result<Status, Failure> {
     let said = [seen.summary()].into_iter().chain(seen.wrong());
     let said = said.collect::<Vec<_>>().join("; ");
     let (votes, needed, nodes) = (seen.votes(), seen.needed(), seen.nodes.len());
-    // The ranges mean: a value outside of the first is a warning, and outside of the second critical.
+    // A value outside of the first range is a warning, and a value outside of the second is critical.
     let data = format!(" | votes={votes};{nodes}:;{needed}:;0;{nodes}");
     output::say(line(status, &said) + &data)?;
     Ok(Status::Other(status))
@@ -28,7 +28,7 @@ pub(crate) fn unknown(failure: &Failure) -> Status {
     Status::Other(3)
 }
 
-/// Returns the line of the plugin. A `|` announces numbers.
+/// Returns the line of the plugin. In such a line, a `|` announces numbers.
 fn line(status: u8, said: &str) -> String {
     let said = strip_str(said).to_string();
     let words: Vec<&str> = said.split_whitespace().collect();

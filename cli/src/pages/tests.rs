@@ -14,14 +14,14 @@ const MANUAL: &str = include_str!("../../../docs/command.md");
 /// Statuses that are in every table.
 const STATUSES: [&str; 9] = ["0", "1", "64", "69", "74", "75", "78", "126", "127"];
 
-/// The commands.
+/// Returns the names of the commands.
 fn pages() -> Vec<String> {
     let all = crate::Cli::command();
     let commands = all.get_subcommands();
     commands.map(|it| it.get_name().to_owned()).collect()
 }
 
-/// The short and the long help of each command, and of the program.
+/// Returns the short and the long help of each command, and of the program.
 fn helps() -> impl Iterator<Item = (String, bool, StyledStr)> {
     let names = pages().into_iter().chain([String::new()]);
     names
@@ -69,7 +69,8 @@ fn the_manual_has_every_command_and_every_status() {
     }
 }
 
-/// The short help on one screen, the long one on two, each 80 columns wide; on a terminal with colours too.
+/// The short help fits on one screen and the long help on two, each 80 columns wide. This also holds on a terminal with
+/// colours.
 #[test]
 fn the_help_fits() {
     for (name, is_long, help) in helps() {
@@ -86,7 +87,7 @@ fn the_help_fits() {
     }
 }
 
-/// The block of the options that all share is the same everywhere, but for `--trust`.
+/// The block of common options is the same everywhere, except for `--trust`.
 #[test]
 fn options_that_name_the_nodes_are_the_same_everywhere() {
     let block_of = |name: &str| {
@@ -163,7 +164,7 @@ fn the_help_of_run_says_what_is_not_promised() {
     assert!(!help.contains("watchdog>"), "{help}");
 }
 
-/// A time is a TIME wherever one is asked for, and its forms stand there.
+/// Each option with a time calls it TIME, and the help lists the forms of a time.
 #[test]
 fn the_help_says_how_a_time_is_written() {
     for (name, is_long, help) in helps() {
@@ -177,7 +178,7 @@ fn the_help_says_how_a_time_is_written() {
     }
 }
 
-/// In this order, and each with something in it.
+/// The sections are in this order, and each has content.
 #[test]
 fn manual_pages_have_their_sections() {
     for command in pages().into_iter().chain([String::new()]) {
@@ -215,7 +216,7 @@ fn manual_pages_have_their_sections() {
     }
 }
 
-/// The variables that the command reads, and the keys of its file.
+/// Checks the variables that the command reads, and the keys of its file.
 #[test]
 fn manual_pages_name_the_variables_and_the_keys() {
     let page = page_of("lock");
@@ -229,7 +230,7 @@ fn manual_pages_name_the_variables_and_the_keys() {
     }
 }
 
-/// Lines of a shell stand there as they are.
+/// Lines for a shell are printed unchanged.
 #[test]
 fn manual_pages_keep_what_is_laid_out() {
     for command in ["", "run", "lock", "completions"] {

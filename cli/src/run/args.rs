@@ -1,4 +1,4 @@
-//! The arguments of `run`, and of the parts that it starts as processes of their own.
+//! The arguments of `run`, and of its parts, which are processes of their own.
 
 use std::env;
 use std::ffi::OsString;
@@ -214,14 +214,15 @@ impl End {
     }
 }
 
-/// The name under which this program starts itself for a part of a run. The parts have a name of their own so that they
-/// appear in no help and no completions.
+/// The name under which this program starts itself for a part of a run. The parts have a name of their own, so that
+/// they appear neither in the help nor in the completions.
 pub(super) const PARTS: &str = "shearline run";
 
 /// The option by which the parts make the command ignore PIPE.
 pub(super) const IGNORE_PIPE: &str = "--ignore-pipe";
 
-/// In variables of systemd that named the supervisor, this word stands for the number of the command until it has one.
+/// In variables of systemd that named the supervisor, this word stands for the process id of the command until there is
+/// one.
 pub(super) const COMMAND: &str = "command";
 
 /// Returns the variables in which systemd gives the number of a process, if they give this one.
@@ -230,14 +231,14 @@ pub(super) fn naming(process: &str) -> impl Iterator<Item = &'static str> {
     all.filter(move |name| env::var(name).is_ok_and(|it| it == process))
 }
 
-/// A part of a run that is a process of its own.
+/// A part of a run, which is a process of its own.
 #[derive(Debug, clap::Parser)]
 pub(super) enum Part {
     /// The parent of the command.
     Watchdog(WatchdogArgs),
-    /// What becomes the command.
+    /// The process that becomes the command.
     Trampoline(TrampolineArgs),
-    /// What ends by a signal that was handled before.
+    /// A process that only ends itself by a signal that was handled before.
     Signal { number: i32 },
 }
 
@@ -249,7 +250,7 @@ impl Part {
     }
 }
 
-/// What the supervisor starts as the watchdog.
+/// The arguments with which the supervisor starts the watchdog.
 #[derive(Debug, clap::Args)]
 pub(super) struct WatchdogArgs {
     /// The group that the command joins; 0 for its own.
@@ -268,13 +269,13 @@ pub(super) struct WatchdogArgs {
     pub(super) command: Vec<OsString>,
 }
 
-/// What the watchdog starts to become the command.
+/// The arguments with which the watchdog starts the trampoline, which becomes the command.
 #[derive(Debug, clap::Args)]
 pub(super) struct TrampolineArgs {
     /// The watchdog.
     pub(super) watchdog: i32,
 
-    /// As the watchdog's.
+    /// Like `ignore_pipe` of the watchdog.
     #[arg(long)]
     pub(super) ignore_pipe: bool,
 

@@ -1,7 +1,7 @@
 //! The socketpair between two processes of one run. A message may carry a descriptor.
 //!
-//! A process finds its end as its standard input: a child can take over no other descriptor without unsafe code. So the
-//! standard input of the command travels as a message.
+//! A process gets its end as its standard input, because a child cannot inherit another descriptor without unsafe code.
+//! So the standard input of the command travels as a message.
 //!
 //! # Guarantees
 //!
@@ -141,7 +141,7 @@ impl Channel {
             let mut parts = [IoSliceMut::new(&mut bytes)];
             let flags = flags | RecvFlags::CMSG_CLOEXEC;
             match recvmsg(&self.0, &mut parts, &mut control, flags) {
-                // The other process ended before it read all messages. Its own messages can still be read.
+                // The other process ended before it read all messages. Messages that it sent can still be read.
                 Err(Errno::CONNRESET | Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(Received::Nothing),
                 result => break result?,

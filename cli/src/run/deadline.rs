@@ -1,7 +1,7 @@
 //! The time by which all processes of the command must be dead, and the timer for it.
 //!
-//! All times are of `CLOCK_BOOTTIME`, the clock by which the library judges locks. It runs on while the machine is
-//! suspended, and is the same in every process.
+//! All times are of `CLOCK_BOOTTIME`, the clock by which the library judges locks. It keeps running while the machine
+//! is suspended, and is the same in every process.
 //!
 //! ```text
 //! at risk (TERM)      watchdog kills     supervisor kills  the lock may be another's
@@ -10,7 +10,7 @@
 //! ttl is left
 //! ```
 //!
-//! In any case the processes are asked to end a sixteenth of the ttl before the margin.
+//! At the latest, the processes are asked to end a sixteenth of the ttl before the margin.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -98,7 +98,7 @@ mod tests {
         for (seconds, millis) in [(2, 250), (4, 500), (12, 1_500), (30, 2_000), (3600, 2_000)] {
             let ttl = Duration::from_secs(seconds);
             assert_eq!(margin(ttl), Duration::from_millis(millis), "{seconds}");
-            // An extension that comes at half of the validity is in time.
+            // An extension at half of the validity is in time.
             assert!(margin(ttl) + warning(ttl) < ttl / 8 * 3);
         }
     }
@@ -110,7 +110,7 @@ mod tests {
         for (lost, kills) in [
             (None, 11_000),
             (Some(3_000), 3_100),
-            // The loss does not delay it.
+            // The loss does not delay the kill.
             (Some(10_950), 11_000),
             (Some(12_000), 11_000),
         ] {

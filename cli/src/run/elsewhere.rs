@@ -1,4 +1,5 @@
-//! `shearline run` on systems other than Linux: they do not promise that no descendant of the command gets away.
+//! `shearline run` on systems other than Linux: these do not guarantee that every descendant of the command can be
+//! found.
 
 mod args;
 
@@ -8,17 +9,17 @@ use crate::failure::Failure;
 
 pub(crate) use args::{Args, TEXTS};
 
-/// Says what to use instead.
+/// Prints what to use instead.
 pub(crate) fn run(_: &Args) -> ExitCode {
     Failure::usage("run needs Linux: use `shearline lock` and `shearline unlock`").report()
 }
 
-/// No report is written here.
+/// Prints the failure. No report is written on such systems.
 pub(crate) fn in_vain(_: &Args, failure: Failure) -> ExitCode {
     failure.report()
 }
 
-/// No parts of a run are started here.
+/// Returns `None`, because no parts of a run are started on such systems.
 pub(crate) fn as_part() -> Option<ExitCode> {
     None
 }

@@ -20,7 +20,7 @@
 //!
 //! # Guarantees
 //!
-//! While another client can hold the lock, no process of the command is alive that this program may signal, even if
+//! While another client can hold the lock, every process of the command that this program may signal is dead, even if
 //! *one* of supervisor, watchdog and nodes fails.
 
 mod args;
@@ -48,7 +48,7 @@ pub(crate) fn as_part() -> Option<ExitCode> {
     Some(match Part::of_this_process()? {
         Part::Watchdog(args) => watchdog::guard(&args),
         Part::Trampoline(args) => trampoline::become_command(&args),
-        // `exec` has removed its handlers.
+        // `exec` has removed the signal handlers.
         Part::Signal { number } => {
             let _ = signal_hook::low_level::raise(number);
             u8::try_from(128 + number).unwrap_or(u8::MAX).into()

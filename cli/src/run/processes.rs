@@ -94,7 +94,7 @@ pub(super) fn opened(of: Pid, numbers: &[Pid]) -> Vec<Process> {
     let opened = numbers.iter().filter_map(|pid| Process::open(*pid));
     let mut opened: Vec<Process> = opened.collect();
     if !opened.is_empty() {
-        // A number may have been given to another process before it was opened, but not since.
+        // Before a process was opened, its number may have been given to another process; after that it cannot be.
         let still: HashSet<Pid> = children(of).into_iter().collect();
         opened.retain(|process| still.contains(&process.pid));
     }
@@ -106,7 +106,7 @@ pub(super) fn state(of: Pid) -> Option<String> {
     stat(of)?.split(' ').next().map(str::to_owned)
 }
 
-/// Returns the fields of `/proc/PID/stat` behind the name: the state, the parent and more.
+/// Returns the fields of `/proc/PID/stat` after the name: the state, the parent and more.
 pub(super) fn stat(of: Pid) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", of.as_raw_pid())).ok()?;
     // The name of the program is in parentheses and may hold any character.

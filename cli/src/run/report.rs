@@ -35,7 +35,7 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    /// Returns the end of a run whose command was not started.
+    /// Returns the ending of a run whose command was not started.
     pub(super) fn before(outcome: &'static str, status: Status) -> Self {
         Self {
             outcome,
@@ -97,8 +97,8 @@ impl Report {
     }
 }
 
-/// Returns a copy of a descriptor by its number. Without unsafe code a process can only get it as if it belonged to
-/// another process.
+/// Returns a copy of a descriptor by its number. Without unsafe code, a process can only get such a copy in the way in
+/// which it gets one from another process.
 fn own_descriptor(number: i32) -> io::Result<OwnedFd> {
     let own = pidfd_open(getpid(), PidfdFlags::empty())?;
     Ok(pidfd_getfd(own, number, PidfdGetfdFlags::empty())?)

@@ -1,7 +1,7 @@
 //! The signals that a process of the run handles, as bytes on a socket and as flags.
 //!
-//! A signal that was ignored when the program started stays ignored (`nohup`), also in the command: with a handler it
-//! would have its default action there.
+//! A signal that was ignored when the program started stays ignored (`nohup`), also in the command. With a handler
+//! here, it would have its default action in the command.
 
 use std::cell::RefCell;
 use std::io;
@@ -39,12 +39,12 @@ const OF_TERMINAL: [i32; 4] = [SIGINT, SIGQUIT, SIGTSTP, SIGWINCH];
 fn is_stopped_by_terminal() -> bool {
     let own = getpid();
     let stat = processes::stat(own).unwrap_or_default();
-    // The fifth field, behind the state, the parent, the group and the session, is the terminal.
+    // The fifth field is the terminal. Before it are the state, the parent, the group and the session.
     stat.split(' ').nth(4).is_some_and(|it| it != "0") && !own.is_init()
 }
 
-/// Puts CONT behind the other signals that came at once, as the kernel does. So a CONT that came with a stop signal
-/// ends the stop.
+/// Puts CONT after the other signals that came at the same time, as the kernel does. So a CONT that came together with
+/// a stop signal ends the stop.
 pub(super) fn continued_last(arrived: impl Iterator<Item = Arrived>) -> Vec<Arrived> {
     let mut arrived: Vec<Arrived> = arrived.collect();
     arrived.sort_by_key(|arrived| arrived.number == SIGCONT);
@@ -71,8 +71,8 @@ impl Wake for Sender {
 }
 
 impl Signals {
-    /// From now on, handles every signal that can be handled, and notes the ends of children. At a terminal, signals
-    /// that stop a job also stop this process.
+    /// Begins to handle every signal that can be handled, and to record when children end. At a terminal, signals that
+    /// stop a job also stop this process.
     pub(super) fn catch() -> io::Result<Self> {
         let (arrived, sender) = UnixStream::pair()?;
         let (own, waking) = (arrived.try_clone()?, sender.try_clone()?);
@@ -83,7 +83,7 @@ impl Signals {
                 delivery.handle().add_signal(signal)?;
             }
         }
-        // Even if it was ignored: otherwise no process can wait for its children.
+        // SIGCHLD is handled even if it was ignored. Otherwise no process could wait for its children.
         delivery.handle().add_signal(SIGCHLD)?;
         Ok(Self {
             delivery: RefCell::new(delivery),
@@ -107,7 +107,8 @@ impl Signals {
         })
     }
 
-    /// The same while no command runs: fails if a signal would have ended this program, or asks a command to end.
+    /// Takes the signals while no command runs. Fails if one of them would have ended this program, or asks a command
+    /// to end.
     pub(super) fn check(&self, end: &End) -> Result<(), i32> {
         let mut arrived = self.take().map(|it| it.number);
         let found = arrived.find(|signal| signals::ends(*signal) || end.asks_for_end(*signal));

@@ -82,7 +82,7 @@ pub(super) struct Supervision<'a, H: Holds> {
     until: Instant,
     /// When the lock was found lost.
     lost_at: Option<Instant>,
-    /// Whether the command is in the group of this process, so that a terminal sends its signals to both.
+    /// Whether the command is in the process group of this process, so that a terminal sends its signals to both.
     shares_group: bool,
     ended: Ended,
 }
@@ -166,7 +166,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
         };
         self.hear();
         if self.ended.started.is_none() {
-            self.pass_on(true); // Signals that came in the turn in which the watchdog ended.
+            self.pass_on(true); // These are signals that came in the turn in which the watchdog ended.
         }
         watched.map(|()| self.ended)
     }
@@ -222,12 +222,12 @@ impl<'a, H: Holds> Supervision<'a, H> {
 
     /// Sends the watchdog a new deadline, which is later after an extension.
     fn extend(&mut self) {
-        // A lost lock has no deadline of its own. The watchdog gets time to say how the command ended.
+        // A lost lock has no new deadline. The watchdog gets time to say how the command ended.
         if self.lost_at.is_some() || !self.guard.is_valid() {
             return;
         }
         let until = self.guard.valid_until().saturating_sub(margin(self.ttl()));
-        // If this message cannot be sent, the earlier deadline stands.
+        // If this message cannot be sent, the earlier deadline still applies.
         let is_told = until != self.until && self.channel.send(Message::Until(until)).is_ok();
         if is_told || until < self.until {
             self.until = until;
@@ -239,8 +239,8 @@ impl<'a, H: Holds> Supervision<'a, H> {
         if !self.ended.for_lock {
             self.ended.for_lock = true;
             let line = format!("{}: {why}", self.args.title());
-            // In another thread: a slow reader would stop the watch over the command. If no thread starts, the line is
-            // lost.
+            // The line is written by another thread, because a slow reader would stop the watch over the command. If no
+            // thread starts, the line is lost.
             self.ended.told = thread::Builder::new()
                 .spawn(move || complain(BAD, line))
                 .ok();

@@ -130,8 +130,8 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
 struct Run<'a> {
     args: &'a Args,
     redlock: &'a Redlock,
-    /// Whether the nodes are still to be trusted. This happens only once: `--trust` says nothing about what the nodes
-    /// lose later.
+    /// Whether the nodes still have to be trusted. This happens only once, because `--trust` does not cover data that
+    /// the nodes lose later.
     trusts: Cell<bool>,
     signals: &'a Signals,
     pace: Pace,
@@ -186,7 +186,7 @@ impl Run<'_> {
         Ok((ending, goes_on))
     }
 
-    /// Prints what is new about the nodes.
+    /// Prints news about the nodes.
     fn look(&mut self) {
         if !self.args.acquire.quiet {
             self.pace.look(self.redlock, &self.args.title());
@@ -239,7 +239,7 @@ impl Run<'_> {
         Ok(guard)
     }
 
-    /// Keeps the lock until this time. A signal, or the loss of the lock, ends the wait early.
+    /// Holds the lock until this time. A signal, or the loss of the lock, ends the wait early.
     fn keep_until(&self, at: Instant, guard: &Guard<impl Holds>) {
         let over = poll_fn(|_| match at <= now() || !guard.is_valid() {
             true => Poll::Ready(()),
@@ -283,7 +283,7 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
         ..Ending::before("lost", Status::Lost)
     };
     if !ended.all {
-        // Keeps other clients out for as long as possible.
+        // This keeps other clients out for as long as possible.
         drop(guard.into_lock());
         ending.error = lost("programs of another user still run, and the lock ends by itself");
         return Ok(ending);

@@ -1,7 +1,7 @@
 //! The process that becomes the command.
 //!
 //! It asks the kernel to kill it when the watchdog ends, takes the command's standard input from the watchdog, and
-//! turns into the command. To do this between `fork` and `exec` would take unsafe code.
+//! turns into the command. Doing this between `fork` and `exec` would need unsafe code.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -24,7 +24,7 @@ pub(super) fn become_command(args: &TrampolineArgs) -> ExitCode {
     if let Ok(channel) = Channel::from_stdin() {
         let error = attempt(&channel, args);
         let error = error.raw_os_error().unwrap_or_default();
-        // If the watchdog does not listen any more, it has ended, and so does the run.
+        // If the watchdog does not listen any more, it has ended, and the run ends too.
         let _ = channel.send(Message::NotStarted(error));
     }
     ExitCode::FAILURE
@@ -64,7 +64,7 @@ fn attempt(channel: &Channel, args: &TrampolineArgs) -> io::Error {
     }
 }
 
-/// Becomes the command while PIPE stays ignored, as the runtime has left it. [`Command::exec`] would restore the
+/// Becomes the command while PIPE stays ignored, as the runtime of Rust has set it. [`Command::exec`] would restore the
 /// default action of PIPE.
 fn exec_as_it_is(command: &Command, stdin: &OwnedFd) -> io::Error {
     let mut variables: HashMap<OsString, OsString> = env::vars_os().collect();

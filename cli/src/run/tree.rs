@@ -37,8 +37,8 @@ use super::processes::{Process, Reached, children, opened};
 /// The pause after a kill before the next look at what is left: dying processes need the processor, and so does a look.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// How often this looks for new processes before it kills those that it found: until a look finds no new one, at least
-/// twice, at most 64 times, and no more after 250 ms.
+/// How often `end` looks for new processes before it kills those that it found: until a look finds no new one, at least
+/// twice, at most 64 times, and not after 250 ms.
 const LOOKS_MIN: u32 = 2;
 const LOOKS_MAX: u32 = 64;
 const LOOKS_END: Duration = Duration::from_millis(250);
@@ -59,8 +59,8 @@ pub(super) struct Before {
 /// Gives this thread the highest priority, if that is permitted, and room for one descriptor per process. Processes
 /// that were started before do not inherit this, but processes that are started next would.
 ///
-/// The machine may be at its busiest when processes have to be ended. Without room for descriptors no list of children
-/// can be read, and processes that are not found live on.
+/// The machine may be at its busiest when processes have to be ended. Without room for descriptors, lists of children
+/// cannot be read, and processes that are not found stay alive.
 #[must_use]
 pub(super) fn go_first() -> Before {
     let before = Before {
@@ -195,7 +195,7 @@ impl Tree {
     /// Kills every descendant and waits for its end. Returns `false` if this process may signal none of those that are
     /// left.
     ///
-    /// `last` is a child that may be doing the same: it may go on until all others are killed.
+    /// `last` is a child that may be doing the same. It may continue until all others are killed.
     pub(super) fn end(&mut self, last: Option<Pid>) -> bool {
         loop {
             let mut met = Met::default();
@@ -283,17 +283,17 @@ impl Met {
         self.processes.push(process);
     }
 
-    /// Kills all of them, children first. Their numbers are still theirs: all parents are stopped, and this process has
-    /// not waited for a child.
+    /// Kills all of them, children first. No other process can have their numbers, because all parents are stopped, and
+    /// this process has not waited for a child.
     fn kill(&self, last: Option<Pid>) {
         for process in children_first(&self.processes, |process| Some(process.pid) == last) {
-            // A process needs the processor to die, too.
+            // A process also needs processor time to end.
             let _ = setpriority_process(Some(process.pid), FIRST);
             process.send(Signal::KILL);
         }
     }
 
-    /// Returns `true` if some have not ended and this process may signal none of them.
+    /// Returns `true` if some processes have not ended, and this process may signal none of these.
     fn are_of_others(&self) -> bool {
         let alive = |process: &&Process| !process.has_ended();
         let mut left = self.processes.iter().filter(alive).peekable();
@@ -423,7 +423,7 @@ mod tests {
         alone("none_goes_on_that_was_stopped", |mut families| {
             let mut met = Met::default();
             families.tree.stop(&mut met, None);
-            // A process in state D that has forked a child by `vfork` stops only after that child goes on.
+            // A process in state D that has forked a child by `vfork` stops only after that child continues.
             let goes_on = |it: &&Process| matches!(state(it.pid).as_deref(), Some("R" | "S"));
             // The kernel stops a process that runs on another processor at the end of its turn. This is less than the
             // minute after which these processes end by themselves.

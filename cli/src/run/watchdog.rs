@@ -49,7 +49,7 @@ pub(super) fn guard(args: &WatchdogArgs) -> ExitCode {
 /// The phases of the command.
 #[derive(Debug)]
 enum Phase {
-    /// The trampoline has not become the command yet. Its end of the channel closes when it does.
+    /// The trampoline has not become the command yet. When it becomes the command, its end of the channel closes.
     Starting(Channel),
     Running,
     /// The command has ended. Processes that it left are killed at this time.
@@ -73,12 +73,12 @@ struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts the command. Returns `None` if this fails and the supervisor knows.
+    /// Starts the command. Returns `None` if this fails and the supervisor knows that.
     fn start(args: &WatchdogArgs) -> io::Result<Option<Self>> {
         let channel = Channel::from_stdin()?;
-        set_name(c"shearline")?; // After its file it would be called `exe`.
-        // Before there is a child. The supervisor passes on signals that all processes get, from a service manager for
-        // example. Here they only must not end the watchdog.
+        set_name(c"shearline")?; // From its file, the process would get the name `exe`.
+        // Signals are handled before there is a child. The supervisor passes on signals that all processes get, for
+        // example from a service manager. These must not end the watchdog.
         let signals = Signals::catch()?;
         set_child_subreaper(Some(getpid()))?;
         let mut tree = Tree::new();
@@ -98,7 +98,7 @@ impl Watchdog {
             }
         };
         tree.remember(child);
-        // Sent before the command runs: a watchdog that is killed sends nothing more.
+        // This is sent before the command runs, because a watchdog that is killed sends nothing more.
         let _ = channel.send(Message::Started);
         // If a signal has ended the trampoline already, Ctrl-C for example, that counts as the end of the command.
         trampoline.send_with(Message::Until(Instant::ZERO), stdin.as_fd())?;
@@ -128,7 +128,7 @@ impl Watchdog {
         watched
     }
 
-    /// Returns when no process is left, or when those that are left have to end now.
+    /// Returns when no process is left, or when the remaining ones have to end now.
     fn watch(&mut self) -> io::Result<()> {
         loop {
             self.wait()?;
@@ -187,8 +187,8 @@ impl Watchdog {
         }
     }
 
-    /// Does what the supervisor says. Returns `true` if the supervisor has ended, so that all processes have to end
-    /// now.
+    /// Carries out the messages of the supervisor. Returns `true` if the supervisor has ended, so that all processes
+    /// have to end now.
     fn obey(&mut self) -> io::Result<bool> {
         loop {
             match self.channel.try_receive()? {
@@ -223,7 +223,7 @@ impl Watchdog {
         }
     }
 
-    /// Kills the processes that the command left, when their time is over.
+    /// Kills the processes that the command left, once their time is over.
     fn hurry(&mut self) {
         if let Phase::Leaving(Some(kill)) = self.phase
             && kill <= now()

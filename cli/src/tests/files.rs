@@ -1,4 +1,4 @@
-//! Configuration files: what they stand for, and those that are refused.
+//! Configuration files: their meaning, and the files that are refused.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// Returns what was typed with a file of this text, whose mode is this.
+/// Returns the parsed arguments of this line, with a file that has this text and mode.
 fn with_text(line: &str, text: &str, mode: u32) -> Result<Cli, Failure> {
     let folder = tempfile::tempdir().expect("a directory");
     let file = folder.path().join("shearline.toml");
@@ -41,7 +41,8 @@ fn a_file_that_others_can_read_is_refused_only_where_that_was_asked_for() {
     with_text(strict, text, 0o640).expect("only a group can read it");
 }
 
-/// As on the command line: a number of seconds, also with a fraction. What is typed comes before the file.
+/// As on the command line, a time may be a number of seconds, also with a fraction. The command line overrides the
+/// file.
 #[test]
 fn a_time_is_written_as_on_the_command_line() {
     for (line, text, millis) in [
@@ -49,7 +50,7 @@ fn a_time_is_written_as_on_the_command_line() {
         ("lock report", "ttl = 7.5", 7_500),
         ("lock report", "ttl = \"1500ms\"", 1_500),
         ("lock report --ttl 9s", "ttl = 50", 9_000),
-        // The command ignores what it has no option for.
+        // The command ignores keys for which it has no option.
         (
             "lock report",
             "ttl = 50\nfenced = true\ncluster = 'c'",
@@ -65,7 +66,7 @@ fn a_time_is_written_as_on_the_command_line() {
     }
 }
 
-/// What is typed says otherwise: of a certificate and its key both or neither.
+/// If the command line overrides the certificate or its key, neither is taken from the file.
 #[test]
 #[cfg(feature = "tls")]
 fn a_certificate_comes_with_its_own_key() {

@@ -1,4 +1,4 @@
-//! What the command says of words and files that it cannot use: told before any node is asked.
+//! The messages about arguments and files that the command cannot use. They come before any node is asked.
 
 mod files;
 mod told;
@@ -6,7 +6,7 @@ mod words;
 
 use super::*;
 
-/// A node that nobody has. What is refused here is refused before it is connected.
+/// The address of a node that does not exist. In these tests, everything is refused before a connection is made.
 const NOWHERE: &str = "127.0.0.1:1";
 
 #[test]
@@ -22,7 +22,7 @@ fn words_of(line: &str) -> Vec<OsString> {
         .collect()
 }
 
-/// Returns what was typed, with what the file says that it names, or why it cannot be used.
+/// Returns the parsed arguments with those of the configuration file that they name, or why they cannot be used.
 fn typed(line: &str) -> Result<Cli, Failure> {
     let words = words_of(line);
     match Cli::command().try_get_matches_from(&words) {

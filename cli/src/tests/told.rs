@@ -28,7 +28,7 @@ fn each_line_of_the_texts_can_be_parsed() {
         for line in lines_in(&text) {
             let words = words_of_shell(line);
             let parsed = Cli::command().try_get_matches_from(&words);
-            // A command with options alone is only mentioned.
+            // A command with nothing but options is only mentioned.
             let is_mention = words[2..].iter().all(|word| word.starts_with("--"));
             let error = parsed.err().map(|error| error.kind());
             let fine = match error {
@@ -59,8 +59,8 @@ fn files() -> Vec<PathBuf> {
         .collect()
 }
 
-/// From each name of the program with the name of a command behind it, to the end of the line, of the code or of the
-/// part of a pipe. A command alone is only mentioned.
+/// Returns the texts that begin with the name of the program and of a command, up to the end of the line, of the code
+/// or of the part of a pipe. A command alone is only mentioned.
 fn lines_in(text: &str) -> impl Iterator<Item = &str> {
     let starts = text.match_indices("shearline ");
     let lines = starts.map(|(at, name)| {
@@ -82,7 +82,7 @@ fn lines_in(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The words of a shell, as far as the texts need it: quotes keep what is between them together.
+/// Splits a line into words like a shell, as far as the texts need it: quotes keep the text between them together.
 fn words_of_shell(line: &str) -> Vec<String> {
     let mut words = vec!["shearline".to_owned(), String::new()];
     let mut quote = None;

@@ -1,8 +1,8 @@
-//! Words that cannot be used: one line that says what to do.
+//! Arguments that cannot be used: one line says what to do.
 
 use super::*;
 
-/// Each line, and what is said of it.
+/// Each command line, and the message about it.
 const MISTYPED: &str = "
 lock => the following required arguments were not provided: <NAME>; usage: shearline lock <NAME>; see
 lock report --ttl soon => invalid value 'soon' for '--ttl <TIME>': write it as 30s, 500ms, 2m, 1h, 1d or as seconds: 30, 0.5; see
@@ -60,7 +60,7 @@ fn each_mistake_is_said_in_one_line() {
     }
 }
 
-/// What is well typed and asks for too much, in the words of the command.
+/// Arguments that are well formed but ask for too much. The messages are in the words of the command.
 #[test]
 fn what_cannot_be_asked_for_is_said_before_any_node_is_asked() {
     let long = "x".repeat(1_025);

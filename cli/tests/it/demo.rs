@@ -25,8 +25,8 @@ fn demo(arguments: &[&str]) -> Command {
     command
 }
 
-/// The demo gives its nodes a second to answer. On a busy machine one that is well may take longer: then it is run again,
-/// at most so often.
+/// The largest number of runs of the demo. It gives its nodes a second to answer, and on a busy machine a healthy node
+/// may take longer. Then the demo is run again.
 const TRIES: usize = 20;
 
 fn run(arguments: &[&str]) -> (Output, String) {
@@ -64,7 +64,7 @@ fn assert_good(output: &Output, text: &str, nodes: usize) {
     }
 }
 
-/// The words of the first and the last lines, without numbers.
+/// Returns the words of the first and the last lines, without numbers.
 fn shape(text: &str) -> Vec<String> {
     let lines = text.lines();
     let lines = lines.filter(|line| !["[", "..", "$"].iter().any(|it| line.starts_with(it)));
@@ -84,7 +84,7 @@ fn shape_on_the_page() -> Vec<String> {
     shape(shown.split_once("```").expect("its end").0)
 }
 
-/// A busy machine may have no time for what it shows in between: then it takes longer.
+/// If a busy machine has no time for the lines in between, the demo has to run for longer.
 #[test]
 fn without_servers_the_demo_shows_that_the_lock_excludes() {
     let shows_all = |seconds: &str| {
@@ -199,7 +199,7 @@ fn the_demo_shows_over_tls_that_the_lock_excludes() {
     cluster.assert_empty();
 }
 
-/// With right and wrong arguments.
+/// This holds with valid and with wrong arguments.
 #[test]
 fn no_secret_is_shown_by_the_demo() {
     let cluster = Cluster::with(3, &Options::redis().password(PASSWORD));

@@ -1,4 +1,4 @@
-//! What the tests of the library have for their servers, shared with them.
+//! The helpers of the library's tests for servers, which these tests share.
 #![allow(
     dead_code,
     unused_imports,

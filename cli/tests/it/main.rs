@@ -1,4 +1,4 @@
-//! The command against real servers, as one binary: the command is run as a script or a person runs it.
+//! Tests of the command against real servers, as one binary. They run the command as a script or a person does.
 #![expect(
     clippy::disallowed_methods,
     reason = "a test bounds its own waiting; it drives no engine by this clock"

@@ -1,5 +1,5 @@
-//! Two workers count orders in a store. One of them is stopped for longer than its lock lasts, as a paused
-//! machine would be, and writes when it goes on.
+//! Two workers count orders in a store. One of them is stopped for longer than its lock lasts, as a paused machine
+//! would be, and writes when it continues.
 //!
 //! No lock can prevent that: the worker saw that its lock was valid, and was stopped after that. The store has to
 //! refuse the write, by its fencing token. The program shows this twice:
@@ -28,7 +28,7 @@ mod store;
 
 const TTL: Duration = Duration::from_secs(1);
 const COUNTER: &str = "orders";
-/// For a read after which no worker writes.
+/// The token for a read after which no worker writes.
 const LARGEST: u64 = u64::MAX;
 const FENCED: &str = "with tokens";
 const PLAIN: &str = "without tokens";
@@ -68,7 +68,7 @@ fn work(urls: &str, file: &Path, resource: &str, fenced: bool) -> Result<(), Box
             continue; // This machine was busy for longer than the lock lasted.
         }
         println!("read {orders}");
-        // Anything may happen here. In the play the first worker is stopped.
+        // Anything may happen here. In this program the first worker is stopped.
         io::stdin().read_line(&mut String::new())?;
         let written = store.write(COUNTER, orders + 1, token)?;
         // It no longer matters whether the lock was still held: the store has decided.
@@ -81,8 +81,8 @@ fn work(urls: &str, file: &Path, resource: &str, fenced: bool) -> Result<(), Box
     }
 }
 
-/// Stops the first worker between its reading and its writing until another has counted an order. Returns how
-/// many orders the store knows of in the end.
+/// Stops the first worker between its reading and its writing until another has counted an order. Returns how many
+/// orders the store knows of at the end.
 fn play(urls: &str, manner: &str) -> Result<i64, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("store.sqlite");
@@ -90,7 +90,7 @@ fn play(urls: &str, manner: &str) -> Result<i64, Box<dyn Error>> {
     let worker = || Worker::start([urls, &file.to_string_lossy(), &resource, manner]);
 
     let mut first = worker()?;
-    // It has the lock then.
+    // The worker has the lock then.
     let read = first.next_line()?.ok_or("it says what it has read")?;
     println!("{manner}: the first worker {read}");
     first.signal(Signal::STOP)?;
@@ -131,7 +131,7 @@ impl Worker {
         Ok(Self { process, lines })
     }
 
-    /// Returns the next line that it says, or `None` at its end.
+    /// Returns the next line that the worker prints, or `None` at its end.
     fn next_line(&mut self) -> io::Result<Option<String>> {
         self.lines.by_ref().lines().next().transpose()
     }
@@ -140,9 +140,9 @@ impl Worker {
         Ok(kill_process(Pid::from_child(&self.process), signal)?)
     }
 
-    /// Lets it go on, and prints what it says until it ends.
+    /// Lets the worker continue, and prints its output until it ends.
     fn finish(mut self, who: &str) -> Result<(), Box<dyn Error>> {
-        drop(self.process.stdin.take()); // It waits for a line, or for the end of its input.
+        drop(self.process.stdin.take()); // The worker waits for a line, or for the end of its input.
         while let Some(line) = self.next_line()? {
             println!("{who} {line}");
         }

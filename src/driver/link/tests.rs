@@ -1,5 +1,5 @@
-//! One link against a listener of the standard library, on the same thread: the loopback delivers
-//! at once, so what the peer did before a turn is there in that turn.
+//! One link against a listener of the standard library, on the same thread: the loopback delivers at once, so a turn
+//! sees everything that the peer did before it.
 
 use super::*;
 use crate::config::Config;
@@ -29,7 +29,7 @@ const NODE: NodeId = NodeId::new(3);
 /// Never reached unless something is broken.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An input of the engine, kept.
+/// An input of the engine, as an owned value.
 #[derive(Debug, Eq, PartialEq)]
 enum Said {
     Connected,
@@ -103,7 +103,7 @@ impl World {
         }
     }
 
-    /// A world in which the name of the node stands for whatever `work` finds.
+    /// Makes a world in which the look-up of the node's name returns the result of `work`.
     fn named(work: impl FnOnce() -> io::Result<Addresses> + Send + 'static) -> Self {
         let mut world = Self::new(&name("never.looked.up", 1));
         world.link.lookup = Some(Lookup::run(None, &world.waker, work).unwrap());
@@ -276,7 +276,7 @@ fn a_short_read_ends_the_reading() {
     let (mut world, mut peer) = World::connected();
     peer.write_all(&[1; BUFFER + 5]).unwrap();
     world.wait(PATIENCE);
-    // Behind the short read stands the end; reading on would meet it in the same turn.
+    // After the short read comes the end. If the link read on, it would find the end in the same turn.
     drop(peer);
     world.service();
     assert_eq!(world.take(), [received(&[1; BUFFER]), received(&[1; 5])]);
@@ -311,7 +311,7 @@ fn a_turn_reads_a_bounded_number_of_buffers_and_the_next_one_goes_on() {
     world.turn();
     assert_eq!(world.take().len(), READS_PER_TURN);
     assert!(world.link.has_more());
-    // No event reports the rest: it is read all the same, and a full buffer asks once more.
+    // No event reports the rest. It is read nevertheless, and after a full buffer the link reads once more.
     assert_eq!(world.wait(Duration::ZERO), 0);
     world.service();
     assert_eq!(world.take(), [received(&[1; BUFFER])]);
@@ -370,7 +370,7 @@ fn fill_and_drain(world: &mut World, mut peer: impl Read + Send + 'static) {
     });
     assert_eq!(world.turn_until(&Writable), [Writable]);
     written += world.write(b"!").unwrap();
-    // Reported once, and closed after what was written.
+    // The end is reported once, and the socket is closed after everything that was written.
     world.with(|link, tools| link.close(tools.registry));
     assert_eq!(reader.join().unwrap(), written);
 }
@@ -420,7 +420,7 @@ fn a_name_that_does_not_resolve() {
     }
 }
 
-/// It is asked for a node with an address too.
+/// The provider is also asked for a node with an address, which needs no look-up.
 #[test]
 fn a_provider_of_credentials_that_fails_or_panics() {
     let listener = listener();
@@ -507,7 +507,7 @@ fn an_abandoned_lookup_serves_the_next_attempt_or_none() {
         let _ = finding.recv();
         Ok(vec![address])
     });
-    // Asked, abandoned, asked again: one look-up, one connection.
+    // The connection is opened, aborted and opened again: one look-up is enough, and there is one connection.
     world.open();
     world.with(|link, tools| link.abort(tools.registry));
     world.open();
@@ -516,7 +516,7 @@ fn an_abandoned_lookup_serves_the_next_attempt_or_none() {
     assert_eq!(world.turn_until(&Connected), [Connected]);
     assert!(world.link.lookup.is_none());
 
-    // Abandoned for good: the answer is dropped, and the link does not stir.
+    // The connection is aborted for good: the answer is dropped, and the link does nothing.
     let (found, finding) = mpsc::channel::<()>();
     let mut world = World::named(move || {
         let _ = finding.recv();
@@ -565,7 +565,7 @@ fn an_abort_resets_and_a_close_does_not() {
     assert_eq!(world.take(), []);
 }
 
-/// As in a forked child: the parent has the same sockets, and goes on using them.
+/// This is the case of a forked child: the parent has the same sockets, and still uses them.
 #[test]
 fn dropping_a_link_only_closes_its_descriptor() {
     let (world, mut peer) = World::connected();
@@ -589,7 +589,7 @@ fn a_readiness_that_means_nothing_does_nothing() {
     world.link.ready = all;
     world.service();
     assert_eq!(world.take(), []);
-    // Nor does it spoil what comes after it.
+    // The report does not affect later connections either.
     peer.write_all(b"+OK\r\n").unwrap();
     world.turn();
     assert_eq!(world.take(), [received(b"+OK\r\n")]);

@@ -1,4 +1,4 @@
-//! What a driver owes to a node with TLS.
+//! The debts of a driver to a node with TLS.
 
 use super::*;
 use crate::driver::tls::peer::{Peer, Stream};
@@ -6,16 +6,16 @@ use rustix::net::sockopt;
 use std::collections::BTreeMap;
 use std::sync::mpsc;
 
-/// Of how many bytes the kernel is asked to keep no more, on each side.
+/// The size of the buffers that the kernel is asked for, on each side.
 const KEPT: usize = 4 << 10;
 
-/// More names of a kilobyte than that.
+/// A number of names of a kilobyte each that do not fit into these buffers.
 const MANY: usize = 500;
 
-/// So many more are asked for when the kernel is full.
+/// The number of further locks that are asked for when the kernel is full.
 const REST: usize = 64;
 
-/// The name in a command about a lock: a `SET` has it in front of the token, a script too.
+/// Returns the name in a command about a lock. In a `SET` and in a script, it is right before the token.
 fn name_in(words: &[String]) -> &str {
     match words[0].as_str() {
         "SET" => &words[1],
@@ -23,8 +23,8 @@ fn name_in(words: &[String]) -> &str {
     }
 }
 
-/// What was encrypted cannot be taken back, so the release of such a `SET` is owed and sent, also if the
-/// kernel had none of it when the acquisition ended. What was not encrypted is withdrawn.
+/// Encrypted bytes cannot be withdrawn, so the release of a `SET` in them is sent, even if the kernel had none of the
+/// bytes when the acquisition ended. A `SET` that was not encrypted yet is withdrawn.
 #[test]
 fn a_set_that_was_encrypted_is_released() {
     let tls = Peer::new(|_| {});
@@ -66,7 +66,7 @@ fn a_set_that_was_encrypted_is_released() {
         assert!(rounds.len() < MANY, "the kernel takes everything");
         rounds.push(begin(&mut driver, rounds.len()));
     }
-    // On a busy machine the kernel may take some of them later.
+    // On a busy machine, the kernel may take some of these bytes later.
     for _ in 0..REST {
         rounds.push(begin(&mut driver, rounds.len()));
     }

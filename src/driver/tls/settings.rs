@@ -244,8 +244,8 @@ fn identity(
 }
 
 fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsProblem> {
-    // PKCS #8 marks an encrypted key in its label. The older form (`BEGIN RSA PRIVATE KEY`) does so in a line behind
-    // the label.
+    // PKCS #8 marks an encrypted key in its label. The older form (`BEGIN RSA PRIVATE KEY`) does so in a line after the
+    // label.
     let labels: [&[u8]; 2] = [
         b"-----BEGIN ENCRYPTED PRIVATE KEY-----",
         b"Proc-Type: 4,ENCRYPTED",

@@ -1,4 +1,4 @@
-//! What a connector keeps from one connection to the next.
+//! The state that a connector keeps from one connection to the next.
 
 use super::*;
 use crate::config::TlsOptions;

@@ -1,9 +1,9 @@
 //! Whether the certificate of a node is trusted, and if not, why.
 //!
 //! The checks of webpki apply. In addition, a certificate that `ca` itself holds is trusted, whatever its issuer, even
-//! if it belongs to an authority. OpenSSL does the same with `X509_V_FLAG_PARTIAL_CHAIN`. It must be the very same
-//! bytes, and the node must prove that it has the key. Its dates and names are still checked, because `ca` may hold the
-//! certificates of several nodes.
+//! if it belongs to an authority. OpenSSL does the same with `X509_V_FLAG_PARTIAL_CHAIN`. The certificate must have
+//! exactly the same bytes, and the node must prove that it has the key. Its dates and names are still checked, because
+//! `ca` may hold the certificates of several nodes.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -140,13 +140,13 @@ impl Claim {
         };
     }
 
-    /// A `SET` of this claim was queued for `node`.
+    /// Records that a `SET` of this claim was queued for `node`.
     pub(crate) fn set_sent(&mut self, node: NodeId) {
         self.apply(node, Event::Sent);
     }
 
-    /// `node` has the token, until `gone_by` at the latest. It has run the `SET` ([`Event::Granted`]), or has answered
-    /// a question ([`Event::Has`]). `counts` says whether this answer counts.
+    /// Records that `node` has the token, until `gone_by` at the latest. The node has run the `SET`
+    /// ([`Event::Granted`]), or has answered a question ([`Event::Has`]). `counts` says whether this answer counts.
     #[inline(always)]
     pub(crate) fn found_on(&mut self, node: NodeId, event: Event, gone_by: Instant, counts: bool) {
         self.gone_by = self.gone_by.max(gone_by);
@@ -157,18 +157,19 @@ impl Claim {
         }
     }
 
-    /// `node` lacks the token. Returns `true` if this is new.
+    /// Records that `node` lacks the token. Returns `true` if this is new.
     pub(crate) fn missed_on(&mut self, node: NodeId) -> bool {
         self.busy_mut().copies.missed(node)
     }
 
-    /// A majority has confirmed the token.
+    /// Records that a majority has confirmed the token.
     pub(crate) fn confirmed_by(&mut self, majority: &Majority) {
         let copies = &mut self.busy_mut().copies;
         copies.confirmed = majority.nodes().without(copies.lacking);
     }
 
-    /// Hands the lock over with the copies that stand, so that they are not released. Returns their nodes.
+    /// Hands the lock over with the copies that are known to exist, so that these are not released. Returns their
+    /// nodes.
     pub(crate) fn hand_over(&mut self) -> NodeSet {
         let standing = self
             .may_hold
@@ -198,7 +199,7 @@ impl Claim {
         self.busy().stage == (Stage::Held { told: false })
     }
 
-    /// The lock is held from `now` on.
+    /// Records that the lock is held from `now` on.
     pub(crate) fn begin_hold(&mut self, now: Instant) {
         self.busy_mut().stage = Stage::Held { told: false };
         self.since = now;

@@ -77,7 +77,7 @@ impl Copies {
         *copy
     }
 
-    /// `node` has the token. `counts` says whether the answer counts.
+    /// Records that `node` has the token. `counts` says whether the answer counts.
     #[inline(always)]
     pub(super) fn found(&mut self, node: NodeId, counts: bool) {
         self.having.insert(node);
@@ -90,7 +90,7 @@ impl Copies {
         }
     }
 
-    /// `node` lacks the token. Returns `true` if this is new.
+    /// Records that `node` lacks the token. Returns `true` if this is new.
     pub(super) fn missed(&mut self, node: NodeId) -> bool {
         for nodes in [&mut self.having, &mut self.confirmed, &mut self.sure] {
             nodes.remove(node);

@@ -141,7 +141,7 @@ impl ClaimsAt<'_> {
         operation
     }
 
-    /// `node` will never answer `request`. `left` is `true` if any part of the request may have arrived.
+    /// Handles a `request` that `node` will never answer. `left` is `true` if any part of the request may have arrived.
     pub(in crate::engine) fn unanswered(&mut self, node: NodeId, request: Request, left: bool) {
         if let Request::Take { claim: key, .. } = request {
             let event = match guard!(SentSetForgotten, left) {
@@ -165,8 +165,8 @@ impl ClaimsAt<'_> {
         }
     }
 
-    /// The latest `SET` of `key` to `node` has ended with this `event`. If the `SET` left no key, the release that
-    /// waited for room behind it is no longer a debt.
+    /// Ends the latest `SET` of `key` to `node` with this `event`. If the `SET` left no key, the release that waited
+    /// for room behind it is no longer a debt.
     pub(in crate::engine) fn end_set(&mut self, node: NodeId, key: ClaimKey, event: Event) {
         if let Some(claim) = self.claims.get_mut(key) {
             let was_owed = claim.copy_on(node).is_owed();
@@ -177,14 +177,14 @@ impl ClaimsAt<'_> {
         }
     }
 
-    /// Some claims have no debt at `node` any more.
+    /// Removes claims that have no debt at `node` any more from the queue of its debts.
     fn forget_debts(&mut self, node: NodeId) {
         let claim = |key| self.claims.get(key);
         let is_owed = |claim: &Claim| claim.copy_on(node).is_owed();
         (self.nodes[node].debts).forget(|key| claim(key).is_some_and(is_owed));
     }
 
-    /// The release of `key` has to be sent to `node` again, as soon as possible.
+    /// Makes the release of `key` a debt of `node`, which is sent again as soon as possible.
     fn owe(&mut self, node: NodeId, key: ClaimKey) {
         if let Some(claim) = self.claims.get_mut(key) {
             claim.apply(node, Event::Owed);
@@ -193,7 +193,7 @@ impl ClaimsAt<'_> {
         }
     }
 
-    /// `node` has not carried out the release of `key`. Retries it after a while.
+    /// Retries the release of `key` after a while, because `node` has not carried it out.
     fn defer(&mut self, node: NodeId, key: ClaimKey) {
         let Some(claim) = self.claims.slab.get_mut(key.0).must() else {
             return;
@@ -226,8 +226,8 @@ impl ClaimsAt<'_> {
         }
     }
 
-    /// The timer of `key`, which is being released, has fired. Ends its debts at the nodes where the key is known to
-    /// have expired.
+    /// Handles the timer of `key`, which is being released. Ends its debts at the nodes where the key is known to have
+    /// expired.
     pub(in crate::engine) fn expire_debts(&mut self, key: ClaimKey) {
         let claim = self.claims.get_mut(key);
         if let Some(claim) = claim.filter(|claim| claim.gone_by <= self.now) {
@@ -242,7 +242,7 @@ impl ClaimsAt<'_> {
         self.settle(key);
     }
 
-    /// The lock of `key` is over, and was not released. Keeps the claim until the keys are gone, so that a late release
+    /// Keeps the claim of `key`, whose lock is over and was not released, until the keys are gone. A late release then
     /// goes to the right nodes. Withdraws `SET`s that wait for room.
     pub(in crate::engine) fn remember(&mut self, key: ClaimKey) {
         self.take_back(key, self.nodes.set());

@@ -82,7 +82,7 @@ impl Look {
         self.due.is_none() && end <= now
     }
 
-    /// A look begins. The lock is valid for `ttl` after it.
+    /// Records that a look begins, after which the lock is valid for `ttl`.
     fn begins(&mut self, now: Instant, ttl: Duration) {
         self.due = None;
         self.next = self.next.max(now).saturating_add(LOOK_EVERY);
@@ -129,7 +129,7 @@ impl Looks {
         }
     }
 
-    /// The lock of `claim` is no longer held.
+    /// Forgets the lock of `claim`, which is no longer held.
     pub(super) fn forget(&mut self, key: ClaimKey, claim: &Claim, queues: &Queues) {
         for name in claim.entry.names() {
             self.watched.remove(&(queues.hash_cut(name), key));
@@ -150,8 +150,9 @@ impl Looks {
             .is_some_and(|look| look.due.is_some())
     }
 
-    /// The lock of `claim` can be extended now, by `ttl` if its limit allows. Returns `Some(true)` if the extension is
-    /// a look, `Some(false)` if a look has to wait, and `None` if nothing has changed.
+    /// Decides whether the extension of `claim` that can begin now is a look; `ttl` is the time by which its limit
+    /// allows to extend the lock. Returns `Some(true)` if it is a look, `Some(false)` if a look has to wait, and `None`
+    /// if nothing has changed.
     pub(super) fn take(
         &mut self,
         now: Instant,
@@ -170,15 +171,15 @@ impl Looks {
         Some(is_look)
     }
 
-    /// A node lacks a copy of the lock of `claim`.
+    /// Records that a node lacks a copy of the lock of `claim`.
     pub(in crate::engine) fn found_missing(&mut self, claim: ClaimKey) {
         if let Some(look) = self.looks.get_mut(&claim) {
             (look.in_vain, look.rests_until) = (0, Instant::ZERO);
         }
     }
 
-    /// The key with this `hash` of its name has changed; `None` means that any key may have changed. Returns `true` if
-    /// a kept lock is on the key.
+    /// Records that the key with this `hash` of its name has changed; `None` means that any key may have changed.
+    /// Returns `true` if a kept lock is on the key.
     pub(in crate::engine) fn changed(&mut self, hash: Option<u64>) -> bool {
         let first = hash.map_or(Unbounded, |hash| Included((hash, ClaimKey(Key::LEAST))));
         let watched = self.watched.range((first, Unbounded));

@@ -30,12 +30,12 @@ impl Nodes {
         self.set().filter(same)
     }
 
-    /// The handshake of `node` is done.
+    /// Begins the quarantine of `node`, whose handshake is done, if it needs one.
     ///
-    /// A server that is configured under several names gets one quarantine: the longest that any name knows, with the
-    /// alarm of each. A connected name has already served its own quarantine. If the other names need the quarantine
-    /// too, returns these names and its end. They always need it after an alarm. With markers they need every
-    /// quarantine, because no change of identity shows it.
+    /// A server that is configured under several names gets one quarantine: the longest that any of its names knows,
+    /// whichever name has seen an alarm. A connected name has already served its own quarantine. If the other names
+    /// need the quarantine too, returns these names and the end of the quarantine. After an alarm they always need it.
+    /// With markers they need every quarantine, because they see no change of identity.
     pub(in crate::engine) fn begin_quarantine(
         &mut self,
         now: Instant,

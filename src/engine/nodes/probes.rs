@@ -56,13 +56,13 @@ impl Probes {
 }
 
 impl Nodes {
-    /// `node` has answered, so it needs no probe.
+    /// Closes the probe of `node`, which has answered.
     pub(in crate::engine) fn close_probe(&mut self, node: NodeId) {
         self.probes.close(node);
     }
 
-    /// Arms the timer of the probes if no majority answers and the nodes are `wanted`. They are wanted if an operation
-    /// is open, or a token may be on some node.
+    /// Arms the timer of the probes if no majority answers and the nodes are `wanted`: an operation is open, or a token
+    /// may be on some node.
     pub(in crate::engine) fn watch_lines(
         &mut self,
         now: Instant,
@@ -75,7 +75,7 @@ impl Nodes {
         }
     }
 
-    /// Handles the timer: no majority answered 250 ms ago. `asked` says whether an operation is open.
+    /// Handles the timer, which was armed because no majority answered. `asked` says whether an operation is open.
     pub(in crate::engine) fn lines_due(
         &mut self,
         now: Instant,
@@ -109,8 +109,8 @@ impl Nodes {
         }
     }
 
-    /// The probe of `node` was answered. Returns `true` if its connection has brought nothing meanwhile and has to be
-    /// replaced.
+    /// Handles an answer to the probe of `node`. Returns `true` if the connection of the node has brought nothing
+    /// meanwhile and has to be replaced.
     pub(in crate::engine) fn probed(&mut self, now: Instant, node: NodeId) -> bool {
         if !self.probes.open.contains(node) || self.probes.to_open.contains(node) {
             return false; // The answer is from a probe that was closed.
@@ -123,7 +123,7 @@ impl Nodes {
         silent
     }
 
-    /// The connection of `node` was given up because its probe was answered. Connects at once.
+    /// Connects to `node` at once. Its connection was given up because its probe was answered.
     pub(in crate::engine) fn replace(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
         if !self[node].handshake.has_link() {
             self.connect(now, node, timers);

@@ -30,14 +30,14 @@ use crate::time::Instant;
 pub(super) struct Turns {
     /// The largest number of nodes that may extend locks at the same time. Zero means all.
     most: usize,
-    /// The longest wait of renewals: [`RENEWALS_WAIT`], or half of a fixed node timeout if that is shorter.
+    /// How long renewals wait at most: [`RENEWALS_WAIT`], or half of a fixed node timeout if that is shorter.
     wait: Duration,
     /// The nodes with renewals that wait for a turn. It may also contain nodes whose renewals are gone.
     waiting: NodeSet,
 }
 
 impl Turns {
-    /// Makes the turns for the nodes of `config`.
+    /// Makes the record of turns for the nodes of `config`.
     pub(super) fn new(config: &Config) -> Self {
         let nodes = config.nodes().len();
         let wait = config.node_timeout().map(|timeout| timeout / 2);
@@ -74,7 +74,7 @@ impl Turns {
         renewing.count() < self.most && !all[node.index()].connection.is_renewing()
     }
 
-    /// Returns the nodes with waiting renewals, each with the time since when they wait.
+    /// Returns the nodes with waiting renewals, each with the time when the wait began.
     fn waiting(&self, all: &[Node]) -> impl Iterator<Item = (Instant, NodeId)> {
         let nodes = self.waiting.iter();
         nodes.filter_map(|node| Some((all[node.index()].connection.wire.waiting_since()?, node)))

@@ -128,7 +128,7 @@ impl Acquire {
         }
     }
 
-    /// Takes the options that few requests have: a fencing token, or an owner of their own.
+    /// Applies the options that few requests have: a fencing token, or an owner of their own.
     #[cold]
     #[inline(never)]
     fn want(&mut self, fenced: bool, owner: Option<&Owner>, parts: &mut Parts) {
@@ -146,7 +146,8 @@ impl Acquire {
         self.fencing.as_deref().filter(|it| it.is_wanted)
     }
 
-    /// Restores the acquisition that has waited as `waiter`, from the record that was `kept` and its additional wishes.
+    /// Restores the acquisition that has waited as `waiter`, from the record that was `kept` and the additional
+    /// options.
     pub(in crate::engine) fn opened(
         waiter: WaiterKey,
         kept: &Waiter,
@@ -265,7 +266,8 @@ impl Acquire {
         }
     }
 
-    /// Asks `node` later than the others: its handshake is done, or it has shown that it can release locks.
+    /// Asks `node`, which could not be asked with the others. Since then its handshake is done, or it has shown that it
+    /// can release locks.
     fn ask_now(&mut self, node: NodeId, cx: &mut Context<'_>) {
         match cx.parts.nodes[node].access() {
             _ if self.claim.is_none() => {} // The acquisition waits between attempts.
@@ -318,7 +320,7 @@ impl Acquire {
         open
     }
 
-    /// The commands that had to go to `node` before its `SET` may have been sent.
+    /// Sends the `SET` to `node` if the commands that had to go before it have been sent.
     fn ask_behind(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
         if claim.is_some_and(|claim| !claim.copy_on(node).is_open()) {
@@ -328,7 +330,7 @@ impl Acquire {
 
     // ----- verdicts -------------------------------------------------------------------------
 
-    /// A majority has granted the lock. The lock counts only if validity is left.
+    /// Handles the verdict that a majority has granted the lock. The lock counts only if validity is left.
     fn win(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let drift = cx.parts.settings.drift;
         let valid_until = drift.valid_until(cx.round.sent, cx.round.ttl);
@@ -339,8 +341,8 @@ impl Acquire {
         }
     }
 
-    /// The attempt failed. Releases the locks that it got, and plans another attempt if the caller has tries and time
-    /// left.
+    /// Ends a failed attempt. Releases the locks that it got, and plans another attempt if the caller has tries and
+    /// time left.
     fn fail(&mut self, refusal: Refusal, cx: &mut Context<'_>) {
         let Some(claim) = self.claim.take().must() else {
             return;
@@ -373,7 +375,7 @@ impl Acquire {
         }
     }
 
-    /// Withdraws each `SET` to `nodes` that has not sent a byte. Returns the nodes that get no `SET` for this reason.
+    /// Withdraws each `SET` to `nodes` that has not sent a byte. Returns the nodes that therefore get no `SET`.
     fn take_back(&mut self, nodes: NodeSet, cx: &mut Context<'_>) -> NodeSet {
         let claim = self.claim;
         claim.map_or(NodeSet::EMPTY, |key| {
@@ -416,8 +418,8 @@ impl Acquire {
 }
 
 impl Operate for Acquire {
-    /// Asks at once if it is its turn. An operation that makes one attempt never waits for its turn. It asks beside the
-    /// others. If this engine holds a lock on one of its resources, it is refused at once.
+    /// Asks at once if it is its turn. An operation that makes one attempt never waits for its turn. Instead, it asks
+    /// at the same time as the others. If this engine holds a lock on one of its resources, it is refused at once.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let once = self.tries_allowed == Some(1);
         let (mut turn, mut leaves) = (true, None);
@@ -522,7 +524,7 @@ impl Operate for Acquire {
             Verdict::Refused(refusal) => {
                 let why = match refusal {
                     Refusal::Held | Refusal::OtherPermits => LockError::Held(self.report_held(cx)),
-                    // Adds the answers to earlier attempts, if they say more.
+                    // Add the answers to earlier attempts, if they contain more information.
                     Refusal::NoQuorum => {
                         cx.round.explain(&cx.parts.nodes);
                         let nodes = &cx.parts.nodes;

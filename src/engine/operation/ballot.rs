@@ -60,7 +60,7 @@ impl Bounds {
         }
     }
 
-    /// Returns when the answers of `node` count again, or `None` if they count now.
+    /// Returns the time until which the answers of `node` do not count, or `None` if they count now.
     pub(super) fn kept_until(&self, node: NodeId, cx: &Context<'_>) -> Option<Instant> {
         let claim = self.claim.and_then(|claim| cx.parts.claims.get(claim));
         let is_old = claim.is_some_and(|claim| claim.copies().sure.contains(node));

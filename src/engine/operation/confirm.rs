@@ -28,7 +28,7 @@ use super::{Context, Operate};
 use crate::engine::parts::Parts;
 
 impl LockQuestion {
-    /// Makes the question for how much longer the nodes keep `lock`.
+    /// Makes the question how much longer the nodes keep `lock`.
     ///
     /// # Errors
     ///
@@ -64,9 +64,9 @@ pub(super) fn kept_by_majority(answers: &[Duration], yes: NodeSet, quorum: usize
 }
 
 impl LockQuestion {
-    /// `majority` has the lock. If it keeps the lock for less time than was known, the operation also waits for the
-    /// other nodes, which may keep it longer. An earlier extension may have succeeded without the nodes of this
-    /// majority, and this is no reason to shorten the lock.
+    /// Handles the verdict that `majority` has the lock. If these nodes keep the lock for less time than was known, the
+    /// operation also waits for the other nodes, which may keep it longer. An earlier extension may have succeeded on
+    /// other nodes, so the answers of this majority alone are no reason to shorten the lock.
     pub(super) fn confirmed_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let Asks::Confirm(answers) = &self.asks else {
             return;

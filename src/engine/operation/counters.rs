@@ -6,8 +6,8 @@
 //!
 //! # Guarantees
 //!
-//! * A count without a reason is complete: the node has said that no keys are left. If the time is up or the connection
-//!   is lost, the count so far comes with the reason.
+//! * A count is complete if no reason comes with it: the node has said that no keys are left. If the time is up or the
+//!   connection is lost, the count so far comes with the reason.
 //! * The engine waits for no node longer than [`COUNTING_MAX`].
 //!
 //! # Not here
@@ -57,7 +57,7 @@ impl CountCounters {
         cx.round[node].deadline = until.min(self.until);
     }
 
-    /// Asks `node`, which must run scripts, to continue.
+    /// Asks `node` to continue. The node must be able to run scripts.
     fn put(&self, node: NodeId, cx: &mut Context<'_>) {
         self.give_time(node, cx);
         let cursor = self.cursors[node.index()];

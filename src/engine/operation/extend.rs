@@ -57,7 +57,7 @@ impl LockQuestion {
         }
     }
 
-    /// `majority` keeps the lock for at least the new ttl.
+    /// Handles the verdict that `majority` keeps the lock for at least the new ttl.
     pub(super) fn extended_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let claim = self.claim_in(&mut cx.parts.claims);
         let kept = claim.as_ref().and_then(|(_, claim)| claim.kept.as_ref());
@@ -66,7 +66,7 @@ impl LockQuestion {
             return self.decide(Verdict::Closed, cx);
         }
         let drift = cx.parts.settings.drift;
-        // The last extension of a kept lock may ask for a shorter ttl, but takes off the drift of the full ttl.
+        // The last extension of a kept lock may ask for a shorter ttl, but subtracts the drift of the full ttl.
         let kept = kept.filter(|_| self.own);
         let ttl = kept.map_or(cx.round.ttl, |_| self.entry.ttl());
         let asked = cx

@@ -42,7 +42,7 @@ pub(in crate::engine) struct LockQuestion {
     voters: NodeSet,
     /// The nodes that were known to lack the key before the first node was asked.
     pub(super) lacking: NodeSet,
-    /// How often a node that lacked the key was found to have it again, up to the same moment.
+    /// How often a node that lacked the key was found to have it again, counted until the first node was asked.
     pub(super) regained: u16,
     verdict: Verdict,
 }
@@ -52,7 +52,7 @@ pub(in crate::engine) struct LockQuestion {
 pub(super) enum Asks {
     /// Asks the nodes to keep the lock for longer.
     Extend {
-        /// A majority keeps it longer, but meanwhile other extensions have used up the allowed number.
+        /// A majority keeps the lock for longer, but other extensions have used up the allowed number meanwhile.
         is_beyond: bool,
     },
     /// Asks how much longer the nodes keep the lock. Contains the answer of each node.
@@ -89,7 +89,7 @@ impl LockQuestion {
         if forgotten || !claim.is_none_or(Claim::is_held) {
             return Err(ExtendError::Expired);
         }
-        // All nodes count if this engine was granted the lock. Otherwise see `Keeper::voters`.
+        // If the lock was granted to this engine, all nodes count. Otherwise see `Keeper::voters`.
         let own = claim.filter(|claim| !guard!(EveryVoterCounts, claim.busy().is_adopted));
         let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
         let (lacking, regained) = claim.map_or((NodeSet::EMPTY, 0), |claim| {
@@ -196,7 +196,7 @@ impl LockQuestion {
         there.ask_about(cx.now, command, &asking);
     }
 
-    /// The write of an extension ends the registrations of waiters for the same resources, so they look again after it.
+    /// Makes the waiters for the same resources look again, because the write of an extension ends their registrations.
     /// A lock that was handed over or taken over may have waiters.
     fn tell_of_write(&self, cx: &mut Context<'_>) {
         if self.is_extension() && cx.parts.queues.is_anyone_waiting() {
@@ -227,7 +227,7 @@ impl LockQuestion {
         self.forget(cx);
         self.verdict = verdict;
         cx.round.decide(cx.parts);
-        // If it is kept, also extend it on a node whose turn has not come.
+        // A kept lock is also extended on a node whose turn has not come.
         let nodes = match self.own && matches!(self.verdict, Verdict::Kept(..)) {
             true => cx.parts.nodes.without_waiting(),
             false => cx.parts.nodes.set(),
@@ -235,8 +235,8 @@ impl LockQuestion {
         withdraw(nodes, cx);
     }
 
-    /// A majority has lost the lock. Reports this to the holder, and has the remaining copies released. A lock without
-    /// a claim has no holder to report to; its copies are released too if there is room for a claim. If the lock has a
+    /// Reports to the holder that a majority has lost the lock, and has the remaining copies released. A lock without a
+    /// claim has no holder to report to; its copies are released too if there is room for a claim. If the lock has a
     /// delay, its copies stay, because the holder may not stop at once.
     fn lose(&mut self, cx: &mut Context<'_>) {
         let stays = self.entry.delay() != Delay::default();
@@ -262,8 +262,8 @@ impl LockQuestion {
         });
     }
 
-    /// A majority keeps the lock, but for no longer than the lock delay and the drift. Reports to the holder that the
-    /// lock is over.
+    /// Reports to the holder that the lock is over: a majority keeps it, but for no longer than the lock delay and the
+    /// drift.
     #[cold]
     pub(super) fn run_out(&mut self, cx: &mut Context<'_>) {
         cx.lost = self.claim.map(|claim| LostLock {
@@ -275,7 +275,7 @@ impl LockQuestion {
         self.decide(Verdict::RunOut, cx);
     }
 
-    /// Removes the question from its claim, once: it no longer counts votes.
+    /// Removes the question, which no longer counts votes, from its claim. A second call does nothing.
     fn forget(&self, cx: &mut Context<'_>) {
         if matches!(self.verdict, Verdict::Open)
             && let Some((_, claim)) = self.claim_in(&mut cx.parts.claims)

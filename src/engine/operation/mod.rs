@@ -109,8 +109,9 @@ pub enum Event {
     Confirmed {
         /// The operation.
         round: RoundId,
-        /// The end that was found, or the reason why there is none. If the error is [`Lost`](ExtendError::Lost) or
-        /// [`Expired`](ExtendError::Expired), the lock is over, and an [`Expired`](Self::Expired) event reports it too.
+        /// The end of the validity that was found, or the reason why none was found. If the error is
+        /// [`Lost`](ExtendError::Lost) or [`Expired`](ExtendError::Expired), the lock is over, and an
+        /// [`Expired`](Self::Expired) event reports it too.
         result: Result<Extension, ExtendError>,
     },
     /// The outcome of [`Engine::inspect`](crate::engine::Engine::inspect) or
@@ -323,7 +324,7 @@ pub(super) trait Operate {
 
     // ----- answers of nodes -----------------------------------------------------------------
 
-    /// `node` has answered.
+    /// Handles the `answer` of `node`.
     fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
         self.vote(node, answer.reply.vote(), cx);
     }
@@ -348,8 +349,8 @@ pub(super) trait Operate {
         Bounds::NONE
     }
 
-    /// The answer of `node` is `lost`. If a lock depends on this yes, the yes no longer counts. An answer about a
-    /// lasting change still counts.
+    /// Handles an answer of `node` that is `lost`. If a lock depends on this yes, the yes no longer counts. An answer
+    /// about a lasting change still counts.
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
         let changed = match (self.rests_on_answers(), lost) {
             (true, Lost::Trust(_)) if self.bounds(cx).kept_until(node, cx).is_none() => false,
@@ -379,10 +380,10 @@ pub(super) trait Operate {
     /// Withdraws the question to `nodes` if no byte of it has left.
     fn withdraw(&mut self, _nodes: NodeSet, _cx: &mut Context<'_>) {}
 
-    /// The random delay or the wait for a turn may be over. Either ends at `until` at the latest.
+    /// Handles the possible end of the random delay or of the wait for a turn. Either ends at `until` at the latest.
     fn woke(&mut self, _until: Instant, _cx: &mut Context<'_>) {}
 
-    /// The caller cancels the operation: releases what it may have locked.
+    /// Cancels the operation for its caller, and releases what it may have locked.
     fn cancel(&mut self, _cx: &mut Context<'_>) {}
 
     /// Ends the operation and returns its buffers to their pool.

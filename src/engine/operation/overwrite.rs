@@ -54,7 +54,7 @@ impl Overwrite {
 
 impl Operate for Overwrite {
     fn begin(&mut self, cx: &mut Context<'_>) {
-        // A node may hang for a moment. It is worth the wait, because each node that replaces the token helps.
+        // A node may hang for a moment. The wait is worthwhile, because each node that replaces the token helps.
         ask_patiently(self, cx);
     }
 

@@ -1,4 +1,4 @@
-//! How long a node may take to answer: computed once for each ttl, then for each node.
+//! How long a node may take to answer. One part depends on the ttl only, the other on the node.
 
 use core::time::Duration;
 
@@ -8,11 +8,11 @@ use crate::time::{Instant, nanos};
 
 use crate::engine::settings::Settings;
 
-/// The bounds of a node timeout that depends on the ttl alone.
+/// The shortest and the longest node timeout that depends on the ttl alone.
 const SHORTEST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(50);
 
-/// The upper bound of every node timeout that was not configured.
+/// The longest node timeout, unless the user has configured one.
 const FARTHEST: Duration = Duration::from_secs(1);
 
 /// How long nodes may take to answer about locks of one ttl, in nanoseconds.

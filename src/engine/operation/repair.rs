@@ -12,7 +12,7 @@
 //! * A node counts only if it has a floor of its own, is not in quarantine, and is connected at the same time.
 //! * A loss of data in between, by a restart or a `FLUSHALL`, removes the mark, or leaves a mark with another `run_id`.
 //!   The wait then begins again.
-//! * Several handles may repair one node: they share the mark, and only the first write finds it.
+//! * Several handles may repair one node: they share the mark, and only the first write still finds it.
 //!
 //! # Not here
 //!
@@ -51,8 +51,8 @@ impl Repair {
         }
     }
 
-    /// Returns a floor for the node in repair. The floor is at least as large as every token that the node confirmed
-    /// before it was marked. Returns `None` if too few other nodes have reported their floors.
+    /// Returns the floor for a node in repair. It is at least as large as every token that the node confirmed before it
+    /// was marked. Returns `None` if too few other nodes have reported their floors.
     fn number(&self, cx: &Context<'_>) -> Option<u64> {
         let sound = cx.round.tally.yes();
         let needed = cx.parts.nodes.len() - cx.round.tally.quorum() + 1;
@@ -160,7 +160,8 @@ pub(in crate::engine) fn floor_answered(node: NodeId, reply: Reply, parts: &mut 
     if reply == Reply::Done {
         parts.fencing.has_floor(node);
     } else if reply == Reply::Missing {
-        // The node has marked itself again, or another client has repaired it. The next look shows which.
+        // Either the node has lost its mark and set another one, or another client has repaired it. The next look shows
+        // which.
         parts.fencing.was_not_repaired(node);
     }
 }

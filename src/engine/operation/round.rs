@@ -191,7 +191,7 @@ impl Round {
         self.arm(&mut parts.timers);
     }
 
-    /// The operation asks nodes again, or ends, so it no longer counts as resting.
+    /// Stops counting the operation as resting, because it asks nodes again or ends.
     #[inline]
     pub(in crate::engine) fn stop_resting(&self, parts: &mut Parts) {
         if matches!(self.state, State::Queued { .. } | State::Resting { .. }) {
@@ -237,8 +237,8 @@ impl Round {
         counts
     }
 
-    /// The connection to `node` is lost. Withdraws its yes, or stops waiting for its answer. Returns `true` if this
-    /// changed anything.
+    /// Handles the loss of the connection to `node`. Withdraws its yes, or stops waiting for its answer. Returns `true`
+    /// if this changed anything.
     pub(crate) fn lose(&mut self, node: NodeId, outcome: NodeOutcome) -> bool {
         let changed = self.is_voting()
             && (guard!(VoteKeptOverReconnect, self.tally.withdraw(node))
@@ -249,8 +249,8 @@ impl Round {
         changed
     }
 
-    /// The outcome is certain, and is reported at the next poll. Called once for each attempt, because a decided round
-    /// no longer votes.
+    /// Marks the outcome as certain; the next poll reports it. Called once for each attempt, because a decided round no
+    /// longer votes.
     pub(in crate::engine) fn decide(&mut self, parts: &mut Parts) {
         self.state = State::Decided;
         self.disarm(&mut parts.timers);
@@ -312,8 +312,8 @@ impl Round {
         counts
     }
 
-    /// `node` has granted the lock, but its vote depends on the answers of other nodes, however long these take. The
-    /// report says that the node granted the lock.
+    /// Records that `node` has granted the lock, although its vote depends on the answers of other nodes, however long
+    /// these take. The report says that the node granted the lock.
     pub(crate) fn granted(&mut self, now: Instant, node: NodeId) {
         self[node].outcome = NodeOutcome::Granted;
         self[node].latency = Some(now.saturating_since(self.sent));
@@ -362,8 +362,8 @@ impl Round {
         self.report_by(now, nodes, Ballot::said)
     }
 
-    /// Names a reason for nodes that were not asked because their connection is being opened again: the failure of the
-    /// last connection says more than a missing answer.
+    /// Names a reason for each node that was not asked because its connection is being opened again. The reason is the
+    /// failure of its last connection, which says more than a missing answer.
     pub(crate) fn explain(&mut self, nodes: &Nodes) {
         for node in nodes.ids() {
             let ballot = &mut self[node];
@@ -381,7 +381,7 @@ impl Round {
         }
     }
 
-    /// Returns the answer of each node, as `said` reads it from the ballot, for an error.
+    /// Returns the answer of each node, which `said` reads from the ballot, for an error.
     pub(crate) fn report_by(
         &self,
         now: Instant,

@@ -10,14 +10,14 @@
 //! node may have lost the key since the round began. A nil in reply to the copy is not a vote. A node in quarantine
 //! gets a copy too; it counts when the quarantine is over.
 //!
-//! A node without scripts may show how it releases locks only after a majority has granted the lock. Or the `SET` to a
-//! node may not have left by then. In both cases, the node gets its first copy at once, unless an extension has already
-//! found that it lacks the lock.
+//! A node without scripts may show how it releases locks only after a majority has granted the lock. The `SET` to
+//! another node may not have left by then. In both cases, the node gets its first copy at once, unless an extension has
+//! already found that it lacks the lock.
 //!
 //! # Not here
 //!
-//! Adopted locks: the previous engine may still release a copy for which it got no answer. Locks that were written down
-//! for another process during an extension by the engine: that process may have released them. Locks that are not
+//! Adopted locks: the previous engine may still release a copy for which it got no answer. Locks whose bytes another
+//! process may have got while the engine was extending them: that process may have released them. Locks that are not
 //! extended: they end without new copies.
 
 use core::time::Duration;
@@ -49,8 +49,8 @@ pub(super) fn life_of_copy(
     whole(entry.delay().life(ttl))
 }
 
-/// `node` has shown how it releases locks, but the lock of `key`, which ends at `end`, was already granted without this
-/// node. Sends it a copy if it got none before.
+/// Sends `node` a copy of the lock of `key`, which ends at `end`, if it got none before. The lock was granted before
+/// this node had shown how it releases locks.
 #[cold]
 pub(in crate::engine) fn copy_late(
     now: Instant,
@@ -81,8 +81,8 @@ pub(in crate::engine) fn copy_late(
 }
 
 impl LockQuestion {
-    /// `majority` has confirmed an extension until `end`. Sends a copy to each node that lacked the key before the
-    /// extension began and still lacks it.
+    /// Sends a copy to each node that lacked the key before the extension began and still lacks it. `majority` has
+    /// confirmed the extension until `end`.
     pub(super) fn top_up(&self, majority: &Majority, end: Instant, cx: &mut Context<'_>) {
         let lacking = self.lacking.without(majority.nodes());
         let claim = self.claim_in(&mut cx.parts.claims);
@@ -95,8 +95,8 @@ impl LockQuestion {
         }
     }
 
-    /// Sends a copy to those of `nodes` that have got none in between, provided that the lock is held here and every
-    /// node that has it counts. If a copy cannot be sent, the next extension tries again.
+    /// Sends a copy to those of `nodes` that have received none meanwhile, provided that the lock is held here and
+    /// every node that has it counts. If a copy cannot be sent, the next extension tries again.
     pub(super) fn send_copies(&self, nodes: NodeSet, end: Instant, cx: &mut Context<'_>) {
         let mut command = cx.parts.claims.command();
         let drift = cx.parts.settings.drift;

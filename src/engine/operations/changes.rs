@@ -32,7 +32,8 @@ impl Operations {
         }
     }
 
-    /// `node` has `said` how long the key of `place` will live, and whether it pushes the next change.
+    /// Handles what `node` has `said`: how long the key of `place` will live, and whether the node pushes the next
+    /// change.
     #[cold]
     #[inline(never)]
     pub(in crate::engine) fn looked(
@@ -53,7 +54,7 @@ impl Operations {
         self.each(now, |operation, cx| operation.heard(Change::Stirred, cx));
     }
 
-    /// The answers of `nodes` do not count until `until`, even in open operations. `None` means that they count.
+    /// Stops counting the answers of `nodes` until `until`, even in open operations. `None` means that they count.
     pub(in crate::engine) fn quarantine(
         &mut self,
         now: Instant,
@@ -79,7 +80,7 @@ impl Operations {
         self.extend_kept(now);
     }
 
-    /// A node answers again. If this completes a majority, wakes the operations.
+    /// Wakes the operations if a node that answers again completes a majority.
     pub(in crate::engine) fn regained(&mut self, now: Instant) {
         if self.parts.nodes.answering() == self.parts.nodes.quorum() {
             self.each(now, |operation, cx| {
@@ -144,8 +145,8 @@ impl Operations {
         }
     }
 
-    /// Reports to the holder of `claim` that its lock is over. After this, an answer in the last tick does not make the
-    /// lock valid again.
+    /// Reports to the holder of `claim` that its lock is over. After the report, even an answer within the last tick
+    /// does not make the lock valid again.
     fn lock_is_over(&mut self, now: Instant, claim: ClaimKey) {
         let open = self.parts.tell_lost(now, claim, EXPIRED);
         self.end_questions(now, claim, open, || Verdict::Unconfirmed);
@@ -203,7 +204,7 @@ impl Operations {
     // ----- counter floors -----------------------------------------------------------------------
 
     /// Gives each of `nodes`, which an operator trusts, a counter floor, if this engine was asked for a fencing token
-    /// before. Otherwise does nothing, so a handle without fencing tokens leaves no key behind.
+    /// before. Otherwise does nothing, so that a handle that uses no fencing tokens leaves no keys behind.
     ///
     /// The limit on open operations does not apply. The operation ends soon, because a node with many unanswered
     /// commands is not asked.

@@ -48,8 +48,9 @@ impl From<PlaceKey> for Where {
 }
 
 impl Queues {
-    /// The lock of `claim`, held at `place`, is kept from now on. If nothing else uses the place, closes it and returns
-    /// the buffer of its name. The table of names then leads to the claim, which also stores the name.
+    /// Closes `place`, where the lock of `claim` is held, if nothing else uses it: the lock is kept from now on.
+    /// Returns the buffer of the name in that case. The table of names then refers to the claim, which also stores the
+    /// name.
     #[cold]
     pub(in crate::engine) fn leave_alone(
         &mut self,
@@ -66,8 +67,8 @@ impl Queues {
         Some(name)
     }
 
-    /// Opens the place of `name`, whose lock is kept alone. The table of names has `found` its claim. The place has two
-    /// users: the claim, and the operation that wants the name.
+    /// Opens the place of `name`, whose lock is kept alone. `found` is the entry of its claim in the table of names.
+    /// The place has two users: the claim, and the operation that wants the name.
     #[cold]
     pub(super) fn join(
         &mut self,
@@ -89,7 +90,7 @@ impl Queues {
         place
     }
 
-    /// The lock of `claim` on `name`, which was kept alone, is no longer held.
+    /// Records that the lock of `claim` on `name`, which was kept alone, is no longer held.
     pub(in crate::engine) fn vacate_alone(&mut self, now: Instant, name: &[u8], claim: ClaimKey) {
         let hash = self.names.hash(name);
         self.rows.of(now, hash).released(now);

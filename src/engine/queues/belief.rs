@@ -5,7 +5,7 @@
 //!
 //! # Guarantees
 //!
-//! * A node that has said nothing is not believed to be free.
+//! * A node counts as free only if it has said something about the key.
 //! * A resource is believed to be free when a majority of the configured nodes is. Each node counts only from the time
 //!   at which its vote counts.
 //! * Readers or permits hold a sorted set. It keeps a reader out no longer than the random delay. A change of the set
@@ -129,8 +129,8 @@ impl Belief {
         self.wants == Wants::Reader
     }
 
-    /// `node` has no free slot before `until`. `pushes` says whether it will push the next change, or is `None` if it
-    /// was not asked to.
+    /// Records that `node` has no free slot before `until`. `pushes` says whether it will push the next change; `None`
+    /// means that it was not asked to.
     pub(in crate::engine) fn is_full(
         &mut self,
         node: NodeId,
@@ -174,16 +174,16 @@ impl Belief {
         }
     }
 
-    /// `node` was asked how much time is left of the key, and to push the next change. Its earlier answer stays until
-    /// it answers.
+    /// Records that `node` was asked how long the key will still exist, and to push its next change. The earlier answer
+    /// of the node stays until the new one comes.
     pub(crate) fn asked(&mut self, node: NodeId) {
         self.nodes[node.index()].registration = Registration::Asked;
     }
 
-    /// `node` has answered. `pushes` says whether it will push the next change.
+    /// Records the answer of `node`. `pushes` says whether it will push the next change.
     pub(crate) fn looked(&mut self, now: Instant, node: NodeId, left: Remaining, pushes: bool) {
         let seen = &mut self.nodes[node.index()];
-        // A push between the question and this answer was for an earlier registration.
+        // If the node has pushed a change since the question, that push belonged to an earlier registration.
         seen.registration = match (seen.registration, pushes) {
             (Registration::Erased, _) => Registration::None,
             (_, true) => Registration::Pushed,
@@ -207,16 +207,17 @@ impl Belief {
         seen.is_set &= left != Remaining::Missing;
     }
 
-    /// `node` has named the token in the key, if there is one. `is_set` means that it has said that the key is a sorted
+    /// Records the token in the key that `node` has named, if there is one. `is_set` means that the key is a sorted
     /// set.
     pub(crate) fn named(&mut self, node: NodeId, token: Option<OwnedToken>, is_set: bool) {
         let seen = &mut self.nodes[node.index()];
         (seen.token, seen.is_set) = (token, is_set);
     }
 
-    /// `node` has reported a change of the key. The node is free at `now`, unless the change may only be a holder that
-    /// has joined or left a sorted set. The key may also have changed on nodes that push nothing, so the contender has
-    /// to ask these. A reader asks after `rest` at the latest, because the reason that kept it out may be gone.
+    /// Records that `node` has reported a change of the key. The node is free at `now`, unless the change may only mean
+    /// that a holder has joined or left a sorted set. The key may also have changed on nodes that push nothing, so the
+    /// contender has to ask these. A reader asks after `rest` at the latest, because the reason that kept it out may be
+    /// gone.
     pub(crate) fn changed(&mut self, now: Instant, node: NodeId, rest: Duration) {
         let latest = match self.wants == Wants::Reader {
             true => now.saturating_add(rest),
@@ -235,7 +236,7 @@ impl Belief {
         }
     }
 
-    /// This engine has written to the key on `node`, which ends the registration there.
+    /// Records that this engine has written to the key on `node`, which ends the registration there.
     pub(crate) fn wrote(&mut self, node: NodeId) {
         let seen = &mut self.nodes[node.index()];
         seen.registration = match seen.is_asked() {
@@ -244,7 +245,7 @@ impl Belief {
         };
     }
 
-    /// The registrations on `node` are lost.
+    /// Records that the registrations on `node` are lost.
     pub(crate) fn lost(&mut self, node: NodeId) {
         self.nodes[node.index()].registration = Registration::None;
     }
@@ -263,8 +264,8 @@ impl Belief {
         quorum_of(self.nodes.len()) <= told
     }
 
-    /// Returns the owner text of the holder, empty if there is no text. Returns `None` if no token is on a majority of
-    /// the nodes. Only nodes whose answers `count` are included.
+    /// Returns the owner text of the holder, empty if there is no text. Returns `None` if no majority of the nodes has
+    /// the same token. Only nodes whose answers `count` are included.
     pub(crate) fn holder(&self, counts: impl Fn(NodeId) -> bool) -> Option<&[u8]> {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
         let counted = nodes.filter(|(node, _)| counts(*node));
@@ -277,7 +278,7 @@ impl Belief {
         tokens.iter().find(has_majority).map(|token| token.label())
     }
 
-    /// Returns `true` if the key has no expiry on too many nodes for a majority to become free by itself. Only nodes
+    /// Returns `true` if the key has no expiry on so many nodes that no majority becomes free by itself. Only nodes
     /// whose answers `count` are included.
     pub(crate) fn is_permanent(&self, counts: impl Fn(NodeId) -> bool) -> bool {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
@@ -296,7 +297,8 @@ impl Belief {
         quorum_of(self.nodes.len()) <= sets
     }
 
-    /// Returns when a majority is believed to become free. `from` returns when the vote of each node begins to count.
+    /// Returns when the contender believes that a majority becomes free. `from` returns when the vote of each node
+    /// begins to count.
     pub(crate) fn free_at(&self, from: impl Fn(NodeId) -> Instant) -> Instant {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
         let mut times: Vec<_> = nodes

@@ -33,7 +33,7 @@ pub(in crate::engine) struct Waiters {
     slab: Slab<(Caller, Links)>,
     /// The number of waiters.
     waiting: usize,
-    /// Additional wishes that few waiters have.
+    /// Additional options that few waiters have.
     extras: BTreeMap<Key, Extra>,
 }
 
@@ -55,7 +55,7 @@ struct Links {
     behind: Link,
 }
 
-/// The additional wishes of a waiter.
+/// The additional options of a waiter.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(in crate::engine) struct Extra {
     /// How many nanoseconds the engine keeps the lock. Zero if it does not keep it.
@@ -70,8 +70,8 @@ pub(in crate::engine) struct Extra {
     pub(in crate::engine) owner: Option<Box<Owner>>,
 }
 
-/// The record of an operation that waits for its turn. It is packed, because otherwise the links of the slab and the
-/// line beside it would cost eight more bytes.
+/// The record of an operation that waits for its turn. It is packed, because otherwise it would take eight more bytes
+/// together with the links of the slab and the line.
 #[derive(Clone, Copy, Debug)]
 #[repr(Rust, packed(4))]
 pub(in crate::engine) struct Waiter {
@@ -218,18 +218,18 @@ impl Waiters {
         WaiterKey(key)
     }
 
-    /// Records the additional wishes of `waiter`.
+    /// Records the additional options of `waiter`.
     pub(in crate::engine) fn want(&mut self, waiter: WaiterKey, extra: Extra) {
         self.extras.insert(waiter.0, extra);
     }
 
-    /// Returns the additional wishes of `waiter`.
+    /// Returns the additional options of `waiter`.
     pub(in crate::engine) fn wanted(&self, waiter: WaiterKey) -> Extra {
         self.extras.get(&waiter.0).cloned().unwrap_or_default()
     }
 
-    /// Returns the first of `line`, which becomes the contender. A set leaves the line at once; a waiter leaves it when
-    /// it is opened.
+    /// Returns the first caller of `line`, which becomes the contender. A set leaves the line at once; a waiter leaves
+    /// it when it is opened.
     pub(super) fn next(&mut self, line: &mut Line) -> Option<OperationKey> {
         let index = line.first.index()?;
         let key = WaiterKey(self.slab.key_at(index));
@@ -240,7 +240,7 @@ impl Waiters {
         Some(OperationKey::of_waiter(key))
     }
 
-    /// Returns `true` if the first of `line` wants a permit and has not asked for it yet.
+    /// Returns `true` if the first caller of `line` wants a permit and has not asked for it yet.
     pub(super) fn is_for_permit(&self, line: &Line) -> bool {
         let first = line.first.index().map(|index| self.slab.key_at(index));
         let extra = first.and_then(|first| self.extras.get(&first));
@@ -343,7 +343,7 @@ mod tests {
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Push,
-        /// Opens the first.
+        /// Opens the first caller.
         Open,
         /// Removes any caller that was ever pushed. It may be open or gone.
         Remove(usize),

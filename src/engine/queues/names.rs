@@ -19,7 +19,7 @@ use crate::invariant::Must;
 /// The multiplier of the hash: 2^64 divided by the golden ratio, an odd number without a pattern.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The least number of slots of a table that is used.
+/// The smallest number of slots of a table with names.
 const SLOTS_MIN: usize = 16;
 
 /// The place of a name: a number of the caller's choice, below 2^32 - 1.
@@ -94,7 +94,7 @@ impl Names {
         self.put(Slot { hash, at });
     }
 
-    /// Changes the place of the name with this `hash` from `before` to `at`.
+    /// Records that the name with this `hash` has moved from `before` to `at`.
     pub(super) fn replace(&mut self, hash: u64, before: Where, at: Where) {
         if let Some(slot) = self.slot(hash, |found| found == before).must() {
             self.slots[slot].at = at;

@@ -5,10 +5,10 @@
 //! | --- | --- |
 //! | too few nodes answered | after a random delay |
 //! | a caller of the exclusive lock keeps readers out | when a majority lets readers pass, when the key has gone, or a random delay after a change |
-//! | another client holds the lock | when a majority of the nodes is believed free ([`Belief`]) |
+//! | another client holds the lock | when a majority of the nodes is believed to be free ([`Belief`]) |
 //! | the votes were split | a window after that: up to [`BEHIND`] round trips for each split if the contender has just come, none if it has waited for [`OLD`], plus a random part of one round trip |
 //! | no node granted the last [`WASTED_MAX`], and the key changes often | two round trips after that, so that it looks before it asks |
-//! | a node did not take it, or refused it for another name of its set | not believed free before the random delay |
+//! | a node did not take the `SET`, or another name of its set was taken | not believed free before the random delay |
 //!
 //! During a window, the contender looks whether another client was earlier. It also looks from time to time: often if
 //! nodes send no notifications, and rarely if they do. If one lock lasts for long, or if the contender has waited for
@@ -24,11 +24,13 @@
 //!
 //! A program that releases a lock and asks for it again is always faster than a program that first has to learn of the
 //! release. So an engine leaves the lock to others for a moment after a [`Row`] of its own locks. It does so often if
-//! it has met others lately. If it has not, it does so rarely, but not never, because it may not notice the others.
+//! it has met others lately. If it has not, it does so rarely, but still from time to time, because it may not notice
+//! the others.
 //!
 //! The comment of each constant gives the reason for its value. The figures were measured with the simulator
 //! (`contention_in_numbers`: three nodes, holds of 1 ms, and unless stated otherwise 16 programs with one caller each
-//! and a round trip of 200 us). The longest wait is given in fair shares. Messages are counted per node and hand-over.
+//! and a round trip of 200 us). The longest wait is given as a multiple of a fair share. Messages are counted for each
+//! node and hand-over.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -57,14 +59,14 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// long, readers that hold for two seconds keep it waiting for more than 2.5 s.
 const WHO: Duration = Duration::from_millis(200);
 
-/// After one node has reported a change, the contender waits this long for a majority before it asks that node again.
-/// Measured: with 0.1 ms a hand-over costs one more message.
+/// After one node has reported a change, the contender waits this long for a majority to report it, before it asks that
+/// node again. Measured: with 0.1 ms a hand-over costs one more message.
 const LOOK_SOON: Duration = Duration::from_millis(2);
 
 /// For each count of its splits, a contender that has just arrived waits this many round trips longer than one that has
 /// waited for [`OLD`]. A split adds two to the count, and each later lock of another client takes one away. Measured
-/// with a round trip of 1 ms: if the first split costs 30 round trips, two programs of one caller have 202 hand-overs
-/// in a second instead of 308, and sixteen have 366 instead of 432.
+/// with a round trip of 1 ms: if the first split costs 30 round trips, two programs with one caller each have 202
+/// hand-overs in a second instead of 308, and sixteen such programs have 366 instead of 432.
 const BEHIND: u32 = 3;
 
 /// After this wait a contender no longer gives way to others. Measured with 32 programs and a round trip of 1 ms: with
@@ -77,12 +79,13 @@ const OLD: Duration = Duration::from_millis(100);
 /// 3.3, and four round trips cost 3.7. Sixteen cost the same as eight.
 const LEFT_TO_OTHERS: u32 = 8;
 
-/// If this number of attempts in a row was granted by no node, with changes less than a [`ROW`] apart, the key changes
-/// without becoming free. The contender then looks first: a look costs two messages, and an attempt three. After twice
-/// this number, it reacts to a reported change more and more slowly, up to ten times [`LOOK_SOON`]. Otherwise it would
-/// look 1,000 times in a second at a key that other clients write that often. If the changes are further apart than a
-/// row, others were just faster each time, and a contender that looks first would always be too late: measured in the
-/// world `readers`, with six programs and holds of 50 ms, one such caller made no attempt in 40 hand-overs.
+/// If no node has granted this number of attempts in a row, and the changes between them were less than a [`ROW`]
+/// apart, the key changes without becoming free. The contender then looks first: a look costs two messages, and an
+/// attempt three. After twice this number, it reacts to a reported change more and more slowly, up to ten times
+/// [`LOOK_SOON`]. Otherwise it would look 1,000 times in a second at a key that other clients write that often. If the
+/// changes are further apart than a row, others were just faster each time, and a contender that looks first would
+/// always be too late: measured in the world `readers`, with six programs and holds of 50 ms, one such caller made no
+/// attempt in 40 hand-overs.
 const WASTED_MAX: u32 = 20;
 
 /// After this number of attempts in which nodes gave different slots, a contender asks after the random delay. Each
@@ -120,7 +123,7 @@ pub(in crate::engine) const INTENT: Duration = Duration::from_millis(600);
 /// others.
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
-/// The history of a contender since it was refused; see the [module](self).
+/// What a contender has seen since it was refused; see the [module](self).
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Wait {
     /// Why the latest attempt was refused, with the answer of each node.
@@ -130,15 +133,15 @@ pub(in crate::engine) struct Wait {
     /// When the delay after the latest attempt ends, and the length of a random delay.
     delay: Instant,
     rest: Duration,
-    /// Its place in the window after the latest attempt, out of `u32::MAX`.
+    /// Its random place in the window after the latest attempt, as a fraction of `u32::MAX`.
     luck: u32,
     /// Until when the contender leaves the lock to others.
     left: Option<Instant>,
     /// When the contender made its first look, and the first one after the latest attempt.
     began: Instant,
     since: Instant,
-    /// The time from which the looks after an attempt ask at once who holds the lock. The flag says whether the looks
-    /// after the latest attempt do so.
+    /// The time from which looks after an attempt ask at once who holds the lock. The flag says whether the looks after
+    /// the latest attempt do so.
     who: Instant,
     asks_at_once: bool,
     /// When the contender looks next.
@@ -271,7 +274,7 @@ impl Wait {
         !self.said.is_empty()
     }
 
-    /// This engine has released the lock and leaves it to others. After that the contender behaves as if its votes had
+    /// Leaves the lock, which this engine has released, to others. After that the contender behaves as if its votes had
     /// been split, because it has met other clients.
     pub(in crate::engine) fn leave_to_others(&mut self, now: Instant, round_trip: Duration) {
         let left = now.saturating_add((round_trip * LEFT_TO_OTHERS).max(TICK));
@@ -280,10 +283,10 @@ impl Wait {
         self.belief.suppose(left); // The lock was free a moment ago, and nodes may report nothing.
     }
 
-    /// An attempt was refused. The delay after it lasts until `delay`, and a random delay lasts `rest`. The nodes in
-    /// `elsewhere` have refused the attempt because of another of its resources. They are not believed to be free
-    /// before the delay is over, whatever they say about this resource. The same holds for nodes that did not take the
-    /// `SET`.
+    /// Records that an attempt was refused. The delay after it ends at `delay`, and a random delay takes `rest`. The
+    /// nodes in `elsewhere` have refused the attempt because of another of its resources. They are not believed to be
+    /// free before the delay is over, whatever they say about this resource. The same holds for nodes that did not take
+    /// the `SET`.
     pub(in crate::engine) fn refused(
         &mut self,
         why: Refusal,
@@ -345,7 +348,7 @@ impl Wait {
         now < self.intent.saturating_add(stands) && self.intent != Instant::ZERO
     }
 
-    /// Readers have had the lock until now, so the first look asks for the holder.
+    /// Makes the first look ask for the holder, because readers have had the lock until now.
     pub(in crate::engine) fn ask_at_once(&mut self) {
         self.who = Instant::ZERO;
     }
@@ -370,7 +373,7 @@ impl Wait {
         self.belief.set_wants(wants, self.delay);
     }
 
-    /// `node` has no free slot before `until`: see [`Belief::is_full`].
+    /// Records that `node` has no free slot before `until`: see [`Belief::is_full`].
     pub(in crate::engine) fn is_full(
         &mut self,
         node: NodeId,
@@ -383,8 +386,8 @@ impl Wait {
 
     /// If the contender has to leave its intent now, returns the age of the intent. It looks again before the intent
     /// ends. After an attempt it waits for a while, so that readers that have waited behind another contender for the
-    /// exclusive lock come first. If it has already waited for long, it does not do so, because such readers come again
-    /// and again.
+    /// exclusive lock come first. A contender that has waited for long does not wait then, because such readers come
+    /// again and again.
     pub(in crate::engine) fn leaves_intent(&mut self, now: Instant) -> Option<Duration> {
         if !self.belief.is_set() || self.belief.wants() != Wants::Lock {
             return None;
@@ -406,8 +409,8 @@ impl Wait {
         Some(now.saturating_since(behind).as_millis() as u64)
     }
 
-    /// At `now`, the contender has asked all nodes that needed it. If nodes send no notifications, the next look
-    /// follows after one of these `delays`.
+    /// Records that, at `now`, the contender has asked all nodes that had to be asked. If nodes send no notifications,
+    /// the next look follows after one of these `delays`.
     pub(in crate::engine) fn looked(
         &mut self,
         now: Instant,
@@ -441,7 +444,7 @@ impl Wait {
         }
     }
 
-    /// `node` has said how much time is left of the key.
+    /// Records how long the key will still exist, as `node` has said.
     pub(in crate::engine) fn answered(
         &mut self,
         now: Instant,
@@ -464,10 +467,10 @@ impl Wait {
         }
     }
 
-    /// `node` has reported a change of the key. If the contender still does not believe that a majority is free, it
-    /// looks soon. If it has heard of no change for as long as a row, it is not one of many contenders, and a lock was
-    /// held meanwhile. After many attempts in vain, it reacts to a change more and more slowly, because another client
-    /// may be writing the key all the time.
+    /// Records that `node` has reported a change of the key. If the contender still does not believe that a majority is
+    /// free, it looks soon. If no change was reported before for as long as a row, the contender is not one of many,
+    /// and a lock was held meanwhile. After many unsuccessful attempts, it reacts to a change more and more slowly,
+    /// because another client may be writing the key all the time.
     pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId) {
         if self.asked.saturating_add(ROW) <= now {
             (self.splits, self.wasted) = (self.splits.saturating_sub(1), 0);
@@ -481,7 +484,8 @@ impl Wait {
         };
         let was_told = self.belief.is_told();
         self.belief.changed(from, node, self.rest);
-        // A majority has reported the change. A contender for a permit would make an attempt in place of a look.
+        // A majority has reported the change. This is not for a contender that wants a permit: it would make an attempt
+        // instead of a look.
         let is_all = was_told && !self.belief.is_told() && self.belief.wants() != Wants::Slot;
         let soon = if is_all { Duration::ZERO } else { LOOK_SOON };
         self.look_soon(from.saturating_add(soon));
@@ -490,7 +494,7 @@ impl Wait {
 }
 
 /// Returns `false` if a node that has `said` this did not take the `SET`, and may still not take one. A node on which
-/// others were faster counts as taking it.
+/// others were faster counts as a node that takes it.
 const fn takes_a_set(said: NodeOutcome) -> bool {
     matches!(
         said,
@@ -519,23 +523,23 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// A lock was released.
+    /// Records that a lock was released.
     #[inline]
     pub(super) fn released(&mut self, now: Instant) {
         self.since.get_or_insert(now);
         self.released = now;
     }
 
-    /// Other clients hold the lock or ask for it. This ends the row, unless they may hold the lock at the same time as
-    /// this engine.
+    /// Records that other clients hold the lock or ask for it. This ends the row, unless they may hold the lock at the
+    /// same time as this engine.
     pub(super) fn met_others(&mut self, now: Instant, ends: bool) {
         self.met = now.saturating_add(LATELY);
         self.since = self.since.filter(|_| !ends);
     }
 
-    /// Returns `true` if the engine leaves the lock to others before our next caller gets it; then a new row begins.
-    /// `lone` means that the next caller has just come back to the lock. If it has met others, the engine leaves the
-    /// lock to them each time.
+    /// Returns `true` if the engine leaves the lock to others before our next caller gets it. In that case a new row
+    /// begins. `lone` means that the next caller has just come back to the lock. If that caller comes back after the
+    /// engine has met others, the engine leaves the lock to them each time.
     #[inline]
     pub(super) fn is_over(&mut self, now: Instant, lone: bool) -> bool {
         let most = match (now < self.met, lone) {
@@ -550,7 +554,7 @@ impl Row {
 }
 
 /// The rows of the resources that were released most recently, each in the slot of its hash. A row outlives the place
-/// of its resource for a moment, because a thread that locks in a loop has no place between two locks.
+/// of its resource for a moment, because between two locks of a thread that locks in a loop there is no place.
 #[derive(Debug)]
 pub(super) struct Rows {
     slots: [(u64, Row); REMEMBERED],
@@ -563,14 +567,14 @@ impl Rows {
         }
     }
 
-    /// Returns the row of the name with this `hash`: the present one if it continues at `now`, else a new one.
+    /// Returns the row of the name with this `hash`: the present one if it continues at `now`, otherwise a new one.
     #[inline]
     pub(super) fn of(&mut self, now: Instant, hash: u64) -> &mut Row {
         self.of_wanted(now, hash, false)
     }
 
-    /// Like [`of`](Self::of), but the row also continues if waiting callers want the name (`is_wanted`). In that case
-    /// the lock may have been held for long.
+    /// Like [`of`](Self::of), but the row also continues if waiting callers want the name (`is_wanted`), because the
+    /// lock may have been held for long.
     #[inline]
     pub(super) fn of_wanted(&mut self, now: Instant, hash: u64, is_wanted: bool) -> &mut Row {
         let (of, row) = &mut self.slots[hash as usize % REMEMBERED];

@@ -1,5 +1,5 @@
 //! Compares random calls with the rule in one sentence: the contender of each name that is not held is the caller that
-//! came first, of all that want it.
+//! came first, among all callers that want the name.
 
 use std::collections::BTreeMap;
 use std::vec;
@@ -22,7 +22,7 @@ impl Queues {
         self.places.len() == places && nobody && self.names.len() == places
     }
 
-    /// Asserts that every place has this number of users in all, and that each queue has an open operation at its
+    /// Asserts that all places together have this number of users, and that each queue has an open operation at its
     /// front. All operations that have waited are open.
     pub(in crate::engine) fn check(
         &self,
@@ -58,7 +58,7 @@ impl Queues {
         assert!(self.reminders.len() < 1_000, "{}", self.reminders.len());
     }
 
-    /// Asserts that the table of names leads to the claim of each lock that is kept alone. `these` are all such locks.
+    /// Asserts that the table of names refers to the claim of each lock that is kept alone. `these` are all such locks.
     pub(in crate::engine) fn check_alone<'a>(
         &self,
         all: impl Iterator<Item = (ClaimKey, &'a [u8])>,
@@ -81,9 +81,10 @@ const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A caller that wants these names comes.
+    /// A caller arrives that wants these names.
     Come(Vec<usize>),
-    /// A caller for one name comes that asks beside the others. It gets its lock unless the name is held.
+    /// A caller for one name arrives that asks at the same time as the others. It gets its lock unless the name is
+    /// held.
     Overtake(usize),
     /// A caller whose turn it is gets its lock.
     Grant(usize),
@@ -116,7 +117,7 @@ fn step() -> impl Strategy<Value = Step> {
 struct Caller {
     names: Vec<usize>,
     places: Vec<PlaceKey>,
-    /// For each place, its key in the queue, if it waits or has waited there.
+    /// For each place, the key of the caller in the queue, if it waits or has waited there.
     waiters: Vec<Option<WaiterKey>>,
     /// The key of its operation, once that is open.
     operation: Option<OperationKey>,
@@ -125,7 +126,7 @@ struct Caller {
 struct World {
     queues: Queues,
     claims: Claims,
-    /// In the order in which they came.
+    /// The callers, in the order in which they came.
     callers: BTreeMap<u64, Caller>,
     locks: Vec<(ClaimKey, Vec<PlaceKey>)>,
     last: u64,

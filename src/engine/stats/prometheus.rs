@@ -169,7 +169,7 @@ mod tests {
              shearline_node_latency_seconds_bucket{node=\"unix:///a\\\"b\\n\",le=\"0.05\"} 2",
         );
         has("shearline_node_latency_seconds_count{node=\"unix:///a\\\"b\\n\"} 3");
-        // Each metric has one head, and each line belongs to the metric of the latest head.
+        // Each metric has one head, and each line belongs to the metric of the head before it.
         let mut of = "";
         for line in page.lines() {
             if let Some(head) = line.strip_prefix("# HELP ") {

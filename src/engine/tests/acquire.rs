@@ -99,8 +99,8 @@ fn a_grant_without_validity_left_is_too_slow_and_given_back() {
     world.is_clean();
 }
 
-/// A node timeout that the user has set is not cut to what the ttl leaves. The attempt waits for the answers, and the
-/// outcome says what was wrong with them.
+/// A node timeout that the user has set is not shortened to the time that the ttl leaves. The attempt waits for the
+/// answers, and the outcome says what was wrong with them.
 #[test]
 fn answers_after_the_ttl_are_too_slow_if_the_node_timeout_is_longer() {
     let mut world = asked_for_200_ms();
@@ -175,7 +175,7 @@ fn an_attempt_short_of_ready_nodes_tries_those_in_back_off() {
     assert_eq!(world.links[2], "connecting", "node 1 may never come");
 }
 
-/// The nodes are 20 ms away, another client holds the lock, and the wait ends at any time.
+/// The nodes are 20 ms away, another client holds the lock, and the caller's wait may end at any time.
 #[test]
 fn the_last_attempt_is_not_begun_too_late_to_tell_who_holds_it() {
     for wait in 100..200 {

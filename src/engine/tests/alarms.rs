@@ -13,7 +13,7 @@ impl World {
         self.say(node, READONLY);
     }
 
-    /// `node` does not vote for as long as a lock may last.
+    /// Asserts that `node` does not vote for as long as a lock may last.
     #[track_caller]
     fn is_quarantined_from_now(&self, node: usize) {
         let until = self.now.saturating_add(QUARANTINE);
@@ -21,7 +21,7 @@ impl World {
     }
 }
 
-/// Four names, the last two of the same server. The first `names` of them were met.
+/// Four names, of which the last two belong to the same server. The first `names` of them were connected.
 fn met(names: usize) -> World {
     let mut world = World::with(named(4).max_ttl(LONGEST));
     for node in 0..names {
@@ -30,7 +30,7 @@ fn met(names: usize) -> World {
     world
 }
 
-/// Four names that were all met.
+/// Four such names that were all connected.
 fn twins() -> World {
     let world = met(4);
     assert_eq!(world.state(3), NodeState::Unusable(Unusable::SameServer(2)));
@@ -45,12 +45,12 @@ fn a_node_that_refuses_as_a_replica_is_greeted_again_and_does_not_vote() {
     world.grant(&[0, 1]);
     let lock = world.lock();
     world.release(lock);
-    // Everything that it says of itself is as before.
+    // Everything that the server says about itself is as before.
     world.greet_as(2, "run2", 1_100);
     world.is_quarantined_from_now(2);
 }
 
-/// It may next greet under its other name, under which it has refused nothing, or was never met.
+/// The server may next greet under its other name, under which it has refused nothing or was never connected.
 #[test]
 fn an_alarm_is_for_all_names_of_a_server() {
     for is_met in [true, false] {
@@ -64,11 +64,11 @@ fn an_alarm_is_for_all_names_of_a_server() {
     }
 }
 
-/// It refuses under the name that has no vote, and votes under the other.
+/// The server refuses under the name that has no vote, and votes under the other name.
 #[test]
 fn an_alarm_that_a_twin_hears_is_for_the_name_that_votes() {
     let mut world = twins();
-    // Its debt goes out in its greeting, and is refused there.
+    // The debt is sent in the handshake, and the server refuses it there.
     let lock = world.lock_by(&[0, 1, 2]);
     let lock = world.detach(lock);
     let lock = world.adopt(lock);
@@ -85,8 +85,8 @@ fn an_alarm_that_a_twin_hears_is_for_the_name_that_votes() {
     world.is_quarantined_from_now(2);
 }
 
-/// A server that was refused as a twin is later compared with what it said then, even if no caller has named the
-/// longest ttl.
+/// If a server was refused as a twin, its later identity is compared with the one that it gave then, even if the
+/// longest ttl is not known.
 #[test]
 fn a_twin_is_known_when_it_comes_back_as_another() {
     let mut world = World::new(3);

@@ -50,7 +50,7 @@ impl World {
         outcome
     }
 
-    /// The only event besides extensions is a release that has deleted its key.
+    /// Asserts that the only event besides extensions is a release that has deleted its key.
     #[track_caller]
     fn only_released(&mut self) {
         self.events
@@ -102,7 +102,7 @@ fn an_answer_to_a_batch_may_arrive_in_pieces() {
     assert_eq!(world.kept_each(&locks), [true, true, false, true]);
     let (mut world, locks, sent) = due(2 * BATCH_MAX + 1);
     assert_eq!(sent.len(), 3);
-    // One command is behind the batches, and is answered behind them.
+    // One command follows the batches, and is answered after them.
     world.release(locks.into_iter().next().expect("a lock"));
     let answer = answers(&sent, ":1|").replace('|', "\r\n") + ":1\r\n";
     for piece in answer.as_bytes().chunks(7) {
@@ -121,7 +121,7 @@ fn one_renewal_alone_is_an_ordinary_extension() {
     assert_eq!(sent, [EXTEND]);
     world.say(0, ":1|");
     assert_eq!(world.kept_each(&locks), [true]);
-    // So is the last one of many.
+    // The last one of many is sent alone too.
     let (_, _, sent) = due(BATCH_MAX + 1);
     assert_eq!(sent.len(), 2);
     assert_eq!((renewals(&sent[..1]), &*sent[1]), (BATCH_MAX, EXTEND));
@@ -137,14 +137,14 @@ fn an_answer_with_more_or_fewer_elements_ends_the_connection() {
         "$-1|",
         "*-1|",
         "*0|",
-        "-LOADING x|", // It has loaded, and forgotten.
+        "-LOADING x|", // The server has loaded its data, and has forgotten.
     ] {
         let (mut world, locks, _) = due(3);
         world.say(0, answer);
         assert_eq!(world.links[0], "connecting", "{answer}: again");
         assert_eq!(world.kept_each(&locks), [false; 3]);
     }
-    // An element that is no answer to an extension does so too. The elements before it count.
+    // An element that is not an answer to an extension also ends the connection. The elements before it count.
     let (mut world, locks, _) = due(3);
     world.say(0, "*3|:1|+OK|:1|");
     assert_eq!(world.links[0], "connecting", "again");
@@ -160,7 +160,7 @@ fn a_node_that_has_forgotten_the_script_is_asked_for_each_by_its_text() {
     assert_eq!(sent[4..], ["EVAL extend"; 3]);
     world.say(0, &(digests() + ":1|:0|:1|"));
     assert_eq!(world.kept_each(&locks), [true, false, true]);
-    // It has been taught again.
+    // The scripts are loaded again.
     assert_eq!(
         world.take(0),
         ["EVALSHA release"],
@@ -172,7 +172,8 @@ fn a_node_that_has_forgotten_the_script_is_asked_for_each_by_its_text() {
     assert_eq!(sent, [batch(&[0, 2])]);
 }
 
-/// A refusal may be due to the batch, so it is not known which renewal it is about. One by one they may run.
+/// The batch itself may be the reason for the refusal, so it is not known which renewal was refused. Sent one by one,
+/// the renewals may run.
 #[test]
 fn a_node_that_refuses_batches_is_asked_one_by_one() {
     for refusal in [
@@ -201,7 +202,7 @@ fn a_node_that_refuses_batches_is_asked_one_by_one() {
     }
 }
 
-/// A refusal of every write is the answer to each, and is no reason to ask one by one.
+/// A node that refuses every write has answered each renewal. This is no reason to send them one by one.
 #[test]
 fn a_node_that_refuses_everything_for_a_while_has_answered_all() {
     let (mut world, locks, _) = due(3);
@@ -223,13 +224,13 @@ fn a_release_goes_behind_the_renewals_that_were_begun_before_it() {
     let (mut world, mut locks) = keeping(3);
     world.begin_renewals();
     world.release(locks.remove(1));
-    // Its own renewal had not left.
+    // The renewal of this lock had not left.
     let sent = world.take(0);
     assert_eq!(sent, [&*batch(&[0, 2]), "EVALSHA release"]);
     world.say(0, "*2|:1|:1|:1|");
     assert_eq!(world.kept_each(&locks), [true; 2]);
     world.only_released();
-    // Its renewal has left.
+    // The renewal of this lock has left.
     let (_, sent) = world.sleep_until_sent(0);
     assert_eq!(sent, [batch(&[0, 2])]);
     world.release(locks.remove(0));
@@ -243,7 +244,7 @@ fn a_release_goes_behind_the_renewals_that_were_begun_before_it() {
 }
 
 impl World {
-    /// The socket takes nothing more. A lock that gets no answer shows it.
+    /// Makes the socket take no more bytes. A lock that gets no answer shows this.
     fn block(&mut self) {
         self.window[0] = 0;
         self.acquire_of(b"other", &LockOptions::new(TTL).tries(1));
@@ -253,7 +254,8 @@ impl World {
     }
 }
 
-/// A command behind them has them written. A withdrawn renewal does not take the others with it.
+/// A command that follows the renewals makes them be written first. Withdrawing one renewal does not withdraw the
+/// others.
 #[test]
 fn renewals_that_wait_for_a_socket_go_before_what_is_asked_later() {
     let (mut world, mut locks) = keeping(4);
@@ -312,7 +314,7 @@ fn renewals_of_different_ttls_go_together() {
     assert_eq!(world.kept_each(&[long, short]), [true; 2]);
 }
 
-/// A batch of long names is no longer command than any other.
+/// A batch of long names is not a longer command than any other batch.
 #[test]
 fn long_names_make_smaller_batches() {
     let mut world = World::ready(1);

@@ -1,4 +1,4 @@
-//! Stories of bounds: on requests, on memory and on attempts; and of what a seed decides.
+//! Stories of bounds on requests, on memory and on attempts, and of the choices that a seed decides.
 
 use super::release::LOCKS;
 use super::*;
@@ -131,7 +131,7 @@ fn a_seed_that_is_added_changes_every_token_to_come_and_nothing_else_does() {
     assert_eq!(token(&[1, 2]), tokens[3]);
 }
 
-/// The debts do not fit into one buffer.
+/// There are more debts than fit into one buffer.
 #[test]
 fn a_debt_that_finds_no_room_is_paid_when_there_is_some() {
     let mut world = World::ready(1);
@@ -151,14 +151,14 @@ fn a_debt_that_finds_no_room_is_paid_when_there_is_some() {
         assert!(0 < released && released < LOCKS, "{released}");
         world.say(0, &":1|".repeat(released));
         if answered == 0 {
-            world.finish(0, "run0"); // Behind what was owed first.
+            world.finish(0, "run0"); // After the debts that go first.
         }
         answered += released;
     }
     assert_eq!(world.owed(), 0);
 }
 
-/// Makes as many claims as there may be, without a copy on any node.
+/// Makes the largest number of claims, without a copy on any node.
 fn fill(world: &mut World) {
     let until = world.now.saturating_add(TTL);
     let entry = Entry::new(Vec::new(), b"full", b"token");

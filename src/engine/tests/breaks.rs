@@ -7,7 +7,7 @@ use super::*;
 use crate::engine::operators::OperatorError;
 
 impl World {
-    /// What is seen when all nodes have `token` for 9 s.
+    /// Returns the inspection when all nodes have `token` for 9 s.
     fn seen(&mut self, token: &str) -> Inspection {
         self.inspect();
         (0..self.sent.len()).for_each(|node| self.has(node, token, 9_000));
@@ -37,7 +37,7 @@ impl World {
     }
 }
 
-/// Returns how a break ends if this number of three nodes answers this way, and the others do not.
+/// Returns a word for the result of a break.
 fn word(result: &Result<Broken, OperatorError>) -> &'static str {
     match result {
         Ok(_) => "broken",
@@ -116,7 +116,7 @@ fn what_nobody_holds_and_what_would_never_be_free_is_not_broken() {
     assert!(world.unlocked().is_ok());
 }
 
-/// A node shows of a value only that it is longer than a token.
+/// The answer of a node shows only that the value is longer than a token.
 #[test]
 fn what_is_longer_than_a_token_is_not_broken() {
     for (len, is_token) in [(84, true), (85, false), (90, false)] {
@@ -135,7 +135,8 @@ fn what_is_longer_than_a_token_is_not_broken() {
     }
 }
 
-/// A node that is away is owed the deletion for as long as it may have the key, and for at most a minute more.
+/// The deletion stays a debt to a node that is away for as long as the node may have the key, and for at most a minute
+/// more.
 #[test]
 fn a_deletion_is_owed_for_as_long_as_the_keys_live() {
     let mut world = World::ready(3);
@@ -169,7 +170,7 @@ fn a_node_that_has_done_it_counts_also_if_its_connection_is_lost_then() {
     assert_eq!(world.broken().expect("a majority has done it").nodes, 2);
 }
 
-/// It was away when the lock was broken, and may have forgotten other locks since.
+/// The node was away when the lock was broken, and may have forgotten other locks since.
 #[test]
 fn a_node_that_comes_back_in_quarantine_does_it_and_does_not_count() {
     let mut world = World::ready(3);
@@ -195,7 +196,7 @@ fn a_node_that_runs_no_scripts_does_it_by_a_transaction() {
     let writing = ["MULTI", &format!("SET k {other} XX KEEPTTL"), "EXEC"];
     for (executed, outcome) in [
         ("*1|+OK|", "broken"),
-        ("*1|$-1|", "changed"), // It has ended meanwhile.
+        ("*1|$-1|", "changed"), // The lock has ended meanwhile.
         ("*1|-OOM command not allowed|", "unconfirmed"),
     ] {
         let mut world = World::ready(1);
@@ -208,7 +209,7 @@ fn a_node_that_runs_no_scripts_does_it_by_a_transaction() {
         assert_eq!(world.take(0), READING);
         world.say(0, &watched(&ONE[..20]));
         assert_eq!(world.take(0), writing);
-        // Another client has changed it meanwhile, maybe by extending it: it is read again.
+        // Another client has changed the key meanwhile, maybe by extending the lock, so the key is read again.
         world.say(0, "+OK|+QUEUED|_|");
         assert_eq!(world.take(0), READING);
         world.say(0, &watched(&ONE[..20]));
@@ -216,7 +217,8 @@ fn a_node_that_runs_no_scripts_does_it_by_a_transaction() {
         world.say(0, &format!("+OK|+QUEUED|{executed}"));
         assert_eq!(word(&world.broken()), outcome, "{executed}");
     }
-    // A lock that was broken before is broken again. Another client's key, and one without an expiry, are left alone.
+    // A lock that was broken before is broken again. The key of another client and a key without an expiry are left
+    // alone.
     let endless = watched(&ONE[..20]).replace(":7000|", ":-1|");
     for (read, outcome) in [
         (watched(other), "broken"),
@@ -257,7 +259,7 @@ fn others_are_kept_out_until_the_holder_must_have_stopped() {
         let mut lock = net.try_lock(holder, TTL).expect("free");
         net.pass(Duration::from_secs(3));
         let seen = net.inspect(other).expect("all answer");
-        // The holder has extended it since, and believes that it is valid.
+        // The holder has extended the lock since then, and believes that it is valid.
         net.extend(holder, &mut lock, TTL).expect("held");
         let believed = lock.valid_until();
         let now = net.now;
@@ -282,7 +284,7 @@ fn others_are_kept_out_until_the_holder_must_have_stopped() {
     }
 }
 
-/// Other clients would be kept out for ever. If the other keys end, the lock is free in time.
+/// A token on such a key would keep other clients out for ever. When the other keys expire, the lock becomes free.
 #[cfg(feature = "embedded")]
 #[test]
 fn a_key_that_never_ends_is_left_alone() {

@@ -7,14 +7,14 @@ use crate::error::{Released, Report};
 impl World {
     // ----- locks ----------------------------------------------------------------------------
 
-    /// `nodes` nodes, and a lock that the first `granted` of them have granted. The others have not answered.
+    /// Makes `nodes` nodes, and a lock that the first `granted` of them have granted. The others have not answered.
     pub(super) fn won(nodes: usize, granted: usize) -> (Self, Lock) {
         let mut world = Self::ready(nodes);
         let lock = world.lock_on(0..granted);
         (world, lock)
     }
 
-    /// A lock that all nodes granted.
+    /// Makes a lock that all nodes granted.
     pub(super) fn held(nodes: usize) -> (Self, Lock) {
         let (mut world, lock) = Self::won(nodes, nodes);
         world.take_all();
@@ -64,7 +64,7 @@ impl World {
         round
     }
 
-    /// The error of an extension that is refused at once. Nothing is sent.
+    /// Returns the error of an extension that is refused at once. Nothing is sent.
     #[track_caller]
     pub(super) fn extension_refused(&mut self, lock: &Lock) -> ExtendError {
         let sent = self.sent.clone();
@@ -111,7 +111,7 @@ impl World {
         self.engine.adopt(self.now, lock)
     }
 
-    /// Another engine with three nodes, which has adopted `lock`.
+    /// Makes another engine with three nodes, which has adopted `lock`.
     pub(super) fn taken_over(now: Instant, lock: Lock) -> (Self, Lock) {
         let mut other = Self::ready(3);
         other.now = now;
@@ -119,7 +119,7 @@ impl World {
         (other, lock)
     }
 
-    /// The tokens of all claims, with their names.
+    /// Returns the tokens of all claims, with their names.
     pub(super) fn tokens(&self) -> Vec<Entry> {
         let claims = self.engine.work.parts.claims.iter();
         claims.map(|(_, claim)| claim.entry.clone()).collect()
@@ -135,14 +135,14 @@ impl World {
 
     // ----- outcomes -------------------------------------------------------------------------
 
-    /// The one event that happened.
+    /// Returns the only event that happened.
     #[track_caller]
     pub(super) fn event(&mut self) -> Event {
         assert_eq!(self.events.len(), 1, "{:?}", self.events);
         self.events.remove(0)
     }
 
-    /// The first event is the end of an attempt. Returns its operation and outcome.
+    /// Takes the first event, which is the end of an attempt. Returns its operation and outcome.
     #[track_caller]
     pub(super) fn next_acquired(&mut self) -> (RoundId, Result<Lock, LockError>) {
         match self.events.remove(0) {
@@ -176,7 +176,7 @@ impl World {
         }
     }
 
-    /// The first of several events is the refusal of a lock that is held.
+    /// Takes the first of several events, which is the refusal of a lock that is held.
     #[track_caller]
     pub(super) fn next_is_held(&mut self) {
         assert_matches!(self.next_acquired().1, Err(LockError::Held(_)));
@@ -241,7 +241,7 @@ impl World {
         }
     }
 
-    /// What the nodes said to an extension that no majority confirmed.
+    /// Returns what the nodes said to an extension that no majority confirmed.
     #[track_caller]
     pub(super) fn unconfirmed(&mut self) -> Vec<NodeOutcome> {
         match self.not_extended() {
@@ -250,14 +250,14 @@ impl World {
         }
     }
 
-    /// The one event is the end of `lock`.
+    /// Asserts that the only event is the end of `lock`.
     #[track_caller]
     pub(super) fn expired(&mut self, lock: &Lock) {
         self.expired_first(lock);
         assert!(self.events.is_empty(), "{:?}", self.events);
     }
 
-    /// The first event is the end of `lock`.
+    /// Asserts that the first event is the end of `lock`.
     #[track_caller]
     pub(super) fn expired_first(&mut self, lock: &Lock) {
         let event = self.events.remove(0);

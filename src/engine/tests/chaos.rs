@@ -9,7 +9,7 @@ use crate::keys::{ClaimKey, PlaceKey};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// Nodes that give any answer that fits the question.
+/// An engine with nodes that give any answer that fits the question.
 struct Chaos {
     world: World,
     random: StdRng,
@@ -60,7 +60,7 @@ impl Chaos {
                 self.world.cancel(round);
                 self.over.push(round);
             }
-            // A key that is out of date names no operation.
+            // An outdated key names no operation.
             12 if !self.over.is_empty() => {
                 let at = self.below(self.over.len());
                 self.world.cancel(self.over[at]);

@@ -1,14 +1,14 @@
-//! Stories of claims: which nodes may have a token, and what ends that.
+//! Stories of claims: which nodes may have a token, and when they no longer have it.
 
 use super::restarts::{guarded, guarded_lock};
 use super::*;
 use crate::quorum::NodeSet;
 
-/// Longer than any key of these stories lives.
+/// A time that is longer than any key of these stories lives.
 const LONG: Duration = Duration::from_secs(3_600);
 
 impl World {
-    /// The connection to `node` ends, and the same server is connected again.
+    /// Ends the connection to `node`, and connects to the same server again.
     pub(super) fn break_and_mend(&mut self, node: usize) {
         self.lose(node);
         self.take(node);
@@ -16,7 +16,7 @@ impl World {
         self.take(node);
     }
 
-    /// All nodes but 2 answer a release that was sent. Returns how many claims are left after a long time.
+    /// Releases `lock`; all nodes but 2 answer. Returns how many claims are left after a long time.
     pub(super) fn claims_long_after(&mut self, lock: Lock) -> usize {
         self.release_on(0..2, lock);
         self.pass(LONG);
@@ -24,7 +24,7 @@ impl World {
     }
 }
 
-/// A lock that two nodes have granted, and a `SET` to the third whose answer is lost.
+/// Makes a lock that two nodes have granted, and a `SET` to the third node whose answer is lost.
 fn set_lost() -> (World, Lock) {
     let mut world = guarded(3);
     world.pass(Duration::from_secs(2));
@@ -64,7 +64,7 @@ fn an_extension_without_an_answer_may_have_been_run_whatever_an_earlier_one_says
     assert_eq!(world.claims_long_after(lock), 1);
 }
 
-/// A lock that is never released is forgotten when its keys are gone. Its lost answers are not.
+/// A lock that is never released is forgotten when its keys are gone. A `SET` whose answer was lost is not forgotten.
 #[test]
 fn a_set_without_an_answer_is_owed_also_where_its_lock_was_over_long_ago() {
     let (mut world, lock) = set_lost();
@@ -85,7 +85,7 @@ fn an_extension_without_a_certain_answer_leaves_the_expiry_unknown() {
     assert_eq!(world.claims_long_after(lock), 1);
 }
 
-/// By the time at which the node votes for the next holder, its key may be another client's.
+/// By the time when the node votes for the next holder, its key may belong to another client.
 #[test]
 fn a_lock_that_is_handed_over_does_not_stand_on_nodes_that_do_not_vote() {
     let (mut world, lock) = guarded_lock(&[0, 1, 2]);
@@ -94,7 +94,7 @@ fn a_lock_that_is_handed_over_does_not_stand_on_nodes_that_do_not_vote() {
     assert_eq!(lock.voters(), NodeSet::first(2));
 }
 
-/// An extension whose answer was lost may have run. The debt ends when the extended key would have ended.
+/// An extension whose answer was lost may have run. The debt ends when the extended key would have expired.
 #[test]
 fn a_release_that_is_refused_behind_a_lost_extension_is_owed_for_as_long_as_that_may_last() {
     let (mut world, lock) = World::held(1);

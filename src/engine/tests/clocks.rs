@@ -7,7 +7,7 @@ use crate::quorum::Drift;
 /// The length of a quarantine if the longest ttl is not known.
 const QUARANTINE: Duration = Duration::from_millis(60_602);
 
-/// What the servers' clocks show at zero by ours, in microseconds.
+/// The time of the servers' clocks when our clock is at zero, in microseconds.
 const EPOCH: u64 = 1_790_000_000_000_000;
 
 fn watching(nodes: usize, guard: RestartGuard) -> World {
@@ -23,7 +23,7 @@ impl World {
         self.say(node, &format!("*2|$10|{seconds}|${len}|{micros}|"));
     }
 
-    /// Takes a lock and releases it, with nodes whose clocks are `ahead`.
+    /// Takes a lock and releases it, on nodes whose clocks are this far `ahead`.
     fn cycle(&mut self, ahead: &[Duration]) {
         self.try_once();
         for (node, ahead) in ahead.iter().enumerate() {
@@ -55,7 +55,7 @@ fn the_time_is_asked_in_front_of_a_question_and_at_most_once_a_second() {
     world.wait(MS);
     world.ask_confirm(&lock);
     assert_eq!(world.take(0), ["TIME", "EVAL confirm"]);
-    // While this question is open it is not asked again, and a release never waits for it.
+    // While this question is open, the node is not asked again, and a release never waits for the answer.
     world.wait(Duration::from_secs(2));
     world.extend(&lock);
     world.release(lock);
@@ -74,7 +74,7 @@ fn a_node_whose_clock_was_stepped_is_not_counted_in_that_very_round() {
     world.take_all();
     world.tells(0, hour);
     world.say(0, "+OK|");
-    world.tells(2, 83 * MS); // A lock of 10 s allows for 80 ms, and 2 ms a second.
+    world.tells(2, 83 * MS); // A lock of 10 s allows for a step of 80 ms, and for 2 ms in each second.
     world.say(2, "+OK|");
     assert!(
         world.events.is_empty(),
@@ -86,7 +86,7 @@ fn a_node_whose_clock_was_stepped_is_not_counted_in_that_very_round() {
     let report = world.no_quorum();
     assert_eq!(outcomes(&report)[2], NodeOutcome::Quarantined { until });
     assert_eq!(world.take(2), ["EVALSHA release"], "it may hold it");
-    // It votes again when everything is over that it may have ended early.
+    // The node votes again when every lock is over that it may have ended early.
     world.now = until.saturating_sub(Duration::from_nanos(1));
     assert!(world.quarantined_until(2).is_some());
     world.now = until;
@@ -100,7 +100,7 @@ fn a_yes_from_before_the_step_was_seen_is_taken_back() {
     world.try_once();
     world.take_all();
     world.say(2, "+OK|");
-    // Another question to the same node finds that it was stepped.
+    // Another question to the same node finds that its clock was stepped.
     world.wait(Duration::from_secs(1));
     let options = LockOptions::new(TTL).tries(1);
     world
@@ -156,7 +156,7 @@ fn what_a_clock_showed_outlives_a_connection_and_a_node_without_time_votes() {
 }
 
 impl World {
-    /// Three nodes with a kept lock of `ttl`, which was taken when their clocks were asked.
+    /// Makes three nodes with a kept lock of `ttl`. The nodes were asked for the time when it was taken.
     fn keeping_watched(ttl: Duration) -> (Self, Lock) {
         let mut world = watching(3, RestartGuard::Observed);
         world.acquire_of(b"k", &LockOptions::new(ttl).keep().tries(1));
@@ -169,7 +169,7 @@ impl World {
         (world, lock)
     }
 
-    /// The nodes name their time if they are asked for it, `ahead` of what it should be, and then say `reply`.
+    /// Answers for all nodes: if they are asked for their time, it is `ahead` of the right one; then they say `reply`.
     fn all_tell(&mut self, ahead: [Duration; 3], reply: &str) {
         for (node, asked) in self.take_all().into_iter().enumerate() {
             if asked.first().is_some_and(|first| first == "TIME") {
@@ -179,14 +179,14 @@ impl World {
         }
     }
 
-    /// Which of three nodes vote.
+    /// Returns which of three nodes vote.
     fn voting(&self) -> [bool; 3] {
         [0, 1, 2].map(|node| self.quarantined_until(node).is_none())
     }
 }
 
 /// Each row: a ttl, a step of the clocks of two of three nodes, and how often it is repeated. A step that the drift
-/// allows for costs no vote. After a larger one these nodes grant no new lock, but the kept lock stands.
+/// allows for costs no vote. After a larger step, these nodes grant no new lock, but the kept lock stays valid.
 #[test]
 fn steps_of_two_clocks_end_no_kept_lock() {
     for (ttl, by, every, votes) in [
@@ -220,7 +220,7 @@ fn steps_of_two_clocks_end_no_kept_lock() {
             before = until;
         }
         assert_eq!(world.voting(), [votes, votes, true], "{ttl} {by} {every}");
-        // The keys may end by a twelfth earlier where a clock was seen to be set.
+        // If a clock was seen to be set, the keys may expire earlier by a twelfth.
         let slewed = if votes { 0 } else { 1 };
         let asked = lock.ttl().saturating_sub(lock.ttl() * slewed / 12);
         let end = asked.saturating_sub(Drift::default().of(lock.ttl()));
@@ -236,8 +236,8 @@ fn steps_of_two_clocks_end_no_kept_lock() {
     }
 }
 
-/// A copy that a node got after its clock was stepped may stand where another client's key has ended early. It does not
-/// count before the quarantine is over.
+/// A node may have got a copy after its clock was stepped, in place of another client's key that has ended early. The
+/// copy does not count before the quarantine is over.
 #[test]
 fn a_copy_from_after_a_step_does_not_keep_a_lock() {
     let (mut world, lock) = World::keeping_watched(TTL);
@@ -252,7 +252,7 @@ fn a_copy_from_after_a_step_does_not_keep_a_lock() {
     }
     world.was_kept(&lock);
     assert_eq!(world.voting(), [false, true, true]);
-    // It gets another with the next extension.
+    // The node gets another copy with the next extension.
     let mut copied = false;
     while !copied {
         world.sleep_until_timer();
@@ -278,7 +278,7 @@ fn a_copy_from_after_a_step_does_not_keep_a_lock() {
     }
     world.all_tell([hour, Duration::ZERO, Duration::ZERO], ":1|");
     world.was_kept(&lock);
-    // One of the others is lost, and does not come back.
+    // One of the other copies is lost, and does not come back.
     world.lose(1);
     let until = lock.valid_until();
     while world.events.is_empty() {
@@ -298,8 +298,8 @@ fn a_copy_from_after_a_step_does_not_keep_a_lock() {
     assert_eq!(lock.valid_until(), until);
 }
 
-/// All nodes have granted the lock in one turn, so one of them is not of the majority that decided. Its copy is as old
-/// as the others.
+/// All nodes have granted the lock in one turn, so one of them does not belong to the majority that decided. Its copy
+/// is as old as the others.
 #[test]
 fn a_copy_from_behind_the_majority_is_older_than_a_step_as_well() {
     let mut world = watching(3, RestartGuard::Observed);
@@ -319,7 +319,8 @@ fn a_copy_from_behind_the_majority_is_older_than_a_step_as_well() {
     world.extended(&mut lock);
 }
 
-/// A node that has restarted grants a lock in its quarantine. When that is over, its copy is older than any step.
+/// A node that has restarted grants a lock in its quarantine. When the quarantine is over, its copy is older than any
+/// step.
 #[test]
 fn a_copy_from_before_a_step_counts_after_the_quarantine_of_a_restart() {
     let mut world = watching(3, RestartGuard::Observed);
@@ -347,7 +348,7 @@ fn a_copy_from_before_a_step_counts_after_the_quarantine_of_a_restart() {
     world.extended(&mut lock);
 }
 
-/// It granted the lock after its clock was stepped, so another client's key may have ended early there.
+/// The node granted the lock after its clock was stepped, so the key of another client may have ended early there.
 #[test]
 fn a_copy_that_an_attempt_left_after_a_step_does_not_lengthen_the_lock() {
     let mut world = watching(3, RestartGuard::Observed);

@@ -13,22 +13,22 @@ impl World {
         round
     }
 
-    /// `node` has the token for this many more milliseconds.
+    /// `node` answers that it has the token for this many more milliseconds.
     pub(super) fn keeps(&mut self, node: usize, millis: u64) {
         self.say(node, &format!(":{}|", millis + 1));
     }
 
-    /// Each of `nodes` has the token for this many more milliseconds.
+    /// Each of `nodes` answers that it has the token for this many more milliseconds.
     pub(super) fn all_keep(&mut self, nodes: Range<usize>, millis: u64) {
         nodes.for_each(|node| self.keeps(node, millis));
     }
 
-    /// The confirmation finds that `lock` is over. Its holder learns that first.
+    /// Asserts that the confirmation finds that `lock` is over, and that the holder learns this first.
     #[track_caller]
     pub(super) fn runs_out(&mut self, lock: &Lock) {
         self.expired_first(lock);
         assert_matches!(self.not_extended(), ExtendError::Expired);
-        self.sleep(TTL); // It is not reported twice.
+        self.sleep(TTL); // The loss is not reported twice.
         assert!(self.events.is_empty(), "{:?}", self.events);
     }
 
@@ -48,7 +48,7 @@ impl World {
         lock
     }
 
-    /// A lock that all nodes granted, and that a process reads after the next boot.
+    /// Makes a lock that all nodes granted, and that a process reads after the next boot.
     fn from_another_boot(nodes: usize) -> (Self, Lock) {
         let (mut world, lock) = Self::held(nodes);
         let lock = world.detach_without_end(lock);
@@ -63,7 +63,7 @@ impl World {
     }
 }
 
-/// The end of a lock that is kept for this many milliseconds from `sent` on.
+/// Returns the end of a lock that the nodes keep for this many milliseconds from `sent` on.
 pub(super) fn end(sent: Instant, millis: u64) -> Instant {
     Drift::default().valid_for(sent, Duration::from_millis(millis), TTL)
 }
@@ -85,7 +85,7 @@ fn what_a_majority_keeps_counts_from_before_the_send() {
     world.keeps(2, 9_000);
     world.say(4, ":0|");
     assert!(world.events.is_empty(), "a straggler changes nothing");
-    // It is reported at the new end.
+    // The loss is reported at the new end.
     world.now = known;
     world.pass(Duration::ZERO);
     assert!(world.events.is_empty());
@@ -106,7 +106,7 @@ fn a_node_that_keeps_the_key_for_less_time_than_the_others_shortens_nothing() {
     world.keeps(3, 9_997);
     world.extended(&mut lock);
     assert_eq!(lock.valid_until(), end(sent, 9_997));
-    // If the others are silent it ends earlier, because they may not keep it.
+    // If the other nodes are silent, the lock ends earlier, because they may not keep it.
     let sent = world.now;
     world.keeps(4, 9_999);
     world.confirm(&lock);

@@ -73,7 +73,7 @@ fn pushes_take_no_place_and_a_flood_of_them_costs_the_connection() {
 #[test]
 fn inputs_that_fit_no_connection_do_nothing() {
     let mut world = World::ready(1);
-    let last = id(crate::limits::NODES_MAX - 1); // No id is beyond this node's.
+    let last = id(crate::limits::NODES_MAX - 1); // No node has a larger id.
     for node in [id(0), id(1), last] {
         let (bytes, len, reason) = (&b""[..], usize::MAX, LinkFault::Reset.into());
         world.input(Input::Transmitted { node, len });
@@ -103,7 +103,7 @@ fn only_a_long_silence_ends_a_connection() {
     world.pass(29_900 * MS);
     assert_eq!(world.links[0], "up");
     world.pass(200 * MS);
-    // Given up by a reset, and opened again at once.
+    // The connection is given up by a reset, and opened again at once.
     assert_eq!(world.links[0], "connecting");
     world.take(0);
     world.welcome(0);
@@ -159,7 +159,7 @@ fn a_node_without_tls_is_unusable() {
     assert_eq!(world.state(0), NodeState::Unusable(unusable));
 }
 
-/// Calls that lack a quorum make the engine try its nodes, but at most four times a second.
+/// Calls without a majority make the engine try to connect to its nodes, but at most four times a second.
 #[test]
 fn a_node_that_cannot_serve_is_not_tried_hot_however_often_a_lock_is_asked_for() {
     const SECONDS: u64 = 20;
@@ -183,7 +183,7 @@ fn a_node_that_cannot_serve_is_not_tried_hot_however_often_a_lock_is_asked_for()
             world.no_quorum();
             world.pass(MS);
         }
-        // Besides, the back-off begins with 50 ms.
+        // The back-off itself also begins with 50 ms.
         assert!(
             (SECONDS..=4 * SECONDS + 3).contains(&tries),
             "{reason:?}: {tries}"
@@ -192,7 +192,7 @@ fn a_node_that_cannot_serve_is_not_tried_hot_however_often_a_lock_is_asked_for()
 }
 
 /// A plain port that is asked for TLS is silent until the connect timeout, and a certificate for another name is
-/// refused each time. An attempt that meets the next connection in its handshake reports the same. A node that was
+/// refused each time. An attempt during the handshake of the next connection reports the same reason. A node that was
 /// never tried has nothing to report.
 #[test]
 fn a_node_that_is_tried_again_is_reported_with_what_ended_the_last_try() {

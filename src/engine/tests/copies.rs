@@ -1,4 +1,4 @@
-//! Stories of copies: the keys that a node gets again because a majority has them.
+//! Stories of copies: a node that lacks the keys gets them again, because a majority has them.
 
 use super::restarts::guarded_lock;
 use super::*;
@@ -16,7 +16,7 @@ impl World {
     }
 }
 
-/// A lock on three nodes. The last one has lost its copy and was sent another.
+/// Makes a lock on three nodes. The last node has lost its copy, and was sent another one.
 pub(super) fn copy_sent() -> (World, Lock) {
     let (mut world, mut lock) = guarded_lock(&[0, 1, 2]);
     for _ in 0..2 {
@@ -26,7 +26,7 @@ pub(super) fn copy_sent() -> (World, Lock) {
     (world, lock)
 }
 
-/// DESIGN 3.4: two holders were measured where a topped-up node was counted in its quarantine.
+/// DESIGN 3.4: there were two holders in a measurement in which a node with a new copy counted during its quarantine.
 #[test]
 fn a_copy_is_sent_again_after_two_rounds_and_counts_after_the_quarantine() {
     let (mut world, mut lock) = guarded_lock(&[0, 1, 2]);
@@ -48,7 +48,7 @@ fn a_copy_is_sent_again_after_two_rounds_and_counts_after_the_quarantine() {
     let ttl = left + Drift::default().of(TTL);
     assert_eq!(world.take(2), [format!("SET k {}", ttl.as_millis())]);
     world.say(2, ":0|+OK|");
-    // It has the key now, but its answer does not count yet.
+    // The node has the key now, but its answer does not count yet.
     world.ask_extension(&lock);
     world.say(0, ":1|");
     world.say(2, ":1|");
@@ -62,7 +62,7 @@ fn a_copy_is_sent_again_after_two_rounds_and_counts_after_the_quarantine() {
         world.all_say(0..3, ":1|");
         world.extended(&mut lock);
     }
-    // And now it does.
+    // Now its answer counts.
     world.ask_extension(&lock);
     world.say(2, ":1|");
     world.say(0, ":1|");
@@ -88,7 +88,7 @@ fn a_copy_is_left_only_where_it_may_be_released() {
                 world.say(2, answer);
             }
         }
-        // A copy is lost again and sent again; where it may not be released it is not.
+        // The copy is lost again, and sent again. If the user may not release it, it is not sent.
         let first = "EVAL SET k 10000 if get del set evalsha";
         let lacks = |command| NodeState::Unusable(Unusable::Permission { command });
         match missing {
@@ -101,8 +101,8 @@ fn a_copy_is_left_only_where_it_may_be_released() {
     }
 }
 
-/// If the node has said meanwhile that it has the token, the lock stands there when its copy is refused. The trial of
-/// the native release names another token.
+/// The node may have said meanwhile that it has the token. Then it still has the lock when its copy is refused. The
+/// trial of the native release names another token.
 #[test]
 fn a_way_to_release_is_tried_on_a_token_that_no_node_has() {
     for answer in [":1|", ":0|"] {
@@ -125,7 +125,7 @@ fn a_way_to_release_is_tried_on_a_token_that_no_node_has() {
     }
 }
 
-/// The node was not known to have its copy when the extension began, but is when the extension is confirmed.
+/// When the extension began, it was not known that the node has its copy. When the extension is confirmed, it is known.
 #[test]
 fn a_node_that_has_got_its_copy_meanwhile_gets_no_other() {
     let (mut world, mut lock) = copy_sent();
@@ -133,7 +133,7 @@ fn a_node_that_has_got_its_copy_meanwhile_gets_no_other() {
     assert_eq!(world.take(2), NOTHING);
 }
 
-/// The next holder's release may arrive before the copy.
+/// The release of the next holder may arrive before the copy.
 #[test]
 fn a_copy_that_is_unanswered_is_given_back_when_its_lock_is_handed_over() {
     let (mut world, lock) = copy_sent();
@@ -177,7 +177,7 @@ fn a_copy_that_meets_our_own_copy_is_released() {
         lose(&mut world);
         world.extend_by_two(&mut lock);
         assert_eq!(world.take(2), ["SET k 10000"], "another copy");
-        world.say(2, ":1|_|"); // The first one was run, and is in the way of the second.
+        world.say(2, ":1|_|"); // The first one was run, and its key prevents the second one.
         world.is_released_on_2(lock);
     }
 }
@@ -215,7 +215,7 @@ fn a_copy_that_is_taken_back_does_not_hide_an_earlier_one() {
     }
 }
 
-/// The end of the lock or of the connection withdraws it.
+/// The end of the lock, or of the connection, withdraws the copy.
 #[test]
 fn a_copy_that_never_left_does_not_hide_an_earlier_one() {
     let ends: [fn(&mut World); 2] = [|world| world.pass(TTL), |world| world.break_and_mend(2)];
@@ -235,7 +235,7 @@ fn a_copy_that_never_left_does_not_hide_an_earlier_one() {
     }
 }
 
-/// A node may still have a key that it once granted, whatever it says to a copy.
+/// A node may still have a key that it granted before, whatever it answers to a copy.
 #[test]
 fn a_denied_copy_says_nothing_of_what_was_granted_before_it() {
     let (mut world, lock) = copy_sent();
@@ -252,7 +252,7 @@ fn a_copy_without_an_answer_is_owed_also_where_the_key_is_there() {
     assert_eq!(world.claims_long_after(lock), 1);
 }
 
-/// Its key would deny a second one, and that answer says nothing of the first.
+/// The key of the first copy would make the node deny a second one, and this answer says nothing about the first.
 #[test]
 fn a_copy_that_is_unanswered_is_not_sent_again() {
     let (mut world, mut lock) = copy_sent();
@@ -263,7 +263,7 @@ fn a_copy_that_is_unanswered_is_not_sent_again() {
     drop(lock);
 }
 
-/// The new owner does not know of a `SET` that may run after its release.
+/// The new owner does not know that a `SET` may still run after its release.
 #[test]
 fn a_copy_without_an_answer_is_not_handed_over() {
     let (mut world, mut lock) = copy_sent();

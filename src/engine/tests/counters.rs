@@ -18,7 +18,7 @@ impl World {
         self.drain();
     }
 
-    /// `node` has counted `number` more, and continues at `cursor`.
+    /// `node` answers that it has counted `number` more counters, and continues at `cursor`.
     fn counts(&mut self, node: usize, number: u64, cursor: &str) {
         let len = cursor.len();
         self.say(node, &format!("*3|:{number}|:0|${len}|{cursor}|"));
@@ -34,7 +34,7 @@ impl World {
     }
 }
 
-/// A cursor has more digits than a number of Lua.
+/// A cursor may have more digits than fit into a number of Lua.
 #[test]
 fn each_node_goes_on_from_its_own_cursor_until_it_has_counted_all() {
     let mut world = World::ready(3);
@@ -80,7 +80,7 @@ fn a_node_with_very_many_keys_is_asked_for_ten_seconds() {
     assert_eq!(world.counted(), counted);
 }
 
-/// It is not asked again. A late answer adds nothing, even while another node still counts.
+/// The node is not asked again. A late answer adds nothing, even while another node still counts.
 #[test]
 fn a_node_that_falls_silent_has_counted_what_it_has_said() {
     let mut world = World::ready(3);
@@ -92,7 +92,7 @@ fn a_node_that_falls_silent_has_counted_what_it_has_said() {
     world.take_all();
     world.sleep(40 * MS);
     world.counts(2, 2, "9");
-    world.sleep(40 * MS); // Longer than for one answer.
+    world.sleep(40 * MS); // This is longer than the time for one answer.
     assert_eq!(world.take_all(), [vec![], vec![], vec!["COUNT 9"]]);
     world.counts(0, 9_000, "7");
     world.counts(1, 9_000, "7");
@@ -162,7 +162,7 @@ fn a_node_without_scripts_is_not_asked() {
     assert_eq!(world.counted(), [(0, Some(why)); 3]);
 }
 
-/// One is lost while it counts, and another is met when the others are asked.
+/// One node is lost while it counts, and another is in its handshake when the others are asked.
 #[test]
 fn a_node_that_is_lost_stays_uncounted_and_one_in_its_handshake_is_waited_for() {
     let mut world = World::ready(3);
@@ -183,7 +183,7 @@ fn a_node_that_is_lost_stays_uncounted_and_one_in_its_handshake_is_waited_for() 
     assert_eq!(world.counted(), [(5, Some(lost)), (6, None), (7, None)]);
 }
 
-/// Its answers do not count for locks.
+/// Its answers do not count for locks, but they count here.
 #[test]
 fn a_node_in_quarantine_counts() {
     let mut world = World::ready(3);

@@ -6,7 +6,7 @@ use super::*;
 use crate::config::Builder;
 use crate::quorum::Drift;
 
-/// By the fastest clock this takes a second.
+/// By the clock of the fastest node, this takes a second.
 const DELAY: Duration = Duration::from_millis(990);
 
 /// Builds this number of nodes, with the delay.
@@ -15,7 +15,7 @@ fn delayed(nodes: usize) -> Builder {
 }
 
 impl World {
-    /// `nodes` nodes that have granted a lock with the delay.
+    /// Makes `nodes` nodes that have granted a lock with the delay.
     fn delaying(nodes: usize) -> (Self, Lock) {
         let mut world = Self::with(delayed(nodes)).greeted();
         let lock = world.lock_on(0..nodes);
@@ -34,7 +34,7 @@ impl World {
         self.lives.clone()
     }
 
-    /// Node 2 is away when `lock` is released, stays away, and is owed the release until `gone`.
+    /// Node 2 is away when `lock` is released, and stays away. The release stays a debt until `gone`.
     #[track_caller]
     fn owes_until(&mut self, gone: Instant, lock: Lock) {
         self.lose(2);
@@ -49,7 +49,7 @@ impl World {
         assert!(gone <= self.now, "{:?} < {gone:?}", self.now);
     }
 
-    /// Servers that have been up for long, node 2 of which lost its copy of `lock` and restarts.
+    /// Makes servers that have been up for long. Node 2 has lost its copy of `lock`, and restarts.
     fn lacking_a_copy(builder: Builder) -> (Self, Lock) {
         let mut world = Self::with(builder);
         for node in 0..3 {
@@ -117,7 +117,7 @@ fn a_copy_lives_as_long_as_those_that_were_not_lost() {
     world.pass(5 * MS);
     world.say(1, ":1|");
     world.extended(&mut lock);
-    // Of 11,000 ms 5 have passed.
+    // 5 of 11,000 ms have passed.
     assert_eq!(world.take(2), ["SET k 10995"]);
 }
 
@@ -132,14 +132,15 @@ fn a_confirmation_subtracts_the_delay() {
     world.extended(&mut lock);
     assert_eq!(lock.valid_until(), end(sent, 7_000));
     world.keeps(2, 8_000);
-    // An operator has shortened the keys: no more than the delay is left.
+    // An operator has shortened the keys, so no more than the delay is left.
     world.pass(SECOND);
     world.confirm(&lock);
     world.all_keep(0..3, 1_000);
     world.runs_out(&lock);
 }
 
-/// Without the delay the new end would be later; with it the end is earlier, so the third node is heard first.
+/// Without the delay, the new end would be later. With the delay it is earlier, so the engine first waits for the third
+/// node.
 #[test]
 fn a_confirmation_that_would_shorten_the_lock_waits_for_all() {
     let (mut world, mut lock) = World::delaying(3);
@@ -188,7 +189,7 @@ fn a_lock_from_another_clock_is_confirmed_without_its_delay() {
     assert_eq!(lock.valid_until(), end(sent, 5_000));
 }
 
-/// Its keys are still there, but its validity had ended before. An engine has adopted it, or none.
+/// The keys are still there, but the validity has already ended. The lock was adopted by an engine, or by none.
 #[test]
 fn a_lock_from_another_clock_of_which_the_delay_is_left_is_over() {
     for adopted in [true, false] {
@@ -203,7 +204,7 @@ fn a_lock_from_another_clock_of_which_the_delay_is_left_is_over() {
             true => world.runs_out(&lock),
             false => assert_matches!(world.not_extended(), ExtendError::Expired),
         }
-        // What is left of it is not released: its holder may hang.
+        // The remaining copies are not released, because the holder may hang.
         assert_eq!(world.take_all().concat(), NOTHING);
         assert!(!lock.is_valid_at(world.now));
         if adopted {
@@ -231,7 +232,7 @@ fn a_lock_that_has_run_out_ends_other_questions_about_it() {
 
 #[test]
 fn a_quarantine_lasts_as_long_as_the_longest_key() {
-    // 60 s are assumed; 70 s of ttl and a second of delay were asked for.
+    // The assumed ttl is 60 s; the handle was asked for 70 s of ttl and a second of delay.
     let (mut world, _) = World::lacking_a_copy(delayed(3));
     world.acquire(&LockOptions::new(70 * SECOND).tries(1));
     world.lose(1);
@@ -295,7 +296,7 @@ fn the_longest_ttl_includes_the_delay() {
     assert_eq!(world.lives, [11_000; 3]);
 }
 
-/// Its holder hangs, so that nothing releases it.
+/// The holder hangs, so nothing releases the lock.
 #[test]
 fn a_waiter_of_the_same_handle_waits_for_the_delay_too() {
     let (mut world, lock) = World::delaying(3);
@@ -333,7 +334,7 @@ fn a_release_is_owed_for_as_long_as_the_key_lives() {
     world.owes_until(gone, lock);
 }
 
-/// The engine waits for nodes as with the ttl alone.
+/// The engine waits for nodes as long as without the delay.
 #[test]
 fn the_delay_does_not_prolong_a_vote() {
     let span = |delay| {
@@ -344,7 +345,7 @@ fn the_delay_does_not_prolong_a_vote() {
     assert_eq!(span(100 * SECOND), span(Duration::ZERO));
 }
 
-/// No timer of it stays either. One that no engine has adopted has no claim, and shows that it is lost.
+/// No timer for the lock stays either. A lock that no engine has adopted has no claim, and shows that it is lost.
 #[test]
 fn what_is_left_of_a_lost_lock_of_another_handle_is_forgotten() {
     for adopted in [true, false] {
@@ -382,7 +383,7 @@ fn what_is_left_of_a_lost_lock_stays_for_the_delay() {
         world.expired_first(&lock);
         assert_matches!(world.not_extended(), ExtendError::Lost(_));
         assert_eq!(world.take_all().concat(), vec!["EVALSHA release"; at_once]);
-        // Its holder can still release it.
+        // The holder can still release the lock.
         world.release(lock);
         assert_eq!(world.take_all().concat(), vec!["EVALSHA release"; 5]);
     }

@@ -41,7 +41,7 @@ fn keeping() -> LockOptions {
     LockOptions::new(LONG).keep()
 }
 
-/// Each node was asked to extend, and to report the next change.
+/// Asserts that each node was asked to extend the lock, and to report the next change.
 #[track_caller]
 fn is_looked_at(world: &mut World) {
     for sent in world.take_all() {
@@ -62,7 +62,7 @@ fn a_lock_whose_keys_are_deleted_is_over_two_round_trips_later() {
     }
 }
 
-/// Each has its own time.
+/// Each lock has its own time.
 #[test]
 fn the_first_look_at_a_lock_is_no_later_for_others() {
     let mut world = World::telling(3);
@@ -120,7 +120,7 @@ fn a_change_of_one_key_has_no_other_lock_looked_at() {
     }
 }
 
-/// A flush deletes all keys of a node, and so those of all locks.
+/// A flush deletes all keys of a node, including those of all locks.
 #[test]
 fn a_flush_has_every_lock_looked_at() {
     let (mut world, locks) = watching(&[keeping(), keeping()]);
@@ -151,7 +151,7 @@ fn every_key_that_one_push_names_counts() {
     assert_eq!(world.events.iter().filter(is_over).count(), locks.len());
 }
 
-/// It is reported again, and after each extension.
+/// The missing key is reported again after each extension.
 #[test]
 fn a_key_that_is_missing_on_a_minority_is_copied_and_every_extension_registers() {
     let (mut world, locks) = watching(&[keeping()]);
@@ -175,7 +175,7 @@ fn a_key_that_is_missing_on_a_minority_is_copied_and_every_extension_registers()
     assert_eq!(sent, LOOKED);
 }
 
-/// The node had already answered when its key was changed.
+/// The node had already answered the extension when its key was changed.
 #[test]
 fn a_change_while_an_extension_is_open_has_another_follow() {
     let (mut world, locks) = watching(&[keeping()]);
@@ -272,7 +272,7 @@ fn looks_that_find_every_copy_become_rare_until_one_is_missing() {
     drop(locks);
 }
 
-/// A server reports something twice a second.
+/// A server reports a change twice a second.
 #[test]
 fn looks_become_rare_where_changes_come_slowly_too() {
     let (mut world, locks) = watching(&[keeping()]);
@@ -291,7 +291,8 @@ fn looks_become_rare_where_changes_come_slowly_too() {
     assert!((8..=13).contains(&looks), "{looks}");
 }
 
-/// After a short pause they are as rare as before, and after a long one they begin anew.
+/// After a short pause without changes, looks are as rare as before. After a long one, they begin at the usual pace
+/// again.
 #[test]
 fn looks_that_have_found_every_copy_stay_rare_until_nothing_has_changed_for_long() {
     for is_long in [false, true] {
@@ -313,7 +314,7 @@ fn looks_that_have_found_every_copy_stay_rare_until_nothing_has_changed_for_long
     }
 }
 
-/// Where no extension is due any more, looks alone would find a loss.
+/// When no extension is due any more, only looks can find a loss.
 #[test]
 fn looks_become_no_rarer_than_half_of_what_is_left() {
     let (mut world, locks) = watching(&[LockOptions::new(LONG).keep_for(LONG)]);
@@ -339,7 +340,8 @@ fn a_connection_that_was_lost_has_locks_registered_again() {
     drop(locks);
 }
 
-/// A look for a new connection can wait for a moment. One for a change cannot, whichever was wanted first.
+/// A look because of a new connection can wait for a moment. A look because of a change cannot, whichever was wanted
+/// first.
 #[test]
 fn a_change_is_looked_at_at_once_though_a_connection_was_lost() {
     let (mut world, _locks) = watching(&[keeping()]);
@@ -465,7 +467,7 @@ fn a_lock_that_is_kept_once_more_is_still_watched() {
     assert_eq!(world.take(0), LOOKED);
 }
 
-/// It sends no notifications, and is not asked to.
+/// The node sends no notifications, and is not asked to.
 #[test]
 fn a_node_that_refuses_to_tell_is_asked_for_extensions_alone() {
     let (mut world, _locks) = {
@@ -481,7 +483,7 @@ fn a_node_that_refuses_to_tell_is_asked_for_extensions_alone() {
     assert_eq!(sent, [EXTEND], "{:?}", world.events);
 }
 
-/// A script that runs for too long is no refusal to tell.
+/// A server that is busy with a long script has not refused to send notifications.
 #[test]
 fn a_node_that_was_busy_is_asked_again_to_tell() {
     for said in ["-BUSY a script|-ERR not tracking", "+OK|-LOADING the data"] {

@@ -24,7 +24,7 @@ fn the_loss_is_told_by_a_timer_a_tick_before_the_end() {
     assert_matches!(world.unlocked(), Err(UnlockError::NotHeld(_)));
 }
 
-/// A timer fires late, so it is set for the tick before that.
+/// A timer fires late, so it is set for the tick before the end.
 #[test]
 fn a_loss_is_told_at_least_a_tick_before_an_end_between_two_ticks() {
     let mut world = World::ready(3);
@@ -56,14 +56,14 @@ fn a_clock_that_steps_back_stops_nothing() {
     let (mut world, lock) = World::won(3, 2);
     world.pass(Duration::from_secs(5));
     world.now = Instant::from_millis(1_000);
-    world.acquire_of(b"other", &LockOptions::new(TTL).tries(1)); // Times out before the wheel's time, and is silent since before it.
+    world.acquire_of(b"other", &LockOptions::new(TTL).tries(1)); // Times out before the wheel's time.
     world.pass(60 * MS);
     world.no_quorum();
     world.pass(Duration::from_secs(10));
     world.expired(&lock);
 }
 
-/// The claim ends with the last answer, before the outcome is told.
+/// The claim ends with the last answer, before the outcome is reported.
 #[test]
 fn an_unlock_that_finds_no_lock_names_it_whichever_answer_comes_last() {
     for last in [":0|", ":1|"] {

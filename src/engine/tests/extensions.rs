@@ -5,7 +5,7 @@ use super::*;
 use crate::entry::Entry;
 
 impl World {
-    /// The end of `lock` is told within its last ticks.
+    /// Asserts that the end of `lock` is reported within its last ticks.
     #[track_caller]
     fn is_told_at_its_end(&mut self, lock: &Lock) {
         self.sleep_until_event();
@@ -15,7 +15,7 @@ impl World {
     }
 }
 
-/// A lock on one node, after five seconds, and two extensions of it, a second apart.
+/// Makes a lock on one node that is five seconds old, and two extensions of it, a second apart.
 fn two_extensions() -> (World, Lock, [RoundId; 2]) {
     let (mut world, lock) = World::held(1);
     world.pass(Duration::from_secs(5));
@@ -46,8 +46,8 @@ fn cancelling_a_question_takes_nothing_back_that_a_majority_has_said() {
     }
 }
 
-/// The later answer stands: an extension has raised the expiry of the keys after they were looked at, or was over
-/// before.
+/// The later answer counts: an extension has raised the expiry of the keys after the confirmation read it, or was over
+/// before that.
 #[test]
 fn a_confirmation_that_is_cancelled_counts_as_one_that_is_told() {
     for is_first in [true, false] {
@@ -68,7 +68,7 @@ fn a_confirmation_that_is_cancelled_counts_as_one_that_is_told() {
     }
 }
 
-/// The end of a lock that lives for ten seconds is found to be in two.
+/// Confirms a lock with a known end in ten seconds. The answer says that it ends in two seconds.
 fn confirm_two_seconds(world: &mut World, lock: &Lock) -> Instant {
     world.ask_confirm(lock);
     world.now.saturating_add(Duration::from_secs(2))
@@ -80,7 +80,7 @@ fn comes_too_late(world: &mut World) {
     assert_eq!(world.unconfirmed(), [NodeOutcome::TimedOut]);
 }
 
-/// The end counts before its holder has applied it, and before a timer has fired.
+/// The new end counts even before the holder has applied it, and before a timer has fired.
 #[test]
 fn an_extension_counts_only_within_an_earlier_end_that_was_told() {
     let (mut world, lock) = World::held(1);
@@ -92,7 +92,7 @@ fn an_extension_counts_only_within_an_earlier_end_that_was_told() {
     comes_too_late(&mut world);
 }
 
-/// It was asked before that, of a node that had forgotten the script.
+/// The extension was sent before that, to a node that had forgotten the script.
 #[test]
 fn an_extension_counts_only_within_an_earlier_end_that_was_found_after_it_was_asked() {
     let (mut world, lock) = World::held(1);
@@ -104,7 +104,7 @@ fn an_extension_counts_only_within_an_earlier_end_that_was_found_after_it_was_as
     comes_too_late(&mut world);
 }
 
-/// The node had forgotten the script, and was asked again behind the confirmation.
+/// The node had forgotten the script, and got the extension again after the confirmation.
 #[test]
 fn an_earlier_end_stands_also_where_an_earlier_extension_is_confirmed_after_it() {
     let (mut world, mut lock) = World::held(1);
@@ -172,7 +172,7 @@ fn an_extension_that_is_asked_for_later_is_not_shortened() {
     assert_eq!(lock.valid_until(), end(sent, 10_000));
 }
 
-/// In the other order, the later question knows better.
+/// In the other order, the later question has the newer answer.
 #[test]
 fn an_earlier_end_stands_when_an_earlier_extension_is_told_after_it() {
     let (mut world, mut lock) = World::held(3);
@@ -181,7 +181,7 @@ fn an_earlier_end_stands_when_an_earlier_extension_is_told_after_it() {
     world.take_all();
     world.confirm(&lock);
     let sent = world.now;
-    // None of them had the extension's answer counted: two refused it.
+    // No answer to the extension counted: two nodes refused it.
     world.all_say(0..2, "-ERR x|:501|");
     let refused = world.next_not_extended();
     assert_matches!(refused, ExtendError::Unconfirmed(_));
@@ -212,7 +212,7 @@ fn an_extension_that_is_told_after_the_loss_revives_nothing() {
     assert_eq!(lock.valid_until(), lost);
 }
 
-/// A lock that no engine has adopted, about which nothing but the questions is known.
+/// Makes a lock that no engine has adopted. The engine knows nothing about it but the questions.
 fn detached(nodes: usize) -> (World, Lock) {
     let (mut world, lock) = World::held(nodes);
     let lock = world.detach(lock);
@@ -235,7 +235,7 @@ fn a_confirmation_does_not_revive_what_another_question_has_found_to_be_lost() {
     assert!(!lock.is_valid_at(world.now));
 }
 
-/// It was read from the same bytes.
+/// The copy was read from the same bytes.
 #[test]
 fn an_outcome_is_applied_to_a_copy_of_its_lock() {
     let (mut world, lock) = detached(1);
@@ -248,7 +248,7 @@ fn an_outcome_is_applied_to_a_copy_of_its_lock() {
     assert_eq!(copy.valid_until(), lock.valid_until());
 }
 
-/// The timer that reports its loss knows of no other end.
+/// The timer that reports the loss does not know another end.
 #[test]
 fn a_question_that_is_open_when_a_lock_is_adopted_does_not_change_its_end() {
     for is_elsewhere in [false, true] {

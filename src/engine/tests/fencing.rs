@@ -12,17 +12,17 @@ pub(super) mod stores;
 
 use super::*;
 
-/// The wall clock is this far ahead of the clock of the stories.
+/// By how much the wall clock is ahead of the clock of the stories.
 const SINCE_1970: Duration = Duration::from_secs(1_790_000_000);
 
-/// The proposal at the beginning of a story.
+/// The number that the engine proposes at the beginning of a story.
 const PROPOSED: u64 = 1_790_000_001_000_000;
 
 fn fenced() -> LockOptions {
     LockOptions::new(TTL).tries(1).fenced()
 }
 
-/// Three nodes that have greeted, and the time.
+/// Makes three nodes that have greeted, and sets the wall clock.
 fn timed() -> World {
     timed_of(3)
 }
@@ -34,7 +34,7 @@ fn timed_of(nodes: usize) -> World {
     world
 }
 
-/// `node` takes the lock and returns `number`.
+/// `node` grants the lock and returns `number`.
 fn grants(world: &mut World, node: usize, number: u64) {
     world.say(node, &format!("${}|{number}|", number.to_string().len()));
 }
@@ -52,7 +52,7 @@ fn asked_of(nodes: usize) -> World {
     world
 }
 
-/// Two of three nodes have granted the lock, with different numbers.
+/// Makes three nodes, of which two have granted the lock with different numbers.
 fn asked_by_two() -> World {
     let mut world = asked();
     grants(&mut world, 0, 7);
@@ -60,7 +60,7 @@ fn asked_by_two() -> World {
     world
 }
 
-/// The engine was asked for a token, which no node has given because none has a floor.
+/// Makes an engine that was asked for a token, which no node has given because none has a floor.
 fn without_floors() -> World {
     let mut world = timed();
     let round = world.acquire(&fenced());
@@ -89,7 +89,8 @@ fn one_round_trip_is_enough_where_a_majority_returns_the_same_number() {
     grants(&mut world, 2, 7);
     assert_eq!(token(&mut world), Some(7));
     assert_eq!(world.take(0), ["EVALSHA release"]);
-    // The next script is sent by its digest to nodes that have run it, and its number is above all that were seen.
+    // The next script is sent by its digest to nodes that have run it, and its number is larger than all that were
+    // seen.
     world.all_say(0..1, ":1|");
     world.say(2, ":1|");
     grants(&mut world, 1, PROPOSED + 9);
@@ -117,13 +118,13 @@ fn a_grant_alone_is_no_vote() {
 /// The answer of a node that has raised its counter.
 const RAISED: u64 = 0;
 
-/// Each line: the number of nodes, their answers in order, the token, and the number of second round trips. In one line
-/// two nodes have counted to seven and two to nine, so neither number has a majority.
+/// Each line: the number of nodes, their answers in order, the token, and the number of second round trips. In one
+/// line, two nodes have counted to seven and two to nine, so neither number has a majority.
 #[test]
 fn the_token_is_the_largest_number_that_a_majority_has_counted_to() {
     for (nodes, said, number, second) in [
         (3, &[(0, 7), (1, 9), (2, 9)][..], 9, 0),
-        // Although another node has counted further, or has raised its counter.
+        // The token is seven, although another node has counted further, or has raised its counter.
         (5, &[(0, 7), (1, 9), (2, 7), (3, 7)], 7, 0),
         (5, &[(0, 7), (1, 9), (2, 7), (0, RAISED), (3, 7)], 7, 0),
         (
@@ -150,7 +151,7 @@ fn the_token_is_the_largest_number_that_a_majority_has_counted_to() {
     }
 }
 
-/// The others answer the other question too late.
+/// The other nodes answer the second question too late.
 #[test]
 fn a_lock_stands_on_those_that_have_returned_its_token() {
     let mut world = asked_of(5);
@@ -183,7 +184,7 @@ fn a_token_that_comes_too_late_is_not_counted() {
     assert_eq!(world.engine.stats().second_round_trips, 0);
 }
 
-/// It may have given another lock a token above this one.
+/// The node may have given another lock a larger token than this one.
 #[test]
 fn a_node_that_grants_late_and_more_does_not_count() {
     let mut world = asked_by_two();
@@ -221,7 +222,7 @@ fn a_node_that_is_lost_after_it_has_granted_does_not_count() {
     assert_eq!(token(&mut world), Some(9));
 }
 
-/// The answers about the first attempt come in the second, which has a token of its own.
+/// The answers about the first attempt arrive during the second, which has a token of its own.
 #[test]
 fn an_answer_about_an_earlier_attempt_is_not_counted() {
     let mut world = timed();
@@ -231,7 +232,7 @@ fn an_answer_about_an_earlier_attempt_is_not_counted() {
     world.cancel(first);
     world.acquire(&fenced());
     world.take_all();
-    world.say(0, ":1|"); // It has raised its counter for the first,
+    world.say(0, ":1|"); // The node has raised its counter for the first,
     world.say(0, ":1|"); // and released it.
     grants(&mut world, 2, 9);
     world.say(2, ":1|");
@@ -295,14 +296,14 @@ fn what_a_user_may_not_do_is_named_and_nothing_is_owed() {
         world.all_say(2..3, ":0|");
         world.is_clean();
         assert_eq!(world.state(0), NodeState::Ready);
-        // It is asked the next time too whether the user may do all of it.
+        // The next script also checks whether the user may do all of it.
         world.take_all();
         world.acquire(&fenced());
         assert_eq!(world.take(0), [format!("TAKE k {PROPOSED}")]);
     }
 }
 
-/// Both have refused it for lack of a floor.
+/// Both nodes have refused the lock for lack of a floor.
 #[test]
 fn the_floors_are_looked_at_once_for_nodes_that_are_found_without_one_together() {
     let mut world = asked();
@@ -313,7 +314,7 @@ fn the_floors_are_looked_at_once_for_nodes_that_are_found_without_one_together()
     assert_eq!(sent.len(), 1, "{sent:?}");
 }
 
-/// Both were sent by the digest before the first of them was answered.
+/// Both scripts were sent by their digest before the first of them was answered.
 #[test]
 fn two_locks_that_are_asked_for_at_once_both_get_the_text() {
     let mut world = asked();
@@ -337,7 +338,7 @@ fn two_locks_that_are_asked_for_at_once_both_get_the_text() {
     assert_eq!(token(&mut world), Some(8));
 }
 
-/// Takes the lock with a token from the only node, and gives it back. Returns how it was asked for.
+/// Takes the lock with a token from the only node, and gives it back. Returns the command that took it.
 fn taken_once(world: &mut World) -> String {
     world.acquire(&fenced());
     let sent = world.take(0).pop().expect("it was asked for");
@@ -348,7 +349,7 @@ fn taken_once(world: &mut World) -> String {
     sent
 }
 
-/// With the text goes the question whether the user may release the lock.
+/// The text is sent together with the check whether the user may release the lock.
 #[test]
 fn the_first_lock_of_each_connection_gets_the_text() {
     let mut world = timed_of(1);
@@ -359,12 +360,12 @@ fn the_first_lock_of_each_connection_gets_the_text() {
         world.lose(0);
         world.reconnect(0);
         world.greet(0);
-        world.say(0, "*2|:1|:7|"); // It is asked for its floor.
+        world.say(0, "*2|:1|:7|"); // The node is asked for its floor.
         world.take(0);
     }
 }
 
-/// Its user may not run scripts by their digests.
+/// The user of the node may not run scripts by their digests.
 #[test]
 fn a_node_that_was_taught_no_scripts_gets_the_text_each_time() {
     let mut world = World::new(1);
@@ -380,7 +381,7 @@ fn a_node_that_was_taught_no_scripts_gets_the_text_each_time() {
     }
 }
 
-/// It has forgotten its scripts, as the refusal of another one shows.
+/// The server has forgotten its scripts, as the refusal of another script shows.
 #[test]
 fn a_server_that_has_forgotten_its_scripts_gets_the_text_again() {
     let mut world = timed_of(1);
@@ -456,10 +457,11 @@ fn without_scripts_there_is_no_token() {
 
 const IN_REPAIR: NodeOutcome = NodeOutcome::Unusable(Unusable::InRepair);
 
-/// The longest ttl is a minute if none is known; a hundredth and 2 ms are added for the clocks.
+/// The length of a quarantine. The longest ttl is a minute if none is known; a hundredth and 2 ms are added for the
+/// clocks.
 const QUARANTINE: Duration = Duration::from_millis(60_602);
 
-/// Node 1 has refused a lock with a token, and the others have floors.
+/// Makes a node 1 that has refused a lock with a token, and other nodes that have floors.
 fn in_repair() -> World {
     let mut world = asked();
     grants(&mut world, 0, 7);
@@ -470,7 +472,7 @@ fn in_repair() -> World {
         let look = sent.iter().filter(|sent| sent.starts_with("LOOK"));
         assert_eq!(look.count(), 1, "{sent:?}");
     }
-    // The answers to the releases and to the looks, in the order of what was sent.
+    // The answers to the releases and to the looks, in the order in which they were sent.
     world.say(0, "*2|:1|:7|:1|");
     world.say(1, "*2|:0|:5|");
     world.say(2, "*2|:1|:7|:1|");
@@ -478,7 +480,7 @@ fn in_repair() -> World {
     world
 }
 
-/// What the nodes are sent when the repair is due.
+/// Returns the commands to the nodes when the repair is due.
 fn due(world: &mut World) -> [Vec<String>; 3] {
     world.sleep(QUARANTINE + 10 * MS);
     let sent = world.take_all();
@@ -491,7 +493,7 @@ fn due(world: &mut World) -> [Vec<String>; 3] {
     world.take_all().try_into().expect("three nodes")
 }
 
-/// Each line: the answers of the three when the repair is due, and what is repaired then.
+/// Each line: the answers of the three nodes when the repair is due, and the repair that follows.
 #[test]
 fn what_is_repaired_by_what_the_nodes_say() {
     for (said, repaired) in [
@@ -499,11 +501,11 @@ fn what_is_repaired_by_what_the_nodes_say() {
             ["*2|:1|:8|", "*2|:0|:5|", "*2|:1|:9|"],
             Some("REPAIR run1 5 9"),
         ),
-        // It was marked again: it has lost its data meanwhile.
+        // The node was marked again, because it has lost its data meanwhile.
         (["*2|:1|:8|", "*2|:0|:6|", "*2|:1|:9|"], None),
-        // Another has repaired it.
+        // Another handle has repaired the node.
         (["*2|:1|:8|", "*2|:1|:9|", "*2|:1|:9|"], None),
-        // Too few of the others have a floor, or say so.
+        // Too few of the other nodes have a floor, or say that they have one.
         (["*2|:1|:8|", "*2|:0|:5|", "*2|:0|:4|"], None),
         (["*2|:1|:8|", "*2|:0|:5|", "-ERR whatever|"], None),
         (["*2|:1|:8|", "*2|:0|:5|", ""], None),
@@ -516,7 +518,7 @@ fn what_is_repaired_by_what_the_nodes_say() {
         for (node, said) in said.iter().enumerate() {
             world.say(node, said);
         }
-        world.sleep(60 * MS); // One that says nothing is not waited for.
+        world.sleep(60 * MS); // The engine does not wait for a node that says nothing.
         let sent: Vec<String> = world.take_all().concat();
         let repairs = sent.into_iter().filter(|sent| sent.starts_with("REPAIR"));
         assert_eq!(
@@ -527,7 +529,7 @@ fn what_is_repaired_by_what_the_nodes_say() {
     }
 }
 
-/// It may have been read before another loss, so answers of a lost connection do not count.
+/// The floor may have been read before another loss, so answers of a lost connection do not count.
 #[test]
 fn a_floor_that_was_read_over_a_lost_connection_does_not_count() {
     let mut world = in_repair();
@@ -540,7 +542,7 @@ fn a_floor_that_was_read_over_a_lost_connection_does_not_count() {
     assert_eq!(world.take(1), NOTHING);
 }
 
-/// It may have other data, although it is the same server.
+/// The node may have other data, although it is the same server.
 #[test]
 fn a_floor_of_a_node_in_quarantine_does_not_count() {
     let mut world = in_repair();
@@ -572,7 +574,7 @@ fn a_floor_of_a_node_in_quarantine_does_not_count() {
     assert!(took < QUARANTINE + Duration::from_secs(6), "{took:?}");
 }
 
-/// The engine remembers it: the wait does not begin again.
+/// The engine remembers the repair, so the wait does not begin again.
 #[test]
 fn a_repair_that_is_owed_survives_reconnections() {
     let mut world = in_repair();
@@ -591,7 +593,7 @@ fn a_repair_that_is_owed_survives_reconnections() {
     assert_eq!(world.take(1), ["REPAIR run1 5 9"]);
 }
 
-/// It waits for them, and says so: that is no lasting failure.
+/// The call waits for the other nodes. It does not report a lasting failure.
 #[test]
 fn who_is_refused_by_a_node_in_repair_waits_for_the_others() {
     let mut world = in_repair();

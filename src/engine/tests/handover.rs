@@ -10,7 +10,7 @@ fn a_lock_handed_over_stands_on_the_nodes_that_answered() {
     assert_eq!(world.take_all(), [vec![], vec![], vec!["EVALSHA release"]]);
     world.say(2, "+OK|:1|");
     world.is_clean();
-    // Another engine takes it over: it may be anywhere.
+    // Another engine takes the lock over. It may be on any node.
     let (mut other, lock) = World::taken_over(world.now, lock);
     other.release(lock);
     assert_eq!(other.take_all(), vec![vec!["EVALSHA release"]; 3]);
@@ -48,7 +48,8 @@ fn the_loss_of_a_detached_lock_is_told_by_its_extension_alone() {
     assert!(!lock.is_valid_at(world.now), "and shown by itself");
 }
 
-/// `max_ttl` bounds what callers of one handle ask for. A program on another machine may have taken a longer lock.
+/// `max_ttl` limits the ttls that callers of one handle ask for. A program on another machine may have taken a longer
+/// lock.
 #[test]
 fn the_debt_of_a_lock_that_is_longer_than_the_own_limit_lasts_as_long_as_its_key() {
     let (mut world, lock) = World::held(1);

@@ -1,11 +1,11 @@
-//! Stories of those who hold locks, beside very many who want one: holders come first.
+//! Stories of holders while very many callers want a lock: holders come first.
 
 use super::*;
 use crate::limits::ROUNDS_MAX;
 use crate::node::Whose;
 
 impl World {
-    /// As many wait for `k` as may wait.
+    /// Makes as many callers wait for `k` as the limit allows.
     #[track_caller]
     pub(super) fn crowd(&mut self) {
         let options = patient();
@@ -74,7 +74,7 @@ fn attempts_that_wait_for_a_node_leave_room_for_extensions() {
     (1..3).for_each(|node| world.lose(node));
     (1..3).for_each(|node| world.reconnect(node));
     let other = world.acquire_of(b"a", &LockOptions::new(TTL).tries(1));
-    // As if it had made very many attempts meanwhile.
+    // This is the state after very many attempts.
     for node in 1..3 {
         let waiting = &mut world.engine.work.parts.nodes[id(node)].connection.waiting;
         while waiting.push(other.0, Whose::Other) {}

@@ -11,7 +11,7 @@ pub(super) const ONE: &str = "\u{1}123456789abcdefghij";
 pub(super) const OTHER: &str = "\u{2}123456789abcdefghij";
 
 impl World {
-    /// Asks for the holder of the resource. Every node is asked.
+    /// Asks every node for the holder of the resource.
     pub(super) fn inspect(&mut self) -> RoundId {
         let round = self.ask_inspect();
         for node in 0..self.sent.len() {
@@ -26,13 +26,13 @@ impl World {
         round
     }
 
-    /// `node` has `token` for this many more milliseconds.
+    /// `node` answers that it has `token` for this many more milliseconds.
     pub(super) fn has(&mut self, node: usize, token: &str, millis: u64) {
         let len = token.len();
         self.say(node, &format!("*3|:{}|:0|${len}|{token}|", millis + 1));
     }
 
-    /// `node` has no such key.
+    /// `node` answers that it has no such key.
     pub(super) fn has_none(&mut self, node: usize) {
         self.say(node, "*3|:0|:0|$0||");
     }
@@ -154,7 +154,7 @@ fn a_lock_that_expired_since_is_held_for_no_time() {
     }
     let told = world.inspected();
     assert!(told.holder().expect("held").valid_for < 10 * MS);
-    // The answers were under way for longer than the keys lived.
+    // The answers took longer than the keys lived.
     world.inspect();
     world.wait(30 * MS);
     world.has_none(2);
@@ -183,7 +183,7 @@ fn keys_without_an_expiry_are_kept_for_ever() {
         told.to_string()
             .starts_with("held by 3 nodes without an expiry (")
     );
-    // A single node with such a key prolongs nothing.
+    // A single node with such a key does not lengthen the time.
     world.inspect();
     world.has(0, ONE, PERMANENT);
     world.has(1, ONE, 1_000);
@@ -216,13 +216,13 @@ fn a_quarantined_node_is_shown_and_is_no_part_of_a_majority() {
         told.to_string()
             .ends_with("node2:6379 free, which does not count)")
     );
-    // The same of a token.
+    // The same holds for a token.
     world.inspect();
     world.has_none(0);
     world.has(1, ONE, 1_000);
     world.has(2, ONE, 1_000);
     assert!(world.inspected().holder().is_none());
-    // If it is silent, the inspection waits no longer for the others.
+    // If this node is silent, the inspection does not wait longer for the others.
     world.inspect();
     world.has_none(0);
     world.has_none(1);
@@ -269,7 +269,7 @@ fn a_silent_majority_is_an_error_that_names_the_nodes() {
          node1:6379 unreachable: connection reset; node2:6379 and node4:6379 each timed out); check the nodes named here; \
          see the manual (`shearline::manual::troubles`)"
     );
-    // What they say now comes too late.
+    // Their answers come too late now.
     world.has(2, ONE, 1_000);
     world.has(4, ONE, 1_000);
     assert!(world.events.is_empty());
@@ -341,7 +341,7 @@ fn tokens_of_other_libraries_and_forged_ones_show_no_label_and_no_token() {
             assert!(!shown.contains("1234567"), "{shown}");
         }
     }
-    // A longer text than any token: two that differ behind that look the same.
+    // A text that is longer than any token. Two such texts that differ only after that length look the same.
     let long = format!("{ONE}{}", "x".repeat(500));
     world.inspect();
     (0..3).for_each(|node| world.has(node, &long, 1_000));

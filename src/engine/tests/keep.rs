@@ -1,4 +1,4 @@
-//! Stories of locks that are kept: extended by the engine, until something ends that.
+//! Stories of kept locks: the engine extends them until something ends the keeping.
 
 use super::*;
 use crate::engine::claims::claim::Claim;
@@ -12,7 +12,7 @@ mod others;
 pub(super) const EXTEND: &str = "EVALSHA extend";
 
 impl World {
-    /// `nodes` nodes that have granted a lock with `options`.
+    /// Makes `nodes` nodes that have granted a lock with `options`.
     fn keeping(nodes: usize, options: LockOptions) -> (Self, Lock) {
         let mut world = Self::ready(nodes);
         let lock = world.kept_lock(b"k", options);
@@ -39,7 +39,7 @@ impl World {
         self.events.iter().filter(kept).count()
     }
 
-    /// Sleeps until `node` is sent something. Returns how long that took, and the commands.
+    /// Sleeps until something is sent to `node`. Returns how long that took, and the commands.
     pub(super) fn sleep_until_sent(&mut self, node: usize) -> (Duration, Vec<String>) {
         let start = self.now;
         while self.sent[node].is_empty() && self.events.is_empty() {
@@ -48,14 +48,14 @@ impl World {
         (self.now.saturating_since(start), self.take(node))
     }
 
-    /// Does what the engine wants done. Returns how often `node` was written to, and the commands.
+    /// Carries out the outputs of the engine. Returns how often `node` was written to, and the commands.
     fn drain_counting(&mut self, node: usize) -> (usize, Vec<String>) {
         let before = self.writes[node];
         self.drain();
         (self.writes[node] - before, self.take(node))
     }
 
-    /// The one event is an extension that the engine has made. Returns the end of `lock`.
+    /// Asserts that the only event is an extension that the engine has made. Returns the end of `lock`.
     #[track_caller]
     pub(super) fn was_kept(&mut self, lock: &Lock) -> Instant {
         match self.event() {
@@ -70,7 +70,7 @@ impl World {
         }
     }
 
-    /// The first event is an extension that failed.
+    /// Takes the first event, which is an extension that failed.
     #[track_caller]
     pub(super) fn was_not_kept(&mut self) -> ExtendError {
         match self.events.remove(0) {
@@ -154,7 +154,7 @@ fn a_kept_lock_is_extended_at_half_of_its_validity_and_again() {
     world.is_clean();
 }
 
-/// No node answers for a while: tries fail, more and more often, and the lock is valid to its end.
+/// No node answers for a while. The tries fail and become more frequent, and the lock is valid until its end.
 #[test]
 fn a_failed_extension_is_tried_again_and_ends_nothing() {
     let (mut world, lock) = World::keeping(3, kept());
@@ -259,7 +259,7 @@ fn lost_by<'a>(world: &'a World, lock: &Lock) -> Option<&'a Event> {
     events.find(|event| matches!(event, Event::Expired { lock: lost } if *lost == lock.id()))
 }
 
-/// A thousand locks that fall due in one turn are extended by one write to each node, to one after the other.
+/// A thousand locks that fall due in one turn are extended by one write to each node, one node after the other.
 #[test]
 fn extensions_that_are_due_together_go_out_in_one_write() {
     const LOCKS: usize = 1_000;
@@ -294,7 +294,7 @@ fn extensions_that_are_due_together_go_out_in_one_write() {
 
 // ----- health -----------------------------------------------------------------------------------
 
-/// Returns the nodes that have confirmed `lock` last, as its holder sees them.
+/// Returns the nodes that have last confirmed `lock`, as its holder sees them.
 #[cfg(feature = "std")]
 fn confirmed(world: &World, lock: &Lock) -> Vec<String> {
     let labels = world.engine.confirmed_by(world.now, lock);
@@ -315,7 +315,7 @@ fn the_nodes_that_confirmed_last_are_named() {
     world.say(2, ":1|");
     assert_eq!(confirmed(&world, &lock), all, "it was late");
     world.take_all();
-    // Too few nodes answer: all have confirmed the present validity of the lock.
+    // Too few nodes answer this time, but all have confirmed the present validity of the lock.
     world.sleep_until_sent(0);
     world.say(0, ":1|");
     world.say(1, "-ERR x|");
@@ -337,7 +337,7 @@ fn the_nodes_that_confirmed_last_are_named() {
     assert_eq!(confirmed(&world, &lock), all[..1]);
 }
 
-/// Its answers do not count, whether they come before a majority has the lock or after.
+/// The answers of this node do not count, whether they come before or after those of a majority.
 #[cfg(feature = "std")]
 #[test]
 fn a_node_in_quarantine_confirms_nothing() {
@@ -393,7 +393,7 @@ fn a_claim_rests_when_its_lock_is_kept_and_every_node_has_answered() {
     world.say(2, ":1|");
     assert_eq!(busy(&world), 0);
     world.take_all();
-    // A node that has not said so again may not have it.
+    // A node that has not confirmed the lock again may not have it.
     world.sleep_until_sent(0);
     world.all_say(0..2, ":1|");
     world.was_kept(&lock);
@@ -404,7 +404,7 @@ fn a_claim_rests_when_its_lock_is_kept_and_every_node_has_answered() {
     world.is_clean();
 }
 
-/// While no other extension may begin, a lock is due, and its caller extends it.
+/// A lock is due while no other extension may begin, and its caller extends it.
 #[test]
 fn a_claim_rests_again_when_its_lock_was_extended_while_that_waited() {
     let (mut world, mut lock) = World::keeping(1, kept());
@@ -457,7 +457,7 @@ fn a_lock_that_is_kept_from_now_on_gives_up_its_place() {
     world.is_clean();
 }
 
-/// Its places stay, and its claim rests as that of any other kept lock.
+/// The places of the lock stay, and its claim rests like that of any other kept lock.
 #[test]
 fn a_kept_lock_on_several_resources_rests_and_leaves_its_places_with_its_release() {
     let mut world = World::ready(3);
@@ -477,7 +477,7 @@ fn a_kept_lock_on_several_resources_rests_and_leaves_its_places_with_its_release
     world.is_clean();
 }
 
-/// It is in no batch, which has one key of each lock.
+/// The lock is in no batch, because a batch has one key of each lock.
 #[test]
 fn a_kept_lock_on_several_resources_is_extended_by_a_command_of_its_own() {
     let mut world = World::ready(1);
@@ -566,7 +566,7 @@ fn the_extensions_of_many_locks_go_out_together() {
         .for_each(|lock| world.release_on(0..1, lock));
 }
 
-/// A node, and more locks than may be extended at once: `beyond` more, all taken at the same time.
+/// Makes a node, and more locks than may be extended at once: `beyond` more, all taken at the same time.
 fn too_many(beyond: usize) -> (World, Vec<Lock>) {
     let mut world = World::ready(1);
     let locks = world.kept_locks(EXTENSIONS_AT_ONCE + beyond);
@@ -578,7 +578,7 @@ fn extensions_beyond_the_bound_wait_for_others_and_go_out_together() {
     let (mut world, locks) = too_many(52);
     let (_, sent) = world.sleep_until_sent(0);
     assert_eq!(renewals(&sent), EXTENSIONS_AT_ONCE);
-    // Each answer makes room for another extension, and one read that brings several makes room for as many.
+    // Each answer makes room for another extension. A read that brings several answers makes room for as many.
     world.say_undrained(0, &answers(&sent[..1], ":1|"));
     let (writes, more) = world.drain_counting(0);
     assert_eq!((writes, renewals(&more), more.len()), (1, 52, 1));

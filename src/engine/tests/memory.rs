@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// How much memory the buffer of a lock of `world` takes, beyond its name and token.
+/// Returns how much memory the buffer of a lock of `world` takes, beyond its name and token.
 fn wasted(world: &mut World) -> usize {
     let lock = world.lock();
     lock.entry().unused()
@@ -25,7 +25,7 @@ fn a_lock_that_is_held_costs_its_name_and_token() {
 #[test]
 fn a_refused_confirmation_gives_its_buffer_back() {
     let (mut world, lock) = World::held(3);
-    world.now = lock.valid_until(); // Its timer has not fired yet.
+    world.now = lock.valid_until(); // The timer of the lock has not fired yet.
     let spare = |world: &World| world.engine.work.parts.claims.spares.len();
     let mut after = [0; 3].map(|_: usize| {
         let refused = world.engine.confirm(world.now, &lock);
@@ -55,7 +55,7 @@ fn a_lock_with_a_fencing_token_uses_the_buffer_of_the_one_before() {
     assert_eq!(buffers, [buffers[0]; 3]);
 }
 
-/// The same for an acquisition that was refused or has waited for its turn.
+/// The same holds for an acquisition that was refused or has waited for its turn.
 #[test]
 fn what_a_fenced_acquisition_needs_is_used_again_however_it_ends() {
     let mut world = World::ready(3);

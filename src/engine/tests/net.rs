@@ -30,7 +30,7 @@ pub(super) struct Net {
     pub(super) clients: Vec<Client>,
     pub(super) nodes: Vec<Node>,
     restarts: u64,
-    /// Numbers the connections.
+    /// The number of connections so far.
     connections: u64,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Client {
 pub(super) struct Node {
     pub(super) store: Store,
     away: bool,
-    /// How often it was asked to join.
+    /// How often the node was asked to join.
     joins: usize,
 }
 
@@ -58,12 +58,12 @@ struct Link {
     inbox: Option<Inbox>,
     /// The commands that the node has not executed.
     waiting: VecDeque<Vec<Vec<u8>>>,
-    /// What the node has answered and the client has not read.
+    /// The answers of the node that the client has not read.
     answers: Vec<u8>,
     held: bool,
 }
 
-/// A client of the first `nodes` nodes.
+/// Returns a builder for a client of the first `nodes` nodes.
 pub(super) fn builder(nodes: usize) -> Builder {
     named(nodes)
         .watch_clocks(false)
@@ -115,7 +115,7 @@ impl Net {
         panic!("clients and nodes talk without end, and no time passes");
     }
 
-    /// Does everything that a client wants done and that needs no other client. Returns `true` if anything happened.
+    /// Does everything for a client that needs no other client. Returns `true` if anything happened.
     pub(super) fn serve(&mut self, client: usize) -> bool {
         let mut busy = self.drain(client);
         for node in 0..self.clients[client].links.len() {
@@ -127,7 +127,7 @@ impl Net {
         busy
     }
 
-    /// Does everything that a client wants done. The commands that it sends wait.
+    /// Carries out the outputs of a client. The commands that it sends wait.
     pub(super) fn drain(&mut self, client: usize) -> bool {
         let mut busy = false;
         while self.act(client) {
@@ -162,7 +162,7 @@ impl Net {
             }
             Some(Output::Disconnect { node }) => self.end_link(client, node.index()),
             Some(Output::Probe { .. } | Output::CloseProbe { .. }) => {}
-            Some(Output::Event(Event::FloorsGiven { .. })) => {} // It shows in what is granted.
+            Some(Output::Event(Event::FloorsGiven { .. })) => {} // The granted locks show this.
             Some(Output::Event(event)) => events.push_back(event),
             Some(Output::Transmit { node, bytes }) => {
                 let len = bytes.len();
@@ -195,7 +195,7 @@ impl Net {
         true
     }
 
-    /// The notifications of `node` go behind the answers to the clients that asked for them.
+    /// Appends the notifications of `node` to its answers to the clients that asked for them.
     fn tell(&mut self, node: usize) {
         while let Some((number, push)) = self.nodes[node].store.poll_push() {
             let links = self
@@ -249,7 +249,7 @@ impl Net {
         link.answers.clear();
     }
 
-    /// [`end_link`](Self::end_link), and the client learns of it.
+    /// Like [`end_link`](Self::end_link), but the client also learns of it.
     pub(super) fn cut_link(&mut self, client: usize, node: usize) {
         let link = self.clients[client].links.get(node);
         if link.is_some_and(|link| link.session.is_some()) {
@@ -273,7 +273,7 @@ impl Net {
         }
     }
 
-    /// All connections to `node` break, and it is as it was.
+    /// Breaks all connections to `node`, which does not change otherwise.
     pub(super) fn reconnect(&mut self, node: usize) {
         self.cut(node);
     }
@@ -304,12 +304,12 @@ impl Net {
         self.run(node, &[b"SET", key, value]);
     }
 
-    /// The marker of `node`, which has one.
+    /// Returns the marker of `node`, which has one.
     pub(super) fn marker(&self, node: usize) -> String {
         self.value(node, MARKER_KEY).expect("a marker")
     }
 
-    /// The marker of `node` is one of five nodes from now on.
+    /// Makes the marker of `node` that of a group of five nodes.
     pub(super) fn mark_as_anothers(&mut self, node: usize) {
         let marker = self.marker(node);
         let mut words: Vec<&str> = marker.split(' ').collect();
@@ -362,7 +362,7 @@ impl Net {
         self.clients[client].events.pop_front()
     }
 
-    /// Passes over losses that were reported meanwhile.
+    /// Skips losses that were reported meanwhile.
     fn outcome(&mut self, client: usize) -> Event {
         for _ in 0..1_000 {
             self.pump();
@@ -382,12 +382,12 @@ impl Net {
         }
     }
 
-    /// One try.
+    /// Makes one try.
     pub(super) fn try_lock(&mut self, client: usize, ttl: Duration) -> Result<Lock, LockError> {
         self.lock_with(client, &LockOptions::new(ttl).tries(1))
     }
 
-    /// As many as the handle allows.
+    /// Makes as many tries as the handle allows.
     pub(super) fn lock(&mut self, client: usize, ttl: Duration) -> Result<Lock, LockError> {
         self.lock_with(client, &LockOptions::new(ttl))
     }
@@ -436,7 +436,7 @@ impl Net {
         }
     }
 
-    /// With nobody waiting.
+    /// Releases the lock without waiting for the outcome.
     pub(super) fn release(&mut self, client: usize, lock: Lock) {
         self.clients[client].engine.give_back(self.now, lock);
         self.pump();
@@ -458,7 +458,7 @@ impl Net {
         }
     }
 
-    /// No client has anything open, and no node has a lock.
+    /// Asserts that no client has anything open, and that no node has a lock.
     pub(super) fn is_clean(&self) {
         for client in &self.clients {
             let load = client.engine.load();
@@ -477,7 +477,7 @@ impl Link {
         self.inbox = Some(Inbox::default());
     }
 
-    /// The client's commands wait to be executed. Returns them.
+    /// Queues the commands in `bytes` for the node to execute. Returns them.
     fn read(&mut self, mut bytes: &[u8]) -> impl Iterator<Item = &Vec<Vec<u8>>> {
         let before = self.waiting.len();
         let inbox = self.inbox.as_mut().expect("connected");

@@ -6,7 +6,7 @@ use crate::engine::operators::OperatorError;
 const REFUSED: &str = "-WRONGPASS invalid username-password pair or user is disabled.|";
 
 impl World {
-    /// The server behind `node` does not let us in.
+    /// The server behind `node` refuses our login.
     fn turn_away(&mut self, node: usize) {
         self.welcome_as(node, REFUSED);
         assert_eq!(self.links[node], "reset");
@@ -33,7 +33,7 @@ fn a_majority_that_an_operator_has_to_mend_ends_a_call_in_its_first_try() {
     assert!(world.events.is_empty(), "two are left");
     world.turn_away(0);
     assert_eq!(world.refused_outright()[0], wrong_credentials());
-    // And the next call, which asks none of them again so soon.
+    // The same holds for the next call, which asks none of the nodes again so soon.
     world.acquire(&LockOptions::new(TTL).wait(TTL));
     assert_eq!(world.links, ["reset", "connecting", "reset"]);
     assert_eq!(world.refused_outright()[2], wrong_credentials());
@@ -59,7 +59,7 @@ fn a_minority_that_an_operator_has_to_mend_is_no_reason_to_give_up() {
     world.turn_away(2);
     world.acquire(&LockOptions::new(TTL));
     world.say(0, "-OOM command not allowed|");
-    world.say(1, "$-1|:0|"); // The `SET`, and the release behind it.
+    world.say(1, "$-1|:0|"); // Answers the `SET`, and the release after it.
     assert!(world.events.is_empty(), "it is tried again");
     world.pass(250 * MS);
     world.all_say(0..2, "+OK|");
@@ -72,7 +72,7 @@ fn what_an_operator_has_mended_is_seen_by_the_next_call() {
     world.turn_away(0);
     world.pass(MS);
     world.reconnect(0);
-    // It was refused once. The connection that is being opened will show whether it still is.
+    // The login was refused once. The connection that is being opened will show whether this is still so.
     world.try_once();
     assert!(world.events.is_empty(), "it may have been mended");
     world.greet(0);
@@ -134,7 +134,7 @@ fn an_early_cause_is_not_hidden_by_an_attempt_without_an_answer() {
     assert_eq!(report.tries(), 2);
 }
 
-/// In the last attempt it only said that the caller's own key is there, whose release it refuses.
+/// In the last attempt, the node only said that the caller's own key is there; it refuses the release of this key.
 #[test]
 fn an_earlier_cause_is_not_said_to_have_taken_as_long_as_a_later_answer() {
     let (mut world, lock) = World::held(3);
@@ -149,7 +149,7 @@ fn an_earlier_cause_is_not_said_to_have_taken_as_long_as_a_later_answer() {
     }
     world.say(0, ":1|");
     world.take_all();
-    world.pass(249 * MS); // Before the release is tried again by itself.
+    world.pass(249 * MS); // This is before the engine tries the release again.
     world.say(0, "+OK|");
     world.say(1, "$-1|");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Stories of what a holder says of itself: the owner text of its lock, and its fencing token.
+//! Stories of the information that a holder gives about itself: the owner text of its lock, and its fencing token.
 
 use super::inspect::ONE;
 use super::inspection::{Found, HolderKind, Inspection};
@@ -8,10 +8,10 @@ use crate::resource::{NUMBER_MARK, WANTED_MARK, name_number};
 #[cfg(feature = "std")]
 use crate::shared::{Leader, Told};
 
-/// The wall clock is this far ahead of the clock of the stories.
+/// By how much the wall clock is ahead of the clock of the stories.
 const SINCE_1970: Duration = Duration::from_secs(1_790_000_000);
 
-/// The proposal at the beginning of a story.
+/// The number that the engine proposes at the beginning of a story.
 const PROPOSED: u64 = 1_790_000_001_000_000;
 
 fn options() -> LockOptions {
@@ -25,7 +25,7 @@ fn timed() -> World {
     world
 }
 
-/// Every node was asked for a fenced lock with an owner, and would have given these numbers.
+/// Makes nodes that were asked for a fenced lock with an owner, and would have given these numbers.
 fn asked_for_others(numbers: [u64; 3]) -> World {
     let mut world = timed();
     world.acquire(&options().fenced());
@@ -36,7 +36,7 @@ fn asked_for_others(numbers: [u64; 3]) -> World {
     world
 }
 
-/// Two nodes would give these numbers, which ends the attempt. The third one is as late as its release.
+/// Two nodes would give these numbers, which ends the attempt. The third node answers late, together with its release.
 fn would_give(world: &mut World, numbers: [u64; 3]) {
     for (node, number) in numbers.into_iter().enumerate() {
         world.say(node, &format!("*3|:0|:0|:{number}|"));
@@ -54,7 +54,7 @@ fn inspected(token: Vec<u8>) -> Inspection {
     inspected_on(3, Some(token))
 }
 
-/// The same where only so many nodes answer; without a token there is no key.
+/// Like `inspected`, but only this number of nodes answers. Without a token there is no key.
 fn inspected_on(nodes: usize, token: Option<Vec<u8>>) -> Inspection {
     let mut world = World::ready(3);
     world.engine.watch(world.now, b"k", None).expect("asked");
@@ -91,14 +91,14 @@ fn a_lock_has_its_own_owner_also_if_it_has_waited() {
     let second = world.lock();
     assert_eq!(second.token().owner(), b"a:1");
     assert_eq!(second.token().number(), None);
-    // The report of a call that this handle refuses itself has it too.
+    // The report of a call that this handle itself refuses has the owner too.
     world.acquire(&LockOptions::new(TTL).tries(1));
     assert_eq!(world.held_by_another().holder(), Some(&b"a:1"[..]));
     world.give_back(second);
 }
 
-/// A reader with an owner of its own, and without a fencing token. One with a fencing token names none: nodes may give
-/// it another number.
+/// Takes a shared lock with an owner of its own, and without a fencing token. The token of a fenced shared lock names
+/// no number, because nodes may give it another one.
 #[test]
 fn a_shared_lock_has_its_own_owner() {
     let mut world = timed();
@@ -157,7 +157,7 @@ fn the_token_of_a_fenced_lock_with_an_owner_names_its_number() {
             .contains(&format!("fencing token {PROPOSED}"))
     );
     world.give_back(lock);
-    // Without an owner it names none, because nodes may give other numbers then.
+    // Without an owner, the token names no number, because nodes may give other numbers then.
     world.all_say(0..3, ":1|");
     world.acquire(&LockOptions::new(TTL).tries(1).fenced());
     grants(&mut world, PROPOSED + 1);
@@ -188,7 +188,7 @@ fn nodes_that_would_give_another_number_are_asked_again_with_the_largest() {
     world.give_back(lock);
     let stats = world.engine.stats();
     assert_eq!(stats.second_round_trips, 1);
-    // The next lock is asked for as if nothing had been.
+    // The next lock is asked for as usual.
     world.all_say(0..3, ":1|");
     world.acquire(&options().fenced());
     grants(&mut world, PROPOSED + 10);
@@ -213,7 +213,7 @@ fn an_attempt_is_repeated_twice_for_its_number() {
     assert_matches!(result, Err(LockError::NoQuorum(_)));
 }
 
-/// `node` has this set.
+/// `node` answers that it has this set.
 fn has_set(world: &mut World, node: usize, members: &[(&str, u64)]) {
     let last = members.iter().map(|(_, left)| left).max().expect("one");
     let mut reply = format!("*3|:{}|:0|*{}|", last + 1, 2 * members.len());
@@ -237,7 +237,7 @@ fn all_readers_are_shown_that_a_majority_has() {
     let holders: Vec<_> = holders.map(|it| (&*it.owner, it.kind, it.nodes)).collect();
     let shared = HolderKind::Shared;
     assert_eq!(holders, [(&b"a"[..], shared, 2), (b"b", shared, 3)]);
-    // The majority of the second reader keeps it for five seconds.
+    // A majority keeps the second reader for five seconds.
     assert_eq!(told.holders()[0].valid_for.as_secs(), 3);
     assert_eq!(told.holders()[1].valid_for.as_secs(), 4);
     let left = Duration::from_secs(7);
@@ -305,7 +305,7 @@ fn a_set_of_another_form_is_no_lock() {
     );
 }
 
-/// A change of one member is news, and so is the extension of one. The order in which a node lists them is none.
+/// A change of one member is news, and so is its extension. The order in which a node lists the members is not.
 #[test]
 fn a_watch_tells_of_changes_in_a_set() {
     let two = |first, second| [(format!("r/{ONE}a"), first), (format!("r/{ONE}b"), second)];
@@ -337,7 +337,7 @@ fn a_watch_tells_of_changes_in_a_set() {
     ));
 }
 
-/// The token of a leader in this term.
+/// Returns the token of a leader in this term.
 #[cfg(feature = "std")]
 fn leading(owner: &str, term: u64) -> Option<Vec<u8>> {
     let mut token = [ONE.as_bytes(), owner.as_bytes()].concat();

@@ -4,11 +4,11 @@ use alloc::collections::VecDeque;
 
 use super::*;
 
-/// The longest time that a silent majority may cost, by default and nearby.
+/// The longest time that a silent majority of near nodes may cost with the default settings.
 const BOUND: Duration = Duration::from_millis(300);
 
 impl World {
-    /// The nodes answer the handshake after this long.
+    /// Makes nodes that answer the handshake after one `round_trip`.
     pub(super) fn at_distance(nodes: usize, round_trip: Duration) -> Self {
         let mut world = Self::new(nodes);
         (0..nodes).for_each(|node| world.greet_late(node, round_trip, Self::wait));
@@ -31,7 +31,7 @@ impl World {
         self.say(node, if is_set { "+OK|" } else { ":1|" });
     }
 
-    /// For `span`, `node` answers all that it is asked `round_trip` later.
+    /// For `span`, `node` answers each question one `round_trip` later.
     fn answer_late(&mut self, node: usize, round_trip: Duration, span: Duration) {
         let end = self.now.saturating_add(span);
         let mut due = VecDeque::new();
@@ -98,7 +98,7 @@ fn the_node_timeout_by_distance_and_ttl() {
     }
 }
 
-/// However long each stall lasts, and even if no answer in between was ever in time.
+/// This holds however long each stall lasts, and even if no answer in between was in time.
 #[test]
 fn a_majority_that_stalls_again_and_again_costs_a_call_no_more() {
     for stall in [60, 90, 290, 700, 5_000].map(Duration::from_millis) {
@@ -157,7 +157,7 @@ fn a_stall_with_answers_in_time_around_it_changes_nothing() {
         let lock = world.lock();
         world.pass(Duration::from_secs(1));
         world.give_back(lock);
-        world.pass(5 * MS); // It stalls, and goes on.
+        world.pass(5 * MS); // The node stalls, and continues.
         world.wake(0);
         let there = &world.engine.work.parts.nodes[id(0)].connection;
         assert_eq!(there.pulse.round_trip(), Some(MS));
@@ -171,7 +171,7 @@ fn a_node_that_moves_away_votes_again_after_a_while() {
     let mut granted = 0;
     for _ in 0..60 {
         world.try_once();
-        world.sleep(200 * MS); // The answer to the `SET`, and to the release of one that was late.
+        world.sleep(200 * MS); // The answer to the `SET`, and to the release of a `SET` that was late.
         world.wake(0);
         match world.event() {
             Event::Acquired {
@@ -216,7 +216,7 @@ fn a_node_that_moves_far_away_votes_again_after_a_while() {
     world.is_clean();
 }
 
-/// Answers that were left unread show only how long they were left.
+/// Answers that were left unread show only how long they were unread.
 #[test]
 fn answers_that_were_left_unread_are_no_measure() {
     let mut world = World::at_distance(1, MS);
@@ -276,11 +276,11 @@ fn clients_that_lost_a_node_together_come_back_apart() {
     assert!(15 < delays.len(), "{delays:?}");
 }
 
-/// The driver was stopped between losing a connection and asking for the next.
+/// The driver was stopped between the loss of a connection and the next connection.
 #[test]
 fn a_connection_that_the_driver_was_not_asked_for_has_all_its_time() {
     let mut world = World::ready(3);
-    world.pass(Duration::from_secs(2)); // It has lasted: the next follows at once.
+    world.pass(Duration::from_secs(2)); // The connection has lasted, so the next one follows at once.
     world.links[0] = "";
     world.engine.handle(
         world.now,
@@ -300,15 +300,15 @@ fn a_connection_that_the_driver_was_not_asked_for_has_all_its_time() {
 }
 
 /// The setting `timeout` of the servers, or a balancer, has closed all connections, and opening them takes longer than
-/// an answer may. An attempt waits as the first one does, while a lock is useful. It does not wait for a server that
-/// refuses.
+/// an answer may. An attempt waits as the first one does, as long as a lock can be useful. It does not wait for a
+/// server that refuses.
 #[test]
 fn an_attempt_waits_for_connections_that_were_all_closed() {
     const SECOND: Duration = Duration::from_secs(1);
     for (ttl, closed, after, is_had) in [
         (TTL, 3, 900, true),
         (TTL, 2, 900, true),
-        (TTL, 1, 900, false),   // Two refuse.
+        (TTL, 1, 900, false),   // Two servers refuse.
         (TTL, 3, 1_100, false), // Opening one takes longer than `connect_timeout`.
         (SECOND, 3, 400, true),
         (SECOND, 3, 600, false), // More than half of the ttl.
@@ -335,7 +335,7 @@ fn an_attempt_waits_for_connections_that_were_all_closed() {
     }
 }
 
-/// The connected node is asked, and the others get no more time than it has.
+/// The connected node is asked, and the others get no more time than that node.
 #[test]
 fn an_attempt_does_not_wait_where_one_node_is_connected() {
     let mut world = World::ready(3);

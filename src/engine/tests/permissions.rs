@@ -1,4 +1,4 @@
-//! Stories of permissions: no lock is left on a node where it may not be released.
+//! Stories of permissions: no lock is left on a node where the user may not release it.
 
 use super::*;
 
@@ -10,7 +10,7 @@ pub(super) fn lacks(command: &'static str) -> NodeOutcome {
     NodeOutcome::Unusable(Unusable::Permission { command })
 }
 
-/// `nodes` nodes that have greeted, and were never asked for a lock.
+/// Makes `nodes` nodes that have greeted, and were never asked for a lock.
 pub(super) fn unasked(nodes: usize) -> World {
     let mut world = World::new(nodes);
     world.unpermitted = true;
@@ -18,7 +18,7 @@ pub(super) fn unasked(nodes: usize) -> World {
     world
 }
 
-/// It is withdrawn, or lost with its connection.
+/// The first `SET` is withdrawn, or lost with its connection.
 #[test]
 fn a_first_set_without_an_answer_keeps_nothing_of_its_lock() {
     for is_withdrawn in [true, false] {
@@ -64,7 +64,7 @@ fn the_first_set_on_a_connection_is_done_only_if_its_release_is_permitted() {
     world.all_say(0..2, ":1|");
     assert_eq!(world.unlocked().expect("released").deleted, 2);
     world.is_clean();
-    // From then on nothing is asked over this connection. Another connection may have another user.
+    // From then on, no permission is asked for over this connection. Another connection may have another user.
     world.lose(1);
     world.reconnect(1);
     world.greet(1);
@@ -93,7 +93,8 @@ fn a_user_who_may_not_release_gets_no_lock_and_learns_what_is_missing() {
         assert_eq!(world.take(0), [FIRST], "{missing:?}: nothing to release");
         assert_eq!(world.refused_outright(), [missing]);
         world.is_clean();
-        // The node says so until it is repaired, except for a key: other names may be allowed.
+        // The status of the node says so until it is repaired. A key is an exception, because other names may be
+        // allowed.
         let state = match missing {
             NodeOutcome::Unusable(Unusable::KeyPermission) => NodeState::Ready,
             NodeOutcome::Unusable(reason) => NodeState::Unusable(reason),
@@ -108,7 +109,7 @@ fn a_user_who_may_not_release_gets_no_lock_and_learns_what_is_missing() {
     }
 }
 
-/// A node that has a native release, asked for a lock for the first time.
+/// Makes a node that has a native release, and asks it for a lock for the first time.
 fn native() -> World {
     let mut world = World::new(1);
     world.unpermitted = true;
@@ -120,7 +121,7 @@ fn native() -> World {
     world
 }
 
-/// Scripts may not delete, and the native release answers `found` where there is nothing to release.
+/// Scripts may not delete, and the native release answers `found` if there is nothing to release.
 fn releases_natively(refusal: &str, found: &str) {
     let mut world = native();
     world.say(0, refusal);
@@ -142,7 +143,7 @@ fn a_user_whose_scripts_may_not_delete_releases_by_the_native_command() {
     }
 }
 
-/// The native command releases a lock on one name all the same.
+/// The native command still releases a lock on one name.
 #[test]
 fn a_set_that_scripts_may_not_delete_leaves_a_node_with_a_native_release_ready() {
     let mut world = native();
@@ -166,7 +167,7 @@ fn a_user_who_may_not_run_the_native_command_either_gets_no_lock() {
         let report = world.no_quorum();
         assert_eq!(outcomes(&report), [lacks("del")]);
         world.is_clean();
-        // It is not tried again on the next connection.
+        // The native release is not tried again on the next connection.
         world.lose(0);
         world.reconnect(0);
         world.welcome_as(0, VALKEY);

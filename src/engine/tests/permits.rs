@@ -9,20 +9,20 @@ mod programs;
 #[cfg(feature = "embedded")]
 mod turns;
 
-/// With four permits, all nodes begin their search for a slot of the resource `k` with this one.
+/// The slot with which all nodes begin their search, for one of four permits of the resource `k`.
 const START: u16 = 2;
 
-/// The node has given this slot.
+/// Returns the answer of a node that has given this slot.
 fn gives(slot: u16) -> String {
     format!("*3|:1|:0|:{slot}|")
 }
 
-/// All slots are taken on the node. The first becomes free after this number of milliseconds.
+/// Returns the answer of a node on which all slots are taken. The first becomes free after this number of milliseconds.
 fn full(millis: u64) -> String {
     format!("*3|:2|:0|:{}|", millis + 1)
 }
 
-/// The resource has this number of permits on the node.
+/// Returns the answer of a node on which the resource has this number of permits.
 fn has(permits: u16) -> String {
     format!("*3|:3|:0|:{permits}|")
 }
@@ -39,12 +39,12 @@ impl World {
         round
     }
 
-    /// A patient caller of one of four permits.
+    /// Begins a call for one of four permits that waits.
     fn ask(&mut self) -> RoundId {
         self.ask_for(4, &patient())
     }
 
-    /// Each node was sent this since the last look, and has answered in this way.
+    /// Asserts that each node was sent these commands since the last look, and gives it these answers.
     #[track_caller]
     fn play(&mut self, story: &[(&[&str], &str)]) {
         for (node, (sent, answer)) in story.iter().enumerate() {
@@ -53,7 +53,7 @@ impl World {
         }
     }
 
-    /// A caller of one of four permits, to whom two nodes of three gave different slots.
+    /// Makes a caller for one of four permits, to whom two of three nodes gave different slots.
     fn torn(options: &LockOptions) -> Self {
         let mut world = Self::ready(3);
         world.ask_for(4, options);
@@ -63,7 +63,7 @@ impl World {
         world
     }
 
-    /// A permit in the first slot, which all nodes gave.
+    /// Makes a permit in the first slot, which all nodes gave.
     fn with_permit(nodes: usize) -> (Self, Lock) {
         let mut world = Self::ready(nodes);
         world.ask();
@@ -132,7 +132,7 @@ fn no_more_callers_of_a_handle_ask_than_there_are_permits() {
     let (_, permits) = world.all_granted();
     assert_eq!(permits.len(), 4);
     world.all_were_sent(&[]);
-    // Two are released in one step: both slots go on in the same write.
+    // Two are released in one step, and both slots go to the next callers in the same write.
     let mut permits = permits.into_iter();
     for _ in 0..2 {
         let lock = permits.next().expect("four");
@@ -169,7 +169,7 @@ fn a_node_that_gave_another_slot_moves_the_token() {
     assert_eq!(lock.slot(), Some(3));
     let left = lock.validity_at(world.now);
     assert_eq!(left, VALIDITY - MS, "from the time of the attempt on");
-    // The last node comes late, with the slot that lost.
+    // The last node answers late, with the slot that was not chosen.
     world.say(2, &gives(2));
     assert_eq!(
         world.take(2),
@@ -214,7 +214,7 @@ fn where_no_slot_is_left_the_last_node_decides() {
                 assert_eq!(world.take(other), sent, "it gives the other slot back");
             }
             None if answer == gives(0) => {
-                // It is the only slot that no node refuses. Then the last one may be moved.
+                // This is the only slot that no node refuses. The token on the last node may then be moved.
                 let both = [&["MOVE k 4/0/"][..], &["MOVE k 4/0/"], &[]];
                 assert_eq!(world.take_all(), both);
                 world.all_say(0..2, ":-1|");
@@ -316,7 +316,7 @@ fn what_a_node_says_of_an_earlier_attempt_costs_no_vote() {
         assert_eq!(world.take(0), ["MOVE k 4/3/"]);
         world.say(2, &full(9_000));
         world.lose(1);
-        // The next one begins at once.
+        // The next attempt begins at once.
         world.say(0, &format!("{answer}:1|+OK|+OK|{}", gives(3)));
         world.say(2, &format!("+OK|+OK|{}", gives(3)));
         assert_eq!(world.lock().slot(), Some(3), "{answer}");
@@ -363,7 +363,7 @@ impl World {
         let round = world.ask_for(1, &patient());
         world.all_were_sent(&["SLOT k 10000 0 of 1"]);
         world.all_say(0..2, &full(9_000));
-        // It asks again at once, and the nodes report the next change.
+        // The caller asks again at once, and the nodes report the next change.
         let again = [&WATCHED[..], &["SLOT k 10000 0 of 1"]].concat();
         assert_eq!(world.take(0), again);
         assert_eq!(world.take(1), again);
@@ -403,7 +403,7 @@ fn an_error_says_whether_all_permits_are_taken() {
     }
 }
 
-/// A caller that asked no node because its own program has them all is told so.
+/// A caller may ask no node because its own program has all permits. The error says so.
 #[test]
 fn an_error_says_that_its_own_program_has_all_permits() {
     let mut world = World::ready(3);
@@ -461,7 +461,7 @@ fn all_others_wait_behind_the_first_and_ask_when_it_has_its_permit() {
     let (found, mut locks) = world.all_granted();
     assert_eq!(found, [round]);
     world.all_were_sent(&[]);
-    // The next one asks behind the release, in the same write.
+    // The next caller asks right after the release, in the same write.
     let writes = world.writes.clone();
     world.give_back(locks.remove(0));
     let sent = [
@@ -481,7 +481,8 @@ fn all_others_wait_behind_the_first_and_ask_when_it_has_its_permit() {
     assert_eq!(world.all_granted().0, others[..1]);
 }
 
-/// All of them have asked at the same time. The first tries alone; when two have a permit, the others ask together.
+/// All of them have asked at the same time. The first caller tries alone. When two have a permit, the others ask
+/// together.
 #[test]
 fn callers_that_were_refused_together_have_their_turns_in_the_order_in_which_they_came() {
     let mut world = World::ready(1);
@@ -505,8 +506,8 @@ fn callers_that_were_refused_together_have_their_turns_in_the_order_in_which_the
     assert_eq!(found, rounds);
 }
 
-/// The release of this handle came behind the attempt, so that it was refused although a slot is free now. No node tells
-/// of what this handle writes.
+/// The release of this handle came after the attempt, so the attempt was refused although a slot is free now. Nodes do
+/// not report the writes of this handle.
 #[test]
 fn a_permit_that_is_given_back_while_another_caller_asks_is_not_missed() {
     let mut world = World::ready(3);
@@ -643,7 +644,7 @@ fn a_permit_is_extended_confirmed_and_released_in_its_slot() {
     world.is_clean();
 }
 
-/// A node that has the token in another slot says that it lacks it.
+/// A node that has the token in another slot says that it lacks the token.
 #[test]
 fn a_majority_without_the_slot_has_lost_the_permit() {
     let (mut world, lock) = World::with_permit(3);
@@ -676,7 +677,7 @@ fn a_node_that_lacks_a_permit_gets_it_in_its_slot_with_the_extension_after_the_n
     }
 }
 
-/// It had the token in another slot, and keeps it there if the release fails.
+/// The node had the token in another slot, and keeps it there if the release fails.
 #[test]
 fn a_copy_in_another_slot_is_taken_out_once() {
     let (mut world, mut lock) = World::with_permit(3);
@@ -716,7 +717,7 @@ fn a_late_node_gets_the_slot_or_gives_the_other_back() {
     world.all_say(0..3, ":1|");
     world.events.clear();
     world.is_clean();
-    // A permit that is over by then is released everywhere anyway.
+    // A permit that is over by then is released on all nodes anyway.
     let mut world = World::ready(3);
     world.ask();
     world.all_say(0..2, &gives(2));
@@ -742,7 +743,7 @@ fn a_refused_attempt_is_released_on_all_nodes_that_gave_a_slot() {
 }
 
 impl World {
-    /// All that was granted was released.
+    /// Asserts that everything that was granted was released.
     #[track_caller]
     fn is_released(&mut self) {
         for node in 0..self.sent.len() {
@@ -822,7 +823,7 @@ fn an_exclusive_lock_of_the_handle_keeps_permits_out_and_all_ask_behind_it() {
         world.take(node);
     }
     world.all_say(0..3, &format!(":1|+OK|+OK|{}", gives(2)));
-    // The others ask together now.
+    // The other callers ask together now.
     for node in 0..3 {
         let sent = world.take(node);
         let asked = sent.iter().filter(|sent| sent.starts_with("SLOT")).count();
@@ -833,8 +834,8 @@ fn an_exclusive_lock_of_the_handle_keeps_permits_out_and_all_ask_behind_it() {
     assert_eq!(found, rounds);
 }
 
-/// The first node was asked to move the token, and its connection is lost before it answers. It may still move the token
-/// at any time, also when it has been taken in again and an extension counts it. So no other slot than that is held.
+/// The first node was asked to move the token, and its connection is lost before it answers. The node may still move
+/// the token at any time, even after it is connected again and an extension counts it. So only that slot is held.
 #[test]
 fn a_move_that_was_not_answered_leaves_no_other_slot() {
     let mut world = World::torn(&once());

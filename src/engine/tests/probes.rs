@@ -1,14 +1,14 @@
-//! Connections that bring nothing although their servers are there.
+//! Stories of connections that bring nothing although their servers are alive.
 
 use super::*;
 
-/// A silent node is suspect after four of the usual node timeouts.
+/// The silence after which a node is suspect: four of the usual node timeouts.
 const SUSPECT: Duration = Duration::from_millis(200);
 
 const AGAIN: Duration = Duration::from_millis(250);
 
 impl World {
-    /// Three nodes that are ready, and an attempt that nobody answers.
+    /// Makes three nodes that are ready, and an attempt that none of them answers.
     fn in_a_hole(options: &LockOptions) -> Self {
         let mut world = Self::ready(3);
         world.acquire(options);
@@ -19,7 +19,7 @@ impl World {
         world
     }
 
-    /// `node` greets, is sent a release first, and answers it with `found`.
+    /// `node` greets, gets a release first, and answers it with `found`.
     fn greet_owed(&mut self, node: usize, found: &str) {
         self.welcome(node);
         assert_eq!(self.take(node)[0], "EVAL release");
@@ -31,7 +31,7 @@ impl World {
         self.input(Input::Probed { node: id(node) });
     }
 
-    /// For each node: probes opened so far, whether one is open, and the state of the connection.
+    /// Returns for each node: the number of probes so far, whether one is open, and the state of the connection.
     fn lines(&self) -> Vec<(u32, bool, &'static str)> {
         let probes = self.probes.iter().zip(&self.probing).zip(&self.links);
         probes
@@ -69,7 +69,7 @@ fn the_answer_to_a_probe_replaces_a_connection_that_brings_nothing() {
     );
     world.answer_probe(0);
     for node in 0..2 {
-        world.greet_owed(node, ":1|"); // What is owed goes first.
+        world.greet_owed(node, ":1|"); // The debts go first.
     }
     world.try_once();
     assert_eq!(world.take(0), ["SET k 10000"]);
@@ -89,7 +89,7 @@ fn an_answer_over_the_connection_ends_the_probe() {
     world.pass(AGAIN);
     world.say(0, "+OK|:1|");
     assert_eq!(world.lines()[0], (1, false, "up"));
-    world.answer_probe(0); // It was on its way.
+    world.answer_probe(0); // The answer was already on its way.
     assert_eq!(world.lines()[0], (1, false, "up"));
     assert_eq!(world.state(0), NodeState::Ready);
     world.answer_probe(1);
@@ -137,7 +137,7 @@ fn nodes_are_not_probed_while_no_lock_is_wanted() {
     assert!(!world.lines()[0].1, "and now it is not");
 }
 
-/// Its connections are lost too, and every try meanwhile is lost on the way.
+/// The connections of the node are lost too, and the packets of every try are lost.
 #[test]
 fn while_a_call_waits_each_node_is_tried_every_250_ms() {
     let mut world = World::ready(3);
@@ -206,7 +206,7 @@ fn a_call_that_waits_goes_on_as_soon_as_a_majority_is_back() {
     }
 }
 
-/// It answers `HELLO` and postpones writes, so the next connection is silent as well.
+/// The server answers `HELLO` and postpones writes, so the next connection is silent as well.
 #[test]
 fn a_server_that_answers_probes_and_nothing_else_is_left_alone_for_longer_and_longer() {
     let mut world = World::in_a_hole(&once());
@@ -234,6 +234,6 @@ fn what_a_probe_is_asked_has_no_credentials() {
     let config = Config::builder().node("redis://user:secret@a:6379");
     let mut world = World::with(config);
     world.acquire(&LockOptions::new(TTL).wait(Duration::from_secs(60)));
-    world.pass(AGAIN); // The net of the test compares what is to be written.
+    world.pass(AGAIN); // The net of the test compares the bytes to write.
     assert_eq!(world.probes, [1]);
 }

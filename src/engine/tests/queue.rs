@@ -10,7 +10,7 @@ const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
 const HAND_OVER: [&str; 2] = ["EVALSHA release", "SET k 10000"];
 
 impl World {
-    /// A lock that is held, and this number of waiters.
+    /// Makes a held lock, and this number of waiters.
     fn held_and_wanted(waiters: usize) -> (Self, Lock, Vec<RoundId>) {
         let (mut world, lock) = Self::held(3);
         let waiters = (0..waiters).map(|_| world.acquire(&patient())).collect();
@@ -18,7 +18,7 @@ impl World {
         (world, lock, waiters)
     }
 
-    /// Releases `lock`; all nodes release it and grant it to the next. Returns the operation that got it.
+    /// Releases `lock`. All nodes release it and grant it to the next waiter. Returns the operation that got it.
     fn hand_over(&mut self, lock: Lock) -> (RoundId, Lock) {
         self.give_back(lock);
         (0..3).for_each(|node| assert_eq!(self.take(node), HAND_OVER));
@@ -28,7 +28,7 @@ impl World {
         (round, result.expect("granted"))
     }
 
-    /// Another client has the lock for ten seconds, and one of ours waits after its first attempt.
+    /// Makes a caller that waits after its first attempt, because another client has the lock for ten seconds.
     pub(super) fn one_waits() -> (Self, RoundId) {
         Self::one_waits_for(Duration::from_secs(3600))
     }
@@ -118,7 +118,8 @@ fn a_single_try_asks_beside_the_contender_which_is_the_next_when_it_is_overtaken
     world.is_clean();
 }
 
-/// Its key was deleted before the one beside it was asked for. The nodes' answers are not known then.
+/// The key of the cancelled attempt was deleted before the other operation asked for it. The answers of the nodes are
+/// not known then.
 #[test]
 fn a_contender_that_is_cancelled_while_it_asks_hands_nothing_on_when_the_lock_is_held_here() {
     let mut world = World::ready(3);
@@ -166,7 +167,7 @@ fn a_waiter_costs_little_memory() {
     world.is_clean();
 }
 
-/// If nodes are silent, each attempt counts, however short the delays are.
+/// If nodes are silent, every attempt is made, however short the delays are.
 #[test]
 fn tries_that_nobody_answered_are_made_all() {
     for delay in [Duration::ZERO, MS] {
@@ -179,7 +180,7 @@ fn tries_that_nobody_answered_are_made_all() {
     }
 }
 
-/// One thread locks in a loop for so long that others should have a chance, also if each of its locks is kept.
+/// One thread locks in a loop for so long that others should get a chance, even if each of its locks is kept.
 #[test]
 fn one_that_comes_back_again_and_again_leaves_the_lock_to_others_for_a_moment() {
     for options in [patient(), patient().keep()] {
@@ -206,7 +207,7 @@ fn one_that_comes_back_again_and_again_leaves_the_lock_to_others_for_a_moment() 
     }
 }
 
-/// Another program had it a moment ago, so its callers should have a chance each time.
+/// Another program had the lock a moment ago, so its callers should get a chance each time.
 #[test]
 fn one_that_was_refused_leaves_the_lock_to_others_before_it_comes_back() {
     let (mut world, _) = World::one_waits();
@@ -222,7 +223,7 @@ fn one_that_was_refused_leaves_the_lock_to_others_before_it_comes_back() {
     }
 }
 
-/// It waits at that name, whichever it is.
+/// The set waits at that name, whichever of its names it is.
 #[test]
 fn a_set_leaves_one_of_its_names_to_others_first() {
     for names in [[b"k".as_slice(), b"z"], [b"a", b"k"]] {
@@ -240,7 +241,7 @@ fn a_set_leaves_one_of_its_names_to_others_first() {
     }
 }
 
-/// Nothing is left of what it waited for when the lock is kept, and later released.
+/// No trace of the wait is left when the lock is kept and later released.
 #[test]
 fn one_that_has_waited_for_a_lock_that_is_kept_leaves_nothing() {
     let mut world = World::ready(3);

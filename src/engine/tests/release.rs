@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// So many locks with names of a kilobyte that their releases do not fit into a buffer.
+/// A number of locks with names of a kilobyte each whose releases do not fit into a buffer.
 pub(super) const LOCKS: usize = 4_100;
 
 fn long_name(number: usize) -> Vec<u8> {
@@ -10,7 +10,7 @@ fn long_name(number: usize) -> Vec<u8> {
 }
 
 impl World {
-    /// So many locks with such names, which `nodes` have granted.
+    /// Makes `count` locks with such names, which `nodes` have granted.
     pub(super) fn long_locks(&mut self, count: usize, nodes: Range<usize>) -> Vec<Lock> {
         let take = |number| {
             self.acquire_of(&long_name(number), &LockOptions::new(TTL).tries(1));
@@ -49,7 +49,7 @@ fn a_nil_is_a_vote_when_time_has_ended_what_was_owed_there() {
         world.all_say(0..2, "+OK|");
         world.lock()
     });
-    world.lose(2); // So that their claims stay.
+    world.lose(2); // This keeps their claims alive.
     for lock in locks {
         world.engine.give_back(world.now, lock);
     }
@@ -67,8 +67,8 @@ fn a_nil_is_a_vote_when_time_has_ended_what_was_owed_there() {
     world.held_by_another();
 }
 
-/// The releases of locks with long names fill the buffer of the only node, and that of an attempt finds
-/// no room in it.
+/// The releases of locks with long names fill the buffer of the only node, and the release of an attempt finds no room
+/// in it.
 #[test]
 fn a_release_that_waits_for_room_is_not_sent_where_the_set_is_denied() {
     let mut world = World::ready(1);

@@ -1,4 +1,4 @@
-//! Stories of nodes that restarted: which vote, and which get a copy again.
+//! Stories of nodes that restarted: which of them vote, and which get a copy again.
 
 use super::*;
 use crate::config::RestartGuard;
@@ -7,7 +7,7 @@ use crate::config::RestartGuard;
 pub(super) const LONGEST: Duration = Duration::from_secs(20);
 pub(super) const QUARANTINE: Duration = Duration::from_millis(20_202);
 
-/// `nodes` nodes that have long been running when they are met.
+/// Makes `nodes` nodes that have long been running when they are first connected.
 pub(super) fn guarded(nodes: usize) -> World {
     let mut world = World::with(named(nodes).max_ttl(LONGEST));
     for node in 0..nodes {
@@ -16,7 +16,7 @@ pub(super) fn guarded(nodes: usize) -> World {
     world
 }
 
-/// Three such nodes, and a lock that `granted` have granted. The others have not answered.
+/// Makes three such nodes, and a lock that `granted` have granted. The others have not answered.
 pub(super) fn guarded_lock(granted: &[usize]) -> (World, Lock) {
     let mut world = guarded(3);
     let lock = world.lock_by(granted);
@@ -31,7 +31,7 @@ impl World {
         self.take(node);
     }
 
-    /// All of `nodes` were asked to lock, and say yes.
+    /// Asserts that all of `nodes` were asked for the lock, and lets them say yes.
     pub(super) fn grant(&mut self, nodes: &[usize]) {
         for node in nodes {
             assert_eq!(self.take(*node), ["SET k 10000"], "node {node}");
@@ -39,7 +39,7 @@ impl World {
         }
     }
 
-    /// A lock that `nodes` grant at the first try.
+    /// Makes a lock that `nodes` grant at the first try.
     #[track_caller]
     pub(super) fn lock_by(&mut self, nodes: &[usize]) -> Lock {
         self.try_once();
@@ -103,7 +103,7 @@ fn without_a_majority_that_votes_no_set_is_sent() {
     let _lock = world.lock_by(&[0, 2]);
 }
 
-/// A round may go on for longer, because of a node that greets for the first time.
+/// A round may last longer, because of a node that greets for the first time.
 #[test]
 fn a_node_that_does_not_vote_is_not_asked_when_its_time_is_over() {
     let builder = named(3).max_ttl(LONGEST);
@@ -125,7 +125,7 @@ fn a_node_that_does_not_vote_is_not_asked_when_its_time_is_over() {
     );
 }
 
-/// A round may go on for longer, because of nodes that greet for the first time.
+/// A round may last longer, because of nodes that greet for the first time.
 #[test]
 fn a_set_that_does_not_count_and_waits_for_room_is_not_sent_late() {
     let builder = named(3).max_ttl(LONGEST);
@@ -134,7 +134,7 @@ fn a_set_that_does_not_count_and_waits_for_room_is_not_sent_late() {
     world.restart(2);
     world.window[2] = 0;
     world.try_once();
-    // It is woken for that, and once only.
+    // The engine is woken for this, and only once.
     let timeout = 50 * MS;
     let (at, wake) = world.engine.poll_timeout().expect("a timer");
     assert!(at <= world.now.saturating_add(timeout + MS));
@@ -172,7 +172,7 @@ fn a_guard_that_is_off_counts_every_node() {
     assert_eq!(world.links[1], "up");
 }
 
-/// A longer ttl that this handle has asked for is longer for the quarantine too.
+/// A longer ttl that this handle was asked for also lengthens the quarantine.
 #[test]
 fn the_longest_ttl_that_was_asked_for_counts() {
     let mut world = World::ready(1);

@@ -30,9 +30,9 @@ fn a_release_waits_for_no_node_whose_set_was_taken_back() {
 fn a_question_that_waits_for_room_is_not_sent_behind_its_end() {
     type End = fn(&mut World, RoundId, &str);
     let ends: [End; 3] = [
-        |world, _, said| world.all_say(0..2, said), // Its verdict.
+        |world, _, said| world.all_say(0..2, said), // The attempt has its verdict.
         |world, round, _| world.cancel(round),
-        |world, _, _| world.pass(60 * MS), // The node timeout.
+        |world, _, _| world.pass(60 * MS), // The node timeout passes.
     ];
     for (end, told) in ends.into_iter().zip([1, 0, 1]) {
         for (asks, said) in [
@@ -72,7 +72,7 @@ fn what_waits_for_a_socket_is_withdrawn_with_few_steps_each() {
     let options = LockOptions::new(TTL).tries(1);
     for index in 0..CALLS {
         world.acquire_of(format!("k{index}").as_bytes(), &options);
-        // Two do not answer; they have read it.
+        // Two nodes have read the command and do not answer.
         world.sent.iter_mut().for_each(Vec::clear);
     }
     let there = &world.engine.work.parts.nodes[id(2)].connection;

@@ -1,4 +1,4 @@
-//! Stories of releases that go to a node in one command, because they stand in a row.
+//! Stories of releases that go to a node in one command, because they follow one another in a row.
 
 use super::*;
 use crate::limits::BATCH_MAX;
@@ -21,14 +21,14 @@ fn releasing(count: usize) -> (World, Vec<String>) {
     (world, sent)
 }
 
-/// The row of the locks with these numbers.
+/// Returns the command for the locks with these numbers.
 fn row(numbers: Range<usize>) -> String {
     let each: Vec<_> = numbers.map(|it| format!("k{it}")).collect();
     format!("{RELEASE} {}", each.join(", "))
 }
 
 impl World {
-    /// Takes so many locks from the node: k0, k1 and so on.
+    /// Takes `count` locks from the node: k0, k1 and so on.
     fn take_each(&mut self, count: usize) -> Vec<Lock> {
         let take = |number| {
             let name = format!("k{number}");
@@ -53,7 +53,7 @@ impl World {
         self.drain();
     }
 
-    /// The outcomes of the releases, in order.
+    /// Returns the outcomes of the releases, in order.
     #[track_caller]
     fn all_unlocked(&mut self) -> Vec<Result<(), UnlockError>> {
         let all = core::mem::take(&mut self.events).into_iter();
@@ -64,7 +64,7 @@ impl World {
         .collect()
     }
 
-    /// Every one of `count` releases has deleted its key.
+    /// Asserts that each of `count` releases has deleted its key.
     #[track_caller]
     fn are_released(&mut self, count: usize) {
         let all = self.all_unlocked();
@@ -74,7 +74,7 @@ impl World {
         );
     }
 
-    /// The same, and nothing is left.
+    /// Like `are_released`, and asserts that nothing is left.
     #[track_caller]
     fn all_are_released(&mut self, count: usize) {
         self.are_released(count);
@@ -100,7 +100,7 @@ fn each_release_of_a_row_has_the_answer_of_its_own_key() {
     world.is_clean();
 }
 
-/// The node may still have the key of one release that has failed within the script.
+/// If one release has failed within the script, the node may still have its key.
 #[test]
 fn a_release_that_failed_in_a_row_is_sent_again_alone() {
     let (mut world, _) = releasing(3);
@@ -117,7 +117,7 @@ fn one_release_alone_is_an_ordinary_release() {
     assert_eq!(sent, [RELEASE]);
     world.say(0, ":1|");
     world.all_are_released(1);
-    // So is the last one of many.
+    // The last one of many is sent alone too.
     let (mut world, sent) = releasing(BATCH_MAX + 1);
     assert_eq!(sent, [&*row(0..BATCH_MAX), RELEASE]);
     world.say(0, &(released_each(BATCH_MAX) + ":1|"));
@@ -157,7 +157,7 @@ fn an_answer_with_more_or_fewer_elements_ends_the_connection() {
         assert_eq!(world.links[0], "reset", "{answer}");
         assert_eq!(world.owed(), 3, "{answer}");
     }
-    // An element that is no answer to a release does so too. The elements before it count.
+    // An element that is not an answer to a release also ends the connection. The elements before it count.
     let (mut world, _) = releasing(3);
     world.say(0, "*3|:1|+OK|:1|");
     assert_eq!(world.links[0], "reset");
@@ -181,10 +181,10 @@ fn what_is_asked_behind_a_row_is_written_behind_it() {
     assert_eq!(world.events.len(), 5);
 }
 
-/// The socket takes nothing for a while, and what is begun meanwhile is withdrawn or stays.
+/// The socket takes nothing for a while. The commands that are begun meanwhile are withdrawn or stay.
 #[test]
 fn a_command_behind_a_row_can_be_withdrawn() {
-    const MANY: usize = 40; // So many that an index finds a command.
+    const MANY: usize = 40; // With this number of commands, an index finds one.
     let (mut world, locks) = holding(MANY);
     world.window[0] = 0;
     let once = LockOptions::new(TTL).tries(1);
@@ -220,13 +220,14 @@ fn a_node_that_has_forgotten_the_script_is_asked_for_each_by_its_text() {
     assert_eq!(sent[4..], ["EVAL release"; 3]);
     world.say(0, &(digests() + ":1|:1|:1|"));
     world.all_are_released(3);
-    // It has been taught again.
+    // The scripts are loaded again.
     let locks = world.take_each(2);
     world.release_all(locks);
     assert_eq!(world.take(0), [row(0..2)]);
 }
 
-/// A refusal may be due to the row, so it is not known which release it is about. One by one they may run.
+/// The row itself may be the reason for the refusal, so it is not known which release was refused. Sent one by one, the
+/// releases may run.
 #[test]
 fn a_node_that_refuses_rows_is_asked_one_by_one() {
     for refusal in [
@@ -258,7 +259,7 @@ fn a_node_that_refuses_rows_is_asked_one_by_one() {
     }
 }
 
-/// A refusal of every write is the answer to each, and is no reason to ask one by one.
+/// A node that refuses every write has answered each release. This is no reason to send them one by one.
 #[test]
 fn a_node_that_refuses_everything_for_a_while_has_answered_all() {
     let (mut world, mut locks) = holding(5);
@@ -274,7 +275,7 @@ fn a_node_that_refuses_everything_for_a_while_has_answered_all() {
 
 // ----- connections --------------------------------------------------------------------------------
 
-/// Releases that were not written have not left, and those that were written may have run. All are owed.
+/// Releases that were not written have not left, and those that were written may have run. All of them become debts.
 #[test]
 fn a_connection_that_is_lost_leaves_every_release_of_a_row_owed() {
     for written in [false, true] {
@@ -294,7 +295,7 @@ fn a_connection_that_is_lost_leaves_every_release_of_a_row_owed() {
         assert_eq!(world.take(0)[..3], ["EVAL release"; 3]);
         world.say(0, &format!(":1|:1|:1|{}", greeting("run0")));
         assert_eq!(world.owed(), 0);
-        // They are in no row of the next connection.
+        // On the next connection, the debts are not sent as a row.
         world.events.clear();
         world.release_all(later);
         assert_eq!(world.take(0), [row(3..5)]);

@@ -86,7 +86,7 @@ impl World {
 /// The commands to a server that has forgotten a script, before the command itself.
 const LOAD: [&str; 4] = ["SCRIPT LOAD"; 4];
 
-/// A Valkey that has greeted, and two locks on it.
+/// Makes a Valkey that has greeted, and two locks on it.
 fn valkey_with_two_locks() -> (World, [Lock; 2]) {
     let mut world = World::new(1);
     world.greet_as_valkey(0);
@@ -112,7 +112,7 @@ fn every_release_that_was_sent_natively_is_repaired_when_the_server_refuses_the_
     world.is_clean();
 }
 
-/// The refusal may last no longer than the handshake, which leaves no time for two ways.
+/// A connection that ends after its handshake leaves no time for two ways.
 #[test]
 fn a_native_release_that_was_refused_is_not_tried_first_on_the_next_connection() {
     let (mut world, [one, two]) = valkey_with_two_locks();
@@ -127,7 +127,7 @@ fn a_native_release_that_was_refused_is_not_tried_first_on_the_next_connection()
     drop(two);
 }
 
-/// It is the only way left to try.
+/// The native release is the only way left to try.
 #[test]
 fn a_native_release_is_tried_first_again_after_its_script_was_refused() {
     let (mut world, [one, two]) = valkey_with_two_locks();
@@ -146,7 +146,7 @@ fn a_native_release_is_tried_first_again_after_its_script_was_refused() {
     drop(two);
 }
 
-/// Each way without scripts is tried from the beginning: the native one may be permitted by now.
+/// All ways without scripts are tried from the first on, because the native one may be permitted by now.
 #[test]
 fn a_release_whose_native_command_and_script_are_both_unknown_is_done_in_another_way() {
     let (mut world, [one, two]) = valkey_with_two_locks();

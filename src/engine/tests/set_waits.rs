@@ -67,7 +67,7 @@ impl Programs {
         self.tell();
     }
 
-    /// The connection of a program to a node breaks.
+    /// Breaks the connection of a program to a node.
     fn cut(&mut self, program: usize, node: usize) {
         self.net.cut_link(program, node);
         self.pump();
@@ -77,17 +77,17 @@ impl Programs {
         &mut self.net.clients[program].engine
     }
 
-    /// How many commands a program has sent.
+    /// Returns how many commands a program has sent.
     fn sent(&self, program: usize) -> usize {
         self.net.clients[program].sent
     }
 
-    /// How often a program has tried to take a set.
+    /// Returns how often a program has tried to take a set.
     fn attempts(&self, program: usize) -> usize {
         self.net.clients[program].sets
     }
 
-    /// No two programs have the same name at the same time.
+    /// Asserts that no two programs hold the same name at the same time.
     fn exclude_each_other(&self) {
         let programs = self.programs.iter();
         let locks = programs.flat_map(|program| program.locks.values());
@@ -101,7 +101,7 @@ impl Programs {
 
     // ----- calls ----------------------------------------------------------------------------
 
-    /// A program wants the resources whose names are these letters, as `options` say.
+    /// Makes a program ask for the resources whose names are these letters, with these `options`.
     fn wants_as(&mut self, program: usize, names: &str, options: &LockOptions) -> RoundId {
         let names: Vec<&[u8]> = names.as_bytes().chunks(1).collect();
         let request = match names[..] {
@@ -137,7 +137,7 @@ impl Programs {
         self.pump();
     }
 
-    /// Why `round` was refused.
+    /// Returns why `round` was refused.
     #[track_caller]
     fn refusal(&mut self, program: usize, round: RoundId) -> Report {
         let error = self.programs[program].refused.remove(&round);
@@ -147,7 +147,7 @@ impl Programs {
         }
     }
 
-    /// Releases the held locks until no caller waits and nothing is owed: within a second.
+    /// Releases the held locks until no caller waits and there is no debt, which takes at most a second.
     fn serve_all(&mut self) {
         for _ in 0..1_000 {
             for program in 0..self.programs.len() {
@@ -164,7 +164,7 @@ impl Programs {
         panic!("somebody waits for ever");
     }
 
-    /// Nothing is open, and no node has a key.
+    /// Asserts that nothing is open, and that no node has a key.
     fn is_clean(&self) {
         self.net.is_clean();
         for client in &self.net.clients {
@@ -179,7 +179,7 @@ impl Programs {
     }
 }
 
-/// This program holds it, or another one does, which the set learns by asking once.
+/// This program holds the name, or another one does. The set learns this by asking once.
 #[test]
 fn while_a_name_of_a_set_is_held_callers_behind_it_wait_until_its_end_wakes_the_set() {
     for program in 0..2 {
@@ -264,7 +264,7 @@ fn a_set_behind_one_that_knows_the_holder_says_so_without_asking() {
     world.serve_all();
 }
 
-/// It has learnt that this name was held, and then that another one is.
+/// The set has learned that this name was held, and then that another one is held.
 #[test]
 fn a_caller_behind_a_set_is_told_nothing_that_the_set_has_left_behind() {
     let mut world = Programs::new(2);
@@ -296,7 +296,8 @@ fn a_single_try_for_a_set_of_which_a_name_is_held_here_is_refused_without_asking
     world.is_clean();
 }
 
-/// Names in any order, deadlines and cancels, and `also` in one of 36 steps. After each step `see` looks.
+/// Makes random calls: names in any order, deadlines and cancels, and `also` in one of 36 steps. Calls `see` after each
+/// step.
 fn at_random(
     programs: usize,
     seed: u64,
@@ -354,7 +355,7 @@ fn whatever_happens_sets_exclude_each_other_and_all_have_their_turn() {
     }
 }
 
-/// What a node is sent in one write.
+/// The test looks at what one write to a node contains.
 #[test]
 fn a_set_goes_behind_the_release_of_the_one_before_it_in_the_same_write() {
     let mut world = World::ready(3);
@@ -377,7 +378,7 @@ fn a_set_goes_behind_the_release_of_the_one_before_it_in_the_same_write() {
     world.give_back(lock);
 }
 
-/// Three other clients have one of the names on one node each: no name is held, and none can be taken.
+/// Three other clients have one of the names on one node each: no majority has a name, and none can be taken.
 #[test]
 fn a_set_that_each_node_keeps_out_by_another_name_waits_for_the_random_delay() {
     let mut world = World::ready(3);

@@ -22,7 +22,7 @@ impl World {
         self.acquire_all(&NAMES, &LockOptions::new(TTL).tries(1))
     }
 
-    /// A lock on `a` and `b` that all of three nodes granted.
+    /// Makes a lock on `a` and `b` that all of three nodes granted.
     fn both_held() -> (Self, Lock) {
         let mut world = Self::ready(3);
         world.try_all();
@@ -32,7 +32,7 @@ impl World {
         (world, lock)
     }
 
-    /// `name` is watched, which every node says is free.
+    /// Watches `name`, which is free according to every node.
     fn watch_free(&mut self, name: &[u8]) {
         let mut known = None;
         for before in ["+OK|+OK|", "+OK|"] {
@@ -48,7 +48,7 @@ impl World {
         assert!(self.events.is_empty());
     }
 
-    /// The watch asks every node again, soon.
+    /// Asserts that the watch asks every node again soon.
     #[track_caller]
     fn looks_again(&mut self) {
         self.sleep(11 * MS);
@@ -196,7 +196,7 @@ fn a_copy_that_meets_a_foreign_name_is_no_vote() {
     let copy = world.take(2);
     assert!(copy.last().unwrap().starts_with("TAKE a b "), "{copy:?}");
     world.say(2, ":3|");
-    // It lacks them still, and gets another copy behind the next extension.
+    // The node still lacks them, and gets another copy after the next extension.
     world.take_all();
     world.extend(&lock);
     world.all_say(0..2, ":1|");
@@ -210,7 +210,7 @@ fn a_copy_that_meets_a_foreign_name_is_no_vote() {
     assert!(world.events.is_empty(), "one of three");
     world.say(1, ":1|");
     world.extended(&mut lock);
-    // What the third has of it is not left behind.
+    // The keys on the third node are released too.
     world.take_all();
     world.say(2, ":3|");
     world.both_released(lock);
@@ -245,7 +245,7 @@ fn a_set_of_which_a_name_was_stolen_was_not_held() {
     world.is_clean();
 }
 
-/// No node reports this engine's own writes to it.
+/// Nodes do not report the writes of this engine to it.
 #[test]
 fn whoever_watches_any_name_of_a_set_looks_when_it_is_taken() {
     for name in NAMES {
@@ -375,7 +375,7 @@ fn a_missing_permission_is_named_and_nothing_is_left() {
     }
 }
 
-/// An operator has granted it since. No caller has asked for a lock on one resource.
+/// An operator has granted the permission since then. No caller has asked for a lock on one resource.
 #[test]
 fn a_node_that_has_taken_a_set_lacks_no_permission() {
     let mut world = World::ready(1);
@@ -432,7 +432,7 @@ fn an_answer_that_no_such_command_has_ends_the_connection() {
     }
 }
 
-/// Each release has more bytes than most out buffers have of commands. Together they have more than one buffer takes.
+/// Each release is very long. Together the releases have more bytes than an out buffer takes.
 #[test]
 fn releases_of_the_longest_sets_are_sent_or_owed() {
     use crate::limits::{OUT_BYTES_MAX, RESOURCE_BYTES_MAX, RESOURCES_MAX};
@@ -461,7 +461,7 @@ fn releases_of_the_longest_sets_are_sent_or_owed() {
     assert!(load.unsent <= OUT_BYTES_MAX, "{load:?}");
     assert_ne!(load.owed, 0, "{load:?}");
     assert_eq!(load.in_flight + load.owed, sets, "{load:?}");
-    // It takes them, and answers: each leaves room for what is owed.
+    // The node takes them and answers. Each answer makes room for debts.
     world.make_room(0);
     let mut released = 0;
     loop {
@@ -477,7 +477,7 @@ fn releases_of_the_longest_sets_are_sent_or_owed() {
     world.is_clean();
 }
 
-/// As many names as there may be, each as long as it may be, beside a node that reads nothing.
+/// The sets have as many names as allowed, each as long as allowed, and a node reads nothing.
 #[test]
 fn a_node_that_reads_nothing_is_not_asked_for_more_sets_than_it_has_room_for() {
     use crate::limits::{OUT_BYTES_MAX, SEVERAL_BYTES_MAX};

@@ -1,4 +1,4 @@
-//! Stories of shared locks: readers beside each other, and callers of the exclusive lock between them.
+//! Stories of shared locks: readers at the same time, and callers that want the exclusive lock among them.
 
 use super::*;
 use crate::config::Retry;
@@ -16,7 +16,8 @@ const A_SET: &str = "*3|:10001|:0|*2|$22|r/xxxxxxxxxxxxxxxxxxxx|:10000|";
 /// The script that reads the token has found no key.
 const NOBODY: &str = "*3|:0|:0|$0||";
 
-/// A node that has another client's readers under the key, to a contender's look and question who holds it.
+/// The answers of a node that has readers of another client, to a look of a contender and to the question who holds the
+/// lock.
 const READERS: &str = "+OK|+OK|:10000|";
 
 impl World {
@@ -27,12 +28,12 @@ impl World {
         round
     }
 
-    /// A patient reader.
+    /// Begins a call of a reader that waits.
     fn read(&mut self) -> RoundId {
         self.read_with(&patient())
     }
 
-    /// A shared lock that all nodes granted.
+    /// Makes a shared lock that all nodes granted.
     fn reading(nodes: usize) -> (Self, Lock) {
         let mut world = Self::ready(nodes);
         world.read();
@@ -114,10 +115,10 @@ fn behind_an_exclusive_lock_readers_begin_together_in_the_order_in_which_they_ca
     let second = [(); 2].map(|()| world.read());
     world.all_were_sent(&[]);
     world.give_back(lock);
-    // The first reader learns alone whether readers are let in.
+    // The first reader asks alone, and learns whether readers are let in.
     world.all_were_sent(&["EVALSHA release", "READ k 10000"]);
     world.all_say(0..3, ":1|:1|");
-    // The others follow, and behind them the caller of the exclusive lock, who waits for their end.
+    // The other readers follow, and after them the caller that wants the exclusive lock, which waits for their end.
     world.all_were_sent(&["READ k 10000", "SET k 10000"]);
     world.all_say(0..3, ":1|_|");
     let (rounds, locks) = world.all_granted();
@@ -130,7 +131,7 @@ fn behind_an_exclusive_lock_readers_begin_together_in_the_order_in_which_they_ca
     let release = [&["RELEASE READER k"][..], &LOOK, &["EVAL inspect"]].concat();
     world.all_were_sent(&[&release[..], &release].concat());
     let said = format!("{READERS}{A_SET}:1|+OK|:10000|{A_SET}:1|+OK|:-2|{NOBODY}");
-    world.say(2, ":0|"); // The release behind its `SET`, whose answer was late.
+    world.say(2, ":0|"); // The release after its `SET`, whose answer was late.
     world.say(0, &said);
     world.all_were_sent(&[]);
     world.say(1, &said);
@@ -149,7 +150,7 @@ fn behind_an_exclusive_lock_readers_begin_together_in_the_order_in_which_they_ca
     drop(locks);
 }
 
-/// It waits in the middle of readers who come all the time, and would never find the key free.
+/// The caller waits among readers that come all the time, and would never find the key free.
 #[test]
 fn readers_who_come_while_a_caller_of_the_exclusive_lock_waits_stand_behind_it() {
     let (mut world, first) = World::reading(3);
@@ -181,7 +182,7 @@ fn readers_who_come_while_a_caller_of_the_exclusive_lock_waits_stand_behind_it()
     assert_eq!(world.all_granted().0, [second, third]);
 }
 
-/// Another program was faster, so that the key keeps all of them out.
+/// Another program was faster, so its key keeps all of them out.
 #[test]
 fn readers_that_are_refused_beside_others_stand_in_front_of_those_that_came_later() {
     let mut world = World::ready(3);
@@ -194,7 +195,7 @@ fn readers_that_are_refused_beside_others_stand_in_front_of_those_that_came_late
     assert!(world.events.is_empty());
     world.take_all();
     world.cancel(writer);
-    // What the writer has seen says nothing to a reader, which asks alone until it is let in.
+    // The knowledge of the writer is of no use to a reader, which asks alone until it is let in.
     world.all_were_sent(&["READ k 10000"]);
     world.all_say(0..2, "+OK|+OK|:10000|:1|");
     world.say(2, "+OK|+OK|:10000|:1|");
@@ -220,7 +221,7 @@ fn a_reader_that_is_cancelled_or_gives_up_leaves_no_trace_wherever_it_stands() {
         let first = world.read_with(&options);
         let second = world.read_with(&options);
         world.take_all();
-        // The first waits as the contender, the second stands behind it again, and the third has asked nobody.
+        // The first waits as the contender, the second is behind it again, and the third has asked no node.
         world.all_say(0..3, ":2|:2|");
         let third = world.read_with(&options);
         world.take_all();
@@ -242,7 +243,7 @@ fn a_reader_that_is_cancelled_or_gives_up_leaves_no_trace_wherever_it_stands() {
 
 // ----- other programs -------------------------------------------------------------------------
 
-/// A reader that waits behind another program's lock.
+/// Makes a reader that waits behind the lock of another program.
 fn a_reader_waits() -> World {
     let mut world = World::ready(3);
     world.read();
@@ -286,7 +287,8 @@ fn a_reader_that_finds_readers_asks_again_after_the_random_delay() {
     drop(world.lock());
 }
 
-/// A caller of the exclusive lock waits behind readers of another program. Returns the time of its first look.
+/// Makes a caller that wants the exclusive lock and waits behind readers of another program. Returns the time of its
+/// first look.
 fn a_writer_waits() -> (World, Instant) {
     let mut world = World::ready(3);
     world.acquire(&patient());
@@ -299,8 +301,8 @@ fn a_writer_waits() -> (World, Instant) {
     (world, looked)
 }
 
-/// Answers the looks of the contender, which knows of readers after 300 ms at the latest, until it leaves its intent. It
-/// lets readers in for 250 ms after its look, in case some have waited for longer.
+/// Answers the looks of the contender, which knows of readers after 300 ms at the latest, until it leaves its intent.
+/// For 250 ms after its look, it lets readers in, in case some have waited for longer.
 fn leaves_intent(world: &mut World, looked: Instant) {
     let (look, intent) = ([LOOK[0], LOOK[1], "EVAL inspect"], "INTENT k 0 for 600");
     let mut looks = 0;
@@ -348,7 +350,7 @@ fn a_writer_that_finds_readers_on_a_majority_leaves_its_intent_and_renews_it_whi
         world.all_were_sent(&[LOOK[0], LOOK[1], "EVAL inspect", &*intent]);
         world.all_say(0..3, &format!("+OK|:10000|{A_SET}"));
     }
-    // One of the readers goes, and then the last. It is known on these nodes who holds the lock.
+    // One of the readers leaves, and then the last one. On these nodes it is known who holds the lock.
     world.all_say(0..3, "+OK|");
     for left in [":10000|", ":-2|"] {
         world.all_say(0..2, PUSH);
@@ -358,13 +360,13 @@ fn a_writer_that_finds_readers_on_a_majority_leaves_its_intent_and_renews_it_whi
     world.all_were_sent(&["SET k 10000"]);
     world.all_say(0..3, "+OK|");
     drop(world.lock());
-    // It would keep readers out for longer than the lock.
+    // The intent would keep readers out for longer than the lock.
     world.all_were_sent(&["DEL shearline:intent:k"]);
     world.sleep(TTL / 2);
     world.all_were_sent(&[]);
 }
 
-/// Answers what the contender asks while readers hold the lock. Returns `true` if it leaves its intent.
+/// Answers the questions of the contender while readers hold the lock. Returns `true` if it leaves its intent.
 fn readers_hold(world: &mut World) -> bool {
     let mut leaves = false;
     for node in 0..3 {
@@ -384,8 +386,8 @@ fn readers_hold(world: &mut World) -> bool {
     leaves
 }
 
-/// Readers were faster when the key was gone. A writer gives them a quarter of a second, but not if it has waited for 750 ms.
-/// Then it leaves its intent when it knows that readers hold the lock.
+/// Readers were faster when the key was gone. A writer gives them a quarter of a second. If it has waited for 750 ms,
+/// it does not, and leaves its intent as soon as it knows that readers hold the lock.
 #[test]
 fn a_writer_that_has_waited_for_long_leaves_its_intent_as_soon_as_it_finds_readers() {
     for (waits, least, most) in [(400, 249, 252), (600, 148, 152), (800, 0, 202)] {
@@ -423,7 +425,7 @@ fn a_writer_leaves_no_intent_for_readers_on_a_minority_and_a_reader_leaves_none_
         world.all_were_sent(&[]);
         world.sleep(50 * MS);
     }
-    // It does not ask again meanwhile.
+    // The writer does not ask again meanwhile.
     let retry = Retry::new(5, 8 * SECOND..=8 * SECOND);
     let mut world = World::with(named(3).retry(retry)).greeted();
     world.read();
@@ -446,14 +448,15 @@ fn a_writer_leaves_no_intent_for_readers_on_a_minority_and_a_reader_leaves_none_
     }
 }
 
-/// A reader meets an intent that began with its call, and no other key. Returns when it asks, until it has the lock.
+/// Lets a reader meet an intent that began with its call, and no other key. Returns the times at which it asks, until
+/// it has the lock.
 fn meets_an_intent(retry: Retry) -> Vec<Duration> {
     let mut world = World::with(named(3).retry(retry)).greeted();
     let (began, mut asked) = (world.now, Vec::new());
     world.read();
     while world.events.is_empty() {
         let age = world.now.saturating_since(began);
-        // On the first node the intent is older, and on the last one another is much older.
+        // On the first node the intent is older, and the last node has another intent that is much older.
         for (node, age) in [age + 500 * MS, age, 4_500 * MS].into_iter().enumerate() {
             let left = crate::node::keeps_out(age.as_millis() as u64);
             for sent in world.take(node) {
@@ -479,7 +482,7 @@ fn meets_an_intent(retry: Retry) -> Vec<Duration> {
     asked
 }
 
-/// The default delays are much shorter, and others much longer.
+/// The default delays are much shorter than the intent, and the other delays much longer.
 #[test]
 fn a_reader_that_meets_an_intent_asks_when_a_majority_lets_readers_pass() {
     for retry in [Retry::default(), Retry::new(5, 8 * SECOND..=8 * SECOND)] {
@@ -505,7 +508,7 @@ fn a_reader_that_meets_an_intent_and_too_few_answers_asks_again_after_the_random
     world.take_all();
     world.say(0, ":1|");
     world.say(1, ":2002|");
-    world.sleep(100 * MS); // Its node timeout, and the delay.
+    world.sleep(100 * MS); // This covers its node timeout and the delay.
     assert!(world.take(0).contains(&"READ k 10000".into()));
 }
 
@@ -516,6 +519,6 @@ fn a_reader_that_is_kept_out_by_an_intent_until_its_time_is_up_says_that_the_loc
     world.all_say(0..3, ":3|");
     let report = world.held_by_another();
     assert_eq!(outcomes(&report)[..2], [NodeOutcome::Held; 2]);
-    world.say(2, ":0|"); // Its answer was late.
+    world.say(2, ":0|"); // The answer was late.
     world.is_clean();
 }

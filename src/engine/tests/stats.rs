@@ -6,7 +6,7 @@ use super::*;
 use crate::engine::stats::{Acquisitions, Extensions, Releases};
 use crate::histogram::Histogram;
 
-/// The reported outcomes, counted beside the engine.
+/// The reported outcomes, counted independently of the engine.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     acquisitions: Acquisitions,
@@ -103,7 +103,7 @@ impl World {
         assert_eq!(begun - stats.hold.count(), held().count() as u64);
         let kept = held().filter(|(_, claim)| claim.kept.is_some());
         assert_eq!(stats.kept, kept.count());
-        // Those whose release is under way are told of later.
+        // Locks whose release is under way are reported later.
         let released = told.releases.released + told.releases.not_held + told.releases.unconfirmed;
         let asked_for = stats.validity_left.count();
         let rounds = self.engine.load().rounds as u64;
@@ -112,12 +112,12 @@ impl World {
     }
 }
 
-/// How many times were counted, and their sum.
+/// Returns how many times were counted, and their sum.
 fn times(histogram: &Histogram) -> (u64, Duration) {
     (histogram.count(), histogram.sum())
 }
 
-/// One after the other: acquisitions, and what those waited; locks that have ended, and validity that was left.
+/// Returns these, in order: acquisitions, and their waits; locks that have ended, and the validity that was left.
 fn all_times(world: &World) -> [(u64, Duration); 4] {
     let stats = world.engine.stats();
     [
@@ -145,7 +145,7 @@ fn the_times_of_a_lock_are_those_of_its_calls() {
     assert_eq!(world.engine.stats().held, 1);
     world.wait(2 * SECOND);
     world.release(lock);
-    // The answers to the release are no part of any of them.
+    // The answers to the release are part of none of these times.
     let left = VALIDITY - 2 * SECOND - 5 * MS;
     let over = [granted, ZERO, (1, 2 * SECOND), (1, left)];
     assert_eq!(all_times(&world), over);
@@ -208,7 +208,7 @@ fn who_gives_up_is_counted_where_it_waits_and_where_it_asks() {
     world.all_say(0..3, ":1|");
     let asks = world.try_once();
     world.cancel(asks);
-    // Also when it was granted, and that was not told yet.
+    // The same holds if it was granted, and this was not reported yet.
     world.take_all();
     world.all_say(0..3, "+OK|:1|");
     let asks = world.try_once();
@@ -266,7 +266,7 @@ fn a_lock_that_was_extended_is_held_since_it_was_granted() {
     assert_eq!((hold, left), ((1, 12 * SECOND), (1, VALIDITY - 6 * SECOND)));
 }
 
-/// Its hold ends when it is lost. A late release has no validity left.
+/// The hold ends when the lock is lost. A late release has no validity left.
 #[test]
 fn a_lock_that_is_lost_is_counted_once_and_has_nothing_left() {
     let (mut world, lock) = World::held(3);
@@ -286,7 +286,7 @@ fn a_lock_that_is_lost_is_counted_once_and_has_nothing_left() {
     assert_eq!((stats.lost, stats.releases.not_held, stats.held), (1, 1, 0));
 }
 
-/// A lock that is handed over has ended here, and begins where it is adopted.
+/// A lock that is handed over ends here, and begins in the engine that adopts it.
 #[test]
 fn a_lock_that_is_handed_over_is_held_here_and_there() {
     let (mut world, lock) = World::held(3);

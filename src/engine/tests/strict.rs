@@ -21,7 +21,7 @@ use crate::resource::{BARRIER_KEY, MARKER_KEY};
 const LONGEST: Duration = Duration::from_secs(20);
 const BARRIER: Duration = Duration::from_millis(20_202);
 
-/// How much longer than it is a client that finds a barrier takes it to be.
+/// By how much a client that finds a barrier overestimates its length.
 const GRAIN: Duration = MS;
 
 impl Net {
@@ -30,7 +30,7 @@ impl Net {
         self.clients[client].engine.trust_all(self.now).0.len()
     }
 
-    /// The same of one, as which the node is known to the client.
+    /// An operator vouches for one server, by the name under which the client knows the node.
     fn trust(&mut self, client: usize, node: usize) -> Result<bool, TrustFault> {
         let engine = &mut self.clients[client].engine;
         let status = engine.node_statuses(self.now).nth(node);
@@ -40,7 +40,7 @@ impl Net {
     }
 }
 
-/// `clients` clients of three nodes that were vouched for.
+/// Makes `clients` clients of three nodes for which an operator has vouched.
 fn trusted(clients: usize) -> Net {
     let mut net = Net::new(3);
     for _ in 0..clients {
@@ -50,7 +50,7 @@ fn trusted(clients: usize) -> Net {
     assert_eq!(net.trust_all(0), 3);
     net.pump();
     for client in 1..clients {
-        // The others were told of barriers that are gone, and would ask in a second.
+        // The other clients know of barriers that are gone, and would only ask again in a second.
         assert_eq!(net.trust_all(client), 3);
     }
     net.pump();
@@ -71,7 +71,7 @@ fn until(outcome: NodeOutcome) -> Instant {
     }
 }
 
-/// The command that ends the barrier goes behind the question whose answer names it.
+/// The command that ends the barrier follows the question whose answer names it.
 #[test]
 fn trust_in_a_node_that_is_just_asked_to_join_again_is_the_last() {
     let mut net = trusted(1);
@@ -110,7 +110,7 @@ fn trust_in_a_node_that_is_not_connected_is_not_kept() {
     );
 }
 
-/// It is not known to be behind a barrier, and may join in time.
+/// The node is not known to have a barrier, and may join in time.
 #[test]
 fn a_node_in_its_next_handshake_is_waited_for() {
     let mut net = trusted(1);
@@ -127,7 +127,7 @@ fn a_node_in_its_next_handshake_is_waited_for() {
     net.release(0, lock);
 }
 
-/// A yes that was given before the data was flushed does not count either, if that is known.
+/// A yes from before the flush does not count either, once the flush is known.
 #[test]
 fn a_yes_is_taken_back_when_its_node_is_found_to_have_forgotten() {
     let mut net = trusted(1);
@@ -146,17 +146,17 @@ fn a_yes_is_taken_back_when_its_node_is_found_to_have_forgotten() {
     drop(result.expect("the first and the third"));
 }
 
-/// DESIGN 3.4: two holders were measured when a topped-up node was counted in its quarantine.
+/// DESIGN 3.4: there were two holders in a measurement in which a node with a new copy counted during its quarantine.
 #[test]
 fn an_extension_on_a_node_behind_its_barrier_is_not_counted() {
     let mut net = trusted(2);
     net.pass(Duration::from_secs(2));
-    // The first has the lock on the first two nodes.
+    // The first client has the lock on the first two nodes.
     net.unreachable(2, true);
     let mut lock = net.try_lock(0, LONGEST).expect("two vote");
     net.unreachable(2, false);
     net.pass(Duration::from_secs(3));
-    // The second of them forgets it. It gets a copy again after two extensions.
+    // The second of these nodes forgets the lock. It gets a copy again after two extensions.
     net.restart(1, Memory::Lost);
     for _ in 0..3 {
         drop(net.extend(0, &mut lock, LONGEST));

@@ -55,7 +55,8 @@ fn trust_in_a_server_that_was_replaced_is_not_trust_in_the_next() {
     assert_eq!(world.quarantined_until(2), None);
 }
 
-/// A server that does not name its run_id cannot be named, and is not trusted with the others either.
+/// A server that does not report its run_id cannot be trusted by its run_id. It is not trusted together with the others
+/// either.
 #[test]
 fn a_server_that_does_not_tell_its_run_id_is_not_trusted() {
     let mut world = guarded(1);

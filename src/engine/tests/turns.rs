@@ -4,10 +4,10 @@ use super::keep::{answers, renewals};
 use super::*;
 use crate::limits::{RENEWALS_FEW, RENEWALS_WAIT};
 
-/// So many renewals that they wait for a turn.
+/// A number of renewals that have to wait for a turn.
 const MANY: usize = RENEWALS_FEW + 1;
 
-/// `nodes` nodes that have granted `count` kept locks, whose renewals are due and were begun.
+/// Makes `nodes` nodes that have granted `count` kept locks, whose renewals are due and were begun.
 fn renewing(nodes: usize, count: usize) -> (World, Vec<Lock>) {
     renewing_in(World::ready(nodes), count)
 }
@@ -27,7 +27,7 @@ impl World {
         self.sent.iter().map(|sent| renewals(sent)).collect()
     }
 
-    /// `node` confirms what it was sent.
+    /// Lets `node` confirm everything that it was sent.
     fn confirms(&mut self, node: usize) {
         let sent = self.take(node);
         self.say(node, &answers(&sent, ":1|"));
@@ -93,7 +93,7 @@ fn a_lock_is_taken_and_released_ahead_of_renewals_that_wait() {
     assert_eq!(world.renewing(), [0, MANY, 0]);
 }
 
-/// It belongs to the taking of another lock.
+/// The command that raises the counter belongs to the acquisition of another lock.
 #[test]
 fn a_counter_is_raised_ahead_of_renewals_that_wait() {
     let (mut world, _locks) = renewing(3, MANY);
@@ -135,7 +135,7 @@ fn a_renewal_that_waits_is_taken_back_when_its_lock_is_released() {
     assert_eq!(world.renewing(), [0, MANY, 0]);
 }
 
-/// A node that does not answer holds up the others for no longer than that.
+/// A node that does not answer delays the others for at most that long.
 #[test]
 fn renewals_wait_for_two_milliseconds_at_most() {
     let (mut world, _locks) = renewing(3, MANY);
@@ -149,7 +149,7 @@ fn renewals_wait_for_two_milliseconds_at_most() {
     assert_eq!(world.extended_by_engine(), MANY);
 }
 
-/// They are sent before their time is up.
+/// The renewals are sent before their time is up.
 #[test]
 fn renewals_wait_for_half_of_a_short_node_timeout() {
     let world = World::with(named(3).node_timeout(2 * MS)).greeted();
@@ -164,7 +164,7 @@ fn a_connection_that_is_lost_ends_the_turn_of_its_node() {
     world.lose(0);
     world.take(0);
     assert_eq!(world.renewing(), [0, MANY, MANY, 0, 0]);
-    // A node that had to wait for its turn is passed over.
+    // The engine skips a node that had to wait for its turn and is lost.
     world.lose(3);
     world.confirms(1);
     assert_eq!(world.renewing(), [0, 0, MANY, 0, MANY]);
@@ -173,7 +173,7 @@ fn a_connection_that_is_lost_ends_the_turn_of_its_node() {
     assert_eq!(world.extended_by_engine(), MANY);
 }
 
-/// A node that takes no bytes holds up no other.
+/// A node that takes no bytes delays no other node.
 #[test]
 fn a_node_that_takes_no_bytes_has_no_turn() {
     let mut world = World::ready(3);

@@ -4,13 +4,14 @@ use super::*;
 use crate::config::Retry;
 
 impl World {
-    /// This engine has had the lock many times in a row, so the next call leaves it to others first.
+    /// Makes a world in which this engine has had the lock many times in a row, so that the next call leaves it to
+    /// others first.
     fn after_a_long_row(mut self) -> Self {
         self.have_a_long_row(Duration::ZERO);
         self
     }
 
-    /// Has the lock many times in a row, with round trips of this length.
+    /// Takes the lock many times in a row, with round trips of this length.
     fn have_a_long_row(&mut self, round_trip: Duration) {
         for _ in 0..2 {
             self.try_once();
@@ -30,7 +31,7 @@ impl World {
     }
 }
 
-/// The process was not scheduled: nothing was reported yet when the next call is made.
+/// The process was not scheduled, so nothing was reported yet when the next call is made.
 #[test]
 fn a_lock_whose_end_was_not_told_yet_does_not_refuse_a_single_try() {
     let (mut world, held) = World::held(3);
@@ -41,7 +42,7 @@ fn a_lock_whose_end_was_not_told_yet_does_not_refuse_a_single_try() {
     let lock = world.lock();
     world.pass(MS);
     world.expired(&held);
-    // The new lock is the one that is held.
+    // The new lock is the held one.
     world.try_once();
     assert_eq!(world.held_by_another().tries(), 0);
     world.release_on(0..3, lock);
@@ -66,8 +67,8 @@ fn a_call_that_leaves_the_lock_to_others_first_asks_nodes_that_say_nothing() {
     assert_eq!(world.attempts(), 3);
 }
 
-/// Another client has taken the lock that was left to it, and releases it `after` it was seen. Returns how often the
-/// handle that has left it asks in the same moment.
+/// Another client has taken the lock that was left to it, and releases it this time `after` it was seen. Returns how
+/// often the handle that has left it asks at the same moment.
 fn attempts_at_a_lock_that_was_left(after: Duration) -> usize {
     let mut world = World::ready(3).after_a_long_row();
     world.acquire(&patient());
@@ -104,13 +105,13 @@ fn a_call_with_few_tries_does_not_use_them_up_by_leaving_the_lock_to_others() {
     drop(world.lock());
 }
 
-/// The nodes have forgotten the scripts. A release that is sent again ends a registration in silence.
+/// The nodes have forgotten the scripts. A release that is sent again ends a registration without a notification.
 #[test]
 fn a_release_that_is_repaired_behind_a_look_wakes_the_waiter() {
     let (mut world, _) = World::one_waits();
     world.all_say(0..2, ">2|$10|invalidate|*1|$1|k|");
     world.take_all();
-    // It gets one vote. The others went to another client, which gives them back at once.
+    // The waiter gets one vote. Another client got the others, and gives them back at once.
     world.say(0, "+OK|");
     world.all_say(1..3, "_|");
     for node in 0..3 {
@@ -140,7 +141,7 @@ fn a_waiter_looks_again_behind_an_extension_of_a_lock_that_was_taken_over() {
     world.all_say(0..3, "_|");
     world.take_all();
     world.all_say(0..2, "+OK|+OK|:10000|");
-    world.say(2, ":0|+OK|+OK|:10000|"); // Its answer was late.
+    world.say(2, ":0|+OK|+OK|:10000|"); // The answer was late.
     world.extend(&lock);
     for node in 0..3 {
         assert_eq!(world.take(node), [&["EVALSHA extend"][..], &LOOK].concat());
@@ -153,7 +154,7 @@ fn a_single_try_beside_a_waiter_has_it_look_only_where_it_may_have_written() {
     world.try_once();
     (0..3).for_each(|node| assert_eq!(world.take(node), ["SET k 10000"]));
     world.say(1, "_|");
-    world.say(2, "+OK|"); // Another has the others.
+    world.say(2, "+OK|"); // Another client has the other nodes.
     world.say(0, "_|");
     assert_eq!(world.held_by_another().tries(), 1);
     assert_eq!(world.take(2), [&["EVALSHA release"][..], &LOOK].concat());
@@ -163,7 +164,7 @@ fn a_single_try_beside_a_waiter_has_it_look_only_where_it_may_have_written() {
 #[test]
 fn a_node_that_is_trusted_again_wakes() {
     let mut world = World::ready(3);
-    // It has restarted: its votes do not count for a while.
+    // The node has restarted, so its votes do not count for a while.
     world.lose(2);
     world.greet_as(2, "another", 0);
     assert!(world.quarantined_until(2).is_some());
@@ -184,7 +185,7 @@ fn a_node_that_is_trusted_again_wakes() {
     assert_ne!(world.attempts(), 0);
 }
 
-/// A handle without any retry delay.
+/// The handle has no retry delay.
 #[test]
 fn a_node_that_tells_of_nothing_is_not_looked_at_again_and_again_in_one_moment() {
     let retry = Retry::new(5, Duration::ZERO..=Duration::ZERO);

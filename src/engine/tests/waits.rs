@@ -4,7 +4,7 @@ use super::*;
 use crate::config::Retry;
 use crate::time::NANOS_PER_TICK;
 
-/// Timers are late by a tick at most.
+/// By how much timers may be late: a tick.
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 /// Asserts that a caller with `options` on a handle with `retry` gives up after `wait`, both if this handle holds the
@@ -60,7 +60,7 @@ fn a_wait_of_the_handle_lifts_the_limit_of_tries() {
     (0..3).for_each(|node| world.lose(node));
     world.acquire(&LockOptions::new(TTL));
     let waited = world.sleep_until_event();
-    // Shortly before the end no other attempt is begun.
+    // No other attempt begins shortly before the end.
     assert!((990 * MS..=SECOND + TICK).contains(&waited), "{waited:?}");
     assert!(1 < world.no_quorum().tries());
 }
@@ -75,7 +75,7 @@ fn a_call_that_gives_up_says_for_how_long_the_lock_is_held() {
     assert!(!report.is_held_here());
     let left = report.held_for().expect("a majority has said so");
     assert!(left <= 9_001 * MS && 8_990 * MS < left, "{left:?}");
-    // Nobody has asked for that.
+    // No caller has asked for that.
     let mut world = World::ready(3);
     world.try_once();
     world.all_say(0..2, "_|");
@@ -97,7 +97,7 @@ fn a_call_that_meets_a_lock_of_its_own_handle_says_so() {
     assert_eq!(world.take_all().concat(), NOTHING);
 }
 
-/// The user may not ask how much time is left. The lock itself is asked for from time to time.
+/// The user may not ask how much time is left, so the caller asks for the lock itself from time to time.
 #[test]
 fn a_node_that_does_not_say_what_is_left_is_asked_for_the_lock() {
     let mut world = World::ready(3);
@@ -133,8 +133,8 @@ const REPORTS: &str = "\u{2}123456789abcdefghijreports-2";
 const AUDIT: &str = "\u{3}123456789abcdefghijaudit-3";
 
 impl World {
-    /// Sleeps for `span`. Meanwhile each node says that it has its token of `tokens`, with `left` of it, or no key if
-    /// that is empty. Returns how often nodes were asked for tokens.
+    /// Sleeps for `span`. Meanwhile each node says that it has its token of `tokens`, with this much time `left`, or
+    /// that it has no key if the token is empty. Returns how often nodes were asked for tokens.
     fn sleep_saying(&mut self, span: Duration, left: &str, tokens: [&str; 3]) -> usize {
         let (end, mut asked) = (self.now.saturating_add(span), 0);
         while self.now < end {
@@ -157,7 +157,7 @@ impl World {
         asked
     }
 
-    /// A caller waits for a lock that another client holds for long.
+    /// Makes a caller that waits for a lock that another client holds for long.
     fn waits_for(options: &LockOptions) -> Self {
         let mut world = Self::ready(3);
         world.acquire(options);
@@ -276,13 +276,13 @@ fn the_next_holder_is_not_taken_for_the_one_before() {
         world.held_by_another().holder().map(Vec::from)
     };
     assert_eq!(knows(&mut world).as_deref(), Some(&b"billing-7"[..]));
-    // It is handed over to another at once: on one node after the other.
+    // The lock passes to another client at once, on one node after the other.
     for node in [1, 2] {
         world.say(node, PUSH);
         world.sleep_saying(30 * MS, ":10000|", [REPORTS; 3]);
     }
     assert_eq!(knows(&mut world).as_deref(), Some(&b"reports-2"[..]));
-    // An attempt was made and refused: that may be another holder.
+    // An attempt was made and refused, perhaps by another holder.
     world.all_say(0..2, PUSH);
     world.sleep_saying(50 * MS, ":10000|", [AUDIT; 3]);
     assert_eq!(knows(&mut world).as_deref(), Some(&b"audit-3"[..]));
@@ -367,7 +367,7 @@ fn a_key_without_an_expiry_that_is_deleted_wakes_with_pushes_and_without() {
     }
 }
 
-/// It comes back again and again, and is turned away each time.
+/// The node is connected again and again, and refuses the login each time.
 #[test]
 fn a_node_that_turns_us_away_keeps_nobody_from_looking() {
     let mut world = World::new(3);
@@ -390,7 +390,7 @@ fn a_node_that_turns_us_away_keeps_nobody_from_looking() {
     );
 }
 
-/// What a node has refused to another call may be repaired by now.
+/// The reason why a node refused another call may be repaired by now.
 #[test]
 fn a_call_that_was_not_tried_yet_is_tried() {
     let mut world = World::ready(3);

@@ -10,7 +10,7 @@ const PUSH_ALL: &str = ">2|$10|invalidate|_|";
 const SET: [&str; 1] = ["SET k 10000"];
 
 impl World {
-    /// Three nodes have refused the lock to a waiter, and are asked to report the next change.
+    /// Makes three nodes that have refused the lock to a waiter, and are asked to report the next change.
     fn refused() -> Self {
         let mut world = Self::ready(3);
         world.acquire(&patient());
@@ -20,7 +20,7 @@ impl World {
         world
     }
 
-    /// All nodes grant the lock to the waiter.
+    /// Lets all nodes grant the lock to the waiter.
     fn granted(&mut self) -> Lock {
         for node in 0..3 {
             let sent = self.take(node);
@@ -62,7 +62,8 @@ fn who_was_told_in_vain_again_and_again_looks_before_it_asks() {
     drop(world.granted());
 }
 
-/// It has lost the race for the lock each time. With a look before each attempt it would lose all that follow.
+/// The caller has lost the race for the lock each time. With a look before each attempt, it would lose all later ones
+/// too.
 #[test]
 fn who_was_too_late_for_many_locks_asks_as_soon_as_the_next_one_is_released() {
     let (mut world, _) = World::one_waits();
@@ -71,8 +72,8 @@ fn who_was_too_late_for_many_locks_asks_as_soon_as_the_next_one_is_released() {
     drop(world.granted());
 }
 
-/// The key changes 40 times, each time after this `pause`, and is never free. Returns the number of requests for the
-/// lock.
+/// Lets the key change 40 times, each time after this `pause`, without becoming free. Returns the number of requests
+/// for the lock.
 fn asks_in_vain(world: &mut World, pause: Duration) -> usize {
     let mut asked = 0;
     for _ in 0..40 {

@@ -1,4 +1,4 @@
-//! Stories of watches: their outcomes, their questions, and that nothing is left of them.
+//! Stories of watches: their outcomes and their questions. No trace of a watch is left.
 
 use super::inspect::{ONE, OTHER};
 use super::inspection::{Found, Inspection};
@@ -22,7 +22,7 @@ impl World {
         round
     }
 
-    /// Every node was asked, and asked to report the next change.
+    /// Asserts that every node was asked for its state, and to report the next change.
     #[track_caller]
     fn looks(&mut self) {
         for node in 0..self.sent.len() {
@@ -31,7 +31,7 @@ impl World {
         }
     }
 
-    /// `node` has `token` for this many more milliseconds. It says `before` first.
+    /// `node` answers `before`, and then that it has `token` for this many more milliseconds.
     fn shows(&mut self, node: usize, before: &str, token: &str, millis: u64) {
         let len = token.len();
         let left = millis + 1;
@@ -52,14 +52,14 @@ impl World {
         self.told().expect("a watch is told what there is")
     }
 
-    /// After a change every node is asked again.
+    /// Asserts that every node is asked again after a change.
     #[track_caller]
     fn settles(&mut self) {
         self.sleep(SETTLE + MS);
         self.looks();
     }
 
-    /// The watch has reported a state and continues from there; the nodes say the same again.
+    /// Continues a watch that has reported a state. The nodes say the same again.
     #[track_caller]
     fn watch_on(&mut self, say: impl FnOnce(&mut Self)) -> (Inspection, RoundId) {
         let told = self.state_told();
@@ -69,7 +69,7 @@ impl World {
         (told, round)
     }
 
-    /// Three nodes that say this of `k`, and a watch that has reported it.
+    /// Makes three nodes that say this about `k`, and a watch that has reported it.
     fn watched(say: impl Fn(&mut Self, &str)) -> (Self, Inspection, RoundId) {
         let mut world = Self::ready(3);
         world.watch(None);
@@ -83,12 +83,12 @@ impl World {
         Self::watched(Self::all_free)
     }
 
-    /// One client holds it for `millis` more.
+    /// Makes such a watch while one client holds `k` for `millis` more.
     fn watched_held(millis: u64) -> (Self, Inspection, RoundId) {
         Self::watched(|world, before| world.all_show(before, ONE, millis))
     }
 
-    /// Nothing was registered on node 2, which is asked from time to time, and is free.
+    /// Asserts that node 2, where nothing was registered, is asked from time to time. It answers that it is free.
     #[track_caller]
     fn asks_2_again(&mut self) {
         self.sleep(Duration::from_millis(255));
@@ -210,7 +210,7 @@ fn an_answer_to_an_earlier_look_is_none_to_the_present_one() {
     world.watch(None);
     world.looks();
     world.all_say(0..2, "+OK|+OK|*3|:0|:0|$0||");
-    world.sleep(60 * MS); // It is too long for node 2.
+    world.sleep(60 * MS); // This is longer than node 2 may take.
     let told = world.state_told();
     assert_matches!(told.nodes()[2].found, Found::Unknown(_), "{told}");
     world.watch(Some(&told));
@@ -221,7 +221,7 @@ fn an_answer_to_an_earlier_look_is_none_to_the_present_one() {
     world.say(0, PUSH);
     world.sleep(SETTLE + MS);
     assert_eq!(world.take(2), AGAIN, "the third question");
-    // Its answers come now: to the question of the first watch, and to the first question of this one.
+    // Its answers come now: to the question of the first watch, and to the first question of this watch.
     world.say(2, "+OK|+OK|*3|:0|:0|$0||");
     world.shows(2, "+OK|", ONE, 5_000);
     world.all_say(0..2, "+OK|*3|:0|:0|$0||");
@@ -282,7 +282,7 @@ fn what_can_never_succeed_and_what_is_too_much_is_refused_before_anything_is_sen
     }
     let refused = world.engine.watch(world.now, b"k", None);
     assert_matches!(refused, Err(OperatorError::Saturated));
-    // They take no room from operations that want a lock.
+    // Watches take no room from operations that want a lock.
     world.engine.cancel(world.now, rounds.remove(0));
     world
         .engine
@@ -322,7 +322,7 @@ fn watches_take_no_room_from_those_who_want_a_lock() {
         let sent = world.take(node);
         assert!(sent.len() < 520, "{}", sent.len());
         assert_eq!(sent.last().map(String::as_str), Some("SET k 10000"));
-        // The two answers to each look, and one to the first of them.
+        // These are the two answers to each look, and one to the first of them.
         let looks = (sent.len() - 2) / 2;
         world.say(
             node,
@@ -344,7 +344,7 @@ fn watches_take_no_room_from_those_who_want_a_lock() {
     assert_eq!(told.count(), WATCHES_MAX);
 }
 
-/// Its answers are slow, and locks come first, but not for ever.
+/// The node answers slowly, and locks come first, but not for ever.
 #[test]
 fn a_watch_looks_though_a_node_has_much_to_answer_all_the_time() {
     let mut world = World::ready(3);
@@ -361,7 +361,7 @@ fn a_watch_looks_though_a_node_has_much_to_answer_all_the_time() {
     (1..3).for_each(|node| assert_eq!(world.take(node), FIRST));
 }
 
-/// That lasts.
+/// The prohibition is permanent.
 #[test]
 fn a_node_that_forbids_to_look_is_not_asked_from_time_to_time() {
     let (mut world, _, _) = World::watched_free();
@@ -377,14 +377,14 @@ fn a_node_that_forbids_to_look_is_not_asked_from_time_to_time() {
     assert_eq!(world.take_all().concat(), NOTHING);
 }
 
-/// A lost connection answers nothing of what it was asked, so the next one begins with the answer to the latest look.
+/// A lost connection answers none of its questions, so the next one begins with the answer to the latest look.
 #[test]
 fn what_a_lost_connection_did_not_answer_is_not_expected_of_the_next() {
     let (mut world, _, _) = World::watched_free();
     world.say(0, PUSH);
     world.settles();
     world.all_say(0..2, "+OK|*3|:0|:0|$0||");
-    world.sleep(60 * MS); // It is too long for node 2.
+    world.sleep(60 * MS); // This is longer than node 2 may take.
     let told = world.state_told();
     assert_matches!(told.nodes()[2].found, Found::Unknown(_), "{told}");
     world.watch(Some(&told));
@@ -405,7 +405,7 @@ fn what_a_lost_connection_did_not_answer_is_not_expected_of_the_next() {
     world.nothing_left();
 }
 
-/// No node reports that its answers count again.
+/// Nodes do not report that their answers count again.
 #[test]
 fn a_watch_looks_when_a_quarantine_ends() {
     let (mut world, _, _) = World::watched_free();

@@ -13,7 +13,7 @@ use crate::resp::write;
 const UNKNOWN: &str = "-ERR unknown command 'X', with args beginning with: |";
 const SYNTAX: &str = "-ERR syntax error|";
 const NO_COMMAND: &str = "-NOPERM User u has no permissions to run the 'x' command|";
-/// What is answered to an empty transaction and to `WATCH`.
+/// The answers to an empty transaction and to `WATCH`.
 const WATCHED: &str = "+OK|*0|+OK|";
 /// The answer to a write with a bad ttl, which shows that the user may write at all.
 const NO_NUMBER: &str = "-ERR value is not an integer or out of range|";
@@ -23,7 +23,7 @@ const TRYING: [&str; 6] = ["MULTI", "EXEC", "WATCH k", "GET k", "PTTL k", "PEXPI
 const DELETING: [&str; 3] = ["MULTI", "PEXPIRE k -1", "EXEC"];
 const RAISING: [&str; 3] = ["MULTI", "PEXPIRE k 10000", "EXEC"];
 
-/// `nodes` nodes that have greeted, and that get no scripts.
+/// Makes `nodes` nodes that have greeted, and that get no scripts.
 fn bare(nodes: usize) -> World {
     let mut world = World::with(named(nodes).without_scripts(true));
     world.unpermitted = true;
@@ -43,7 +43,7 @@ fn finish(world: &mut World, node: usize) {
     world.say(node, &format!("$11|run_id:run{node}|$-1|$-1|"));
 }
 
-/// The same nodes, each of which is known to release only by transactions.
+/// Like `bare`, with nodes that are known to release only by transactions.
 fn watching(nodes: usize) -> World {
     let mut world = bare(nodes);
     for node in 0..nodes {
@@ -53,7 +53,7 @@ fn watching(nodes: usize) -> World {
     world
 }
 
-/// A lock on one of them.
+/// Makes a lock on one such node.
 fn held() -> (World, Lock) {
     let mut world = watching(1);
     let lock = world.lock_on(0..1);
@@ -61,7 +61,7 @@ fn held() -> (World, Lock) {
     (world, lock)
 }
 
-/// Like [`held`], with its release asked for. Returns its token.
+/// Like [`held`], but the lock is being released. Returns its token.
 fn releasing() -> (World, Vec<u8>) {
     let (mut world, lock) = held();
     let token = lock.token().as_bytes().to_vec();
@@ -69,20 +69,20 @@ fn releasing() -> (World, Vec<u8>) {
     (world, token)
 }
 
-/// The token of the only claim.
+/// Returns the token of the only claim.
 fn token_of(world: &World) -> Vec<u8> {
     let entry = world.tokens().remove(0);
     entry.token().as_bytes().to_vec()
 }
 
-/// The token of a lock as a node answers it.
+/// Returns the token of a lock in the form of a node's answer.
 fn bulk(token: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     write::bulk(&mut bytes, token);
     bytes
 }
 
-/// A node says that the key holds the token of `lock`, behind `before`; and then `after`.
+/// Lets a node answer `before`, then that the key holds the token, and then `after`.
 fn say_token(world: &mut World, before: &str, token: &[u8], after: &str) {
     say_token_of(world, 0, before, token, after);
 }
@@ -96,12 +96,12 @@ fn say_token_of(world: &mut World, node: usize, before: &str, token: &[u8], afte
 
 // ----- which way ------------------------------------------------------------------------------
 
-/// The questions to a node before its first `SET`.
+/// Returns the questions to a node before its first `SET`.
 fn asked() -> Vec<&'static str> {
     [&["DELIFEQ k", "DELEX k", "SET k IFEQ"], &TRYING[..]].concat()
 }
 
-/// The answers of a node that knows only transactions.
+/// Returns the answers of a node that knows only transactions.
 fn only_watches(may_write: &str) -> String {
     format!("{UNKNOWN}{NO_COMMAND}{SYNTAX}{WATCHED}$-1|:-2|{may_write}")
 }
@@ -130,7 +130,7 @@ fn the_first_way_that_a_node_knows_and_permits_is_used() {
             ["SET k 10000"],
             "at the first that is permitted"
         );
-        // Answers of the others change nothing.
+        // The answers to the other ways change nothing.
         for (_, permitted, ..) in &ways[(known + 1).min(3)..3] {
             world.say(0, permitted);
         }
@@ -153,11 +153,11 @@ fn the_first_way_that_a_node_knows_and_permits_is_used() {
         }
         assert_eq!(world.unlocked().expect("released").deleted, 1);
         world.is_clean();
-        // Nothing more is asked over this connection.
+        // No other permission is asked for over this connection.
         world.take(0);
         world.try_once();
         assert_eq!(world.take(0), ["SET k 10000"]);
-        // A debt is paid over the next connection in the same way. Before a `SET` all ways are tried again.
+        // A debt is sent in the same way over the next connection. Before a `SET`, all ways are tried again.
         world.lose(0);
         world.no_quorum();
         world.welcome_again(0);
@@ -221,7 +221,7 @@ fn a_node_that_is_lost_while_it_is_tried_keeps_nothing_of_the_lock() {
     );
 }
 
-/// A server that is busy or loading does not say which ways it has.
+/// The answer of a server that is busy or loading does not show which ways it has.
 #[test]
 fn a_passing_refusal_refuses_no_way() {
     for busy in [
@@ -261,12 +261,12 @@ fn a_way_that_is_refused_later_is_replaced_by_the_next() {
     world.say(0, "+OK|");
     assert_eq!(world.unlocked().expect("released").deleted, 1);
     world.is_clean();
-    // No `SET` goes there before that was shown.
+    // No `SET` goes to this node before it has shown that.
     world.try_once();
     assert_eq!(world.take(0), asked());
 }
 
-/// The answer comes when the attempt that asked is over. Waiters still learn of it.
+/// The answer comes after the attempt that asked is over. Waiters still learn of it.
 #[test]
 fn a_node_that_is_permitted_again_wakes_those_who_wait() {
     for (permitted, rest) in [

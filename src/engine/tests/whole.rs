@@ -1,5 +1,5 @@
-//! Stories of nodes that were away: they get the kept locks that they lack back at once. A node that a majority needs
-//! is tried early.
+//! Stories of nodes that were away: they get back at once the kept locks that they lack. The engine tries early to
+//! connect to a node that a majority needs.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ fn kept() -> LockOptions {
     LockOptions::new(TTL).keep()
 }
 
-/// Three nodes, and kept locks on all of them.
+/// Makes three nodes, and kept locks on all of them.
 fn keeping(locks: usize) -> (World, Vec<Lock>) {
     let mut world = World::ready(3);
     let locks = world.kept_locks(locks);
@@ -54,7 +54,7 @@ fn a_node_that_was_away_gets_its_copy_with_the_second_extension_and_at_once() {
     assert_eq!(world.take_all().concat(), NOTHING);
 }
 
-/// None of the others has answered, or one has.
+/// None of the other nodes has answered, or one has.
 #[test]
 fn a_node_that_is_back_while_an_extension_is_open_gets_one_copy() {
     for answered in 0..2 {
@@ -123,7 +123,7 @@ fn a_lock_whose_extensions_are_counted_is_not_extended_early() {
     assert_eq!(lock.extensions_left(), 2);
 }
 
-/// Nodes extend what they are asked to, until they are asked nothing. Returns how many locks this one was asked for.
+/// Lets nodes extend locks until nothing more is asked. Returns how many locks this node was asked for.
 fn extended_until_rest(world: &mut World, node: usize) -> usize {
     let mut extended = 0;
     loop {
@@ -138,7 +138,7 @@ fn extended_until_rest(world: &mut World, node: usize) -> usize {
     }
 }
 
-/// They follow when others have ended.
+/// The other extensions follow when earlier ones have ended.
 #[test]
 fn more_locks_than_may_be_extended_at_once_are_all_made_whole() {
     let (mut world, locks) = keeping(EXTENSIONS_AT_ONCE + 60);
@@ -148,7 +148,8 @@ fn more_locks_than_may_be_extended_at_once_are_all_made_whole() {
     assert_eq!(extended, locks.len());
 }
 
-/// It is back while the locks are extended for the first node. The search for what it lacks starts from the beginning.
+/// The second node is back while the locks are extended for the first one. The search for the locks that it lacks
+/// starts from the beginning.
 #[test]
 fn a_second_node_that_is_back_meanwhile_is_asked_for_all_locks_too() {
     let mut world = World::ready(5);
@@ -165,7 +166,7 @@ fn a_second_node_that_is_back_meanwhile_is_asked_for_all_locks_too() {
     assert!(locks.len() <= extended, "{extended} of {}", locks.len());
 }
 
-/// The node completes the majority, and lacks nothing.
+/// The node completes the majority, and lacks no lock.
 #[test]
 fn a_lock_whose_extension_has_failed_is_extended_when_a_node_is_back() {
     let (mut world, lock) = keeping(1);
@@ -182,8 +183,8 @@ fn a_lock_whose_extension_has_failed_is_extended_when_a_node_is_back() {
     drop(lock);
 }
 
-/// The first node may have forgotten everything, and the second was never asked. A node that was only silent is asked
-/// nothing.
+/// The first node may have forgotten everything, and the second was never asked. A node that was only silent is not
+/// asked.
 #[test]
 fn whatever_a_node_may_lack_is_asked_for_when_it_answers() {
     let (mut world, locks) = keeping(2);
@@ -216,7 +217,8 @@ fn whatever_a_node_may_lack_is_asked_for_when_it_answers() {
     assert_eq!(world.take_all().concat(), NOTHING, "it has it");
 }
 
-/// Another client's key stands there. This is found once, and the lock is not extended again for it before it is due.
+/// The key of another client is there. This is found once, and the lock is not extended again because of it before it
+/// is due.
 #[test]
 fn a_node_where_another_holds_the_key_costs_one_extension_more() {
     let (mut world, locks) = keeping(1);
@@ -258,7 +260,7 @@ fn refuse_until(world: &mut World, back: Instant, end: Instant) -> [usize; 3] {
     tried
 }
 
-/// Nodes that are all away come back 400 ms before the end of the validity.
+/// All nodes are away, and come back 400 ms before the end of the validity.
 #[test]
 fn a_kept_lock_hurries_the_reconnection() {
     for seconds in [1, 3, 10] {
@@ -282,7 +284,7 @@ fn a_kept_lock_hurries_the_reconnection() {
     }
 }
 
-/// `CLIENT KILL` at short intervals, on one node after the other.
+/// The connections are killed at short intervals (`CLIENT KILL`), on one node after the other.
 #[test]
 fn connections_that_are_cut_again_and_again_lose_no_kept_lock() {
     for seconds in [3, 10] {
@@ -313,7 +315,7 @@ fn connections_that_are_cut_again_and_again_lose_no_kept_lock() {
     }
 }
 
-/// A question that no majority can be asked.
+/// This is a question for which no majority can be asked.
 #[test]
 fn a_question_tries_nodes_in_back_off() {
     type Asks = fn(&mut World, &Lock);
@@ -344,7 +346,7 @@ fn a_question_tries_nodes_in_back_off() {
     }
 }
 
-/// Others ask before the driver has heard of the first connection.
+/// Other operations ask before the driver knows of the first connection.
 #[test]
 fn a_connection_that_is_being_opened_keeps_its_time() {
     let mut world = World::ready(3);
@@ -363,7 +365,7 @@ fn a_connection_that_is_being_opened_keeps_its_time() {
     (0..3).for_each(|node| world.greet(node));
 }
 
-/// Only some can be extended at once. The others have their turn soon, and not when they are next due.
+/// Only some locks can be extended at once. The others get their turn soon, and not only when they are due.
 #[test]
 fn all_locks_that_a_node_lacks_get_their_copy_at_once() {
     let (mut world, locks) = keeping(EXTENSIONS_AT_ONCE + 64);
@@ -398,7 +400,7 @@ fn all_locks_that_a_node_lacks_get_their_copy_at_once() {
     assert_eq!(extended, 2 * locks.len());
 }
 
-/// It had forgotten them once, which is over.
+/// The node had forgotten the locks once, but has them again.
 #[test]
 fn a_node_that_is_back_with_what_it_has_confirmed_is_asked_nothing() {
     let mut world = World::with(named(3).max_ttl(TTL)).greeted();

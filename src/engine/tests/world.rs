@@ -1,13 +1,13 @@
 //! The world of a story: an engine, its nodes as a test writes them, and the time.
 //!
-//! A story connects nodes, says what they answer, takes what they were sent, and moves the time.
-//! The calls and outcomes of a story are in `calls`.
+//! A story connects nodes, gives their answers, takes the commands to them, and moves the time. The calls and outcomes
+//! of a story are in `calls`.
 
 use super::stats::Told;
 use super::*;
 use crate::config::Builder;
 
-/// What a server answers to `HELLO`.
+/// The answer of a server to `HELLO`.
 pub(super) const HELLO: &str = "%2|+role|+master|+mode|+standalone|";
 pub(super) const VALKEY: &str =
     "%4|+server|+valkey|+version|+9.1.2|+role|+master|+mode|+standalone|";
@@ -27,7 +27,7 @@ pub(super) const QUESTIONS: [&str; 7] = [
 pub(super) struct World {
     pub(super) engine: Engine,
     pub(super) now: Instant,
-    /// The commands to each node that were not looked at yet, one a line.
+    /// The commands to each node that were not looked at yet, each as one line.
     pub(super) sent: Vec<Vec<String>>,
     /// The number of writes to each node.
     pub(super) writes: Vec<usize>,
@@ -47,14 +47,14 @@ pub(super) struct World {
     pub(super) told: Told,
 }
 
-/// A configuration of `nodes` nodes.
+/// Returns a configuration of `nodes` nodes.
 pub(super) fn named(nodes: usize) -> Builder {
     let names = (0..nodes).map(|node| format!("node{node}:6379"));
     Config::builder().nodes(names)
 }
 
 impl World {
-    /// All nodes were sent this.
+    /// Asserts that all nodes were sent these commands.
     #[track_caller]
     pub(super) fn all_were_sent(&mut self, sent: &[&str]) {
         for node in 0..self.sent.len() {
@@ -62,7 +62,7 @@ impl World {
         }
     }
 
-    /// The rounds that were granted, in order, and their locks.
+    /// Returns the rounds that were granted, in order, and their locks.
     #[track_caller]
     pub(super) fn all_granted(&mut self) -> (Vec<RoundId>, Vec<Lock>) {
         let events = core::mem::take(&mut self.events).into_iter();
@@ -73,12 +73,12 @@ impl World {
         granted.unzip()
     }
 
-    /// `nodes` nodes, none connected.
+    /// Makes `nodes` nodes that are not connected.
     pub(super) fn new(nodes: usize) -> Self {
         Self::with(named(nodes))
     }
 
-    /// The nodes of `builder`, none connected. No node is asked for the time.
+    /// Makes the nodes of `builder`, which are not connected. No node is asked for the time.
     pub(super) fn with(builder: Builder) -> Self {
         Self::watching(builder.watch_clocks(false))
     }
@@ -107,7 +107,7 @@ impl World {
         world
     }
 
-    /// `nodes` nodes that have greeted and know the scripts.
+    /// Makes `nodes` nodes that have greeted and know the scripts.
     pub(super) fn ready(nodes: usize) -> Self {
         Self::new(nodes).greeted()
     }
@@ -119,7 +119,7 @@ impl World {
         world
     }
 
-    /// All nodes greet.
+    /// Lets all nodes greet.
     pub(super) fn greeted(mut self) -> Self {
         (0..self.links.len()).for_each(|node| self.greet(node));
         self
@@ -127,7 +127,7 @@ impl World {
 
     // ----- bytes ----------------------------------------------------------------------------
 
-    /// Does what the engine wants done.
+    /// Carries out the outputs of the engine.
     pub(super) fn drain(&mut self) {
         while let Some(output) = self.engine.poll(self.now) {
             match output {
@@ -194,7 +194,7 @@ impl World {
         (0..self.sent.len()).map(|node| self.take(node)).collect()
     }
 
-    /// The socket of `node` takes everything again.
+    /// Makes the socket of `node` take everything again.
     pub(super) fn make_room(&mut self, node: usize) {
         self.window[node] = usize::MAX;
         self.input(Input::Writable { node: id(node) });
@@ -228,14 +228,14 @@ impl World {
         }
     }
 
-    /// The connection to `node` comes up, and its server greets as `run{node}`.
+    /// Connects `node`, whose server greets as `run{node}`.
     pub(super) fn greet(&mut self, node: usize) {
         self.welcome(node);
         assert_eq!(self.take(node), QUESTIONS);
         self.finish(node, &format!("run{node}"));
     }
 
-    /// The connection to `node` comes up, and its server accepts `HELLO`.
+    /// Connects `node`, whose server accepts `HELLO`.
     pub(super) fn welcome(&mut self, node: usize) {
         self.welcome_as(node, HELLO);
     }
@@ -257,16 +257,15 @@ impl World {
     fn say_hello(&mut self, node: usize, hello: &str) {
         self.say(node, hello);
         if !self.unpermitted {
-            // As if it had shown that its user may release locks, so that the first `SET` does
-            // not ask.
+            // Sets the state of a node that has shown that its user may release locks, so that the first `SET` does not
+            // ask.
             self.engine.work.parts.nodes[id(node)]
                 .abilities
                 .scripts_permitted();
         }
     }
 
-    /// The connection to `node` comes up, and its server answers two rounds of questions. Each time `pass` moves the
-    /// time by `round_trip`.
+    /// Connects `node`, whose server answers two rounds of questions. Each time, `pass` moves the time by `round_trip`.
     pub(super) fn greet_late(
         &mut self,
         node: usize,
@@ -285,19 +284,19 @@ impl World {
         self.finish(node, &format!("run{node}"));
     }
 
-    /// `node` is connected to again, and greets as the server `run_id`, which has been running for `uptime` seconds.
+    /// Connects `node` again. It greets as the server `run_id`, which has been running for `uptime` seconds.
     pub(super) fn greet_as(&mut self, node: usize, run_id: &str, uptime: u64) {
         self.welcome_again(node);
         self.take(node);
         self.finish_as(node, run_id, uptime);
     }
 
-    /// The rest of a greeting.
+    /// Ends a greeting.
     pub(super) fn finish(&mut self, node: usize, run_id: &str) {
         self.say(node, &greeting(run_id));
     }
 
-    /// The rest of a greeting, by a server that has been running for `uptime` seconds.
+    /// Ends the greeting of a server that has been running for `uptime` seconds.
     pub(super) fn finish_as(&mut self, node: usize, run_id: &str, uptime: u64) {
         let server = format!("{run_id}|uptime_in_seconds:{uptime}");
         self.say(node, &greeting(&server));
@@ -363,14 +362,14 @@ pub(super) fn id(node: usize) -> NodeId {
     NodeId::new(node)
 }
 
-/// The answers of a server with this `INFO` to the questions of a greeting.
+/// Returns the answers of a server with this `INFO` to the questions of a greeting.
 pub(super) fn greeting(server: &str) -> String {
     let server = format!("run_id:{server}");
     let len = server.replace('|', "\r\n").len();
     format!("${len}|{server}|$-1|$-1|{}", digests())
 }
 
-/// The answers to the `SCRIPT LOAD` of a handshake.
+/// Returns the answers to the `SCRIPT LOAD` commands of a handshake.
 pub(super) fn digests() -> String {
     let scripts = [
         &crate::node::RELEASE,
@@ -388,7 +387,7 @@ pub(super) fn released_by(command: &str) -> usize {
     command.split(", ").count()
 }
 
-/// The answer to a command that has released so many locks.
+/// Returns the answer to a command that has released `count` locks.
 pub(super) fn released_each(count: usize) -> String {
     match count {
         1 => ":1|".to_string(),
@@ -396,7 +395,7 @@ pub(super) fn released_each(count: usize) -> String {
     }
 }
 
-/// The milliseconds in a plain `SET` or an extension.
+/// Returns the milliseconds in a plain `SET` or an extension.
 fn life_in(value: Value<'_>) -> Option<u64> {
     let words = value.as_items().expect("a command").iter();
     let mut last = words.skip(5);
@@ -405,7 +404,7 @@ fn life_in(value: Value<'_>) -> Option<u64> {
     digits.ok()?.parse().ok()
 }
 
-/// The name of the script with this text, if it is one for several keys.
+/// Returns the name of the script with this text, if it is one for several keys.
 fn on_several(text: &str) -> Option<&'static str> {
     use crate::node::{CONFIRM_SEVERAL, EXTEND_SEVERAL, RELEASE_SEVERAL, TAKE_SEVERAL};
     let scripts = [

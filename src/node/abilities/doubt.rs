@@ -7,7 +7,7 @@
 //! | what the node does | what follows |
 //! | --- | --- |
 //! | it loads the scripts in its handshake | no doubt |
-//! | it refuses to load them, and the error neither passes nor names a permission | doubt |
+//! | it refuses to load them, and the error is permanent and names no permission | doubt |
 //! | it has loaded the scripts, and refuses one of them in words that name scripts | doubt |
 //! | it has loaded them, and refused one in such words on an earlier connection | doubt |
 //!
@@ -24,12 +24,12 @@
 //!
 //! * If a node refuses a `SET` by a script in unknown words, this `SET` counts as one that may have run. A question or
 //!   a release does no harm if it runs twice.
-//! * On every connection with doubt, a script is tried before the first `SET`.
+//! * On every connection to a node in doubt, a script is tried before the first `SET`.
 //!
 //! # Not here
 //!
 //! Nodes with a marker: they have already run a script. The scripts of fenced locks, shared locks and permits: nothing
-//! replaces these scripts, so nodes in doubt get them too, and the answer shows whether they run them.
+//! can replace these scripts. So nodes in doubt get them too, and the answer shows whether the nodes run them.
 
 use crate::error::{NodeOutcome, ServerError, names_scripts};
 use crate::node::handshake::Words;
@@ -64,7 +64,7 @@ impl Abilities {
         !self.needs_scripts && !self.runs_no_scripts()
     }
 
-    /// Returns `true` if the node's first `SET` has to wait until a script was tried.
+    /// Returns `true` if the first `SET` to the node has to wait until a script was tried.
     pub(in crate::node) fn is_to_try_scripts(&self) -> bool {
         self.scripts.refused && !self.scripts.tried && self.is_doubted()
     }
@@ -87,12 +87,12 @@ impl Abilities {
             Some(refusal) => return Some(refusal.outcome(Dialect::Text.verb())),
         }
         self.scripts.tried = true;
-        // It cannot fail: a node whose guard needs scripts is never in doubt.
+        // This cannot fail: a node whose restart guard needs scripts is never in doubt.
         let _ = self.scripts_refused(Dialect::Text.verb());
         None
     }
 
-    /// The node has run a script.
+    /// Records that the node has run a script.
     pub(super) fn trust_scripts(&mut self) {
         if self.doubt.take().is_some() {
             self.use_scripts();
@@ -104,8 +104,8 @@ impl Abilities {
         self.doubt = Some(Doubt { error, words });
     }
 
-    /// The node has refused the same request without scripts too. Scripts will be tried again, and the report names the
-    /// refusal of the script.
+    /// Doubts again, because the node has refused the same request without scripts too. Scripts will be tried again,
+    /// and the report names the refusal of the script.
     #[cold]
     pub(super) fn doubt_again(&mut self, words: &mut Words) -> Option<ServerError> {
         let doubt = self.doubt.clone()?;
@@ -144,8 +144,8 @@ impl Abilities {
             Refusal::Forbidden(Forbidden::Command | Forbidden::Part)
         );
         let asks = matches!(request, Request::Question { by, .. } if by != Dialect::TextOnly);
-        // A forbidden transaction that takes keys is not handled here: it has taken nothing, and its refusal says
-        // enough.
+        // A forbidden transaction that takes keys is not handled here. It has taken nothing, and its refusal already
+        // names the reason.
         if transacted && (asks && (refuses || forbids) || request.takes() && refuses) {
             return self.doubt_again(words).map_or(refusal, Refusal::Error);
         }

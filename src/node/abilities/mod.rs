@@ -18,8 +18,8 @@
 //!
 //! # Not here
 //!
-//! Sending: this file returns the commands to send as [`Then`]. Permissions that are taken away later, and names with
-//! other permissions than the first one: in these cases the node refuses the command itself (`refused`).
+//! Sending: this file returns the commands to send as [`Then`]. Permissions that are taken away later, and names that
+//! need other permissions than the first name: then the node refuses the command itself (see `refused`).
 
 mod doubt;
 mod refused;
@@ -123,13 +123,13 @@ impl Abilities {
         }
     }
 
-    /// The server has greeted, and its version has this `native` command for a release.
+    /// Records the `native` command for a release that the server has, according to the version in its greeting.
     pub(super) fn greeted(&mut self, native: Option<Dialect>) {
         self.native = native.filter(|_| !self.native_refused);
     }
 
-    /// The handshake is done. If the server has loaded the scripts, they are used. If it has refused a script on an
-    /// earlier connection in words that name scripts, it first has to show that it runs them.
+    /// Handles the end of the handshake. If the server has loaded the scripts, they are used. If it has refused a
+    /// script on an earlier connection, in words that name scripts, it first has to show that it runs them.
     pub(super) fn ready(&mut self) {
         if self.scripts.knows(Taught::Release) {
             let doubt = self.doubt.take();
@@ -138,7 +138,7 @@ impl Abilities {
         }
     }
 
-    /// The connection is gone. The next one has to show its abilities again.
+    /// Handles the end of the connection. The next one has to show its abilities again.
     pub(super) fn disconnected(&mut self) {
         self.scripts = Scripts::default();
         self.shown = Shown::Nothing;
@@ -214,7 +214,7 @@ impl Abilities {
     ///
     /// Debts are also released natively first, because the user may not be allowed to run scripts. If the previous
     /// connection has refused the native command, the script comes first. A connection that is given up after its
-    /// handshake, as under a second name of the same server, leaves time for one way only.
+    /// handshake, because the same server is connected under another name, leaves time for one way only.
     pub(super) fn release_dialect(&self, repair: bool) -> Dialect {
         match self.native_release() {
             Some(native) => native,
@@ -237,8 +237,8 @@ impl Abilities {
         Some(self.trials.remove(place)?.1)
     }
 
-    /// A script has taken the keys of `claim`, or says why not. Returns the meaning of its answer, and the next
-    /// commands.
+    /// Handles the answer of a script that has taken the keys of `claim`, or says why not. Returns the meaning of the
+    /// answer, and the next commands.
     #[cold]
     #[inline(never)]
     pub(super) fn taken(&mut self, claim: ClaimKey, by: Taking, reply: Reply) -> (Reply, Then) {

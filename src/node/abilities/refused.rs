@@ -98,8 +98,8 @@ impl Abilities {
         (Reply::Later, entry.map_or(Then::Nothing, Then::TryAll))
     }
 
-    /// The script that takes a lock has found that no script of this user may release it. Tries the native command of
-    /// the node, if there is one.
+    /// Tries the native release of the node, if there is one: the script that takes a lock has found that no script of
+    /// this user may release it.
     #[cold]
     pub(super) fn first_withheld(&mut self, claim: ClaimKey, missing: Unusable) -> (Reply, Then) {
         let withheld = self.withheld(missing);
@@ -238,7 +238,7 @@ impl Abilities {
         })
     }
 
-    /// A node that runs scripts has refused a release. Returns `true` if there is another way to write the release.
+    /// Finds another way to write a release that a node with scripts has refused. Returns `true` if there is one.
     fn find_another_way(&mut self, by: Dialect, error: ServerError) -> bool {
         let refused = refuses_the_verb(error);
         match by {
@@ -275,7 +275,8 @@ fn count_refused(refusal: Refusal) -> Reply {
     }
 }
 
-/// The script did not run, because the user may not run `verb`. From now on, the node is asked without scripts.
+/// Returns the reply for a script that did not run because the user may not run `verb`. From now on, the node is asked
+/// without scripts.
 const fn again_for(verb: &'static str) -> Reply {
     Reply::Again(NodeOutcome::Unusable(Unusable::Permission {
         command: verb,
@@ -285,7 +286,7 @@ const fn again_for(verb: &'static str) -> Reply {
 /// Only reports the `refusal` of `command`.
 fn reported(refusal: Refusal, command: &'static str) -> Reply {
     if refusal == Refusal::Forbidden(Forbidden::Within) {
-        // The earlier commands of the script have run.
+        // The commands before it in the script have run.
         return Reply::Unsure(NodeOutcome::Unusable(Unusable::NoPermission));
     }
     let outcome = refusal.outcome(command);
@@ -305,7 +306,7 @@ mod tests {
     use crate::resp::Value;
     use crate::slab::Slab;
 
-    /// If a node refuses a script that nothing can replace, it is asked in the same way again, and other locks are not
+    /// A node that refuses a script that nothing can replace is asked in the same way again. Other locks are not
     /// affected.
     #[test]
     fn a_refused_script_of_a_shared_lock_says_nothing_about_other_locks() {
@@ -359,7 +360,8 @@ mod tests {
         }
     }
 
-    /// Once the server has run a script that adds a member, this script goes by its digest until that is refused.
+    /// Once the server has run a script that adds a member, the script is sent by its digest until the server refuses
+    /// the digest.
     #[test]
     fn a_script_that_was_run_goes_by_its_digest() {
         let claim = ClaimKey(Slab::new().insert(()));

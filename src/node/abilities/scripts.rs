@@ -58,9 +58,10 @@ pub(crate) struct Scripts {
     postponed: bool,
     /// Whether the server has refused to load or run them, in unknown words.
     pub(super) refused: bool,
-    /// Whether a script that does nothing was tried after that. The server has run or refused it.
+    /// Whether a script that does nothing was tried after that refusal. The server has run it or refused it.
     pub(super) tried: bool,
-    /// Whether the script that takes a fenced lock has run, and was not refused since: the next one goes by its digest.
+    /// Whether the script that takes a fenced lock has run, and was not refused since. If so, the next one is sent by
+    /// its digest.
     pub(in crate::node) has_run_fenced: bool,
     pub(super) members: Digests,
 }
@@ -82,8 +83,8 @@ impl Scripts {
         self.refused &= !self.known[taught.place()];
     }
 
-    /// The server has run the script that does nothing. If it has refused to load the others, it gets another chance
-    /// after its next answer.
+    /// Records that the server has run the script that does nothing. If the server has refused to load the other
+    /// scripts, it is asked again after its next answer.
     pub(super) fn ran(&mut self) {
         let is_loaded = self.knows(Taught::Release);
         self.tried = true;
@@ -91,12 +92,12 @@ impl Scripts {
         self.postponed |= !is_loaded;
     }
 
-    /// The server has lost the scripts. Returns `true` if it had any.
+    /// Records that the server has lost the scripts. Returns `true` if it had any.
     pub(crate) fn forget(&mut self) -> bool {
         core::mem::take(self).known.contains(&true)
     }
 
-    /// The server runs scripts again. Returns `true` if it has to be asked to load them again.
+    /// Records that the server runs scripts again. Returns `true` if it has to be asked to load them again.
     pub(crate) fn take_postponed(&mut self) -> bool {
         core::mem::take(&mut self.postponed)
     }

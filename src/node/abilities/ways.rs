@@ -1,24 +1,25 @@
-//! The ways to release a lock on one node without a script. The answers of the node show which of them it has.
+//! The ways to release a lock on one node without a script. The answers of the node show which of these ways it
+//! permits.
 //!
 //! A node may refuse to run a script, because the user may not run it or the server does not know the command. From
 //! then on, it is asked without scripts. If it loads the scripts in a later handshake, it is asked with scripts again.
 //!
 //! Before the first `SET` of a connection, the engine tries all ways at once with a token that no key has. From then
-//! on, it uses the first way that the node knows and permits. It remembers this way when the connection is gone,
-//! because debts come first on the next one. It does not use the version of the server: a proxy that answers in its
-//! place may know fewer commands.
+//! on, it uses the first way that the node knows and permits. It remembers this way for the next connection, which
+//! begins with debts. It does not rely on the version of the server, because a proxy that answers in its place may know
+//! fewer commands.
 //!
 //! | answer to a way | means |
 //! | --- | --- |
 //! | the answer of the command | the way may be used |
 //! | the command is unknown, or forbidden to the user | the way may not be used |
-//! | any other refusal | it may pass: the way is tried again with the next `SET` |
+//! | any other refusal | it may be temporary: the way is tried again with the next `SET` |
 //!
 //! # Guarantees
 //!
 //! * No `SET` goes over a connection until it has shown that some way to release is permitted.
-//! * The engine tries a debt in one way after another, even if the node has refused all ways. After that it sends the
-//!   debt by a script again, unless the configuration forbids scripts.
+//! * The engine sends a debt in one way after another, even if the node has refused all of them. If none works, it
+//!   sends the debt by a script again, unless the configuration forbids scripts.
 //! * If a node runs scripts, the engine does not try other ways.
 //!
 //! # Not here
@@ -45,7 +46,7 @@ pub(in crate::node) const ORDER: [Dialect; 4] = [
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Ways {
-    /// Whether the node is asked without scripts at present.
+    /// Whether the engine now avoids scripts on this node.
     on: bool,
     /// Whether the configuration forbids scripts.
     never: bool,
@@ -90,8 +91,8 @@ impl Ways {
         !self.refused.contains(&false)
     }
 
-    /// Records that the node refuses `way`. From now on, the next way that it has not refused is used. If it has
-    /// refused all ways, they take turns.
+    /// Records that the node refuses `way`. From now on, the engine uses the next way that the node has not refused. If
+    /// the node has refused all ways, the engine uses them in turn.
     fn refuse(&mut self, way: Dialect) {
         let Some(place) = ORDER.iter().position(|other| *other == way) else {
             return;
@@ -104,8 +105,8 @@ impl Ways {
         }
     }
 
-    /// Records that the node permits `way`. A way that was `used` replaces the present way in any case; any other only
-    /// if it is better.
+    /// Records that the node permits `way`. A way that was `used` always replaces the present way. Any other way
+    /// replaces it only if it is better.
     fn permit(&mut self, way: Dialect, used: bool) {
         if let Some(place) = ORDER.iter().position(|other| *other == way) {
             self.refused[place] = false;
@@ -141,7 +142,7 @@ impl Abilities {
         !self.ways.never
     }
 
-    /// The node has refused `verb`, which runs scripts. From now on, it is asked without scripts.
+    /// Records that the node has refused `verb`, which runs scripts. From now on, the node is asked without scripts.
     ///
     /// # Errors
     ///
@@ -183,14 +184,14 @@ impl Abilities {
         }
     }
 
-    /// The node has refused the transaction that releases a lock on several resources.
+    /// Records that the node has refused the transaction that releases a lock on several resources.
     #[cold]
     pub(super) fn several_refused(&mut self, refusal: Refusal) {
         self.ways.several_refused |= is_final(Dialect::Watch, refusal);
     }
 
-    /// A transaction was refused because of `forbidden`. Returns the command for which the user needs a permission. The
-    /// permission to run scripts is enough, unless the configuration forbids scripts.
+    /// Returns the command for which the user needs a permission, after a transaction was refused because of
+    /// `forbidden`. The permission to run scripts is enough, unless the configuration forbids scripts.
     pub(super) fn verb_of_transaction(&self, forbidden: &'static str) -> &'static str {
         match forbidden {
             "watch" | "multi" | "exec" if !self.ways.never => self.ways.script_verb,
@@ -207,7 +208,7 @@ impl Abilities {
         }
     }
 
-    /// The node has answered that it permits `way`.
+    /// Records that the node permits `way`.
     pub(crate) fn way_permitted(&mut self, way: Dialect) {
         let is_news = !self.may_release();
         self.ways.permit(way, is_news);
@@ -256,7 +257,7 @@ impl Abilities {
         }
     }
 
-    /// The native way was tried, because scripts may not delete the key.
+    /// Handles the answer to a trial of the native way. It was tried because scripts may not delete the key.
     fn native_tried(&mut self, refusal: Option<Refusal>) -> Reply {
         match refusal.map(Refusal::error) {
             None => {
@@ -272,8 +273,8 @@ impl Abilities {
         }
     }
 
-    /// All ways are on trial, and the node has answered this one. The first way that is permitted decides. If all are
-    /// refused, the last one decides.
+    /// Handles the answer to the trial of one way, while all ways are on trial. The first way that is permitted
+    /// decides. If all are refused, the last answer decides.
     fn way_tried(
         &mut self,
         claim: ClaimKey,
@@ -310,7 +311,7 @@ impl Abilities {
                     self.forbidden(missing);
                     NodeOutcome::Unusable(missing)
                 }
-                // The node has refused this way, or one of the others, for now.
+                // The node has refused this way or another one, but may permit it later.
                 (Refused::ForNow | Refused::UseAnother, None) => {
                     NodeOutcome::Refused(refusal.error())
                 }
@@ -318,7 +319,7 @@ impl Abilities {
         ))
     }
 
-    /// The node has refused `way`. An earlier proof that it is permitted no longer holds.
+    /// Records that the node has refused `way`. If it permitted the way before, this no longer holds.
     pub(super) fn way_refused(
         &mut self,
         way: Dialect,
@@ -372,7 +373,7 @@ mod tests {
             }
         }
         assert!(ways.is_none_left());
-        // Meanwhile, the ways take turns for the debts.
+        // Meanwhile, the debts are sent in each of the ways in turn.
         let first = ways.way();
         ways.refuse(first);
         assert_ne!(ways.way(), first);
@@ -386,7 +387,7 @@ mod tests {
         assert_eq!(ways.way(), Dialect::Watch);
         ways.refuse(Dialect::DelEx);
         assert_eq!(ways.way(), Dialect::Watch);
-        // A better way replaces the present one, and a worse one does not.
+        // A better way replaces the current one, and a worse one does not.
         ways.permit(Dialect::SetIfEq, false);
         assert_eq!(ways.way(), Dialect::SetIfEq);
         ways.permit(Dialect::Watch, false);

@@ -4,7 +4,7 @@
 //! scripts that take many keys. A single renewal is written as an ordinary extension. Renewals wait for the node's
 //! turn; another module decides whose turn it is and how long they wait.
 //!
-//! Releases share the second half of this: another module makes their batches, and this one handles the answers.
+//! Releases have batches too. Another module makes those batches; this one handles the answers to both.
 //!
 //! Among the commands in flight, a batch comes before its renewals. Each renewal gets its own answer, as if it were a
 //! command of its own, so the layers above do not know about batches.
@@ -51,8 +51,8 @@ const KEPT_BYTES: usize = 64 << 10;
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    /// The collected renewals. If a renewal also asks for a notification of the next change of its key, it is in the
-    /// first pile, which is written first and in separate commands.
+    /// The collected renewals. A renewal that also asks for a notification of the next change of its key is in the
+    /// first pile. This pile is written first, in commands of its own.
     piles: [Pile; 2],
     /// When the first renewal was added.
     pub(super) since: Instant,
@@ -147,7 +147,7 @@ impl Batch {
         !(is_of_others && self.waits)
     }
 
-    /// Removes the renewal of `asker`, if it is collected.
+    /// Removes the renewal of `asker`, if this batch contains one.
     #[cold]
     pub(in crate::node) fn withdraw(&mut self, asker: Asker) -> bool {
         let found = self.piles.iter_mut().any(|pile| pile.withdraw(asker));
@@ -201,7 +201,7 @@ impl Batch {
         drop(self.collected());
     }
 
-    /// Returns `true` if the node works on so many renewals that other commands have to wait.
+    /// Returns `true` if the node is busy with so many renewals that other commands have to wait.
     pub(super) fn is_worked_on(&self) -> bool {
         RENEWALS_FEW < self.unanswered
     }
@@ -272,8 +272,9 @@ impl Batch {
         }
     }
 
-    /// A batch was refused as a whole. Returns the refusal for each of its parts. If this may help, each part is sent
-    /// again alone, by the text of the ordinary script. It does no harm if a part runs twice.
+    /// Handles the refusal of a whole batch, and returns the refusal for each of its parts. If the batch may be the
+    /// reason, each part is sent again alone, with the text of the ordinary script. It does no harm if a part runs
+    /// twice.
     fn refusal(&mut self, refusal: Refusal) -> Refusal {
         let error = refusal.error();
         let code = error.code();

@@ -90,8 +90,8 @@ pub(crate) struct InFlight {
     unsent: Unsent,
 }
 
-/// An index of the start of each asker's question, among the bytes that are not written to the socket yet. The index is
-/// empty until a question has to be found among many.
+/// An index from each asker to the start of its question, among the bytes that are not written to the socket yet. The
+/// index is empty until a question has to be found among many.
 #[derive(Debug, Default)]
 struct Unsent {
     starts: BTreeMap<Asker, u64>,
@@ -210,8 +210,8 @@ impl InFlight {
     /// Withdraws the question of `asker` if `unsent` returns `true` for its start. Returns its length. The question
     /// keeps its place until [`sweep`](Self::sweep), so that the commands behind it do not move each time.
     ///
-    /// If all questions have left, this takes one step, so a failed attempt does not search through the releases of all
-    /// other locks. If there are many questions that have not left, an index finds the right one.
+    /// If all questions have left, this takes a single step. So a failed attempt does not search through the releases
+    /// of all other locks. If there are many questions that have not left, an index finds the right one.
     pub(crate) fn withdraw(&mut self, asker: Asker, unsent: impl Fn(u64) -> bool) -> Option<usize> {
         if !unsent(self.latest_question) {
             return None;
@@ -363,11 +363,11 @@ mod tests {
         };
         assert_eq!(in_flight.withdraw(Asker::Claim(claim), unsent), None);
         assert_eq!(steps.get(), 1);
-        // A later command is found too.
+        // The index also finds a command that is added later.
         in_flight.push(set(other), Instant::ZERO, 10_000, 10);
         let found = in_flight.withdraw(Asker::Claim(other), unsent);
         assert_eq!(found, Some(10));
-        // A command of the next connection is found too. Its positions begin at zero again.
+        // The index also finds a command of the next connection, where positions begin at zero again.
         assert_eq!(in_flight.drain(unsent).count(), 1_000);
         in_flight.push(set(claim), Instant::ZERO, 0, 10);
         assert!(in_flight.withdraw(Asker::Claim(claim), |_| true).is_some());
@@ -423,7 +423,8 @@ mod tests {
             let len = in_flight.len();
             in_flight.sweep(|_, _| swept += 1);
             assert_eq!((len, swept, in_flight.reserved()), (0, ALL, 0));
-            // Building the index looks at each command once. Each sweep looks at all that are left, and halves them.
+            // Building the index looks at each command once. Each sweep looks at all remaining commands, and halves
+            // their number.
             assert!(
                 in_flight.steps() < 6 * ALL as usize,
                 "{}",

@@ -39,7 +39,7 @@ pub(super) use transaction::Transactions;
 pub(crate) use transaction::Work;
 pub(super) use wire::Wire;
 
-/// The shortest silence that makes a node suspect. A busy machine may be silent for almost this long now and then.
+/// The shortest silence that makes a node suspect. A busy machine is sometimes silent for almost this long.
 const SUSPECT_MIN: Duration = Duration::from_millis(100);
 
 /// See the [module](self).
@@ -57,8 +57,8 @@ pub(crate) struct Connection {
     pub(crate) token: Option<OwnedToken>,
     /// The holders that an inspection has found in place of a token, until they are taken.
     pub(crate) members: Option<Box<[Member]>>,
-    /// How often a probe has ended the connection since the node last answered a command about locks, and the time
-    /// before which the engine opens no further probe.
+    /// How often a probe has ended the connection since the node last answered a command about locks. The engine opens
+    /// no further probe before the time.
     pub(super) probed: u32,
     pub(super) probed_until: Instant,
     /// The node timeout of the latest question, in nanoseconds.
@@ -137,8 +137,8 @@ impl Connection {
 
     // ----- listening ------------------------------------------------------------------------
 
-    /// This turn has read everything that had arrived. If the node is silent, returns when the silence began. Commands
-    /// that still wait to be written do not count as unanswered.
+    /// Looks for a silence after a turn has read everything that had arrived. If the node is silent, returns when the
+    /// silence began. Commands that still wait to be written do not count as unanswered.
     pub(crate) fn listen(&mut self, now: Instant) -> Option<Instant> {
         let first = self.wire.in_flight.front();
         let open = first.is_some_and(|start| !self.wire.outbox.is_unsent(start));
@@ -151,14 +151,14 @@ impl Connection {
         Duration::from_nanos(timeouts).max(SUSPECT_MIN)
     }
 
-    /// A probe was answered while the connection was silent. If the next connection is silent too, the next probe waits
-    /// twice as long.
+    /// Records that a probe was answered while the connection was silent. If the next connection is silent too, the
+    /// next probe waits twice as long.
     pub(crate) fn probed(&mut self, now: Instant, least: Duration) {
         self.probed_until = now.saturating_add(least * (1 << self.probed.min(5)));
         self.probed = self.probed.saturating_add(1);
     }
 
-    /// Returns `true` if the node works on so many renewals that other commands have to wait.
+    /// Returns `true` if the node is busy with so many renewals that other commands have to wait.
     pub(crate) fn is_renewing(&self) -> bool {
         self.wire.batch.is_worked_on() && !self.pulse.is_suspect()
     }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::histogram::Histogram;
 use crate::time::Instant;
 
-/// The round trip is the shortest of this many answers.
+/// The round trip of a node is the shortest of this number of answers.
 const SAMPLES: usize = 32;
 
 /// If the path becomes longer during a connection, the node timeout follows up to a round trip of this many
@@ -25,9 +25,9 @@ pub(crate) struct Pulse {
     nearest: u64,
     /// When the latest sample was taken.
     sampled_at: Instant,
-    /// Answers to commands sent before this time may have waited unread.
+    /// Answers to commands that were sent before this time may have arrived before they were read.
     measured_from: Instant,
-    /// The round trips of all answers, except those that may have waited unread.
+    /// The round trips of all answers, except those that may have arrived before they were read.
     pub(crate) latency: Histogram,
     /// When the present silence began: since then, answers are due and no byte has arrived.
     silent_since: Option<Instant>,
@@ -59,7 +59,8 @@ impl Pulse {
         self.measured_from = now;
     }
 
-    /// The driver did not read before `now`, so the arrival times of the answers that are read now are not known.
+    /// Records that the driver did not read for a while before `now`. The arrival times of the answers that it reads
+    /// now are not known.
     #[cfg(any(test, feature = "std"))]
     pub(crate) fn was_away(&mut self, now: Instant) {
         self.measured_from = now;
@@ -95,8 +96,8 @@ impl Pulse {
         self.nearest = self.nearest.min(sample);
     }
 
-    /// This turn has read everything that had arrived. If answers are still `open`, a silence begins here, unless there
-    /// is one already. Returns when the silence began.
+    /// Looks for a silence after a turn has read everything that had arrived. If answers are still `open`, a silence
+    /// begins here, unless one has begun before. Returns when the silence began.
     pub(in crate::node) fn listen(&mut self, now: Instant, open: bool) -> Option<Instant> {
         if !open {
             self.silent_since = None;
@@ -133,7 +134,7 @@ impl Pulse {
     }
 
     /// Returns the round trip for which the node timeout allows. It exceeds [`FOLLOWED`] only after a new connection,
-    /// so that any number of stalls does not make all callers wait for the node.
+    /// so that stalls, however many, do not make all callers wait longer for the node.
     pub(crate) fn distance(&self) -> Duration {
         Duration::from_nanos(self.distance_nanos())
     }
@@ -151,8 +152,8 @@ impl Pulse {
 mod tests {
     use super::*;
 
-    /// Returns the round trip and the distance in milliseconds after these samples. Each sample is read in its own
-    /// turn.
+    /// Returns the round trip and the distance in milliseconds after these samples. Each sample comes from a turn of
+    /// its own.
     fn measured(samples: &[u64]) -> (u64, u64) {
         let mut pulse = Pulse::default();
         let mut now = 1_000;

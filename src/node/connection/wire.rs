@@ -51,7 +51,7 @@ impl Wire {
         self.in_flight.push(purpose, now, start, command.len());
     }
 
-    /// Does the same for a command that `write` appends.
+    /// Like [`put`](Self::put), but for a command that `write` appends.
     pub(super) fn put_with(
         &mut self,
         now: Instant,
@@ -181,7 +181,7 @@ impl Wire {
     pub(in crate::node) fn collect(&mut self, now: Instant, renewal: &Renewal<'_>) {
         self.batch.add(now, renewal);
         if self.batch.is_full() && self.outbox.is_blocked() {
-            self.write_batch(now); // One of many is cheaper to withdraw from the out buffer.
+            self.write_batch(now); // If there are many, one is cheaper to withdraw from the out buffer.
         }
     }
 

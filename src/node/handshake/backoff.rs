@@ -1,7 +1,7 @@
 //! The delay before a connection is tried again: none at first, then longer and longer.
 //!
-//! The delay starts at 50 ms and doubles up to 2 s. A random part of up to a half is taken off each, so that many
-//! clients do not come back in step.
+//! The delay starts at 50 ms and doubles up to 2 s. Each delay is shortened by a random part, up to a half of it, so
+//! that many clients do not come back at the same time.
 
 use core::time::Duration;
 

@@ -29,7 +29,7 @@ impl Credentials {
         }
     }
 
-    /// A connection is being opened. Returns `true` if a provider has to give its credentials.
+    /// Prepares for a connection that is being opened. Returns `true` if a provider has to give its credentials.
     pub(super) fn ask_again(&mut self) -> bool {
         self.given = None;
         self.is_given

@@ -40,8 +40,8 @@ use credentials::Credentials;
 /// The command of a probe. Every server answers it in some way, even a server that refuses us.
 pub(crate) const HELLO: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";
 
-/// If a connection that lasted at least this long ends, the next one is opened at once: it ended because it was idle,
-/// or because its server restarted.
+/// If a connection that lasted at least this long ends, the next one is opened at once: the reason is probably that it
+/// was idle, or that its server restarted.
 const LASTED: Duration = Duration::from_secs(1);
 
 /// A server may overstate its uptime by this much: it subtracts two times in whole seconds, and may tick some
@@ -103,7 +103,7 @@ impl Handshake {
         }
     }
 
-    /// The connection is up. Returns `false` if no connection was being opened.
+    /// Records that the connection is up. Returns `false` if no connection was being opened.
     pub(super) fn connected(&mut self) -> bool {
         let is_new = matches!(self.phase, Phase::Connecting);
         if is_new {
@@ -112,7 +112,7 @@ impl Handshake {
         is_new
     }
 
-    /// The connection is gone, or could not be opened.
+    /// Records that the connection is gone, or could not be opened.
     pub(super) fn disconnected(&mut self, trouble: Trouble) {
         self.phase = Phase::Down;
         self.trouble = trouble;

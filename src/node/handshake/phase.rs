@@ -63,7 +63,7 @@ pub(in crate::node) enum Phase {
     Connecting,
     /// The connection is up, and the server has not identified itself yet.
     Handshake(Server),
-    /// Questions can be asked.
+    /// The handshake is done, so the node can be asked.
     Ready { server: Server, since: Instant },
 }
 

@@ -21,7 +21,7 @@ pub(crate) enum Next {
     Fallback,
     /// The server accepts the connection: send the debts, then ask the remaining questions.
     Survey,
-    /// The node has joined again, after its handshake.
+    /// The node has joined once more after its handshake.
     Joined,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Identity {
     is_alone: bool,
     /// Product and version as the server reports them, such as `valkey 9.1.2`.
     pub(crate) product: Option<String>,
-    /// The shortest way to release that the server's version has.
+    /// The shortest command for a release that this version of the server has.
     pub(in crate::node) native_release: Option<Dialect>,
 }
 

@@ -100,8 +100,8 @@ pub(in crate::node) fn set_floor(run_id: &str, [seen, proposal]: [u64; 2]) -> Ve
     about_floor(&SET_FLOOR, run_id, [seen, proposal])
 }
 
-/// Asks for the counter floor. If the floor is missing or belongs to another `run_id`, it is in repair from then on,
-/// under `nonce`.
+/// Asks for the counter floor. If the floor is missing or belongs to another `run_id`, it is in repair under `nonce`
+/// from then on.
 pub(in crate::node) fn look_at_floor(run_id: &str, nonce: u64) -> Vec<u8> {
     about_floor(&LOOK_AT_FLOOR, run_id, [nonce])
 }
@@ -119,7 +119,7 @@ pub(in crate::node) fn count(cursor: u64) -> Vec<u8> {
     out
 }
 
-/// Writes a script whose only key is the counter floor. It goes by its text, because it is rare.
+/// Writes a script whose only key is the counter floor. The script is sent as text, because it is rare.
 fn about_floor<const N: usize>(script: &Script, run_id: &str, numbers: [u64; N]) -> Vec<u8> {
     let (mut out, numbers) = (Vec::new(), numbers.map(Decimal::new));
     let (script, run_id) = (script.text.as_bytes(), run_id.as_bytes());

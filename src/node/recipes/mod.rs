@@ -3,18 +3,18 @@
 //! | kind | take | release | extend | confirm | inspect, overwrite |
 //! | --- | --- | --- | --- | --- | --- |
 //! | one name: [`one`] | `SET NX PX`, or a script | a native command, or a script | a script | a script | a script |
-//! | several names: [`several`] | a script | a script | a script | a script | no name of it is asked about |
-//! | with a fencing token: [`fenced`] | a script | as without | as without | as without | as without |
-//! | shared by readers: [`shared`] | a script | a script | a script | a script | no |
-//! | a permit: [`permit`] | a script | as shared | as shared | as shared | no |
+//! | several names: [`several`] | a script | a script | a script | a script | none |
+//! | with a fencing token: [`fenced`] | a script | as without one | as without one | as without one | as without one |
+//! | shared by readers: [`shared`] | a script | a script | a script | a script | none |
+//! | a permit: [`permit`] | a script | as shared | as shared | as shared | none |
 //!
 //! A node without scripts gets a transaction in place of each script, and no fenced lock, shared lock or permit: see
 //! [`transaction`](super::connection). To add a kind of lock, write its file with its row, and choose it in [`of`].
 //!
 //! Each command is a template that was encoded at compile time. At run time, the entry (key and token in wire form) and
-//! the numbers are filled in. This happens once for each round and form; the nodes that take a command in the same form
+//! the numbers are filled in. This happens once for each form in each round: nodes that take a command in the same form
 //! share its bytes. A node that carries a marker gets scripts that check the marker, except for releases: see
-//! [`script`](super::script). These are written for that node alone.
+//! [`script`](super::script). Commands with such scripts are written for that node alone.
 
 pub(super) mod fenced;
 pub(super) mod one;
@@ -79,12 +79,12 @@ pub(super) struct Filling<'a> {
     pub(super) life: Duration,
     /// The marker to check, as an argument in wire form.
     pub(super) marker: Option<&'a [u8]>,
-    /// The form of a script.
+    /// The form in which a script is sent.
     pub(super) by: Dialect,
 }
 
 impl Filling<'_> {
-    /// For a script that only checks the permissions.
+    /// The parts of a command that only checks the permissions.
     const TO_ASK: Self = Self {
         life: Duration::ZERO,
         marker: None,
@@ -118,7 +118,7 @@ pub(super) enum Form {
     /// The scripts are sent by their text each time, and the script that takes a lock checks the permissions itself. On
     /// a node without scripts, transactions replace them.
     Untaught,
-    /// The same, but nothing replaces the scripts.
+    /// Like `Untaught`, but nothing replaces the scripts on a node without scripts.
     Only,
 }
 

@@ -55,7 +55,7 @@ macro_rules! run {
     };
 }
 
-/// The same for a script with a marker check. The marker is the last argument.
+/// Like `run!`, but for a script with a marker check. The marker is the last argument.
 macro_rules! run_checked {
     ($script:expr $(, $word:expr)*) => {
         run!(
@@ -149,7 +149,7 @@ fn inspect(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
     }
 }
 
-/// This checks no marker: the node changes the key even if its answers do not count.
+/// Writes the command without a marker check: the node changes the key even if its answers do not count.
 fn overwrite(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
     let mut other = Vec::new();
     argument(&mut other, &broken(entry.token()));

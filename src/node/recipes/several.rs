@@ -1,7 +1,7 @@
 //! The commands about a lock on several names.
 //!
 //! They are scripts. They are sent by their text, because the number of keys varies and such locks are rare. Every kind
-//! of node takes the same form, except for the marker. See [`script::several`](crate::node::script).
+//! of node gets the same form; only the marker differs. See [`script::several`](crate::node::script).
 
 use alloc::vec::Vec;
 use core::iter::empty;
@@ -25,7 +25,7 @@ pub(super) static RECIPE: Recipe = Recipe {
     form: Form::Untaught,
 };
 
-/// The commands that the lock needs. An answer names a forbidden command by its place, so the order is the same as in
+/// The commands that the lock needs. An answer names a forbidden command by its index, so the order is the same as in
 /// `TO_LOCK` in `abilities`. `evalsha` is not needed, because the release of such a lock is always sent by its text.
 const TO_LOCK_SEVERAL: [&str; 3] = ["get", "del", "set"];
 

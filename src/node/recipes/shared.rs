@@ -43,8 +43,8 @@ pub(in crate::node) const TO_JOIN: [&str; 7] = [
     "zscore",
 ];
 
-/// Returns the commands that a script has to check. There are none if the script goes by its digest, because it has run
-/// before.
+/// Returns the commands that a script has to check. There are none if the script is sent by its digest, because then it
+/// has run before.
 pub(super) fn to_check(by: Dialect) -> &'static [&'static str] {
     match by {
         Dialect::Sha1 => &[],

@@ -28,7 +28,7 @@ macro_rules! read_arguments {
 /// Puts the floor into `r`, `o` and `x` (its `run_id`, its base as text, and its number), and the base as a number into
 /// `l`. If there is no usable floor, `r` becomes nil.
 ///
-/// The script turns a number into text only if it changes: `%.0f` costs a server as much as a `SET`.
+/// The script converts a number to text only if it changes: `%.0f` costs a server as much as a `SET`.
 macro_rules! read_floor {
     () => {
         "local r,v=A[6],call('get',f) or '' local o,x=string.match(v,'^:(%d+):(%d+)$',#r+1) local l \
@@ -75,12 +75,12 @@ pub(super) use {lift_floor, read_counter, read_floor};
 ///
 /// ```text
 /// {1, b, number}   taken
-/// {i + 1, b, 0}    the i-th name is another's
-/// {-1, 0, 0}       the floor is missing or of another run_id
+/// {i + 1, b, 0}    the i-th name belongs to another client
+/// {-1, 0, 0}       the floor is missing or belongs to another run_id
 /// {-1, 0, 1}       there is no larger number
-/// {0, b, number}   the number would be this, and the token names another
+/// {0, b, number}   the number would be this one, but the token names another
 /// {-2, 0, 0}       the user may not run `TIME`
-/// {-i - 2, 0, 0}   the user may not run the i-th of the commands behind the run_id
+/// {-i - 2, 0, 0}   the user may not run the i-th of the commands after the run_id
 /// ```
 ///
 /// The script does nothing unless it takes the lock; `b` says whether that counts. The key of the lock is written last:
@@ -116,9 +116,9 @@ pub(crate) const TAKE_FENCED: Script = Script {
 };
 
 /// Raises all counters and the floor to at least the number, if all names hold the token. Answers `1` if that is done.
-/// Otherwise nothing changes. The answer is then `-1` if a name is another client's, and `0` if a name is not there, or
-/// if the floor is missing or belongs to another `run_id`. With a marker check, the script adds whether the answer
-/// counts.
+/// Otherwise nothing changes. The answer is then `-1` if a name belongs to another client, and `0` if a name is not
+/// there, or if the floor is missing or belongs to another `run_id`. With a marker check, the script adds whether the
+/// answer counts.
 pub(crate) const RAISE_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),

@@ -2,7 +2,8 @@
 //!
 //! They do the same as the scripts in [`shared`](super::shared) and [`permit`](super::permit), and also raise the
 //! counter of the name as in [`fencing`](super::fencing). All slots of a name share one counter, so a permit keeps its
-//! number when it moves to another slot. The numbers of one slot grow in the same way as the numbers of a plain lock.
+//! number when it moves to another slot. From holder to holder, the numbers of one slot grow as the numbers of a plain
+//! lock do.
 //!
 //! The keys are the name, the counter, the floor, the intent of a shared lock, and the keys of the marker and the
 //! barrier if a marker is checked. The arguments are the token, the ttl, the marker, a number, the life of a counter in
@@ -16,7 +17,7 @@ use super::shared::{
     read_what_is_over, said_and_whether_it_counts, whether_it_counts, write_member,
 };
 
-/// Puts the next number into `D` (as text) and `S`. If this number needs another floor, puts the floor into `L`. Ends
+/// Puts the next number into `D` (as text) and `S`. If this number needs a higher floor, puts that floor into `L`. Ends
 /// the script if the floor cannot be used, or there is no larger number.
 macro_rules! choose_number {
     () => {
@@ -43,13 +44,13 @@ macro_rules! raise_to_it {
 ///
 /// ```text
 /// {1, b, number}   taken
-/// {2, b, 0}        the key is another's
-/// {2 + m, b, 0}    a caller of the exclusive lock waits, and keeps readers out for m milliseconds
-/// {-1, 0, 0}       the floor is missing or of another run_id
+/// {2, b, 0}        the key belongs to another client
+/// {2 + m, b, 0}    a caller that wants the exclusive lock keeps readers out for m milliseconds
+/// {-1, 0, 0}       the floor is missing or belongs to another run_id
 /// {-1, 0, 1}       there is no larger number
 /// ```
 ///
-/// `b` says whether that counts. An answer of `-5` or less alone means that the user may not run one of the commands.
+/// `b` says whether that counts. A single number of `-5` or less means that the user may not run one of the commands.
 /// The script does nothing unless it takes the lock.
 pub(crate) const TAKE_SHARED_FENCED: Script = Script {
     text: concat!(
@@ -65,7 +66,7 @@ pub(crate) const TAKE_SHARED_FENCED: Script = Script {
 };
 
 /// Does the same as [`TAKE_SLOT`](super::TAKE_SLOT), and raises the counter. Answers with four integers: those of
-/// `TAKE_SLOT`, and the number, which is 0 unless a slot was taken. Without a number it answers as
+/// `TAKE_SLOT`, and the number, which is 0 unless a slot was taken. If it cannot choose a number, it answers as
 /// [`TAKE_SHARED_FENCED`] does.
 pub(crate) const TAKE_SLOT_FENCED: Script = Script {
     text: concat!(

@@ -1,8 +1,8 @@
 //! The scripts of permits.
 //!
 //! A permit is one of K slots. Each slot is held like a lock. The holders are in the same sorted set as the holders of
-//! [shared locks](super::shared); see there for the answers, the members and the other scripts. A set has permits of
-//! one K only, and never two live members in one slot.
+//! [shared locks](super::shared); see there for the answers, the members and the other scripts. All permits in a set
+//! have the same K, and no slot has two live members.
 
 use super::Script;
 use super::shared::{
@@ -51,15 +51,15 @@ pub(super) use add_holder;
 ///
 /// ```text
 /// {1, b, slot}   taken, or the token has this slot already; then it gets at least this ttl
-/// {2, b, ms}     all slots are taken. In this many milliseconds, plus one, the first of them ends
-/// {2, b, 0}      the key is another's
-/// {3, b, K}      there are so many permits
+/// {2, b, ms}     all slots are taken; ms is the time until the first of them ends, plus one
+/// {2, b, 0}      the key belongs to another client
+/// {3, b, K}      the number of permits is K
 /// ```
 ///
-/// `b` says whether that counts. An answer of `-5` or less alone means that the user may not run one of the commands.
+/// `b` says whether that counts. A single number of `-5` or less means that the user may not run one of the commands.
 /// The script does nothing unless it takes a slot. Without a ttl it only checks the permissions.
 ///
-/// The arguments behind the marker are K, the first slot to try, the number of slots to try, and the commands to check.
+/// The arguments after the marker are K, the first slot to try, the number of slots to try, and the commands to check.
 pub(crate) const TAKE_SLOT: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -72,10 +72,10 @@ pub(crate) const TAKE_SLOT: Script = Script {
     sha1: "0e20e6e079c90657ec0ec1a87c5423f926375279",
 };
 
-/// Moves the token to another slot if that slot is free, and keeps the deadline. Removes a member in that slot that is
-/// over: otherwise it could become live again beside the token if the clock is set back. Answers `1` if the token has
-/// this slot, `0` if the token has no slot or is over, and `-1` if another client has this slot. The ttl is empty, and
-/// the fourth argument is the prefix of the member in this slot.
+/// Moves the token to another slot if that slot is free, and keeps the deadline. Removes a member in that slot whose
+/// time is over. Otherwise that member could become live again, in the same slot as the token, if the clock is set
+/// back. Answers `1` if the token has this slot, `0` if the token has no slot or its time is over, and `-1` if another
+/// client has this slot. The ttl is empty, and the fourth argument is the prefix of the member in this slot.
 pub(crate) const MOVE_SLOT: Script = Script {
     text: concat!(
         read_arguments!(),

@@ -11,9 +11,10 @@
 use super::{Script, end_unless_permitted};
 
 /// Takes all keys, or none. A key that is not there is set. A key that already holds the token gets at least this ttl.
-/// Answers `1` if the keys are taken. Otherwise nothing is done. The answer is then `n + 1` if the n-th key is another
-/// client's or has another type, and `-n` if the user may not run the n-th of the commands behind the marker on one of
-/// the keys. Without a ttl the script only checks the permissions: see [`SET_IF_PERMITTED`](super::SET_IF_PERMITTED).
+/// Answers `1` if the keys are taken. Otherwise nothing is done. The answer is then `n + 1` if the n-th key belongs to
+/// another client or has another type, and `-n` if the user may not run the n-th of the commands after the marker on
+/// one of the keys. Without a ttl the script only checks the permissions: see
+/// [`SET_IF_PERMITTED`](super::SET_IF_PERMITTED).
 ///
 /// A key that holds the token is no obstacle, so a node that has lost some of the keys gets these again.
 pub(crate) const TAKE_SEVERAL: Script = Script {
@@ -39,7 +40,8 @@ pub(crate) const TAKE_SEVERAL: Script = Script {
 };
 
 /// Raises the expiry of all keys, as [`EXTEND`](super::EXTEND) does, if all of them hold the token. Answers `1` if that
-/// is done. Otherwise nothing changes; the answer is `-1` if a key is another client's, and `0` if a key is not there.
+/// is done. Otherwise nothing changes; the answer is `-1` if a key belongs to another client, and `0` if a key is not
+/// there.
 pub(crate) const EXTEND_SEVERAL: Script = Script {
     text: "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end \
            local s=1 for i=1,n do local v=redis.call('get',KEYS[i]) \
@@ -55,8 +57,8 @@ pub(crate) const EXTEND_SEVERAL: Script = Script {
     sha1: "b62c3f0e0e2d7978e812f89852a7e58ab5434e44",
 };
 
-/// Answers with how much longer all keys live, in the form of [`CONFIRM`](super::CONFIRM), if all of them hold the
-/// token. Otherwise answers `-1` if a key is another client's, and `0` if a key is not there. The ttl is empty.
+/// Answers how much longer all keys live, in the form of [`CONFIRM`](super::CONFIRM), if all of them hold the token.
+/// Otherwise answers `-1` if a key belongs to another client, and `0` if a key is not there. The ttl is empty.
 pub(crate) const CONFIRM_SEVERAL: Script = Script {
     text: "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end \
            local s=1 for i=1,n do local v=redis.call('get',KEYS[i]) \
@@ -70,9 +72,9 @@ pub(crate) const CONFIRM_SEVERAL: Script = Script {
     sha1: "6063f2735093dc4e0b20f32bdb71c97514baca93",
 };
 
-/// Deletes each key that holds the token. Answers `1` if all of them did, `-1` if one is another client's, and `0` if
-/// one was not there. An error, unless it is about a key of another type, is returned after the other keys were
-/// deleted.
+/// Deletes each key that holds the token. Answers `1` if all keys held the token, `-1` if one belongs to another
+/// client, and `0` if one was not there. A key of another type counts as a key of another client. Any other error is
+/// returned after the other keys were deleted.
 pub(crate) const RELEASE_SEVERAL: Script = Script {
     text: "local t,n,f,e=ARGV[1],0,0,nil for i=1,#KEYS do local v=redis.pcall('get',KEYS[i]) \
            if v==t then n=n+redis.call('del',KEYS[i]) \

@@ -8,12 +8,14 @@
 //! K/SLOT/TOKEN    it holds the slot SLOT of K permits: see `permit`
 //! ```
 //!
-//! * A member is live through the millisecond of its deadline, as a key is. A member that is over does not count.
-//! * The key ends at the latest deadline. A script never removes a live member of another client, and never brings its
-//!   deadline forward.
-//! * A set that is not ours counts as another client's, and stays as it is. A set is not ours if a member that is over,
-//!   or the last member, has another form, or if the last deadline is no whole number up to 9e15. So the scripts remove
-//!   members that are over one by one. They check the last member first, because a set of another program may be large.
+//! * A member is live up to and including the millisecond of its deadline, as a key is. After that, the member is over
+//!   and does not count.
+//! * The key expires at the latest deadline of its members. A script never removes a live member of another client, and
+//!   never brings its deadline forward.
+//! * A set that is not ours counts as a key of another client, and stays as it is. A set is not ours if a member that
+//!   is over, or the last member, has another form, or if the last deadline is no whole number up to 9e15. So the
+//!   scripts remove members that are over one by one. They check the last member first, because a set of another
+//!   program may be large.
 //!
 //! The keys are the name, and the keys of the [marker](super::super::trust::marker) and the barrier if a marker is
 //! checked. The arguments are the token, the ttl, and the marker, which is empty if none is checked. The answers have
@@ -29,7 +31,7 @@ macro_rules! read_arguments {
 }
 
 /// Ends a script with the expression `$refused` if the user may not run the command `ARGV[i]`, for each argument from
-/// the place `$first` on. Then ends it with 0 if there is no ttl, because the caller only asked for the permissions.
+/// the index `$first` on. Then ends it with 0 if there is no ttl, because the caller only asked for the permissions.
 macro_rules! end_unless_all_permitted {
     ($first:literal, $refused:literal) => {
         concat!(
@@ -87,7 +89,7 @@ macro_rules! whether_it_counts {
     };
 }
 
-/// Ends a script with its answer `s`, and with whether the answer counts if a marker is checked.
+/// Ends a script. It returns the answer `s` and, if it checks a marker, whether the answer counts.
 macro_rules! said_and_whether_it_counts {
     () => {
         concat!(
@@ -108,7 +110,7 @@ macro_rules! is_time {
 /// Adds a reader, and puts the answer into `s`: see [`TAKE_SHARED`]. `$intent` is the key of the intent, `$passes` is
 /// the argument with which a reader passes the intent, and `$before` runs before the first write.
 ///
-/// [`keeps_out`] says for which ages the intent keeps readers out.
+/// At which ages the intent keeps readers out: see [`keeps_out`].
 macro_rules! add_reader {
     ($intent:literal, $passes:literal, $before:expr) => {
         concat!(
@@ -151,9 +153,9 @@ pub(super) use {
 };
 
 /// Adds a reader. A reader that is already there gets at least this ttl. Answers `1` if the reader has the lock, and
-/// `2` if the key is another client's. An answer of `3` or more means that a caller of the exclusive lock waits. Its
-/// intent keeps readers out for two milliseconds less than the answer: until readers may pass, or until the intent
-/// ends. An answer of `-5` or less means that the user may not run one of the commands behind the fourth argument; `-5`
+/// `2` if the key belongs to another client. An answer of `3` or more means that a caller waits for the exclusive lock.
+/// Its intent keeps readers out for two milliseconds less than the answer: until readers may pass, or until the intent
+/// ends. An answer of `-5` or less means that the user may not run one of the commands after the fourth argument; `-5`
 /// stands for the first. The script does nothing unless it takes the lock. Without a ttl it only checks the
 /// permissions.
 ///
@@ -171,9 +173,8 @@ pub(crate) const TAKE_SHARED: Script = Script {
 };
 
 /// Leaves the intent of a caller that waits for the exclusive lock. The intent contains the time when the wait began.
-/// The arguments are the age of the wait by the clock of the caller, and how long the intent lasts, both in
-/// milliseconds. An earlier time that is already there stays: of several callers, the one that has waited the longest
-/// counts.
+/// The arguments are in milliseconds: how long the caller has waited, by its own clock, and how long the intent lasts.
+/// An earlier time that is already there stays: of several callers, the one that has waited the longest counts.
 pub(crate) const LEAVE_INTENT: Script = Script {
     text: concat!(
         "local k,w=KEYS[1],redis.call('time') local b=w[1]*1000+(w[2]-w[2]%1000)/1000-ARGV[1] \
@@ -224,7 +225,7 @@ pub(crate) const EXTEND_MEMBER: Script = Script {
     sha1: "2232429a27c2f1f899a40db44187bcd51653bdd3",
 };
 
-/// Answers with how much longer a member and its key live, in the form of [`CONFIRM`](super::CONFIRM); see also
+/// Answers how much longer a member and its key live, in the form of [`CONFIRM`](super::CONFIRM); see also
 /// `read_deadline`. Answers `0` if there is no such member or it is over. The ttl is empty, and the fourth argument is
 /// the prefix of the member.
 pub(crate) const CONFIRM_MEMBER: Script = Script {
@@ -240,7 +241,7 @@ pub(crate) const CONFIRM_MEMBER: Script = Script {
 };
 
 /// Removes a member, or the key if it holds the token alone. If no live member is left, removes the key; otherwise the
-/// key ends at the latest deadline that is left. Answers `1` if the member was removed, and `0` if there was no such
+/// key expires at the latest deadline that is left. Answers `1` if the member was removed, and `0` if there was no such
 /// member or it was over.
 ///
 /// The arguments are the token and the prefix. If a permit of this token is in another slot than the prefix says, the

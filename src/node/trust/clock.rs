@@ -1,12 +1,12 @@
 //! The clock watch of one node: checks whether the server's wall clock was stepped.
 //!
 //! Keys expire by the server's wall clock. A step forward ends locks early, and nothing else shows it: the connection
-//! stays up, and the identity of the server stays the same. But the server reports its `TIME`. Our own clock is never
-//! stepped, so the difference between the two changes no faster than clocks drift.
+//! stays up, and the identity of the server stays the same. But the server can be asked for its `TIME`. Our own clock
+//! is never stepped, so without a step the difference between the two clocks changes no faster than clocks drift.
 //!
 //! `TIME` is sent right before a lock command, in the same write, at most once a second. So the answer to `TIME` comes
-//! before the answer to the command. If the clock has stepped since the last `TIME`, the vote of the node does not
-//! count in this very round. A node that gets no lock command is not asked for its time.
+//! before the answer to the command. If the clock has stepped since the last `TIME`, the vote of the node already does
+//! not count in this round. A node that gets no lock command is not asked for its time.
 //!
 //! The server has read its time after the question was sent and before the answer was read. So each answer bounds the
 //! difference from both sides, no matter how long it takes. The bounds widen as fast as clocks drift. If two answers
@@ -19,7 +19,7 @@
 //! rate ([`Drift::rate`](crate::quorum::Drift::rate)): the bounds widen at this rate. After two seconds without an
 //! answer (a [`PAUSE`]) they widen by at most 0.05 % of the further time, because no clock is slewed faster. The rest
 //! of the drift is for steps. The steps of one clock may add up to the allowance of the shortest ttl that a caller has
-//! asked for. Up to that sum, no lock with this or a longer ttl has ended early. If they add up to more, the clock
+//! asked for. Up to that sum, no lock with this or a longer ttl has ended early. If the steps add up to more, the clock
 //! counts as stepped, and a new sum begins.
 //!
 //! # Not here
@@ -98,7 +98,7 @@ impl Clock {
         self.next = Instant::MAX;
     }
 
-    /// The connection is gone, and so is the answer. The next connection asks for the time at once.
+    /// Records that the connection is gone, and the open answer with it. The next connection asks for the time at once.
     pub(crate) fn disconnected(&mut self) {
         if self.watched {
             self.next = Instant::ZERO;

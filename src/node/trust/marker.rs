@@ -8,7 +8,7 @@
 //! # Guarantees
 //!
 //! * A marker is read only if the script for joining a group can have written it.
-//! * A [barrier](Cluster::barrier) lasts until every lock of that ttl is over.
+//! * A [barrier](Cluster::barrier) for a ttl lasts until every lock with that ttl is over.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -19,7 +19,7 @@ use crate::error::Unusable;
 use crate::limits::{CLUSTER_BYTES_MAX, TTL_HARD_MAX};
 use crate::quorum::{Drift, quorum_of};
 
-/// Longest marker: a `run_id` of 64 bytes, a ttl, two numbers of nodes, and the name.
+/// The length of the longest marker: a `run_id` of 64 bytes, a ttl, two numbers of nodes, and the name.
 pub(crate) const MARKER_BYTES_MAX: usize = 2 + 65 + 14 + 3 + 3 + 2 + CLUSTER_BYTES_MAX;
 
 /// The group that a handle expects. It is the same for all its nodes.
@@ -86,7 +86,7 @@ impl Marker {
         (whole && marker.longest <= TTL_HARD_MAX).then_some(marker)
     }
 
-    /// Returns how the marker differs from `cluster`, or `None` if it does not.
+    /// Returns how the marker differs from `cluster`, or `None` if it is the same.
     pub(crate) fn differs(&self, cluster: &Cluster) -> Option<Unusable> {
         let differs = usize::from(self.nodes) != cluster.nodes
             || usize::from(self.quorum) != cluster.quorum()

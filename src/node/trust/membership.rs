@@ -25,7 +25,8 @@ use crate::time::Instant;
 
 use super::marker::{Cluster, Marker, UNREADABLE, whole_millis};
 
-/// How long a barrier counts before the node is asked again. Another client may have ended the barrier for an operator.
+/// How long a barrier counts before the node is asked again. An operator may have ended the barrier through another
+/// client.
 const BELIEVED: Duration = Duration::from_secs(1);
 
 /// See the [module](self). Only with a strict guard.
@@ -83,7 +84,7 @@ impl Membership {
         }
     }
 
-    /// The node's connection is gone.
+    /// Records that the node's connection is gone.
     pub(super) fn disconnected(&mut self) {
         (self.joined, self.is_ready, self.open) = (false, false, 0);
         self.mode = Mode::Join;
@@ -200,7 +201,7 @@ impl Membership {
     }
 
     /// Returns when the node's answers count again, or `None` if they count at `now`. If this is not known before the
-    /// node has joined again, returns `now`. In its handshake, a node joins before it is asked anything else.
+    /// node has joined again, returns `now`. During its handshake, a node joins before it is asked anything else.
     pub(super) fn until(&self, now: Instant) -> Option<Instant> {
         let barrier = self.barrier.filter(|until| now < *until);
         match self.is_ready && !self.joined {

@@ -152,7 +152,7 @@ impl Trust {
         }
     }
 
-    /// The node's connection is gone.
+    /// Records that the node's connection is gone.
     pub(super) fn disconnected(&mut self) {
         self.clock.disconnected();
         if let Some(membership) = self.membership_mut() {
@@ -183,8 +183,8 @@ impl Trust {
         self.kept_until_about(now, false)
     }
 
-    /// Returns the same for an answer about a copy. If this copy `is_old`, which means older than any step of the
-    /// node's clock, only a loss of data matters: a step makes the node forget nothing.
+    /// Like [`kept_until`](Self::kept_until), but for an answer about a copy. If the copy `is_old`, which means older
+    /// than any step of the node's clock, only a loss of data matters, because a step makes the node forget nothing.
     #[inline]
     pub(crate) fn kept_until_about(&self, now: Instant, is_old: bool) -> Option<Instant> {
         let there = match self.membership() {
@@ -202,7 +202,7 @@ impl Trust {
     }
 
     /// Returns when the node may again be asked questions that check the marker, or `None` if it may be asked at `now`.
-    /// Its answers would not count before.
+    /// Before that time, its answers would not count.
     pub(crate) fn unasked_until(&self, now: Instant) -> Option<Instant> {
         match self.membership() {
             None => self.until(now),
@@ -238,8 +238,8 @@ impl Trust {
         })
     }
 
-    /// Does the same for a refusal, which does not mention the marker. A refusal may say that the lock's key has
-    /// another type, but not whether this answer counts.
+    /// Like [`judge`](Self::judge), but for a refusal, which does not mention the marker. A refusal may say that the
+    /// lock's key has another type, but it does not say whether this answer counts.
     #[cold]
     pub(super) fn judge_refusal(&self, request: Request, reply: Reply) -> Heard {
         let answer = Answer { request, reply };
@@ -278,13 +278,13 @@ impl Trust {
         self.run_id.is_some() && self.run_id == other.run_id
     }
 
-    /// The server refused a command because it loads its data or follows another server, so its keys may be replaced.
-    /// After that, an unchanged identity in the next handshake proves nothing.
+    /// Records that the server refused a command because it loads its data or follows another server, so that its keys
+    /// may be replaced. After that, an unchanged identity in the next handshake proves nothing.
     pub(crate) fn alarm(&mut self) {
         self.alarmed = true;
     }
 
-    /// The handshake has ended at `now`. Returns `true` if the other names of the server have to take over the
+    /// Handles the end of the handshake at `now`. Returns `true` if the other names of the server have to take over the
     /// quarantine, because no change of identity shows them the reason.
     pub(crate) fn handshake_done(
         &mut self,
@@ -331,9 +331,10 @@ impl Trust {
         self.keep_until(now.saturating_add(span));
     }
 
-    /// The handshake has ended at `now`, and the marker says whether the server forgot anything. Two cases remain: an
-    /// alarm, and the same process with another replication history. In the second case, the server may have had the
-    /// keys of another server in between. If that was a copy of its own, the marker came back with the keys.
+    /// Handles the end of the handshake at `now` if there is a marker, which says whether the server forgot anything.
+    /// Two cases remain for identities: an alarm, and the same process with another replication history. In the second
+    /// case, the server may have had the keys of another server in between. If that was a copy of its own, the marker
+    /// came back with the keys.
     fn joined(&mut self, now: Instant, identity: &Identity, terms: Terms) {
         let returned = self.run_id.is_some()
             && self.run_id == identity.run_id
@@ -345,8 +346,8 @@ impl Trust {
         }
     }
 
-    /// At `now`, the clock was seen to have stepped, so every key on the node may have ended early. Returns when its
-    /// answers count again.
+    /// Records that the clock was seen to have stepped at `now`, so that every key on the node may have ended early.
+    /// Returns when the answers of the node count again.
     pub(crate) fn stepped(&mut self, now: Instant, terms: Terms) -> Option<Instant> {
         let on = !matches!(self.kind, Kind::Off); // Otherwise the step is only reported.
         if guard!(StepIgnored, on) {
@@ -356,9 +357,9 @@ impl Trust {
         None
     }
 
-    /// The handshake of another name of the same server has ended. Returns the time before which that name must not
-    /// vote, according to this name. If this name leads to the `same` process, that handshake also ends the alarm of
-    /// this name. Otherwise the alarm stays, because this name may lead to another server by now.
+    /// Passes the quarantine of this name on to another name of the same server, whose handshake has ended. Returns the
+    /// time before which that name must not vote. If both names lead to the `same` process, the handshake also ends the
+    /// alarm of this name. Otherwise the alarm stays, because this name may lead to another server by now.
     pub(crate) fn hand_on(&mut self, now: Instant, terms: Terms, same: bool) -> Instant {
         let alarm = match self.alarmed {
             true => now.saturating_add(terms.span),
@@ -376,7 +377,7 @@ impl Trust {
         self.until = self.until.max(until);
     }
 
-    /// From now on, counts the node's answers: an operator vouches that every lock that it has forgotten is over.
+    /// Makes the node's answers count from now on: an operator vouches that every lock that it has forgotten is over.
     pub(crate) fn lift(&mut self) {
         self.until = Instant::ZERO;
         self.stepped_until = Instant::ZERO;
@@ -477,7 +478,7 @@ mod tests {
     fn what_could_never_be_read_is_no_change() {
         let blind = || identity("?", "?", 0);
         assert_eq!(after(KNOWN, &[(1, blind()), (2, blind())]), None);
-        // An identity stays known while it cannot be read.
+        // A known identity stays known while it cannot be read.
         let seen = || identity("a", "r", 100);
         let back = [(1, seen()), (2, blind()), (30, seen())];
         assert_eq!(after(KNOWN, &back), None);
@@ -492,7 +493,8 @@ mod tests {
         assert_eq!(met(KNOWN, 5), Some(107));
         assert_eq!(met(KNOWN, 11), Some(101));
         assert_eq!(met(KNOWN, 12), None);
-        // If `max_ttl` was not set, its assumed value does not keep a new node from voting. Reports name it.
+        // If `max_ttl` was not set, its assumed value does not keep a new node from voting, but reports name the young
+        // node.
         assert_eq!(met(ASSUMED, 0), None);
         let met_young = |terms, handshakes: &[Identity]| {
             let mut trust = observed();
@@ -577,8 +579,8 @@ mod tests {
         assert_eq!(trust.kept_until_about(now, true), barrier);
     }
 
-    /// Returns how a guard of this kind treats a node that loads its data, comes back as another server, and steps its
-    /// clock.
+    /// Returns how a guard of this kind treats a node that loads its data, comes back as another server, and has its
+    /// clock stepped.
     fn asked(kind: RestartGuard) -> (bool, Option<Instant>, Option<Instant>) {
         let config = Config::builder().node("a").restart_guard(kind).config();
         let mut trust = Trust::new(&config.expect("valid"));

@@ -1,7 +1,7 @@
 //! The bodies of the fuzz targets. The ordinary tests run the same functions on the committed corpus, and on a few
 //! seeds of their own; see `fuzz/`.
 //!
-//! Each compares the decoder with something: with the decoder on a torn stream, or with the encoder.
+//! Each function compares the decoder with itself on a torn stream, or with the encoder.
 
 pub(super) mod values;
 
@@ -21,8 +21,9 @@ const SMALL: Limits = Limits {
     reply_bytes: 600,
 };
 
-/// Takes any bytes, with wide and with small limits. There is no panic, no more bytes are taken than given, and memory
-/// is in proportion to the bytes. A decoded reply survives encoding. An error stays the same, whatever bytes follow.
+/// Decodes any bytes, with wide and with small limits. Checks that nothing panics, that the decoder takes no more bytes
+/// than there are, and that its memory is in proportion to them. A decoded reply survives encoding. An error stays the
+/// same, whatever bytes follow.
 #[doc(hidden)]
 pub fn fuzz_decode_any(bytes: &[u8]) {
     for limits in [Limits::default(), SMALL] {
@@ -87,8 +88,8 @@ pub fn fuzz_decode_torn(input: &[u8]) {
     }
 }
 
-/// Takes any value that can be sent. After encoding and decoding it is the same value, alone or followed by others.
-/// Lowered to RESP2 it is one value, and lowering it again changes nothing.
+/// Encodes and decodes any value that can be sent. The result is the same value, alone or followed by others. Converted
+/// to RESP2 it is still one value, and a second conversion changes nothing.
 #[doc(hidden)]
 pub fn fuzz_roundtrip(input: &[u8]) {
     let mut choices = Choices { bytes: input };
@@ -149,7 +150,7 @@ fn drain(
     (replies, Ok(torn))
 }
 
-/// Choices that the fuzzer's bytes make. When the bytes run out, every choice is the first.
+/// Choices that the fuzzer's bytes make. When the bytes run out, every choice is the first option.
 struct Choices<'a> {
     bytes: &'a [u8],
 }
@@ -166,7 +167,7 @@ impl Choices<'_> {
         (0..length).fold(0, |number, _| number << 8 | u64::from(self.byte()))
     }
 
-    /// Returns a text of up to 40 bytes, or now and then of some hundreds.
+    /// Returns a text of up to 40 bytes, or occasionally of some hundreds.
     fn text(&mut self) -> Bytes {
         let length = usize::from(self.byte());
         let length = if length < 250 {

@@ -1,8 +1,8 @@
-//! Each bound: just inside passes, just outside fails.
+//! Each bound: a reply just inside it passes, and one just outside it fails.
 
 use super::*;
 
-/// Just inside passes, just outside fails, each bound with its own reason.
+/// A reply just inside a bound passes. One just outside it fails, with the reason of this bound.
 #[test]
 fn bounds_hold_to_the_byte() {
     let limits = Limits {
@@ -43,7 +43,7 @@ fn bounds_hold_to_the_byte() {
             "*1\r\n|1\r\n|",
             Reason::TooDeep,
         ),
-        // 4 + 4 x 9 bytes are forty, the third string announces one too many for its successor.
+        // 4 + 4 x 9 bytes are forty. The third string announces one byte too many for the string after it.
         (
             "*4\r\n$3\r\n123\r\n$3\r\n123\r\n$3\r\n123\r\n$3\r\n123\r\n",
             "*4\r\n$6\r\n123456\r\n$6\r\n123456\r\n$6\r\n",
@@ -63,7 +63,7 @@ fn bounds_hold_to_the_byte() {
     }
 }
 
-/// Without bounds there are those of the decoder itself, and no length wraps.
+/// Even without limits, the decoder has its own bounds, and no length wraps.
 #[test]
 fn a_length_of_twenty_digits_is_too_long_for_any_bounds() {
     let most = Limits {

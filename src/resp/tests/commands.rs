@@ -16,7 +16,7 @@ fn commands_as_servers_read_them() {
     assert_eq!(out.len(), "*3\r\n".len() + strings.iter().sum::<usize>());
 }
 
-/// Lengths and counts on both sides of every change in the length of a header.
+/// Uses lengths and counts just below and above each point where a header gets longer.
 #[test]
 fn commands_of_all_lengths() {
     for length in [0, 1, 9, 10, 11, 99, 100, 101, 999, 1000, 12_345] {

@@ -57,7 +57,7 @@ fn the_fuzz_bodies_hold_on_random_input() {
     }
 }
 
-/// Where a digit more is one too many, at every cut.
+/// Tests numbers for which one more digit is too many, cut at every place.
 #[test]
 fn the_fuzz_bodies_hold_at_the_borders_of_numbers() {
     let ones = |count| "1".repeat(count);

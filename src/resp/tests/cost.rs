@@ -1,4 +1,4 @@
-//! What decoding costs: bytes that are looked at, and memory.
+//! The cost of decoding: the bytes that are looked at, and the memory.
 
 use alloc::vec;
 use std::format;
@@ -6,8 +6,8 @@ use std::format;
 use super::*;
 use crate::effort::effort;
 
-/// The bytes that are looked at while a reply arrives one by one, per byte of it; and the memory of
-/// the decoder at the end.
+/// Returns how often each byte of a reply is looked at while its bytes arrive one by one, and the memory of the decoder
+/// at the end.
 fn cost(reply: &[u8]) -> (f64, usize) {
     let mut decoder = Decoder::new(Limits {
         bulk_bytes: 2 << 20,
@@ -30,7 +30,7 @@ fn costs(reply: impl AsRef<[u8]>, looks_most: f64, memory_most: usize) {
     assert!(memory <= memory_most, "{memory} bytes of memory");
 }
 
-/// A payload is not looked at. The text of a line is looked at twice, and its kind each time.
+/// A payload is not looked at. The text of a line is looked at twice, and its kind each time that a byte arrives.
 #[test]
 fn a_text_that_arrives_byte_by_byte() {
     let bulk = |len: usize| [format!("${len}\r\n").as_bytes(), &vec![b'x'; len], b"\r\n"].concat();
@@ -50,7 +50,7 @@ fn a_number_that_arrives_byte_by_byte() {
 
 #[test]
 fn aggregates_that_arrive_byte_by_byte() {
-    // A header is read again from its kind; it is short.
+    // A header is read again from its kind on, but it is short.
     let many = [
         "*1\r\n".repeat(31),
         "*1000\r\n".into(),

@@ -5,10 +5,10 @@ use std::thread;
 use super::*;
 use crate::effort::effort;
 
-/// Not enough for a thousand levels of anything.
+/// A stack that is too small for a thousand levels of calls.
 const STACK_BYTES: usize = 64 << 10;
 
-/// What is sent for a level, before and behind the value inside it.
+/// The bytes of a level, before and after the value inside it.
 const LEVELS: [[&str; 2]; 7] = [
     ["*1\r\n", ""],
     ["*3\r\n_\r\n", ":1\r\n"],

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::super::direct::{Longest, flat};
 use super::*;
 
-/// Replies that are taken directly, and some that only look like it.
+/// Replies that take the fast path, and some that only look as if they did.
 const REPLIES: &[&[u8]] = &[
     b"+OK\r\n",
     b"+OK\n\r",
@@ -54,7 +54,7 @@ fn whole(limits: Limits, bytes: &[u8]) -> Result<OwnedValue, DecodeError> {
     Ok(frame.value.into())
 }
 
-/// Never directly: no reply is complete before its last byte, and then it is torn.
+/// Decodes without the fast path: no reply is complete before its last byte, so each one is torn.
 fn byte_by_byte(limits: Limits, bytes: &[u8]) -> Result<OwnedValue, DecodeError> {
     let mut inbox = Inbox::new(limits);
     for byte in bytes.chunks(1) {
@@ -65,7 +65,7 @@ fn byte_by_byte(limits: Limits, bytes: &[u8]) -> Result<OwnedValue, DecodeError>
     panic!("incomplete");
 }
 
-/// Each bound from nothing up to where it lets everything through.
+/// Returns limits in which each bound goes from zero up to a value that allows everything.
 fn limits() -> impl Iterator<Item = Limits> {
     let most = Limits::DEFAULT;
     (0..40).flat_map(move |bound| {

@@ -6,7 +6,7 @@ use OwnedValue::{Double, Integer, Null};
 
 use super::*;
 
-/// All different from each other, and each from its neighbours by little.
+/// Values that all differ, each only a little from its neighbours.
 fn values() -> [OwnedValue; 22] {
     let one = || OwnedValue::array([Integer(1)]);
     let one_and_two = || OwnedValue::array([Integer(1), Integer(2)]);
@@ -55,14 +55,14 @@ fn a_not_a_number_is_one_whatever_its_bits() {
     assert_eq!(Value::Double(f64::NAN), Value::Double(-f64::NAN));
 }
 
-/// Values of replies are equal when those are that own what they say.
+/// Values of replies are equal exactly if the owned values with the same content are equal.
 #[test]
 fn replies_are_equal_by_the_same_rules() {
     for one in values() {
         for other in values() {
             let nested = |value: &OwnedValue| {
                 let mut bytes = Vec::new();
-                // A push stands alone.
+                // A push is never inside another value.
                 if let OwnedValue::Push(_) = value {
                     encode(&mut bytes, &OwnedValue::push([OwnedValue::simple("k")]));
                 } else {

@@ -58,7 +58,7 @@ fn clearing_an_inbox_begins_a_new_stream() {
     assert!(inbox.next(&mut &b"+OK\r\n"[..]).unwrap().is_some());
 }
 
-/// Whatever is sent, in whatever pieces, and however much lies behind it.
+/// Holds for any reply, in any pieces, and however many bytes follow it.
 #[test]
 fn memory_is_bounded_by_the_longest_reply() {
     let limits = Limits {
@@ -93,7 +93,7 @@ fn memory_is_bounded_by_the_longest_reply() {
     }
 }
 
-/// Whoever reads until there is no more hands in an empty piece now and then.
+/// A caller that reads until there is no more sometimes passes an empty piece.
 #[test]
 fn nothing_is_no_beginning_of_a_reply() {
     let mut decoder = Decoder::new(Limits::default());
@@ -120,7 +120,7 @@ fn an_error_is_repeated_and_costs_nothing() {
     }
 }
 
-/// Whatever was open is forgotten: an aggregate, a line that was seen halfway, an error.
+/// A reset forgets everything that was open: an aggregate, a line that was read in part, an error.
 #[test]
 fn nothing_of_a_torn_reply_outlives_a_reset() {
     let mut decoder = Decoder::new(Limits::default());

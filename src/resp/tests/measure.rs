@@ -29,7 +29,7 @@ fn there_is_no_frame_of_what_was_not_measured() {
     no_frame(&decoder, array, Reason::NotMeasured);
 }
 
-/// A payload and CR LF behind it; and three bytes for each further element.
+/// The need is a payload and the CR LF after it, and three bytes for each further element.
 #[test]
 fn a_torn_reply_says_how_many_bytes_it_needs() {
     let mut decoder = Decoder::new(Limits::default());

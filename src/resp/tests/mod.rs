@@ -1,4 +1,4 @@
-//! Tests of the codec as a whole, a subject in each file.
+//! Tests of the codec as a whole, with one subject in each file.
 
 mod bounds;
 mod commands;
@@ -34,7 +34,7 @@ impl OwnedValue {
     }
 }
 
-/// The first reply of `bytes`, owned, and its length.
+/// Returns the first reply of `bytes` as an owned value, and its length.
 fn decode(bytes: &[u8]) -> Result<Option<(OwnedValue, usize)>, DecodeError> {
     decode_with(Limits::default(), bytes)
 }
@@ -51,7 +51,7 @@ fn refused(bytes: &[u8]) -> (usize, Reason) {
     (error.at, error.reason)
 }
 
-/// The outcome when bytes are added one by one.
+/// Returns the outcome when bytes are added one by one.
 fn decode_growing(limits: Limits, bytes: &[u8]) -> Result<usize, DecodeError> {
     let mut decoder = Decoder::new(limits);
     for end in 0..bytes.len() {

@@ -1,4 +1,4 @@
-//! What is refused: at which byte, and by which rule.
+//! The refusals of the decoder: at which byte, and by which rule.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -133,7 +133,7 @@ fn lines_of_all_lengths() {
     }
 }
 
-/// Looks at all of a reply in every way that there is.
+/// Reads everything in a reply in every possible way.
 fn look_at(frame: &Frame<'_>) {
     let value = frame.value;
     let _ = format!("{frame:?} {:?}", OwnedValue::from(value));
@@ -153,7 +153,7 @@ fn look_at(frame: &Frame<'_>) {
     }
 }
 
-/// The caller is told not to; nothing worse than a wrong answer may come of it.
+/// A caller must not do this, but if it does, nothing worse than a wrong answer may follow.
 #[test]
 fn changed_bytes_do_no_harm() {
     let reply = b"*3\r\n*1\r\n:1\r\n+abcdefghijkl\r\n*1\r\n:2\r\n";
@@ -173,7 +173,7 @@ fn changed_bytes_do_no_harm() {
     }
 }
 
-/// A header that was small announces more than any memory holds: there is no such value.
+/// A header that was small now announces more than any memory holds. There is no such value.
 #[test]
 fn changed_headers_reserve_nothing() {
     let before = b"*3\r\n*1\r\n:2345678901234567\r\n+xy\r\n";

@@ -1,4 +1,4 @@
-//! How values are written, and read back: every type in both protocols.
+//! How values are written and read back: every type in both protocols.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ fn bytes(text: &'static str) -> Bytes {
     Bytes::from_static(text.as_bytes())
 }
 
-/// What is written for a value in each protocol; in RESP3 it is read back as what it was.
+/// Checks what is written for a value in each protocol. In RESP3 it is read back as the same value.
 fn both(value: &OwnedValue, resp3: &str, resp2: &str) {
     let mut out = Vec::new();
     encode(&mut out, value);
@@ -101,7 +101,7 @@ fn aggregates_in_both_protocols() {
     both(&set, "~1\r\n:1\r\n", "*1\r\n:1\r\n");
     both(&push, ">1\r\n+k\r\n", "*1\r\n+k\r\n");
     both(&attributed, "|1\r\n_\r\n:1\r\n#t\r\n", ":1\r\n");
-    // Five pairs are ten elements: the header is a byte longer where they are an array.
+    // Five pairs are ten elements, so the header of the array is a byte longer.
     let map = OwnedValue::map(vec![(Boolean(true), Boolean(false)); 5]);
     let resp3 = format!("%5\r\n{}", "#t\r\n#f\r\n".repeat(5));
     let resp2 = format!("*10\r\n{}", ":1\r\n:0\r\n".repeat(5));
@@ -117,7 +117,7 @@ fn a_text_cannot_become_two_replies() {
     }
 }
 
-/// A finite double is taken however it is spelled, up to the longest line.
+/// A finite double is accepted in any spelling, up to the longest line.
 #[test]
 fn a_finite_double_is_taken_however_long_it_is() {
     let ones = |count| "1".repeat(count);
@@ -177,7 +177,7 @@ fn a_double_that_is_too_large_is_refused() {
     }
 }
 
-/// The encoder of these tests takes the same writers: here is what they write.
+/// The encoder of these tests uses the same writers. This test shows what they write.
 #[test]
 fn replies_as_servers_write_them() {
     let text = b"a\r\nb";

@@ -8,7 +8,7 @@ use super::*;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/resp-vectors.tsv");
 
-/// What became of the last reply of a stream.
+/// The fate of the last reply of a stream.
 #[derive(Clone, Debug, PartialEq)]
 enum End {
     Clean,
@@ -16,7 +16,7 @@ enum End {
     Error(DecodeError),
 }
 
-/// Decodes a stream given in pieces: the replies in it, and how it ends.
+/// Decodes a stream that comes in pieces. Returns the replies in it, and how it ends.
 fn drain<'p>(pieces: impl Iterator<Item = &'p [u8]>) -> (Vec<OwnedValue>, End) {
     let mut inbox = Inbox::default();
     let mut replies = Vec::new();
@@ -36,8 +36,8 @@ fn drain<'p>(pieces: impl Iterator<Item = &'p [u8]>) -> (Vec<OwnedValue>, End) {
     (replies, if torn { End::Incomplete } else { End::Clean })
 }
 
-/// The same by a decoder that is given all bytes again each time there is one more. It measures a reply before that
-/// is read, as often as one likes, also where it was moved to, and with what lies behind it.
+/// Like `drain`, but the decoder gets all bytes again each time that there is one more. It measures each reply first.
+/// Then the reply is read several times, also after it was moved, and together with the bytes after it.
 fn drain_growing(bytes: &[u8]) -> (Vec<OwnedValue>, End) {
     let mut decoder = Decoder::new(Limits::default());
     let mut replies = Vec::new();
@@ -104,7 +104,7 @@ fn check(case: &str) {
     }
 }
 
-/// Prints replies, and the end behind them, as the file does.
+/// Prints replies, and the end after them, as the file does.
 fn described((replies, end): &(Vec<OwnedValue>, End)) -> String {
     let end = match end {
         End::Clean if replies.is_empty() => Some("nothing".into()),

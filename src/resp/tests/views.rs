@@ -4,7 +4,7 @@ use std::format;
 
 use super::*;
 
-/// Nested aggregates and attributes, read by the views.
+/// The views read nested aggregates and attributes.
 #[test]
 fn elements_are_reached_in_order_and_stepped_over() {
     let reply = b"*5\r\n*2\r\n:1\r\n~1\r\n:2\r\n*0\r\n|1\r\n+ttl\r\n%1\r\n+a\r\n*1\r\n:9\r\n\

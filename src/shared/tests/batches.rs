@@ -101,7 +101,7 @@ fn no_task_depends_on_another_while_a_thread_waits() {
     batch.assert_all_are_woken();
 }
 
-/// A waker begins an operation, like an executor that polls a task where it is woken.
+/// A waker begins an operation, like an executor that polls a task inside its waker.
 #[test]
 fn a_waker_may_begin_an_operation() {
     let mut scene = Scene::new();

@@ -18,7 +18,7 @@ impl World {
     }
 }
 
-/// Both texts of an error about the lock "a": the short one without a node, the long one with each.
+/// Checks both texts of an error about the lock "a": the short one names no node, the long one names each.
 #[track_caller]
 fn says(error: impl core::fmt::Display, short: &str, long: &str) {
     let (said, all) = (format!("{error}"), format!("{error:#}"));
@@ -56,7 +56,7 @@ fn a_refusal_names_its_lock() {
 
 #[test]
 fn a_loss_names_its_lock() {
-    // With one node, nothing is known of the lock any more when it has answered.
+    // With one node, nothing is known about the lock any more after this node has answered.
     for nodes in [3, 1] {
         let world = World::new();
         let urls = || world.nodes[..nodes].iter().map(EmbeddedNode::url);
@@ -98,7 +98,7 @@ fn a_loss_names_its_lock() {
     }
 }
 
-/// The last node to answer may have the lock, or not. Many locks are lost at once.
+/// The last node to answer may or may not have the lock. Many locks are lost at once.
 #[test]
 fn a_lock_that_one_node_still_has_is_named_too() {
     let (world, redlock) = World::start();

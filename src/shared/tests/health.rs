@@ -7,7 +7,7 @@ use crate::error::NodeOutcome;
 /// The lock is extended after half of this.
 const TTL: Duration = Duration::from_secs(2);
 
-/// Two of three nodes say that the key is gone. Their answers are available as soon as the loss is.
+/// Two of three nodes say that the key is gone. Their answers are available as soon as the loss is reported.
 #[test]
 fn health_shows_the_extension_that_found_the_loss() {
     let world = World::new();

@@ -53,11 +53,11 @@ enum Kind {
     Timer,
     /// A thread that waits for an answer that does not come.
     Unanswered,
-    /// A thread that leaves a timer behind, and waits for nothing.
+    /// A thread that starts a timer, and waits for nothing.
     Expiry,
     /// A thread that drops a guard, and returns when its release is written.
     Drop,
-    /// A task whose operation is refused at once. It begins the next one where it is woken.
+    /// A task whose operation is refused at once. It begins the next one inside its waker.
     Restless,
     /// A task whose future is dropped at some time. The drop returns when the operation is withdrawn and the release is
     /// written.
@@ -120,7 +120,7 @@ enum At {
     CallsWakers {
         serving: bool,
     },
-    /// It waits until those that it has woken have noted what they ask, or until they do not come.
+    /// It waits until the callers that it has woken have noted their requests, or until no more of them come.
     Gathers {
         serving: bool,
     },
@@ -176,7 +176,8 @@ struct Model {
     tasks: Vec<usize>,
     /// The tasks that the I/O thread is waking now.
     calling: Vec<usize>,
-    /// The I/O thread gathers, or is about to. The free places for notes, and the operations that are noted and have not begun.
+    /// Whether the I/O thread gathers, or is about to. Then the free places for notes, and the operations that are
+    /// noted and have not begun.
     gathers: bool,
     is_gathering: bool,
     calls_wakers: bool,
@@ -301,8 +302,8 @@ fn bit(op: usize) -> u8 {
     1 << op
 }
 
-/// A hash that is cheap without optimisation. (With the one of `std` this test took twice as long.) States of a hundred
-/// fields with a few values each need no better one.
+/// A hash that is cheap without optimisation. (With the one of `std` this test took twice as long.) For states of a
+/// hundred fields with a few values each it is good enough.
 #[derive(Default)]
 struct Mix(u64);
 
@@ -355,7 +356,8 @@ fn walk(kinds: &[Kind], blocks: bool) -> usize {
     gatherings.into_iter().sum()
 }
 
-/// The number of random paths if there are too many for each run, and their largest number of steps: some have no end.
+/// The number of random paths if there are too many states for each run, and the largest number of steps, because some
+/// paths have no end.
 const WAYS: usize = 40;
 const STEPS: usize = 300;
 
@@ -450,7 +452,7 @@ fn every_operation_is_served_in_every_order_of_the_steps() {
     }
 }
 
-/// Threads poll for themselves while the I/O thread is held up in a waker.
+/// Threads poll for themselves while a waker blocks the I/O thread.
 #[test]
 fn a_waker_that_blocks_leaves_no_thread_alone() {
     use Kind::{Drop, Impatient, Task, Thread, TimedOut};

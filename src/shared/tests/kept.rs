@@ -114,7 +114,8 @@ fn extensions_of_a_kept_lock_that_fail_are_counted_before_anybody_asks() {
     assert!(guard.health().failures != 0 && guard.is_valid());
     world.resume();
     eventually("it was extended", || guard.health().failures == 0);
-    // A caller that looks at its health meanwhile holds the slot. The next extension finds that no caller does.
+    // A caller that looks at the health of the lock meanwhile holds the slot. The next extension finds that no caller
+    // holds it any more.
     eventually("it has no slot", || slots(&redlock) == 0);
     guard.unlock().unwrap();
 }
@@ -132,7 +133,7 @@ fn a_kept_lock_of_a_broken_engine_is_lost() {
     }
 }
 
-/// Its claim is forgotten some time after its end, and another lock gets the claim's index.
+/// The claim of the lock is forgotten some time after its end, and another lock gets the index of the claim.
 #[test]
 fn who_asks_about_a_kept_lock_that_is_over_takes_no_signal_from_another() {
     let (world, redlock) = World::start();

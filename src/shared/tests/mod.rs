@@ -49,10 +49,10 @@ use crate::embedded::EmbeddedNode;
 use crate::error::LockError;
 use crate::quorum::Lock;
 
-/// No test lasts longer, so a key that is gone was released.
+/// A ttl that is longer than any test, so a key that is gone was released.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
 
-/// After this time something was lost.
+/// After this time without a result, something was lost.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 const MS: Duration = Duration::from_millis(1);
@@ -132,8 +132,8 @@ impl World {
     }
 }
 
-/// Waits until `is_so` returns `true`. Looks often at first, and then seldom, so a state that holds only for a moment
-/// may be missed.
+/// Waits until `is_so` returns `true`. Looks often at first and then rarely, so a state that lasts only a moment may be
+/// missed.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = clock::now().saturating_add(PATIENCE);
@@ -151,7 +151,7 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
 /// How many times a test looks often.
 const LOOKS_OFTEN: u32 = 1_000;
 
-/// The result is dead when the I/O thread and everything else that has the engine is gone.
+/// The result is dead when the I/O thread and everything else that uses the engine is gone.
 fn shared_of(redlock: &Redlock) -> Weak<Shared> {
     Arc::downgrade(&redlock.handle.shared)
 }
@@ -260,7 +260,7 @@ fn short_lock(
     }
 }
 
-/// A task that is polled where it is woken.
+/// A task that is polled inside its waker.
 struct AtOnce(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
 
 impl AtOnce {

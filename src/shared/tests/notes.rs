@@ -1,5 +1,5 @@
-//! Requests that are only noted. Here the test sets out the places. It keeps the mutex of the engine meanwhile, so that
-//! no other thread begins what is noted.
+//! Requests that are only noted. Here the test prepares the places. Meanwhile it keeps the mutex of the engine, so that
+//! no other thread begins the noted requests.
 
 use alloc::collections::VecDeque;
 
@@ -100,7 +100,7 @@ fn a_noted_future_that_is_dropped_leaves_no_key() {
     world.assert_empty();
 }
 
-/// A waker that blocks would hold up the I/O thread, which is to begin what is noted.
+/// A waker that blocks would delay the I/O thread, which has to begin the noted requests.
 #[test]
 fn a_thread_notes_nothing_while_wakers_are_called() {
     let options = LockOptions::new(LONG);
@@ -138,7 +138,7 @@ fn a_broken_engine_refuses_what_is_noted() {
     assert!(!redlock.shared().notes.has_place());
 }
 
-/// Counts its wake-ups.
+/// A waker that counts its wake-ups.
 struct Counts(AtomicUsize);
 
 impl Wake for Counts {
@@ -172,7 +172,7 @@ fn a_relay_wakes_one_task_at_once_and_each_of_the_others_once() {
     assert_eq!(woken(), [40, 2]);
 }
 
-/// None of the tasks is polled, so each would wait for another.
+/// None of the tasks is polled, so each of them would wait for another to wake it.
 #[test]
 fn a_thread_that_gathers_wakes_whom_no_task_has_woken() {
     let (notes, relay) = (Notes::default(), Relay::default());

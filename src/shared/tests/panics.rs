@@ -66,8 +66,8 @@ fn a_watch_of_a_broken_handle_is_closed() {
     assert!(block_on(watch.changed()).is_none());
 }
 
-/// Nothing that a user still has of it shows the nodes or the locks. The other cases are in `tests/it/secrets.rs`,
-/// where no test can break an engine.
+/// Nothing that a user still has from the handle shows the nodes or the locks. The other cases are in
+/// `tests/it/secrets.rs`, where no test can break an engine.
 #[test]
 fn a_broken_handle_shows_no_secret() {
     let world = World::new();
@@ -137,7 +137,7 @@ fn the_last_handle_may_go_on_the_thread_that_it_ends() {
         let holder = Arc::new(Holds(Mutex::new(Some(other))));
         let waker = Waker::from(Arc::clone(&holder));
         let mut context = Context::from_waker(&waker);
-        // The polled future goes with this thread, at any time. The one in the waker goes with the thread that wakes.
+        // This thread drops the polled future at any time. The thread that wakes drops the one in the waker.
         let polled = Pin::new(&mut future).poll(&mut context);
         drop(redlock);
         if let Poll::Ready(guard) = polled {
@@ -191,7 +191,7 @@ fn the_last_handle_may_be_dropped_by_a_thread_that_a_waker_waits_for() {
     eventually("the thread has ended", || shared.upgrade().is_none());
 }
 
-/// Its waker panics with something that panics again when it is dropped.
+/// The payload of a panic of a waker. It panics again when it is dropped.
 struct PanicsTwice(AtomicBool);
 
 struct PanicsWhenDropped;

@@ -24,7 +24,7 @@ fn a_caller_gives_up_at_its_own_deadline() {
         assert!(report.nodes().iter().all(pending));
     });
     drop(stalled);
-    // The operation that it had asked for never begins.
+    // The operation that the stopped thread had asked for never begins.
     redlock.lock("b", LONG).unwrap().unlock().unwrap();
     assert_eq!(world.copies("a"), 0);
 }
@@ -158,7 +158,7 @@ fn who_waits_for_a_loss_or_an_extension_learns_of_the_end_of_the_validity() {
     world.assert_empty();
 }
 
-/// Its guard was made before the engine gave it an id, and is reported as lost nevertheless.
+/// The guard was made before the engine gave the lock an id. The loss is reported to it nevertheless.
 #[test]
 fn a_lock_that_is_adopted_and_extended_meanwhile_learns_its_new_end() {
     let (world, redlock) = World::start();
@@ -172,7 +172,7 @@ fn a_lock_that_is_adopted_and_extended_meanwhile_learns_its_new_end() {
     drop(stalled);
     block_on(extending).unwrap();
     assert!(before < guard.valid_until());
-    // The same for a lock that has no end before it is confirmed.
+    // The same holds for a lock that has no end before it is confirmed.
     plain = guard.into_lock();
     plain.forget_end();
     let stalled = stall(&redlock);
@@ -202,7 +202,7 @@ fn the_io_thread_is_called_although_a_caller_takes_the_events() {
             is_watching(&redlock)
         });
         world.pause();
-        // It is called, and a caller has the poll and takes the events.
+        // The I/O thread is called, and a caller has the poll and takes the events.
         let mut future = Box::pin(redlock.try_lock_async("b", LONG));
         if future.as_mut().poll(&mut context).is_ready() {
             world.resume(); // This thread was away for so long that the nodes count as silent.
@@ -246,7 +246,7 @@ fn a_lock_that_was_found_to_end_earlier_is_at_risk_before_that_end() {
     world.assert_empty();
 }
 
-/// The thread gives up before it learns of the outcome, which stands nevertheless.
+/// The thread gives up before it learns of the outcome, which counts nevertheless.
 #[test]
 fn an_extension_that_a_majority_has_confirmed_is_one_if_no_news_of_it_comes() {
     let world = World::new();
@@ -269,7 +269,7 @@ fn an_extension_that_a_majority_has_confirmed_is_one_if_no_news_of_it_comes() {
     world.assert_empty();
 }
 
-/// The nodes are asked everything, and give this answer. No caller learns of the outcome yet.
+/// Lets the nodes give this answer to all their questions. No caller learns of the outcome yet.
 fn say_in_place_of_the_nodes(redlock: &Redlock, reply: &[u8]) {
     let mut section = redlock.shared().enter().unwrap();
     let engine = &mut section.engine;

@@ -1,4 +1,4 @@
-//! Calls, and what they leave behind.
+//! Stories of calls, and of the keys and debts that they leave.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -62,7 +62,7 @@ fn no_task_depends_on_another_to_be_woken() {
     world.assert_empty();
 }
 
-/// Its outcome is there, but its caller has not taken it.
+/// The outcome is there, but the caller has not taken it.
 #[test]
 fn a_future_dropped_when_it_has_won_leaves_no_key() {
     let (world, redlock) = World::start();
@@ -78,7 +78,8 @@ fn a_future_dropped_when_it_has_won_leaves_no_key() {
     world.assert_empty();
 }
 
-/// It won in time, but was fetched too late. (If the machine was too slow to see that it had won, it tries again.)
+/// The attempt won in time, but the caller fetched the lock too late. (If the machine was too slow to see that it had
+/// won, the test tries again.)
 #[test]
 fn a_lock_that_is_not_taken_in_time_is_too_slow() {
     let (world, redlock) = World::start();
@@ -89,7 +90,7 @@ fn a_lock_that_is_not_taken_in_time_is_too_slow() {
         let end = clock::now().saturating_add(ttl);
         let mut future = Box::pin(redlock.lock_async("a", ttl));
         if future.as_mut().poll(&mut context).is_ready() {
-            return; // The nodes were quicker than this thread: another story.
+            return; // The nodes were quicker than this thread, so this case did not happen.
         }
         eventually("it is granted, or over", || {
             world.copies("a") == 3 || end <= clock::now()
@@ -176,8 +177,8 @@ fn a_wait_for_a_loss_ends_in_time_and_with_the_release() {
     assert!(!waiting.join().unwrap());
 }
 
-/// A task with many calls is polled where it is woken, under a mutex that its waker needs too. The calls of another
-/// task are decided between them.
+/// A task with many calls is polled inside its waker, under a mutex that the waker needs too. The calls of another task
+/// are decided between them.
 #[test]
 fn a_task_that_is_polled_does_not_wake_itself() {
     let (world, redlock) = World::start();
@@ -208,7 +209,7 @@ fn a_task_that_is_polled_does_not_wake_itself() {
     world.assert_empty();
 }
 
-/// Its request is refused without asking the nodes, so it comes again at once.
+/// The request of the task is refused without asking the nodes, so the task asks again at once.
 #[test]
 fn a_task_that_is_refused_at_once_again_and_again_does_not_keep_others_from_the_nodes() {
     let (_world, redlock) = World::start();
@@ -231,7 +232,7 @@ fn a_task_that_is_refused_at_once_again_and_again_does_not_keep_others_from_the_
     held.unlock().unwrap();
 }
 
-/// The nodes do not read, until the kernel takes no more.
+/// The nodes do not read, so that at some point the kernel takes no more.
 #[test]
 fn what_the_kernel_does_not_take_goes_first_when_it_takes_again() {
     const MANY: usize = 20_000;

@@ -71,7 +71,7 @@ fn let_go(redlock: &Redlock, random: &mut StdRng, mut guard: LockGuard) {
         }
         7 => {
             let mut lock = guard.into_lock();
-            lock.forget_end(); // As if it was read after a boot.
+            lock.forget_end(); // This is the state of a lock that was read after a boot.
             let mut guard = redlock.adopt(lock);
             assert!(!guard.is_valid() && !guard.lost().is_lost());
             guard.confirm().unwrap();

@@ -110,8 +110,8 @@ fn while_wakers_are_called_a_caller_takes_the_poll_however_many_wait() {
     assert!(roles.come_back());
 }
 
-/// Without a node the engine refuses it at once. The task is polled on the I/O thread, which fires timers in between,
-/// and reports a loss to another task, whether or not a further task waits all the time.
+/// Without a node, the engine refuses the request at once. The task is polled on the I/O thread, which fires timers in
+/// between, and reports a loss to another task, whether or not a further task waits all the time.
 #[test]
 fn a_task_that_tries_again_at_once_does_not_keep_a_loss_from_its_report() {
     for waits in [false, true] {

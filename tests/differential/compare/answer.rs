@@ -1,8 +1,8 @@
-//! What a decoder answers, in a form that is common to all of them: values as text.
+//! The answer of a decoder, in a form that all decoders share: values as text.
 //!
-//! Each type keeps the byte that it has on the wire, so that `+"a"` and `$"a"` are not the same.
-//! Doubles are exact, but one NaN is like another. The elements of maps and sets are sorted: neither
-//! has an order by the specification. Attributes are left out, because ours passes over them.
+//! Each type keeps the byte that it has on the wire, so that `+"a"` and `$"a"` are not the same. Doubles are exact, but
+//! all NaNs are equal. The elements of maps and sets are sorted, because they have no order in the specification.
+//! Attributes are left out, because our decoder skips them.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    /// The answer of a decoder that speaks in the usual manner.
+    /// Returns the answer of a decoder with the usual interface.
     pub(crate) fn of<F, E>(
         outcome: Result<Option<F>, E>,
         reply: impl FnOnce(F) -> (String, usize),
@@ -48,7 +48,7 @@ impl fmt::Display for Answer {
     }
 }
 
-/// A string of any kind.
+/// Returns a string of any kind.
 pub(crate) fn string(kind: char, bytes: &[u8]) -> String {
     format!("{kind}\"{}\"", bytes.escape_ascii())
 }
@@ -69,13 +69,13 @@ pub(crate) fn boolean(value: bool) -> String {
     (if value { "#t" } else { "#f" }).to_owned()
 }
 
-/// An array or a push.
+/// Returns an array or a push.
 pub(crate) fn list(kind: char, items: impl IntoIterator<Item = String>) -> String {
     let items: Vec<_> = items.into_iter().collect();
     format!("{kind}[{}]", items.join(" "))
 }
 
-/// A set, a map or attributes.
+/// Returns a set, a map or attributes.
 pub(crate) fn bag(kind: char, items: impl IntoIterator<Item = String>) -> String {
     let mut items: Vec<_> = items.into_iter().collect();
     items.sort_unstable();
@@ -86,7 +86,7 @@ pub(crate) fn pair(key: &str, value: &str) -> String {
     format!("{key}={value}")
 }
 
-/// A value of ours.
+/// Returns a value of our decoder.
 pub(crate) fn ours(value: Value<'_>) -> String {
     match value {
         Value::Simple(text) => string('+', text),
@@ -114,7 +114,7 @@ fn our_pairs(pairs: Pairs<'_>) -> String {
     )
 }
 
-/// A frame of the other crate's RESP2.
+/// Returns a RESP2 frame of the other crate.
 pub(crate) fn resp2(frame: &Resp2Frame) -> String {
     match frame {
         Resp2Frame::SimpleString(text) => string('+', text),
@@ -126,7 +126,7 @@ pub(crate) fn resp2(frame: &Resp2Frame) -> String {
     }
 }
 
-/// A frame of the other crate's RESP3, without its attributes.
+/// Returns a RESP3 frame of the other crate, without its attributes.
 pub(crate) fn resp3(frame: &Resp3Frame) -> String {
     match frame {
         Resp3Frame::BlobString { data, .. } => string('$', data),

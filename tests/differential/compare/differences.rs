@@ -1,12 +1,12 @@
-//! The known differences between our decoder and `redis-protocol` 6.0, and who is right.
+//! The known differences between our decoder and `redis-protocol` 6.0, and which of them is right.
 //!
-//! The judge is the specification: "Redis serialization protocol specification" (redis.io), below
-//! by the name of a section, and "RESP3 specification" 1.6 (redis/redis-specifications), below as
-//! RESP3. What they say is given in our words.
+//! The specification decides: the "Redis serialization protocol specification" (redis.io), cited by the name of a
+//! section, and the "RESP3 specification" 1.6 (redis/redis-specifications), cited as RESP3. Both are given in our
+//! words.
 
 use super::Dialect::{self, Resp2, Resp3};
 
-/// One thing that the two decoders do differently.
+/// One difference between the two decoders.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Difference {
     LateRefusal,
@@ -47,14 +47,14 @@ pub(crate) enum Difference {
 pub(crate) struct Differences(u64);
 
 impl Differences {
-    /// As our decoder reads.
+    /// No difference: reads like our decoder.
     pub(crate) const NONE: Self = Self(0);
 
     pub(crate) const fn only(difference: Difference) -> Self {
         Self(1 << difference as u32)
     }
 
-    /// As the other decoder reads.
+    /// Returns all differences of the other decoder of this dialect.
     pub(crate) fn of(dialect: Dialect) -> Self {
         let known = KNOWN.iter().filter(|known| known.of.contains(&dialect));
         Self(known.fold(0, |set, known| set | Self::only(known.difference).0))
@@ -82,20 +82,20 @@ pub(crate) enum Right {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     pub(crate) difference: Difference,
-    /// Which of the other decoders are concerned.
+    /// The other decoders that have this difference.
     pub(crate) of: &'static [Dialect],
     pub(crate) right: Right,
-    /// The verdict of the specification.
+    /// The text of the specification behind the verdict.
     pub(crate) because: &'static str,
-    /// A few bytes that show it and nothing else.
+    /// A few bytes that show this difference and no other.
     pub(crate) example: &'static [u8],
-    /// What ours answers to them.
+    /// The answer of our decoder to these bytes.
     pub(crate) ours: &'static str,
-    /// What the other answers.
+    /// The answer of the other decoder.
     pub(crate) theirs: &'static str,
 }
 
-/// All of them, in the order of the enumeration.
+/// All known differences, in the order of the enumeration.
 pub(crate) const KNOWN: [Known; 31] = [
     Known {
         difference: Difference::LateRefusal,

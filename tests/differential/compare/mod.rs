@@ -1,10 +1,10 @@
-//! Our decoder against the crate `redis-protocol`, on any bytes. Run by the fuzz target
-//! `differential` and, over the committed corpora, by the ordinary tests beside this.
+//! Our decoder against the crate `redis-protocol`, on any bytes. The fuzz target `differential` runs it, and so do the
+//! ordinary tests in this folder, over the committed corpora.
 //!
-//! A plain reader, written from the grammar ([`reader`]), is between the two. It has a switch for
-//! each known difference ([`differences`]). With all of them off it must give our answer, with all
-//! of them on the other's, both to the byte. So no disagreement is excused in general: each one is
-//! predicted, and named by the first switch that it met.
+//! A plain reader, written from the grammar ([`reader`]), is between the two. It has a switch for each known difference
+//! ([`differences`]). With all switches off it must give exactly our answer, and with all of them on exactly the other
+//! answer. So no disagreement is excused in general: each one is predicted, and named by the first switch that made a
+//! difference.
 //!
 //! Not here: streams that are cut (the target `decode_torn`), limits other than the defaults, and
 //! the other crate's interface for streamed types, which ours refuses as a whole.
@@ -25,7 +25,7 @@ use differences::{Difference, Differences};
 use reader::read;
 use rules::Unfit;
 
-/// The two decoders of the other crate. Ours is one for both.
+/// The two decoders of the other crate. Our decoder is the same for both.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Dialect {
     Resp2,
@@ -37,7 +37,7 @@ pub(crate) enum Dialect {
 pub(crate) enum Verdict {
     /// Both gave the same answer.
     Same,
-    /// They did not, because of this difference.
+    /// The answers differ, because of this difference.
     Differs(Difference),
     /// The other decoder was not asked.
     Unfit(Unfit),
@@ -69,7 +69,7 @@ impl Dialect {
 ///
 /// # Panics
 ///
-/// If the reader answers otherwise.
+/// If the reader gives another answer.
 pub(crate) fn ours(bytes: &[u8]) -> Answer {
     let mut decoder = Decoder::new(Limits::default());
     let ours = Answer::of(decoder.decode(bytes), |frame| {
@@ -80,8 +80,7 @@ pub(crate) fn ours(bytes: &[u8]) -> Answer {
     ours
 }
 
-/// The body of the fuzz target: every reply that our decoder finds in `stream`, and what is behind
-/// the last one.
+/// The body of the fuzz target: every reply that our decoder finds in `stream`, and the bytes after the last one.
 ///
 /// # Panics
 ///
@@ -121,7 +120,7 @@ pub(crate) fn compare_first(dialect: Dialect, bytes: &[u8], ours: &Answer) -> Ve
     if theirs == *ours {
         return Verdict::Same;
     }
-    // Up to the first difference both were read alike.
+    // Up to the first difference, both read the bytes in the same way.
     let first = met.first().expect("a difference, if they differ");
     Verdict::Differs(*first)
 }

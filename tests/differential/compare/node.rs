@@ -1,4 +1,4 @@
-//! The reader's values: the common form, and what the other decoder would do with them.
+//! The values of the reader: the common form, and the facts that decide what the other decoder does with them.
 
 use super::answer;
 use super::differences::Difference;
@@ -11,7 +11,7 @@ pub(crate) struct Node {
     kind: u8,
     /// The value in the common form.
     pub(crate) text: String,
-    /// The same with its attributes: what makes it another key of a hash table.
+    /// The same with its attributes, which make it another key of a hash table.
     whole: String,
     pub(crate) marks: Marks,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Marks {
     string: bool,
     /// There is a NaN in it, which is not equal to itself.
     nan: bool,
-    /// There is a text in it that is not UTF-8, where the other decoder requires it.
+    /// There is a text in it that is not UTF-8, although the other decoder requires UTF-8 there.
     pub(crate) not_utf8: bool,
 }
 

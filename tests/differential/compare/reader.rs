@@ -1,5 +1,5 @@
-//! The protocol read plainly: a function per type that calls the others, on complete bytes. No
-//! speed, no resuming, no views: a second opinion on the fast decoder.
+//! A plain reader of the protocol: a function for each type, which calls the others, on complete bytes. It is slow,
+//! cannot resume and has no views. It is a second opinion on the fast decoder.
 //!
 //! Where the two decoders differ, the reader asks its [`Rules`].
 
@@ -22,7 +22,7 @@ const SHORT: usize = 20;
 #[derive(Debug)]
 pub(crate) struct Reading {
     pub(crate) answer: Result<Answer, Unfit>,
-    /// The differences that it met, in order.
+    /// The differences that mattered, in order.
     pub(crate) met: Vec<Difference>,
 }
 
@@ -73,7 +73,7 @@ impl Reader<'_> {
         Ok(node.text)
     }
 
-    /// A value, and the attributes in front of it.
+    /// Reads a value, and the attributes before it.
     fn element(&mut self, place: Place, depth: usize) -> Result<Node, Stop> {
         let mut attributes: Option<Vec<Entry>> = None;
         loop {
@@ -97,7 +97,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns the byte of a type, if it may be there.
+    /// Returns the byte of a type, if this type is allowed there.
     fn kind(&mut self, place: Place, depth: usize) -> Result<u8, Stop> {
         let (kind, next) = match *self.rest() {
             [] => return Err(Stop::Torn),
@@ -207,7 +207,7 @@ impl Reader<'_> {
     fn verbatim(&mut self) -> Result<Node, Stop> {
         let length = self.count(b'=')?;
         if length < 4 {
-            // The other looks at four bytes before it looks at the length.
+            // The other decoder looks at four bytes before it looks at the length.
             let torn = self.rest().len() < 4;
             return Err(if torn { Stop::Torn } else { Stop::Refused });
         }
@@ -222,7 +222,7 @@ impl Reader<'_> {
         Ok(Node::verbatim(format, text))
     }
 
-    /// A chunk of a streamed string, or the end of something streamed.
+    /// Reads a chunk of a streamed string, or the end of something streamed.
     fn chunk(&mut self, kind: u8) -> Result<Node, Stop> {
         self.rules.allow(Difference::Chunk)?;
         let length = if kind == b';' {
@@ -237,7 +237,7 @@ impl Reader<'_> {
         Ok(Node::string(b';', self.payload(length)?))
     }
 
-    /// The command that a client begins with, as a line.
+    /// Reads the first command of a client, as a line.
     fn hello(&mut self) -> Result<Node, Stop> {
         self.rules.allow(Difference::Hello)?;
         let (line, ()) = self.line(LONG, |_, _| Ok(()))?;
@@ -280,7 +280,7 @@ impl<'a> Reader<'a> {
         Ok((&rest[..stop], value))
     }
 
-    /// The header of a string or an aggregate of this kind.
+    /// Reads the header of a string or an aggregate of this kind.
     fn length(&mut self, kind: u8) -> Result<Length, Stop> {
         let most = match kind {
             b'$' | b'!' | b'=' => Limits::default().bulk_bytes,
@@ -305,7 +305,7 @@ impl<'a> Reader<'a> {
         Ok(length)
     }
 
-    /// The same of a kind that knows no null.
+    /// Like `length`, for a kind that has no null.
     fn count(&mut self, kind: u8) -> Result<usize, Stop> {
         match self.length(kind)? {
             Length::Of(count) => Ok(count),
@@ -313,7 +313,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A payload and its CR LF.
+    /// Reads a payload and its CR LF.
     fn payload(&mut self, length: usize) -> Result<&'a [u8], Stop> {
         let rest = self.rest();
         let Some((payload, behind)) = rest.split_at_checked(length) else {

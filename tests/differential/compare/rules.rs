@@ -5,10 +5,10 @@ use super::differences::{Difference, Differences};
 /// Why the other decoder is not asked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Unfit {
-    /// It calls itself once per level until its stack is used up, and then the process ends.
+    /// The other decoder calls itself once for each level. When its stack is used up, the process ends.
     Deep,
-    /// Its answer is random. It tells the two zeros apart by their hashes, of which a few bits
-    /// under a random seed are compared, and otherwise takes them as equal.
+    /// The answer of the other decoder is random. It compares a few bits of the hashes of the two zeros, under a random
+    /// seed. If these bits are the same, the zeros count as equal.
     Zeros,
 }
 
@@ -35,7 +35,7 @@ impl Rules {
         }
     }
 
-    /// The switches that were met, in order.
+    /// Returns the switches that made a difference, in order.
     pub(crate) fn into_met(self) -> Vec<Difference> {
         self.met
     }
@@ -54,7 +54,7 @@ impl Rules {
         meets
     }
 
-    /// Ours refuses here; the other does not, because of this difference.
+    /// Our decoder refuses here. The other one does not, because of this difference.
     pub(crate) fn allow(&mut self, difference: Difference) -> Result<(), Stop> {
         if self.meet(difference) {
             Ok(())
@@ -63,7 +63,7 @@ impl Rules {
         }
     }
 
-    /// The other refuses here because of this difference; ours does not.
+    /// The other decoder refuses here, because of this difference. Ours does not.
     pub(crate) fn forbid(&mut self, difference: Difference) -> Result<(), Stop> {
         if self.meet(difference) {
             Err(Stop::Refused)

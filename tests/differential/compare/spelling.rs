@@ -1,7 +1,7 @@
 //! How the numbers of the protocol are spelled: integers, lengths, doubles, big numbers.
 //!
-//! Each function takes the text of a whole line. If it is valid for one side only, it asks the
-//! [`Rules`], and goes on with the text as that side understands it.
+//! Each function takes the text of a whole line. If the text is valid for one side only, the function asks the
+//! [`Rules`], and continues with the text as that side understands it.
 
 use super::differences::Difference;
 use super::rules::{Rules, Stop};
@@ -14,18 +14,18 @@ pub(crate) enum Length {
     Null,
 }
 
-/// What the header of this kind may say.
+/// The limits of the header of this kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
-    /// Ours refuses more.
+    /// Our decoder refuses a larger number.
     pub(crate) most: usize,
-    /// The other reads the length as a signed number.
+    /// The other decoder reads the length as a signed number.
     pub(crate) signed: bool,
     /// The length -1 is a null.
     pub(crate) null: bool,
 }
 
-/// The sign, or nothing, and the rest.
+/// Returns the sign, if there is one, and the rest.
 fn sign(text: &[u8]) -> (Option<u8>, &[u8]) {
     match text {
         [sign @ (b'+' | b'-'), rest @ ..] => (Some(*sign), rest),
@@ -46,7 +46,7 @@ fn parse<T: std::str::FromStr>(text: &[u8]) -> Result<T, Stop> {
     text.parse().map_err(|_| Stop::Refused)
 }
 
-/// More digits than needed.
+/// Returns `true` if there are more digits than needed.
 fn has_zeros(digits: &[u8]) -> bool {
     matches!(digits, [b'0', _, ..])
 }
@@ -109,7 +109,7 @@ pub(crate) fn double(text: &[u8], rules: &mut Rules) -> Result<f64, Stop> {
     Ok(value)
 }
 
-/// A double without sign and exponent.
+/// Checks a double without sign and exponent.
 fn decimal(number: &[u8], rules: &mut Rules) -> Result<(), Stop> {
     let point = number.iter().position(|byte| *byte == b'.');
     let (integral, fraction) = number.split_at(point.unwrap_or(number.len()));

@@ -15,7 +15,7 @@ const SEVERAL: [Script; 4] = [
     RELEASE_SEVERAL,
 ];
 
-/// Markers: some of them replace others, some cannot be read.
+/// Markers, some of which replace others, and some of which cannot be read.
 const MARKERS: [&str; 10] = [
     "1 r 30000000 3 2 0 c",
     "1 r 30000000 3 2 1 c",
@@ -29,10 +29,10 @@ const MARKERS: [&str; 10] = [
     "1 r 30000000 3 2 0 c ",
 ];
 
-/// Keys of barriers; the last is sometimes that of a marker.
+/// The keys of barriers. The last is sometimes that of a marker.
 pub(super) const BARRIERS: [&str; 5] = ["bar", "bar", "bar", "bar", "n"];
 
-/// Texts that are no number of milliseconds, or one that is too small or too large.
+/// Texts that are not a number of milliseconds, or a number that is too small or too large.
 const BAD_MILLIS: [&str; 12] = [
     "0",
     "-1",
@@ -55,7 +55,7 @@ pub(super) struct Commands {
     random: StdRng,
     flavour: Flavour,
     password: Option<Vec<u8>>,
-    /// How many times to live there were: none occurs twice.
+    /// How many times to live have been used. None occurs twice.
     ttls: u64,
 }
 
@@ -73,7 +73,7 @@ impl Commands {
         self.random.random_range(0..bound)
     }
 
-    /// Commands that are sent together.
+    /// Returns commands that are sent together.
     pub(super) fn batch(&mut self) -> Vec<Words> {
         let most = if self.one_in(4) {
             LONG_BATCH
@@ -84,7 +84,7 @@ impl Commands {
         (0..len).flat_map(|_| self.commands()).collect()
     }
 
-    /// What a new client may send first: most of them track.
+    /// Returns the first commands of a new client. Most clients track keys.
     pub(super) fn greeting(&mut self) -> Vec<Words> {
         if self.one_in(4) {
             return Vec::new();
@@ -96,7 +96,7 @@ impl Commands {
         vec![hello, words("CLIENT TRACKING ON OPTIN NOLOOP")]
     }
 
-    /// A command, often with one before it that registers its keys; or a transaction.
+    /// Returns a command, often with one before it that registers its keys; or a transaction.
     fn commands(&mut self) -> Vec<Words> {
         let mut commands = Vec::new();
         if self.one_in(12) {
@@ -112,8 +112,8 @@ impl Commands {
         commands
     }
 
-    /// What ends with an `EXEC`, or a `DISCARD`. Not within it: what changes the protocol of its answer, and
-    /// `FLUSHALL`, whose push goes to its own client as well.
+    /// Returns a transaction that ends with `EXEC` or `DISCARD`. It contains no command that changes the protocol of
+    /// the answer, and no `FLUSHALL`, whose push also goes to its own client.
     fn transaction(&mut self) -> Vec<Words> {
         let mut all = Vec::new();
         if self.one_in(2) {
@@ -142,7 +142,7 @@ impl Commands {
         all
     }
 
-    /// A `SET` with a ttl of a few milliseconds.
+    /// Returns a `SET` with a ttl of a few milliseconds.
     pub(super) fn short_lived(&mut self) -> Words {
         let (key, millis) = (self.key(), 1 + self.below(3));
         let millis = millis.to_string().into_bytes();
@@ -167,7 +167,7 @@ impl Commands {
             27..31 => self.fenced(),
             31 => self.script_command(),
             32 => self.hello(),
-            // A Valkey 8.1 does not answer a refused one that stands behind other commands.
+            // A Valkey 8.1 does not answer a refused `AUTH` that comes after other commands.
             33 if self.flavour != Flavour::Valkey81 => self.auth(),
             34 => self.client(),
             35 => self.select(),
@@ -190,7 +190,7 @@ impl Commands {
             },
             _ => self.unknown(),
         };
-        // Lua itself reports what is missing there, and the node knows not all ways of tracking.
+        // In scripts, Lua itself reports missing words, and the node does not know all ways of tracking.
         let is_kept = [27..31, 46..55].iter().any(|kinds| kinds.contains(&kind))
             || words.get(1).is_some_and(|it| it == b"TRACKING");
         if !is_kept && self.one_in(25) {
@@ -202,7 +202,7 @@ impl Commands {
         words
     }
 
-    /// Takes a word away, or adds one.
+    /// Removes a word, or adds one.
     fn spoil(&mut self, words: &mut Words) {
         let at = self.below(words.len() + 1);
         if at < words.len() && words.len() > 1 {
@@ -231,7 +231,7 @@ impl Commands {
         set
     }
 
-    /// A time that is over on any clock, mostly.
+    /// Returns an end, mostly one that is over on any clock.
     fn past(&mut self) -> [Vec<u8>; 2] {
         [
             self.pick(&["PXAT", "pxat"]).into(),
@@ -239,7 +239,7 @@ impl Commands {
         ]
     }
 
-    /// A release, an extension, or something like these.
+    /// Returns a release, an extension, or a similar command.
     fn set_if_equal(&mut self) -> Words {
         let mut set = self.keyed("SET");
         set.extend([self.value(), b"IFEQ".to_vec(), self.value()]);
@@ -251,7 +251,7 @@ impl Commands {
         set
     }
 
-    /// Some keys at once, one of them perhaps twice.
+    /// Returns a command about several keys, one of which may occur twice.
     fn msetex(&mut self) -> Words {
         let count = 1 + self.below(3);
         let told = match self.one_in(15) {
@@ -318,7 +318,7 @@ impl Commands {
         words
     }
 
-    /// A script for several keys, mostly with as many keys and arguments as the library gives it.
+    /// Returns a script for several keys, mostly with as many keys and arguments as the library gives it.
     fn several(&mut self) -> Words {
         let which = self.below(SEVERAL.len());
         let (text, digest) = SEVERAL[which];
@@ -351,7 +351,7 @@ impl Commands {
         several
     }
 
-    /// A script of a shared lock or a permit, with as many keys and arguments as the library gives it.
+    /// Returns a script of a shared lock or a permit, with as many keys and arguments as the library gives it.
     fn member(&mut self) -> Words {
         let scripts = [
             TAKE_SHARED,
@@ -412,8 +412,8 @@ impl Commands {
         member
     }
 
-    /// Members of which some are not ours, and most are over. None is live with a deadline that could be ours, because
-    /// the clocks of the two differ.
+    /// Adds members, some of which have another form than the library's, and most of which are over. No live member has
+    /// a deadline in the library's form, because the clocks of the two sides differ.
     fn zadd(&mut self) -> Words {
         let mut zadd = vec![b"ZADD".to_vec(), self.set_key()];
         for _ in 0..1 + self.below(3) {
@@ -434,7 +434,7 @@ impl Commands {
         words(self.pick(&places))
     }
 
-    /// Mostly one that has no other commands, so that sets live on.
+    /// Returns a key, mostly one for which there are no other commands, so that sets stay.
     fn set_key(&mut self) -> Vec<u8> {
         match self.one_in(6) {
             true => self.key(),
@@ -447,7 +447,7 @@ impl Commands {
             .into()
     }
 
-    /// A number of milliseconds, as the library writes it.
+    /// Returns a number of milliseconds, as the library writes it.
     fn whole_millis(&mut self) -> Vec<u8> {
         loop {
             let millis = self.millis();
@@ -458,7 +458,7 @@ impl Commands {
         }
     }
 
-    /// The script for many extensions or releases at once. Sometimes a ttl is none.
+    /// Returns the script for many extensions or releases at once. Sometimes a ttl is not a number.
     fn each(&mut self) -> Words {
         let extends = self.one_in(2);
         let (text, digest) = [RELEASE_EACH, EXTEND_EACH][usize::from(extends)];
@@ -478,7 +478,7 @@ impl Commands {
         each
     }
 
-    /// A script of the strict guard, with as many keys and arguments as the library gives it.
+    /// Returns a script of the strict guard, with as many keys and arguments as the library gives it.
     fn fenced(&mut self) -> Words {
         match self.below(8) {
             0 => vec![
@@ -510,7 +510,7 @@ impl Commands {
     fn join(&mut self) -> Words {
         let mut join = self.by_either(JOIN.0, JOIN.1, "2");
         join.extend([self.marker_key(), self.barrier_key()]);
-        // No two barriers are near each other: half an hour, eight hours, or a day.
+        // The ends of barriers are far from each other: half an hour, eight hours, or a day.
         let (ttl, span) = [
             ("20000000", "21000000"),
             ("30000000", "31000000"),
@@ -545,7 +545,7 @@ impl Commands {
         [verb, script, keys].map(Vec::from).into()
     }
 
-    /// Sometimes of another type.
+    /// Returns the key of a marker, sometimes a key of another type.
     fn marker_key(&mut self) -> Vec<u8> {
         self.pick(&["m", "m", "m", "m", "n", "a"]).into()
     }
@@ -600,7 +600,7 @@ impl Commands {
         }
         hello.push(self.pick(&["2", "3", "3", "4", "x", ""]).into());
         if self.flavour != Flavour::Redis {
-            return hello; // Its options take effect all or none.
+            return hello; // All its options take effect, or none.
         }
         for _ in 0..self.below(3) {
             match self.below(8) {
@@ -673,16 +673,16 @@ impl Commands {
         words
     }
 
-    /// One of few, so that commands meet the same key.
+    /// Returns one of few keys, so that commands use the same ones.
     fn key(&mut self) -> Vec<u8> {
         self.pick(&["a", "b\r\n", "", "\0c"]).into()
     }
 
-    /// Mostly one of few, so that tokens match.
+    /// Returns a value, mostly one of few, so that tokens match.
     fn value(&mut self) -> Vec<u8> {
         match self.below(20) {
             0 => vec![b'v'; self.below(200)],
-            // Longer ones are refused to clients without the password.
+            // Clients without the password may not send longer ones.
             1 => vec![0xff; self.below(16_000)],
             2 => self.pick(&["", "\r\n", "\0"]).into(),
             3..8 => b"other".to_vec(),
@@ -690,8 +690,8 @@ impl Commands {
         }
     }
 
-    /// A number of milliseconds that is at least 1000 s from every other, by turns longer and
-    /// shorter than those before; or no number.
+    /// Returns a number of milliseconds that is at least 1000 s from every other, and by turns longer and shorter than
+    /// the earlier ones; or a text that is no number.
     fn millis(&mut self) -> Vec<u8> {
         if self.one_in(8) {
             return self.pick(&BAD_MILLIS).into();
@@ -734,7 +734,7 @@ fn words(line: &str) -> Words {
     line.split(' ').map(Vec::from).collect()
 }
 
-/// The same time to live in seconds, if it is one.
+/// Returns the same time to live in seconds, if the text is a number.
 fn seconds(millis: Vec<u8>) -> Vec<u8> {
     match millis.strip_suffix(b"000") {
         Some(seconds) if millis.len() > 10 => seconds.to_vec(),

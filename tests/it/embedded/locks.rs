@@ -1,4 +1,4 @@
-//! The library on embedded nodes: what a demo or a user's test relies on.
+//! The library on embedded nodes, as in a demo or in a user's test.
 
 use std::thread;
 
@@ -19,7 +19,7 @@ fn driver(nodes: &[EmbeddedNode]) -> Face {
     Which::Driver.build(over(nodes))
 }
 
-/// Waits until exactly so many of the nodes have the key.
+/// Waits until exactly `copies` of the nodes have the key.
 fn await_copies(face: &mut Face, nodes: &[EmbeddedNode], copies: usize) {
     eventually("so many copies", || {
         face.settle();
@@ -28,7 +28,7 @@ fn await_copies(face: &mut Face, nodes: &[EmbeddedNode], copies: usize) {
     });
 }
 
-/// Three nodes that know neither `CLIENT` nor `INFO`, as some services and proxies.
+/// Starts three nodes that know neither `CLIENT` nor `INFO`, like some services and proxies.
 fn proxied() -> Vec<EmbeddedNode> {
     let prepare = |store: &mut Store| store.set_flavour(Flavour::Proxied);
     let spawn = |_| EmbeddedNode::spawn_with(prepare).expect("a node");
@@ -42,7 +42,7 @@ fn nodes_that_know_neither_client_nor_info_serve_locks() {
     let mut held = driver.try_lock(KEY, LONG).expect("free");
     await_copies(&mut driver, &nodes, 3);
     driver.extend(&mut held, 2 * LONG).expect("held");
-    // Another handle waits: it looks from time to time, because no node tells it of the release.
+    // Another handle waits: it looks from time to time, because no node notifies it of the release.
     let other = over(&nodes).build().expect("valid");
     let patient = LockOptions::new(LONG).wait(LONG);
     thread::scope(|scope| {
@@ -63,7 +63,7 @@ fn nodes_that_know_neither_client_nor_info_serve_locks() {
     }
 }
 
-/// What the manual says of such nodes: nothing shows that they have forgotten their keys.
+/// The manual says so about such nodes: nothing shows that they have forgotten their keys.
 #[test]
 fn a_restart_of_nodes_without_info_is_not_noticed() {
     let nodes = proxied();

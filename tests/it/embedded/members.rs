@@ -1,6 +1,6 @@
-//! Readers and permits under one name: what the scripts answer, on a Redis, a Valkey and the embedded node.
+//! Readers and permits under one name: the answers of the scripts on a Redis, a Valkey and the embedded node.
 //!
-//! Each story is a table: a command, and its answer. Times are hours, so that no delay of the machine shows.
+//! Each story is a table: a command, and its answer. Times are in hours, so that no delay of the machine has an effect.
 
 use shearline::internals::Flavour;
 use shearline::internals::scripts::*;
@@ -10,7 +10,7 @@ use crate::servers::{Options as ServerOptions, Server, eventually};
 
 const HOUR: u64 = 3_600_000;
 
-/// One of the three, and the name of the lock.
+/// One of the three servers, and the name of the lock.
 struct Side {
     connection: Connection,
     model: Model,
@@ -18,7 +18,7 @@ struct Side {
 }
 
 impl Side {
-    /// Runs `story` on each of the three, with a short name and with the longest.
+    /// Runs `story` on each of the three servers, with a short name and with the longest.
     fn each(story: impl Fn(&mut Self)) {
         let servers = [ServerOptions::redis(), ServerOptions::valkey()].map(|it| Server::with(&it));
         for name in [&b"k"[..], &[b'\n'; 1024]] {
@@ -146,7 +146,7 @@ fn readers_share_a_name_and_keep_all_others_out() {
 #[test]
 fn no_reader_joins_while_a_writer_waits_unless_it_was_granted_before_or_is_there() {
     Side::each(|side| {
-        // Its time is an hour after 1970, and its end comes before readers may pass it.
+        // The time of the intent is an hour after 1970, and the intent ends before readers may pass it.
         side.tell(
             "SET i 3600000 PX 2h -> +OK
             take a 1h -> 2h
@@ -159,7 +159,7 @@ fn no_reader_joins_while_a_writer_waits_unless_it_was_granted_before_or_is_there
             take b 1h -> 1
             TYPE k -> +zset",
         );
-        // It is no time, so it seems to be new: 2.2 s, and two.
+        // The value is not a time, so the intent seems to be new: 2.2 s, and two.
         for broken in ["x", "-1", "1.5", "1e9", "0x1", "12345678901234567"] {
             side.tell(&format!("SET i {broken} PX 1h -> +OK\ntake a 1h -> 2202"));
             side.go_on("SET i x -> +OK\ntake a 1h -> 2202\nSET i x PX 1 -> +OK");
@@ -186,7 +186,7 @@ fn readers_pass_together_a_writer_who_has_waited_for_a_while() {
                 let kept_out = said(age, "PTTL k");
                 assert!(kept_out.parse() != Ok(1), "{age}: {kept_out}");
             }
-            // Of two the one that has waited for longer counts.
+            // Of two intents, the one that has waited for longer counts.
             eventually("readers pass", || {
                 (said(window + 50, "intent 0 1h") == "1").then_some(())
             });
@@ -230,7 +230,7 @@ fn the_key_of_a_lock_that_becomes_shared_is_turned_and_keeps_its_end() {
             "{lock}\nconfirm b r/ -> WRONGTYPE\nextend b 1h r/ -> WRONGTYPE"
         ));
         side.go_on("release b r/ -> WRONGTYPE\ntake b 1h -> 2\nGET k -> a");
-        // An operator has made it permanent.
+        // An operator has made the key permanent.
         side.tell(&format!("SET k a -> +OK\nextend a 1h r/ -> 1\n{turned}"));
     });
 }
@@ -300,7 +300,7 @@ fn what_is_not_ours_stays_as_it_is() {
             side.go_on("slot a 1h 2 0 2 -> 2 0 0\ntake a 1h -> 2\nextend a 1h r/ -> 0");
             side.go_on(&format!("release a r/ -> 0\nrelease a 2/1/ -> 0\n{still}"));
         }
-        // Some are over, and their form is ours.
+        // Some members are over, and have the library's form.
         side.tell("ZADD k 1 r/x 2 3/1/y -inf 1/0/z -> 3\ntake a 1h -> 1\nZRANGE k 0 -1 -> r/a");
         side.tell("ZADD k 1 r/x 2 3/1/y -> 2\nslot a 1h 2 0 2 -> 1 0 0\nZRANGE k 0 -1 -> 2/0/a");
         side.tell("ZADD k 9e14 1024/1023/x -> 1\nslot a 1h 2 0 2 -> 3 0 1024");
@@ -341,7 +341,7 @@ fn an_inspection_lists_the_live_ones() {
             inspect -> WRONGTYPE",
         );
         side.tell("slot a 2h 3 1 3 -> 1 0 1\ninspect -> 2h 0 3/1/a 2h");
-        // What is longer than a member of ours is cut.
+        // A member that is longer than the library's is cut.
         let (long, cut) = ("x".repeat(200), "x".repeat(93));
         side.tell(&format!("take {long} 2h -> 1\ninspect -> 2h 0 r/{cut} 2h"));
         side.tell("ZADD k 1 r/a -> 1\ninspect -> WRONGTYPE");
@@ -352,7 +352,7 @@ fn an_inspection_lists_the_live_ones() {
 #[test]
 fn a_member_lives_no_longer_than_its_key() {
     Side::each(|side| {
-        // Another has shortened the key.
+        // Another client has shortened the key.
         side.tell(
             "take a 3h -> 1
             PEXPIRE k 1h -> 1

@@ -16,13 +16,13 @@ pub(super) enum Model {
     Node(EmbeddedNode),
 }
 
-/// A store, and what stands between it and its clients.
+/// A store, and the state between it and its clients.
 pub(super) struct Pure {
     store: Store,
     start: time::Instant,
-    /// Numbers the connections.
+    /// The number of connections so far.
     connections: u64,
-    /// What was sent to each of them that it has not read.
+    /// The bytes that were sent to each connection and not read.
     sent: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -38,8 +38,7 @@ pub(super) struct Remote {
     received: Vec<u8>,
 }
 
-/// What a connection has read: one reply for each command, and pushes with the number of replies
-/// that stood before them.
+/// The input of a connection: one reply for each command, and pushes with the number of replies before them.
 #[derive(Default)]
 pub(super) struct Received {
     pub(super) replies: Vec<Vec<u8>>,
@@ -78,7 +77,7 @@ impl Model {
         }
     }
 
-    /// Lets a store notice which keys have ended. A node does so by itself.
+    /// Lets a store notice which keys have ended. A node notices it by itself.
     pub(super) fn expire(&mut self) {
         if let Self::Store(pure) = self {
             let now = pure.now();
@@ -112,8 +111,8 @@ impl Connection {
     pub(super) fn exchange(&mut self, model: &mut Model, batch: &[Vec<Vec<u8>>]) -> Received {
         let mut read = Received::default();
         match (self, model) {
-            // A few at a time: a server closes a client that is not authenticated when a KiB of
-            // replies waits for it.
+            // Send a few at a time: a server closes a client that is not authenticated when a KiB of replies waits for
+            // it.
             (Self::Remote(remote), _) => {
                 for few in batch.chunks(3) {
                     remote.exchange_at_once(few, &mut read);
@@ -132,7 +131,7 @@ impl Connection {
         read
     }
 
-    /// The same for a single command without pushes.
+    /// Sends a single command, whose reply comes without pushes.
     #[track_caller]
     pub(super) fn ask(&mut self, model: &mut Model, line: &str) -> String {
         let words = line.split(' ').map(Vec::from).collect();
@@ -206,8 +205,7 @@ fn slices(words: &[Vec<u8>]) -> Vec<&[u8]> {
     words.iter().map(Vec::as_slice).collect()
 }
 
-/// Repeats a read that was interrupted because this process was stopped: that ends a read with a
-/// time limit.
+/// Repeats a read that was interrupted because this process was stopped, which ends a read with a time limit.
 fn uninterrupted(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match read() {

@@ -1,7 +1,8 @@
-//! The scripts of fencing tokens held against a real server, over keys of which some have odd values. After each
-//! command (in the short run, after some) both sides must have the same in all keys.
+//! Compares the scripts of fencing tokens with a real server, over keys some of which have odd values. After each
+//! command (in the short run, after some) both sides must have the same values in all keys.
 //!
-//! Not here: that a proposal is no more than a second ahead of the clock. The clocks of both sides differ.
+//! Not here: the rule that a proposal is no more than a second ahead of the clock, because the clocks of both sides
+//! differ.
 
 use std::sync::LazyLock;
 
@@ -17,7 +18,7 @@ use crate::servers::{Options, Server};
 
 type Words = Vec<Vec<u8>>;
 
-/// Commands of one run: in the short one, and in the long one.
+/// The number of commands of the short run, and of the long one.
 const COMMANDS: [usize; 2] = [600, 10_000];
 
 const SCRIPTS: [Script; 5] = [
@@ -33,7 +34,7 @@ const COUNTERS: [&str; 3] = ["count:a", "count:b", "count:c"];
 const FLOOR: &str = "floor";
 const GUARD: [&str; 2] = ["marker", "barrier"];
 
-/// What is in a floor, a counter, or any other key, where a script has not written it.
+/// Values of a floor, a counter, or any other key that no script has written.
 static FLOORS: LazyLock<Vec<&str>> = LazyLock::new(|| {
     let all = concat!(
         "r:7:7|r:7:20|r:0:0|r:30:20|r:9000000000000000:9000000000000000|r:5:9000000000000000|",
@@ -55,7 +56,7 @@ static NUMBERS: LazyLock<Vec<&str>> = LazyLock::new(|| {
     all.split('|').collect()
 });
 
-/// Both sides, and what is sent to them.
+/// Both sides, and the state of the commands for them.
 struct Pair {
     random: StdRng,
     real: Connection,
@@ -97,7 +98,7 @@ impl Pair {
         }
     }
 
-    /// What another client does.
+    /// Returns a command of another client.
     fn write(&mut self) -> Words {
         let at = self.below(3);
         let (key, value) = match self.below(12) {
@@ -156,7 +157,7 @@ impl Pair {
             .collect()
     }
 
-    /// A script of a shared lock or a permit with a token.
+    /// Returns a script of a shared lock or a permit with a fencing token.
     fn about_member(&mut self) -> Words {
         let (which, at) = (self.below(3), self.below(3));
         let (text, digest) = [TAKE_SHARED_FENCED, TAKE_SLOT_FENCED, RAISE_MEMBER][which];
@@ -219,7 +220,7 @@ impl Pair {
         (keys, arguments)
     }
 
-    /// What all keys have, and whether they end.
+    /// Returns the values of all keys, and whether the keys end.
     fn look(&mut self) -> [Vec<Vec<u8>>; 2] {
         let keys = [&NAMES[..], &COUNTERS, &[FLOOR], &GUARD].concat();
         let commands = keys.iter().flat_map(|key| [["GET", key], ["PTTL", key]]);
@@ -227,7 +228,7 @@ impl Pair {
         let ranges = NAMES.map(|key| ["ZRANGE", key, "0", "-1"].map(Vec::from).to_vec());
         let commands = commands.chain(ranges);
         let [expected, read] = self.ask(&commands.collect::<Vec<_>>());
-        // Of two members that end in the same millisecond on one side, the other may have another order.
+        // If two members end in the same millisecond on one side, the other side may have another order.
         let sorted = |reply: Vec<u8>| match reply.starts_with(b"*") {
             true => {
                 let mut lines: Vec<_> = reply.split(|byte| *byte == b'\n').collect();
@@ -239,7 +240,7 @@ impl Pair {
         [expected, read].map(|replies| replies.into_iter().map(ends).map(sorted).collect())
     }
 
-    /// Compares what both say to a command and, if `looks`, what all keys have then.
+    /// Compares both answers to a command and, if it `looks`, all keys afterwards.
     fn step(&mut self, place: &str, before: &mut Vec<String>, looks: bool) {
         let words = match self.below(3) {
             0 => self.write(),
@@ -262,7 +263,7 @@ impl Pair {
     }
 }
 
-/// That something ends, and not when.
+/// Returns whether a key ends, but not when.
 fn ends(reply: Vec<u8>) -> Vec<u8> {
     match reply.as_slice() {
         [b':', b'1'..=b'9', ..] => b":+".to_vec(),
@@ -270,7 +271,8 @@ fn ends(reply: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// Of an error its first word, or that it is one; of a barrier or a member that it ends.
+/// Reduces an answer: an error to its first word, or to the fact that it is one; a barrier or a member to the fact that
+/// it ends.
 fn said(flavour: Flavour, reply: &[u8]) -> String {
     let text = reply.escape_ascii().to_string();
     match reply {
@@ -327,7 +329,7 @@ fn compare(seed: u64, server: &Server, flavour: Flavour) {
     }
 }
 
-/// Both say how many keys are counters of names.
+/// Compares how many keys both sides count as counters of names.
 fn compare_counters(pair: &mut Pair) {
     let (text, digest) = COUNT_COUNTERS;
     let names = ["", "a", "b:*", "\u{fffd}"].map(|name| format!("shearline:fence:{name}"));
@@ -355,7 +357,7 @@ fn compare_counters(pair: &mut Pair) {
     assert_eq!(expected, read);
 }
 
-/// A counter that is no whole number is below the next one.
+/// Compares a counter that is not a whole number: it is below the next one.
 fn compare_a_fraction(pair: &mut Pair) {
     let (key, counter) = (NAMES[0], COUNTERS[0]);
     let take = format!(

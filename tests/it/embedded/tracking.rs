@@ -1,6 +1,6 @@
 //! Pushes of keys that end by themselves: the same stories on servers and on both models.
 //!
-//! What commands push is compared on random ones, beside this file.
+//! The parent module compares the pushes of random commands.
 
 use std::thread;
 use std::time::Duration;
@@ -63,8 +63,8 @@ impl World {
         self.tracker.pushes(&mut self.model)
     }
 
-    /// Sets a key that ends soon, and registers it while it is there. Returns when it ends at the
-    /// latest, counted from now.
+    /// Sets a key that ends soon, and registers it while it exists. Returns when it ends at the latest, counted from
+    /// now.
     fn registered(&mut self, millis: u64) -> Duration {
         loop {
             self.of_other(&format!("SET k v PX {millis}"));
@@ -81,7 +81,7 @@ impl World {
     }
 }
 
-/// One command for each line. `R` stands for the release.
+/// Returns one command for each line. `R` stands for the release.
 fn batch(lines: &str) -> Vec<Vec<Vec<u8>>> {
     let word = |word: &str| Vec::from(if word == "R" { RELEASE.0 } else { word });
     let lines = lines.lines();
@@ -112,8 +112,8 @@ fn a_key_that_ends_is_pushed_although_no_command_reads_it() {
     }
 }
 
-/// The registration ends in each case. It depends on who finds the key over whether that is pushed:
-/// its own command tells a client enough.
+/// The registration ends in each case. A server sends no push to the client whose own command finds that the key is
+/// over.
 #[test]
 fn the_end_of_a_key_is_pushed_to_all_but_the_client_that_finds_it() {
     type Find = fn(&mut World);
@@ -146,7 +146,7 @@ fn the_end_of_a_key_is_pushed_to_all_but_the_client_that_finds_it() {
             world.of_other("DEL k\nSET k v");
             assert_eq!(world.pushes(), [] as [&[u8]; 0], "case {number}, later");
         }
-        // A registration by the command that finds the key over is for what comes after it.
+        // If the command that finds the key over also registers it, the registration is for later changes.
         let left = world.registered(60);
         thread::sleep(left + Duration::from_millis(5));
         assert_eq!(world.of_tracker("CLIENT CACHING YES\nPTTL k"), b":-2\r\n");

@@ -17,7 +17,7 @@ use crate::servers::{End, LONG, Options, Server, eventually, within_patience};
 /// The longest ttl of all clients in these stories, and so the length of the quarantine.
 const TTL: Duration = Duration::from_secs(3);
 
-/// An event after which a node may have forgotten.
+/// An event after which a node may have forgotten its locks.
 struct Event {
     name: &'static str,
     options: fn() -> Options,
@@ -71,7 +71,7 @@ const EVENTS: [Event; 5] = [
     },
 ];
 
-/// Replaces the server at the address by another, which had followed the first until it died.
+/// Replaces the server at the address by its replica, which had followed it until it died.
 fn promote(scene: &mut Scene) {
     let port = scene.cluster[0].port().to_string();
     let follower = Options::redis().arguments(["--replicaof", "127.0.0.1", &port]);
@@ -89,7 +89,7 @@ fn promote(scene: &mut Scene) {
     scene.cluster[0] = replica;
 }
 
-/// Loads the data again, with the connections open, for as long as it takes to be noticed.
+/// Makes the server load its data again, with the connections open, until the handle notices.
 fn reload(server: &Server, face: &mut Face) {
     let mut raw = server.raw();
     raw.command(&[b"EVAL", FILL, b"0"]);
@@ -101,7 +101,7 @@ fn reload(server: &Server, face: &mut Face) {
     loading.join().expect("it only waits");
 }
 
-/// A node that cannot write is given up, and connected again.
+/// Waits until a node that cannot write is unusable: the handle gives up its connection and connects again.
 fn await_unusable(face: &mut Face) {
     eventually("the node is given up", || {
         if let Ok(lock) = face.try_lock("await", TTL) {
@@ -136,7 +136,7 @@ fn a_node_whose_marker_was_lost_does_not_vote_for_as_long_as_a_lock_lasts() {
     });
 }
 
-/// Returns the face of the story of this number; in the long run both.
+/// Returns the face for the story of this number, or both in the long run.
 fn faces(number: usize) -> impl Iterator<Item = Which> {
     let faces = (number..).zip(Which::BOTH);
     faces.filter_map(|(place, which)| (is_long() || place.is_multiple_of(2)).then_some(which))
@@ -148,7 +148,7 @@ fn play(event: &Event, which: Which, guard: RestartGuard) {
     assert!(seen, "{}: every look came too late", event.name);
 }
 
-/// Returns `false` if the node was first observed when every lock was over that it may have known.
+/// Returns `false` if the node was first observed after the end of every lock that it may have known.
 fn is_seen_not_to_vote(event: &Event, which: Which, guard: RestartGuard) -> bool {
     let name = event.name;
     let mut scene = Scene::new(&(event.options)());
@@ -184,7 +184,7 @@ fn is_seen_not_to_vote(event: &Event, which: Which, guard: RestartGuard) -> bool
         None => panic!("{name}: reported was {last:?}"),
     }
 
-    // The node gets its copy of a lock that the others grant, and loses the copy of a refused one.
+    // The node gets a copy of a lock that the others grant, and loses its copy of a refused one.
     let lock = face.lock("c", TTL).expect("two of three");
     face.await_copies(&scene.cluster, "c");
     face.unlock(lock).expect("two of three");

@@ -1,4 +1,4 @@
-//! A hostile server costs the node its connection, and the others nothing.
+//! A hostile server costs its node the connection, and does not affect the others.
 
 use shearline::internals::LinkFault;
 use shearline::{NodeOutcome, Unusable};
@@ -7,11 +7,11 @@ use super::story::{mischief, play};
 use crate::parts::memory;
 use crate::servers::{Mischief, Options};
 
-/// How much more memory the whole process may have come to use: far more than all tests need, and
-/// far less than what is sent in a second by one server that does not stop.
+/// How much more memory the whole process may use: far more than all tests need, and far less than a server that does
+/// not stop sends in a second.
 const MEMORY: u64 = 256 << 20;
 
-/// Either on the open connection, or in the handshake of the next.
+/// Returns `true` if the protocol was broken, on the open connection or in the handshake of the next.
 fn wrong(outcome: NodeOutcome) -> bool {
     outcome == NodeOutcome::Unreachable(LinkFault::Protocol.into())
         || outcome == NodeOutcome::Unusable(Unusable::NotRedis)
@@ -65,7 +65,7 @@ fn assert_memory(before: u64) {
     assert!(more < MEMORY, "{} MiB more than before", more >> 20);
 }
 
-/// The most memory that this process has had so far, in bytes; zero where there is no `/proc`.
+/// Returns the most memory that this process has had so far, in bytes, or zero where there is no `/proc`.
 fn most_memory() -> u64 {
     memory("VmHWM:").unwrap_or_default()
 }

@@ -16,8 +16,7 @@ const OWN: Namespaces = Namespaces {
     inside: "faults::lossy::inside",
 };
 
-/// The node timeout where most links are bad: short, so that there are many attempts in each
-/// weather.
+/// The node timeout if most links are bad. It is short, so that there are many attempts in each weather.
 const NODE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The pause between two attempts.
@@ -26,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(4);
 /// How long each weather lasts at least.
 const WHILE: Duration = Duration::from_millis(600);
 
-/// How long a burst lasts in which every packet is lost.
+/// The length of a burst in which every packet is lost.
 const BURST: Duration = Duration::from_millis(150);
 
 #[test]
@@ -59,7 +58,7 @@ fn inside() {
     }
 }
 
-/// Servers, the first of which are behind a bad link.
+/// Servers, the first of which are reached over a bad link.
 struct Field {
     cluster: Cluster,
     victims: usize,
@@ -89,18 +88,18 @@ impl Field {
         }
     }
 
-    /// How many `SET`s the first victim has run.
+    /// Returns how many `SET`s the first victim has run.
     fn sets(&self) -> u64 {
         self.cluster[0].raw().calls("set")
     }
 }
 
-/// What the good links allow.
+/// The promise that the good links allow.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Promise {
-    /// They are a majority: every call succeeds.
+    /// The good links lead to a majority: every call succeeds.
     Kept,
-    /// They are a minority: a call may also find too few answers.
+    /// The good links lead to a minority: a call may also get too few answers.
     Open,
 }
 
@@ -119,7 +118,7 @@ fn weathers(field: &Field, promise: Promise) {
                 let (over, inside) = (&over, &inside);
                 scope.spawn(move || {
                     let own = format!("own:{number}");
-                    // It goes on until it had its turn, if the good links promise one.
+                    // The holder continues until it has had its turn, if the good links promise one.
                     let mut has_had_it = promise == Promise::Open;
                     while !over.load(Ordering::Relaxed) || !has_had_it {
                         alone(face, &own, promise);
@@ -202,7 +201,7 @@ fn together(face: &mut Face, inside: &AtomicBool) -> bool {
             assert!(!inside.swap(true, Ordering::SeqCst), "two are inside");
             thread::sleep(Duration::from_millis(1));
             assert!(inside.swap(false, Ordering::SeqCst), "two were inside");
-            // The nodes that have the lock need not be those that are reached.
+            // The nodes that have the lock may be others than those that are reached.
             give_back(face, lock, Promise::Open);
             true
         }
@@ -219,11 +218,10 @@ fn give_back(face: &mut Face, lock: Held, promise: Promise) {
     }
 }
 
-/// What the kernel has for a node is sent late if that is possible within five seconds (the user
-/// timeout), with its release behind it. After that it is never sent, and the release goes out on
-/// the next connection.
+/// If the kernel can send its bytes for a node within five seconds (the user timeout), they are sent late, followed by
+/// their release. After that time they are never sent, and the release is sent over the next connection.
 fn given_up(field: &Field, which: Which) {
-    // Only the kernel gives a connection up.
+    // Only the kernel gives up a connection.
     let mut face = which.build(field.builder().dead_after(LONG));
     face.await_ready();
     let before = field.sets();
@@ -262,7 +260,7 @@ fn given_up(field: &Field, which: Which) {
     field.cluster.assert_empty();
 }
 
-/// Takes and releases locks that two of three nodes grant.
+/// Takes and releases a few locks that two of three nodes grant.
 fn a_few(face: &mut Face) {
     for number in 0..5 {
         let lock = face.try_lock(format!("few:{number}"), LONG);

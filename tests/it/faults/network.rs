@@ -23,7 +23,7 @@ fn silent(outcome: NodeOutcome) -> bool {
     outcome == NodeOutcome::TimedOut
 }
 
-/// A connection that ended, or could not be made.
+/// Returns `true` for a connection that ended, or could not be made.
 fn broken(outcome: NodeOutcome) -> bool {
     use LinkFault::{Closed, ConnectTimeout, HandshakeReset, Protocol, Reset};
     match outcome {
@@ -71,7 +71,7 @@ fn a_node_whose_bytes_come_too_late_times_out() {
     ]);
 }
 
-/// Within an answer, in the middle of the handshake, and at once.
+/// The connection ends within an answer, in the middle of the handshake, or at once.
 #[test]
 fn a_node_whose_connection_ends_is_unreachable() {
     play(&[
@@ -94,7 +94,7 @@ fn a_node_whose_connection_ends_is_unreachable() {
     ]);
 }
 
-/// Open connections go on. New ones do not finish their handshake in time.
+/// Open connections still work. New ones do not finish their handshake in time.
 #[test]
 fn a_node_that_connects_too_slowly_is_unreachable() {
     play_silent(&[
@@ -117,7 +117,7 @@ fn too_slow(outcome: NodeOutcome) -> bool {
     outcome == NodeOutcome::Unreachable(LinkFault::ConnectTimeout.into())
 }
 
-/// At each of the first bytes from the node, and at some of the later ones.
+/// The handshake ends at each of the first bytes from the node, and at some of the later ones.
 #[test]
 fn a_handshake_may_end_at_any_byte() {
     let (first, step) = if is_long() { (24, 313) } else { (6, 997) };
@@ -170,7 +170,7 @@ fn an_unrequested_answer_ends_the_connection() {
     ]);
 }
 
-/// A broken protocol, on the old connection or in the handshake of the next.
+/// Returns `true` if the protocol was broken, on the old connection or in the handshake of the next.
 fn wrong(outcome: NodeOutcome) -> bool {
     match outcome {
         NodeOutcome::Unreachable(reason) => reason.fault() == LinkFault::Protocol,

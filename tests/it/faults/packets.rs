@@ -1,5 +1,4 @@
-//! Lost packets, names with more than one address or with none that is known, and a full disk, in
-//! separate namespaces.
+//! Lost packets, names with several addresses or with none that is known, and a full disk, in separate namespaces.
 //!
 //! The test starts itself again in a network and a mount namespace ([`crate::namespaces`]), where
 //! routing rules swallow the packets of single ports.
@@ -131,8 +130,8 @@ fn names() {
     }
 }
 
-/// The resolver gets questions and answers none: that delays no call, and no end, which would wait for two and
-/// a half minutes. A name that changes is looked up for the next connection.
+/// The resolver gets questions and answers none. A look-up would take two and a half minutes, but it delays no call,
+/// and not the end of a handle. A name that changes is looked up again for the next connection.
 fn look_ups() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = |name: &str, text: &str| {
@@ -141,7 +140,7 @@ fn look_ups() {
         run(&format!("mount --bind {} /etc/{name}", path.display()));
         path
     };
-    // The system waits for as long as it can be told to.
+    // The system waits for as long as possible.
     let options = "nameserver 127.0.0.9\noptions timeout:30 attempts:5\n";
     file("resolv.conf", options);
     let hosts = file("hosts", "127.0.0.7 moving.test\n");
@@ -197,7 +196,7 @@ fn disk() {
             let filler = vec![0; 2 << 20];
             let filled = fs::write(small.join("filler"), filler);
             filled.expect_err("that is more than there is");
-            // More than the rest of the last page of the log.
+            // This is more than the rest of the last page of the log.
             let long: [&[u8]; 3] = [b"SET", b"filler", &[b'x'; 16 << 10]];
             victim.server.raw().command(&long);
             await_log(victim, "aof_last_write_status", "err");
@@ -207,7 +206,7 @@ fn disk() {
             let small = good.join("small");
             fs::remove_file(small.join("filler")).expect("it is there");
             await_log(victim, "aof_last_write_status", "ok");
-            // Without the log, so that the directory can be removed.
+            // Turn off the log, so that the directory can be removed.
             victim.run("CONFIG SET appendonly no");
             victim.run(&format!("CONFIG SET dir {}", good.display()));
             run(&format!("umount -l {}", small.display()));

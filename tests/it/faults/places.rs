@@ -10,7 +10,7 @@ use crate::face::{Which, at, no_quorum};
 use crate::parts::{part, played};
 use crate::servers::{Cluster, LONG, PATIENCE, Raw, eventually, within_patience};
 
-/// The addresses of the nodes, for the process with no descriptor left.
+/// The environment variable with the addresses of the nodes, for the process with no descriptor left.
 const NODES: &str = "SHEARLINE_TEST_NO_DESCRIPTOR";
 
 /// The limit is per process, so another process runs into it.
@@ -23,7 +23,7 @@ fn a_process_without_descriptors_goes_on_with_the_connections_it_has() {
     cluster.assert_empty();
 }
 
-/// The part of the other process. Without a part it does nothing.
+/// Plays the part of the other process. Without a part it does nothing.
 #[test]
 #[ignore = "a part of another test"]
 fn with_no_descriptor_left() {
@@ -53,7 +53,7 @@ fn without_descriptors(which: Which, nodes: &str) {
     setrlimit(Resource::Nofile, none).expect("less is allowed");
     assert_matches!(builder.build_local(), Err(BuildError::Io(_)));
 
-    // The open connections go on; one that ends cannot be made again.
+    // The open connections still work; one that ends cannot be made again.
     let lock = face.try_lock("few", LONG).expect("three of three");
     inside[0].run("CLIENT KILL TYPE normal SKIPME yes");
     face.unlock(lock).expect("two of three");

@@ -1,4 +1,4 @@
-//! Servers that stand still, are busy, load their data, are killed.
+//! Servers that stand still, are busy, load their data, or are killed.
 
 use shearline::internals::LinkFault;
 use shearline::{NodeOutcome, Unusable};
@@ -10,7 +10,7 @@ fn silent(outcome: NodeOutcome) -> bool {
     outcome == NodeOutcome::TimedOut
 }
 
-/// It refuses for now: on an open connection, or in the handshake.
+/// Returns `true` if the node refuses for now, with `code`: on an open connection, or in the handshake.
 fn says(outcome: NodeOutcome, code: &str) -> bool {
     match outcome {
         NodeOutcome::Refused(error) | NodeOutcome::Unusable(Unusable::Refused(error)) => {
@@ -33,8 +33,8 @@ fn a_server_that_stands_still_times_out() {
                 says: Some(silent),
             },
             Fault {
-                // It ends by itself: the command that would end it is not served either. As the sleep below, it is
-                // longer than the story takes until then, also on a busy machine.
+                // The pause ends by itself: the command that would end it is not served either. Like the sleep below,
+                // it lasts longer than the story needs it, also on a busy machine.
                 name: "CLIENT PAUSE ALL",
                 strike: |victim| victim.run("CLIENT PAUSE 15000 ALL"),
                 heal: |victim| victim.run("PING"),
@@ -61,8 +61,8 @@ fn a_server_that_stands_still_times_out() {
     );
 }
 
-/// A script without an end, and data that would take half a minute to load if the fault did not end
-/// before: on the open connections, and after a restart, before any handshake.
+/// The node is busy with a script without an end, on open connections; and after a restart it loads data, before any
+/// handshake. Loading would take half a minute if the fault did not end earlier.
 #[test]
 fn a_server_that_is_busy_or_loading_is_named_so() {
     let options = Options::redis().arguments([
@@ -126,7 +126,7 @@ fn a_server_that_is_busy_or_loading_is_named_so() {
     );
 }
 
-/// A script that sets so many keys that they take a while to load.
+/// A script that sets very many keys, so that a server takes a while to load them.
 pub(super) const FILL: &[u8] =
     b"for i = 1, 10000 do redis.call('set', 'filler:' .. i, string.rep('x', 200)) end";
 
@@ -151,7 +151,7 @@ fn a_killed_server_is_unreachable_until_it_is_back() {
         says: Some(gone),
     };
     play(&Options::redis(), &[empty]);
-    // It has its old keys, whose releases are owed to it.
+    // The server still has its old keys. Their releases are sent when it is back.
     let with_its_log = Fault {
         name: "kill -9, AOF",
         strike: |victim| victim.server.kill(),

@@ -1,4 +1,4 @@
-//! Servers that answer and refuse, also every client.
+//! Servers that answer and refuse, some of them to every client.
 
 use std::net::Ipv4Addr;
 use std::{fs, path::Path};
@@ -33,8 +33,8 @@ fn a_valkey_server_that_refuses_to_write_is_named_with_its_error() {
     refuse_to_write(Options::valkey());
 }
 
-/// The connections stay, and each command is refused. A release is refused too where no write is
-/// possible, and is repeated until it is.
+/// The connections stay open, and each command is refused. Where no write is possible, a release is refused too, and is
+/// repeated until the server accepts it.
 fn refuse_to_write(options: Options) {
     play(
         &options.arguments(["--enable-protected-configs", "yes"]),
@@ -46,7 +46,7 @@ fn refuse_to_write(options: Options) {
                 says: Some(|outcome| refused(outcome, "OOM")),
             },
             Fault {
-                // The server evicts what it can, locks too. When that is not enough it refuses.
+                // The server evicts what it can, also locks. When that is not enough, it refuses.
                 name: "eviction",
                 strike: |victim| {
                     victim.run("CONFIG SET maxmemory-policy allkeys-random");
@@ -73,7 +73,7 @@ fn refuse_to_write(options: Options) {
                 says: Some(|outcome| refused(outcome, "NOREPLICAS")),
             },
             Fault {
-                // With a missing master: it keeps its keys.
+                // Its master does not exist, so it keeps its keys.
                 name: "REPLICAOF",
                 strike: |victim| victim.run("REPLICAOF 127.0.0.1 1"),
                 heal: |victim| victim.run("REPLICAOF NO ONE"),
@@ -83,7 +83,7 @@ fn refuse_to_write(options: Options) {
     );
 }
 
-/// Snapshots are configured, and their directory is gone.
+/// Configures snapshots, and removes their directory.
 fn no_more_snapshots(victim: &mut Victim<'_>) {
     let wanted: [&[u8]; 4] = [b"CONFIG", b"SET", b"save", b"3600 1"];
     victim.server.raw().command(&wanted);
@@ -201,14 +201,14 @@ fn change_rights(options: &Options) {
                 says: Some(|outcome| unusable(outcome, Unusable::Permission { command: "set" })),
             },
             Fault {
-                // The keys, not the commands: the release is refused too.
+                // The keys are forbidden, not the commands, so the release is refused too.
                 name: "ACL keys",
                 strike: |victim| victim.run(&format!("ACL SETUSER {USER} resetkeys ~elsewhere:*")),
                 heal: |victim| victim.run(&let_in()),
                 says: Some(|outcome| unusable(outcome, Unusable::KeyPermission)),
             },
             Fault {
-                // Its connections end with it.
+                // The connections of the user end with it.
                 name: "ACL DELUSER",
                 strike: |victim| victim.run(&format!("ACL DELUSER {USER}")),
                 heal: |victim| victim.run(&let_in()),
@@ -228,7 +228,7 @@ fn change_rights(options: &Options) {
     );
 }
 
-/// What looks like a fault costs no vote, also on all three nodes at once.
+/// These events look like faults, but cost no vote, even on all three nodes at once.
 #[test]
 fn a_server_that_forgets_scripts_data_or_connections_costs_no_vote() {
     let debug = Options::redis().arguments(["--enable-debug-command", "yes"]);

@@ -1,7 +1,8 @@
-//! One fault, on one node of three and on two, with each face.
+//! Plays one fault on one node of three, and on two, with each face.
 //!
-//! Every call has to end. That each ends in its time is told in virtual time, such as by
-//! `engine::tests::acquire::a_call_ends_by_its_deadline_with_every_node_stalled`: here a machine may be busy.
+//! Every call has to end. Tests in virtual time, such as
+//! `engine::tests::acquire::a_call_ends_by_its_deadline_with_every_node_stalled`, check that it ends in time; here the
+//! machine may be busy.
 
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -16,8 +17,8 @@ use crate::servers::{
     Cluster, LONG, Options, PATIENCE, Proxy, Raw, SILENT, Server, eventually, within_patience,
 };
 
-/// The node timeout for faults that make nodes silent: longer than a machine stands still. Each report costs it
-/// once.
+/// The node timeout for faults that make nodes silent. It is longer than a machine stands still. Each report takes that
+/// long.
 const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A disturbance of a node.
@@ -30,7 +31,7 @@ pub(super) struct Fault {
     pub(super) says: Option<fn(NodeOutcome) -> bool>,
 }
 
-/// A fault that the relay in front of the node plays, and of open connections the end if one is given.
+/// A fault that the relay in front of the node causes. If an end is given, open connections end so.
 macro_rules! mischief {
     ($name:literal, $mischief:expr, $says:expr $(, $end:expr)?) => {
         $crate::faults::story::Fault {
@@ -58,7 +59,7 @@ pub(super) struct Victim<'a> {
 pub(super) struct Memory {
     /// A connection that was made before.
     pub(super) inside: Option<Raw>,
-    /// A command that is answered only after the fault.
+    /// The thread that waits for a command which is answered only after the fault.
     pub(super) open: Option<JoinHandle<()>>,
 }
 
@@ -90,12 +91,12 @@ pub(super) fn play(options: &Options, faults: &[Fault]) {
     play_in(|| Scene::new(options), faults);
 }
 
-/// The same for faults that make nodes silent.
+/// Plays faults that make nodes silent, as [`play`] does.
 pub(super) fn play_silent(options: &Options, faults: &[Fault]) {
     play_in(|| Scene::new(options).silent(), faults);
 }
 
-/// The same in scenes that `scene` makes.
+/// Plays the faults as [`play`] does, in scenes that `scene` makes.
 pub(super) fn play_in(scene: impl Fn() -> Scene + Sync, faults: &[Fault]) {
     thread::scope(|scope| {
         for (number, fault) in faults.iter().enumerate() {
@@ -163,7 +164,7 @@ impl Scene {
         }
     }
 
-    /// The fault is on every node, and costs no vote.
+    /// Plays the fault on every node: it costs no vote.
     fn all_three(&mut self, fault: &Fault, which: Which) {
         let mut run = Run::begin(self, fault, which);
         run.strike(3);
@@ -174,8 +175,8 @@ impl Scene {
         run.nothing_is_left();
     }
 
-    /// The two others are a majority for every call. A report names the fault of the node.
-    /// Afterwards the node has a copy of every lock again, and no other key.
+    /// Plays the fault on one node of three. The two others are a majority for every call. A report names the fault of
+    /// the node. Afterwards the node has a copy of every lock again, and no other key.
     fn one_of_three(&mut self, fault: &Fault, which: Which) {
         let mut run = Run::begin(self, fault, which);
         let mut lock = run.lock("between");
@@ -208,13 +209,13 @@ impl Scene {
         run.nothing_is_left();
     }
 
-    /// Every call fails; the first call afterwards gets the lock.
+    /// Plays the fault on two nodes of three. Every call fails; the first call afterwards gets the lock.
     fn two_of_three(&mut self, fault: &Fault, which: Which) {
         let mut run = Run::begin(self, fault, which);
         let mut lock = run.lock("between");
         run.all_have("between");
         run.strike(2);
-        // The outcome of these depends on the fault; but they end, and no key stays.
+        // The outcomes of these calls depend on the fault; but they end, and no key stays.
         drop(run.face.extend(&mut lock, LONG));
         drop(run.face.unlock(lock));
         let options = LockOptions::new(LONG).wait(Duration::from_millis(200));
@@ -283,8 +284,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A call that may try as often as it likes. It ends at once while a majority is unusable,
-    /// which nodes are after the fault until they have been asked again: then it is repeated.
+    /// Takes a lock, in any number of attempts. A call ends at once while a majority is unusable. Nodes stay unusable
+    /// after the fault until they have been asked again, so the call is repeated then.
     #[track_caller]
     fn lock(&mut self, part: &str) -> crate::face::Held {
         let options = LockOptions::new(LONG).wait(2 * PATIENCE);
@@ -315,8 +316,8 @@ impl<'a> Run<'a> {
         self.face.await_copies(&self.scene.cluster, &key);
     }
 
-    /// Asks for a lock that cannot be had. Earlier good answers of a node count, and on a busy
-    /// machine they may arrive only now. Such a lock is on a majority, and is released.
+    /// Asks for a lock that should not be granted. On a busy machine, good answers from before the fault may arrive
+    /// only now, and they count. A lock that is granted so is on a majority, and is released.
     #[track_caller]
     fn refused(&mut self, part: &str, options: &LockOptions) -> Option<LockError> {
         let key = self.key(part);
@@ -332,7 +333,7 @@ impl<'a> Run<'a> {
         None
     }
 
-    /// A refusal gives a report: a stranger takes one of the two other nodes.
+    /// Provokes a refusal, which gives a report: another client takes one of the two other nodes.
     #[track_caller]
     fn reported(&mut self) {
         let Some(says) = self.fault.says else { return };
@@ -372,7 +373,7 @@ impl<'a> Run<'a> {
         );
     }
 
-    /// No node has a key of this story.
+    /// Asserts that no node has a key of this story.
     #[track_caller]
     fn nothing_is_left(&mut self) {
         for part in [

@@ -1,4 +1,4 @@
-//! Users without scripts, behind proxies that say so in words of their own.
+//! Users without scripts, behind proxies that refuse in other words than the server.
 
 use super::*;
 use crate::servers::Mischief;
@@ -19,7 +19,7 @@ fn locks_are_had_without_scripts_that_are_refused_in_any_words() {
         for proxy in &proxies {
             proxy.set(Mischief::Reword(said, instead));
         }
-        // Servers that load the scripts refuse the first one all the same.
+        // Servers that let the user load scripts still refuse to run the first one.
         let each = Which::BOTH.map(|which| ["", " +script"].map(|loads| (which, loads)));
         for (which, loads) in each.into_iter().flatten() {
             permit(&cluster, &[ALL, transactions, delifeq, loads].concat());
@@ -36,7 +36,7 @@ fn locks_are_had_without_scripts_that_are_refused_in_any_words() {
             }
             face.check().expect("locks can be had");
         }
-        // Nor may they be released: the words about scripts are told.
+        // The keys cannot be released either, and the report quotes the words about scripts.
         permit(&cluster, ALL);
         if releases_by_set(&cluster) {
             continue;

@@ -1,11 +1,11 @@
-//! One node of three is forbidden one command after the other, while locks are held: nobody loses a lock by
-//! that, each is extended and given back, and no key is left when all is permitted again.
+//! One node of three forbids one command after the other while locks are held. No lock is lost by that: each is
+//! extended and released, and no key is left when all commands are permitted again.
 
 use super::*;
 use crate::effort::is_long;
 use crate::sets::msetex::has_it;
 
-/// What a lock may be taken, kept and released by, in an order in which each way is the last for a while.
+/// The commands that take, keep and release a lock, in an order in which each way to do so is the only one for a while.
 const COMMANDS: [&str; 13] = [
     "script|load",
     "evalsha",

@@ -23,7 +23,7 @@ pub(crate) struct Issued {
     pub(crate) key: String,
 }
 
-/// When a certificate is valid.
+/// The span of time in which a certificate is valid.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Span {
     Now,
@@ -47,7 +47,7 @@ impl Span {
     }
 }
 
-/// What the certificate of an authority of this name says.
+/// Returns the parameters of a certificate for an authority of this name.
 fn named(name: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, name);
@@ -63,7 +63,7 @@ impl Authority {
         Self(issuer.expect("a certificate"))
     }
 
-    /// An authority whose certificate this one has issued, and which has expired.
+    /// Issues the certificate of another authority, which has expired.
     #[cfg(feature = "tls")]
     pub(crate) fn expired(&self, name: &str) -> Self {
         let mut params = named(name);
@@ -77,18 +77,18 @@ impl Authority {
         self.0.pem()
     }
 
-    /// A certificate of a server that is known by these names and addresses.
+    /// Issues a certificate for a server with these names and addresses.
     pub(crate) fn server(&self, names: &[&str], span: Span) -> Issued {
         self.issue(names, span, ExtendedKeyUsagePurpose::ServerAuth)
     }
 
-    /// A certificate of a client.
+    /// Issues a certificate for a client.
     #[cfg(feature = "tls")]
     pub(crate) fn client(&self, span: Span) -> Issued {
         self.issue(&["client"], span, ExtendedKeyUsagePurpose::ClientAuth)
     }
 
-    /// A certificate that has issued itself: of an authority, or not.
+    /// Makes a self-signed certificate, of an authority or not.
     #[cfg(feature = "tls")]
     pub(crate) fn alone(names: &[&str], is_authority: bool, span: Span) -> Issued {
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();

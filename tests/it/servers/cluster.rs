@@ -12,12 +12,12 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// N `redis-server` processes, all answering.
+    /// Starts N `redis-server` processes, and waits until all of them answer.
     pub(crate) fn start(count: usize) -> Self {
         Self::with(count, &Options::redis())
     }
 
-    /// N servers with the same options, started side by side.
+    /// Starts N servers with the same options, side by side.
     pub(crate) fn with(count: usize, options: &Options) -> Self {
         let servers = thread::scope(|scope| {
             let starting: Vec<_> = (0..count)
@@ -31,7 +31,7 @@ impl Cluster {
         Self { servers }
     }
 
-    /// The URLs of all nodes.
+    /// Returns the URLs of all nodes.
     pub(crate) fn urls(&self) -> Vec<String> {
         self.iter().map(Server::url).collect()
     }
@@ -41,13 +41,13 @@ impl Cluster {
         self.iter().map(Server::raw).collect()
     }
 
-    /// A relay in front of each node.
+    /// Starts a relay in front of each node.
     pub(crate) fn proxies(&self) -> Vec<Proxy> {
         let addresses = self.iter().map(Server::address);
         addresses.map(Proxy::to).collect()
     }
 
-    /// Runs a command on each node that must not fail.
+    /// Runs a command on each node. It must not fail.
     #[track_caller]
     pub(crate) fn run(&self, line: &str) {
         for raw in &mut self.raws() {
@@ -55,7 +55,7 @@ impl Cluster {
         }
     }
 
-    /// Deletes `key` on each node, where it must be.
+    /// Deletes `key` on each node. Every node must have it.
     #[track_caller]
     pub(crate) fn delete(&self, key: impl AsRef<[u8]>) {
         let replies = self.at_once(0..self.len(), &[b"DEL", key.as_ref()]);
@@ -115,8 +115,7 @@ impl Cluster {
 
     /// Waits until every node has run at least one `command` and none has any key left.
     ///
-    /// For commands that are served late: without the first half, "no key" would be true before
-    /// they ran.
+    /// This is for commands that are served late: without the first condition, "no key" would be true before they ran.
     #[track_caller]
     pub(crate) fn assert_empty_after(&self, command: &str) {
         let field = format!("cmdstat_{command}");

@@ -1,7 +1,7 @@
-//! Servers with TLS, beside their plain port, which tests look at them through.
+//! Servers with a TLS port in addition to the plain port, through which tests inspect them.
 //!
-//! With `SHEARLINE_TEST_TLS=1` every server has it, and every URL of a server, a relay or a link is
-//! `rediss://` with the file of the authority.
+//! With `SHEARLINE_TEST_TLS=1` every server has a TLS port, and every URL of a server, a relay or a link is `rediss://`
+//! with the file of the authority.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ use super::authority::{Authority, Issued, Span};
 /// How far the TLS port of a server is above its plain one.
 pub(super) const ABOVE: u16 = 10_000;
 
-/// What the certificate of [`usual`] is for.
+/// The names in the certificate of [`usual`].
 const NAMES: [&str; 5] = ["127.0.0.1", "::1", "localhost", "10.77.0.2", "twofold.test"];
 
 /// The certificate and the key of a server, and the authority whose clients it trusts, as files.
@@ -60,14 +60,14 @@ impl Encryption {
         }
     }
 
-    /// Wants a certificate of each client.
+    /// Demands a certificate of each client.
     #[cfg(feature = "tls")]
     pub(crate) fn of_known_clients(mut self) -> Self {
         self.clients = "yes";
         self
     }
 
-    /// Speaks TLS 1.2 alone.
+    /// Speaks only TLS 1.2.
     #[cfg(feature = "tls")]
     pub(crate) fn old(mut self) -> Self {
         self.protocols = "TLSv1.2";
@@ -87,18 +87,18 @@ impl Encryption {
             .args(["--tls-protocols", self.protocols]);
     }
 
-    /// The end of a URL, with the authority of the server.
+    /// Returns the end of a URL, which names the authority of the server.
     pub(super) fn query(&self) -> String {
         format!("?ca={}", self.ca.display())
     }
 }
 
-/// What every server has, if the tests are run so.
+/// Returns the TLS settings of every server, if the tests run with TLS.
 pub(super) fn of_all() -> Option<Arc<Encryption>> {
     USUAL.clone()
 }
 
-/// The URL of a server with this plain port, or of something that passes bytes on to it.
+/// Returns the URL of a server with this plain port, or of something that passes bytes on to it.
 pub(super) fn url(credentials: &str, address: &str) -> String {
     match of_all() {
         Some(encryption) => format!("rediss://{credentials}{address}{}", encryption.query()),
@@ -106,7 +106,7 @@ pub(super) fn url(credentials: &str, address: &str) -> String {
     }
 }
 
-/// The port to which clients of the server with this plain port connect.
+/// Returns the port to which clients of the server with this plain port connect.
 pub(super) fn port(plain: u16) -> u16 {
     match of_all() {
         Some(_) if super::ports::is_plain(plain) => plain + ABOVE,
@@ -114,7 +114,8 @@ pub(super) fn port(plain: u16) -> u16 {
     }
 }
 
-/// A certificate of an authority, made once and kept: test processes that run side by side share it.
+/// Returns a certificate and its authority, which are made once and kept: test processes that run side by side share
+/// them.
 fn usual() -> Encryption {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("encryption");
     if !directory.is_dir() {

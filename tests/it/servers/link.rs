@@ -1,12 +1,12 @@
-//! A link that loses packets, doubles some and delays others. The packets are real, between two
-//! kernels' ends of TCP connections, so that TCP reacts as it always does.
+//! A link that loses some packets, doubles some and delays others. The packets are real, between two kernels' ends of
+//! TCP connections, so that TCP reacts as it always does.
 //!
-//! A tun device hands every packet for [`THERE`] to a thread here, which swaps source and
-//! destination and hands it back: what is sent to a port there arrives at the same port [`HERE`],
-//! as if it came from there, and the answers go the same way. (No checksum changes by the swap.)
-//! Beside the link the same servers can be reached at the loopback address, where nothing is lost.
+//! A tun device hands every packet for [`THERE`] to a thread here, which swaps source and destination and hands it
+//! back: what is sent to a port there arrives at the same port [`HERE`], as if it came from there, and the answers go
+//! the same way. (The swap changes no checksum.) The same servers can also be reached at the loopback address, without
+//! the link, where nothing is lost.
 //!
-//! Only in a network namespace of the test's own, with which the device ends.
+//! The link works only in a network namespace of the test's own. The device ends with that.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -31,7 +31,7 @@ const HERE: &str = "10.77.0.1";
 const THERE: &str = "10.77.0.2";
 const DEVICE: &str = "lossy";
 
-/// A delayed packet comes at most so late. Others overtake it meanwhile.
+/// The longest delay of a packet. Other packets overtake it meanwhile.
 const DELAY_MAX: Duration = Duration::from_millis(40);
 
 /// Room for the longest packet of the device.
@@ -40,18 +40,18 @@ const PACKET_BYTES: usize = 2048;
 /// What happens to packets, in percent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Weather {
-    /// Are lost on the way to a server.
+    /// The share that is lost on the way to a server.
     pub(crate) lost_there: u32,
-    /// Are lost on the way back.
+    /// The share that is lost on the way back.
     pub(crate) lost_back: u32,
-    /// Come twice.
+    /// The share that comes twice.
     pub(crate) doubled: u32,
-    /// Come late.
+    /// The share that comes late.
     pub(crate) delayed: u32,
 }
 
 impl Weather {
-    /// So many are lost, in either direction.
+    /// Loses this share of the packets, in either direction.
     pub(crate) fn lost(of_a_hundred: u32) -> Self {
         Self {
             lost_there: of_a_hundred,
@@ -76,7 +76,7 @@ struct Shared {
 }
 
 impl Link {
-    /// Its choices follow from the seed.
+    /// Makes a link, whose choices follow from the seed.
     pub(crate) fn new(seed: u64) -> Self {
         let device = open_device();
         run(&format!("ip addr add {HERE}/24 dev {DEVICE}"));
@@ -107,7 +107,7 @@ impl Link {
         self.shared.lost.load(Ordering::Relaxed)
     }
 
-    /// The URL of the server over the link. The server has to listen at every address.
+    /// Returns the URL of the server over the link. The server has to listen at every address.
     pub(crate) fn url(&self, server: &Server) -> String {
         let port = encrypted::port(server.port());
         encrypted::url(&credentials(), &format!("{THERE}:{port}"))

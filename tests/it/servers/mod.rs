@@ -1,10 +1,10 @@
-//! Real servers for tests: started, stopped, killed and looked at from outside.
+//! Real servers, which tests start, stop, kill and inspect from outside.
 //!
 //! * A [`Server`] is one process with a port and a directory of its own. Dropping it kills that
 //!   process and waits for its end, in a panic too.
 //! * A [`Cluster`] is N of them, independent of each other, as Redlock wants them.
 //! * [`Raw`] is a blocking connection with a reply parser that shares no code with the library.
-//! * [`Proxy`] disturbs a connection as networks do, and worse; [`Link`] disturbs packets.
+//! * [`Proxy`] disturbs a connection as networks do, and in worse ways; [`Link`] disturbs packets.
 //! * [`watched`] says how long something stood still during a story.
 //! * `Encryption` gives servers a TLS port.
 //! * [`Stranger`] answers at an address where a server should be; [`ClosedPort`] is an address at
@@ -44,15 +44,15 @@ pub(crate) use watch::watched;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a test waits for something that must happen soon. Only a failure takes so long: far more than
-/// any machine needs, however busy, and less than the ttl of the locks whose keys have to vanish.
+/// How long a test waits for something that must happen soon. Only a failure takes this long. It is far more than any
+/// machine needs, however busy, and less than the ttl of the locks whose keys have to vanish.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A ttl that no test outlives: a key that has gone was released, it did not expire.
+/// A ttl longer than any test: a key that is gone was released, it did not expire.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
 
-/// The ttl of a lock that ends by itself. Far more than it takes to get it and to begin the story,
-/// also if something stands still meanwhile.
+/// The ttl of a lock that has to expire. It is far longer than it takes to get the lock and to begin the story, even if
+/// something stands still meanwhile.
 pub(crate) const BRIEF: Duration = Duration::from_secs(2);
 
 /// The node timeout, and the connect timeout, in stories about silent nodes, which wait for that long: longer

@@ -1,4 +1,4 @@
-//! The same tests with exactly the permissions that the manual names, or by a user without scripts.
+//! Runs of the same tests by a user with exactly the permissions that the manual names, or by a user without scripts.
 //!
 //! With `SHEARLINE_TEST_ACL=1` every server has a user with the manual's line, and every URL of a
 //! server, a relay or a link uses it. With `SHEARLINE_TEST_USER=no-scripts` that user may do
@@ -15,7 +15,7 @@ use shearline::Builder;
 use crate::acl::acl_line;
 use crate::canary::{ESCAPED, LOCKER, PASSWORD};
 
-/// The words after `ACL SETUSER`, or after `--user` as an argument.
+/// The words of the user's rules, as in `ACL SETUSER` or after the argument `--user`.
 static RULES: LazyLock<Option<Vec<String>>> = LazyLock::new(|| {
     if is_without_scripts() {
         return Some(rules(NO_SCRIPTS));
@@ -44,7 +44,7 @@ fn user() -> Option<OsString> {
     env::var_os("SHEARLINE_TEST_USER")
 }
 
-/// Returns `builder` for a handle of the user that servers have.
+/// Sets up `builder` for a handle of the user that the servers have.
 pub(crate) fn permitted(builder: Builder) -> Builder {
     match is_told_so() {
         true => builder.without_scripts(true),
@@ -52,12 +52,12 @@ pub(crate) fn permitted(builder: Builder) -> Builder {
     }
 }
 
-/// The user that servers get, if any.
+/// Returns the rules of the user that servers get, if any.
 pub(super) fn rules_of_user() -> Option<&'static [String]> {
     RULES.as_deref()
 }
 
-/// The text before the address in a URL: `user:password@`, or nothing.
+/// Returns the text before the address in a URL: `user:password@`, or nothing.
 pub(super) fn credentials() -> String {
     match *RULES {
         Some(_) => format!("{LOCKER}:{ESCAPED}@"),
@@ -65,7 +65,7 @@ pub(super) fn credentials() -> String {
     }
 }
 
-/// The line with another name and another password, and for the keys of these tests.
+/// Returns the line with another name and another password, for the keys of these tests.
 fn rules(line: &str) -> Vec<String> {
     let rules = line.strip_prefix("ACL SETUSER locker ");
     let rules = rules.expect("a user whose name is `locker`").split(' ');

@@ -12,8 +12,8 @@ use rustix::net::{AddressFamily, SocketType};
 
 use super::encrypted::ABOVE;
 
-/// Below the range from which systems take the ports of outgoing connections, so that no client
-/// occupies the port of a server that is killed and restarted.
+/// The first port. All ports are below the range from which systems take the ports of outgoing connections, so that no
+/// client occupies the port of a server that is killed and restarted.
 // The TLS ports of servers are `ABOVE` these.
 const FIRST: u16 = 10_000;
 const COUNT: u16 = 10_000;
@@ -45,18 +45,18 @@ pub(crate) fn free() -> u16 {
     panic!("no free port from {FIRST} on");
 }
 
-/// Returns `true` if it is one of the ports that are given out here, and not a client's.
+/// Returns `true` if `port` is one of those that this module gives out, and not a client's.
 pub(crate) fn is_of_a_server(port: u16) -> bool {
     (FIRST..FIRST + COUNT + ABOVE).contains(&port)
 }
 
-/// Returns `true` if it may be the plain port of a server.
+/// Returns `true` if `port` may be the plain port of a server.
 pub(super) fn is_plain(port: u16) -> bool {
     (FIRST..FIRST + COUNT).contains(&port)
 }
 
-/// A port that is taken but not listened on: every connection is refused, and no other test's
-/// server can get it.
+/// A port that is taken, but on which no process listens: every connection is refused, and no other test's server can
+/// get the port.
 #[derive(Debug)]
 pub(crate) struct ClosedPort {
     port: u16,

@@ -17,7 +17,7 @@ use super::permitted::{credentials, rules_of_user};
 use super::raw::{Raw, Reply};
 use super::{PATIENCE, eventually, ports};
 
-/// Which server.
+/// The kind of a server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Kind {
     Redis,
@@ -25,7 +25,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The binary: from the environment, from where `tests/run.sh` puts it, or from the `PATH`.
+    /// Returns the path of the binary: the one that the environment names, the one that `tests/run.sh` has installed,
+    /// or the one in the `PATH`.
     pub(crate) fn binary(self) -> PathBuf {
         let (variable, name) = match self {
             Self::Redis => ("SHEARLINE_REDIS_SERVER", "redis-server"),
@@ -34,7 +35,7 @@ impl Kind {
         if let Some(path) = env::var_os(variable) {
             return path.into();
         }
-        // This package may be the command's, whose folder is in the library's.
+        // This package may be the command's, whose folder is inside the library's.
         let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
         let tool = folders.find_map(|folder| {
             let tool = folder.join("target/tools").join(name);
@@ -68,32 +69,32 @@ impl Options {
     pub(crate) fn valkey() -> Self {
         Self {
             kind: Kind::Valkey,
-            // The binary that tests get is built without it.
+            // The binary that tests get is built without TLS.
             encryption: None,
             ..Self::redis()
         }
     }
 
-    /// Listens on a unix socket too.
+    /// Makes the server listen on a unix socket too.
     pub(crate) fn unix_socket(mut self) -> Self {
         self.unix_socket = true;
         self
     }
 
-    /// Has a TLS port with this certificate, to which its URLs lead.
+    /// Gives the server a TLS port with this certificate. Its URLs name that port.
     #[cfg(feature = "tls")]
     pub(crate) fn encrypted(mut self, encryption: &Encryption) -> Self {
         self.encryption = Some(Arc::new(encryption.clone()));
         self
     }
 
-    /// Wants this password of the default user.
+    /// Demands this password of the default user.
     pub(crate) fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
         self
     }
 
-    /// Further arguments, after the usual ones, so that they override them.
+    /// Adds further arguments after the usual ones, so that they override those.
     pub(crate) fn arguments<const N: usize>(mut self, arguments: [&str; N]) -> Self {
         self.arguments.extend(arguments.map(str::to_owned));
         self
@@ -111,12 +112,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A `redis-server` with the usual options.
+    /// Starts a `redis-server` with the usual options.
     pub(crate) fn start() -> Self {
         Self::with(&Options::redis())
     }
 
-    /// A server with these options, answering.
+    /// Starts a server with these options, and waits until it answers.
     pub(crate) fn with(options: &Options) -> Self {
         let mut server = Self {
             options: options.clone(),
@@ -144,18 +145,18 @@ impl Server {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// `redis://127.0.0.1:port`, with the credentials of the user that has the manual's
-    /// permissions, if the tests are run so.
+    /// Returns `redis://127.0.0.1:port`, with the credentials of the user that has the manual's permissions if the
+    /// tests run with one.
     pub(crate) fn url(&self) -> String {
         self.url_as(&credentials())
     }
 
-    /// `redis://127.0.0.1:port`, without credentials.
+    /// Returns `redis://127.0.0.1:port`, without credentials.
     pub(crate) fn url_without(&self) -> String {
         self.url_as("")
     }
 
-    /// `redis://credentials@127.0.0.1:port`, with `user:password` or `:password`.
+    /// Returns `redis://credentials@127.0.0.1:port`, with `user:password` or `:password`.
     pub(crate) fn url_with(&self, credentials: &str) -> String {
         self.url_as(&format!("{credentials}@"))
     }
@@ -168,19 +169,19 @@ impl Server {
         }
     }
 
-    /// The address in its URLs: that of its TLS port, if it has one.
+    /// Returns the address in the URLs of the server: that of its TLS port, if it has one.
     pub(crate) fn address_for_clients(&self) -> SocketAddr {
         let above = self.options.encryption.as_ref().map_or(0, |_| ABOVE);
         (Ipv4Addr::LOCALHOST, self.port + above).into()
     }
 
-    /// `unix:///path`, of a server that was asked for a unix socket.
+    /// Returns `unix:///path`, for a server with a unix socket.
     pub(crate) fn unix_url(&self) -> String {
         assert!(self.options.unix_socket, "started without a unix socket");
         format!("unix://{}{}", credentials(), self.socket_path().display())
     }
 
-    /// A new connection from outside, authenticated as the default user.
+    /// Opens a new connection from outside, authenticated as the default user.
     #[track_caller]
     pub(crate) fn raw(&self) -> Raw {
         let mut raw = Raw::connect(self.address()).expect("the server listens");
@@ -191,20 +192,20 @@ impl Server {
         raw
     }
 
-    /// SIGSTOP: the kernel goes on accepting and buffering for the process, which does nothing.
+    /// Sends SIGSTOP: the process does nothing, but the kernel still accepts connections and buffers bytes for it.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
-        // The signal is sent, but may not have arrived; a command right behind it could still be
-        // served.
+        // The signal is sent, but may not have arrived; the server could still run a command that is sent right after
+        // it.
         eventually("the process stops", || (self.state()? == 'T').then_some(()));
     }
 
-    /// SIGCONT: the server runs what was buffered.
+    /// Sends SIGCONT: the server runs the commands that were buffered.
     pub(crate) fn thaw(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// SIGKILL, and waits for the end of the process. Its memory is lost.
+    /// Sends SIGKILL, and waits for the end of the process. Its memory is lost.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().expect("our own child");
@@ -233,7 +234,7 @@ impl Server {
         });
     }
 
-    /// Waits until it has loaded its data.
+    /// Waits until the server has loaded its data.
     pub(crate) fn await_loaded(&self) {
         eventually("the data is loaded", || self.answers().then_some(()));
     }
@@ -243,8 +244,7 @@ impl Server {
         self.directory.path()
     }
 
-    /// Starts the process and waits until it answers. Returns `false` if another process has the
-    /// port.
+    /// Starts the process and waits until it answers. Returns `false` if another process has taken the port.
     fn launch(&mut self) -> bool {
         let log = self.directory.path().join("log");
         self.child = Some(self.spawn(&log));
@@ -305,7 +305,7 @@ impl Server {
             })
     }
 
-    /// Returns `true` if this very process answers: another would if it has the port.
+    /// Returns `true` if this process itself answers, not another that has taken the port.
     fn answers(&self) -> bool {
         let Ok(mut raw) = Raw::connect(self.address()) else {
             return false;
@@ -328,7 +328,7 @@ impl Server {
         kill_process(Pid::from_child(child), signal).expect("our own child");
     }
 
-    /// The state letter of the process in `/proc`, after its name in parentheses.
+    /// Returns the letter of the process's state in `/proc`, which follows its name in parentheses.
     fn state(&self) -> Option<char> {
         let child = self.child.as_ref()?;
         let Ok(stat) = fs::read_to_string(format!("/proc/{}/stat", child.id())) else {

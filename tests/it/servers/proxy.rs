@@ -1,8 +1,8 @@
-//! A TCP relay in front of a server that disturbs a connection as networks do, and worse.
+//! A TCP relay in front of a server that disturbs a connection as networks do, and in worse ways.
 //!
-//! One thread with one `poll` serves all connections of a proxy. Its [`Mischief`] can be changed at
-//! any time, and applies to open connections from the next piece of data on. With
-//! [`Mischief::None`] it passes on everything, in order, at once, also what was held before.
+//! One thread with one `poll` serves all connections of a proxy. Its [`Mischief`] can be changed at any time, and
+//! applies to open connections from the next piece of data on. With [`Mischief::None`] the proxy passes on everything
+//! at once and in order, also the bytes that it held back before.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -22,13 +22,13 @@ use super::permitted::credentials;
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum End {
-    /// As by `close`.
+    /// By `close`.
     Fin,
     /// By a reset.
     Rst,
 }
 
-/// A direction.
+/// The direction of bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Way {
     /// Commands.
@@ -46,7 +46,7 @@ pub(crate) enum Mischief {
     Delay(Duration),
     /// Answers wait for up to this long, each piece for another share of it, in their order.
     Jitter(Duration),
-    /// No more than so many bytes a second, in each direction.
+    /// No more than this many bytes pass in a second, in each direction.
     Bandwidth(u32),
     /// Answers come byte by byte, this far apart.
     Drip(Duration),
@@ -54,10 +54,10 @@ pub(crate) enum Mischief {
     /// pass afterwards. If it is the direction to the server, new connections stay in the queue of
     /// the kernel.
     Hold(Way),
-    /// The connection ends, on both sides, after so many bytes of answers.
+    /// The connection ends on both sides after this many bytes of answers.
     Cut(usize, End),
-    /// The server's side is gone and the client does not know: what it sends is lost. Afterwards
-    /// the connections are reset.
+    /// The server's side is gone, but the client does not know it: whatever the client sends is lost. Afterwards the
+    /// connections are reset.
     HalfOpen,
     /// Every answer comes twice.
     Twice,
@@ -65,7 +65,7 @@ pub(crate) enum Mischief {
     Extra(&'static [u8]),
     /// These bytes come in place of every piece of answers.
     Instead(&'static [u8]),
-    /// Lines of answers that begin with the first are the second instead. A piece has whole lines.
+    /// The second bytes replace each line of an answer that begins with the first. A piece consists of whole lines.
     Reword(&'static [u8], &'static [u8]),
     /// These bytes come endlessly in place of answers, as fast as they are read.
     Flood(&'static [u8]),
@@ -89,7 +89,7 @@ struct Shared {
     /// All connections must end now.
     cut: Option<End>,
     closed: bool,
-    /// A change that the thread has not seen yet.
+    /// There is a change that the thread has not seen yet.
     changed: bool,
     /// A client has reset a connection.
     was_reset: bool,
@@ -142,7 +142,7 @@ impl Proxy {
         self.change(|shared| shared.mischief = mischief);
     }
 
-    /// Sets how long answers that arrive from now on wait.
+    /// Delays answers that arrive from now on.
     pub(crate) fn delay(&self, delay: Duration) {
         self.set(Mischief::Delay(delay));
     }
@@ -172,8 +172,8 @@ impl Proxy {
         lock(&self.shared).open == 0
     }
 
-    /// Returns how many pieces of commands came over the connections that are open. What a client
-    /// writes at once is one, if it is short.
+    /// Returns how many pieces of commands came over the connections that are open. A short text that a client writes
+    /// at once is one piece.
     pub(crate) fn pieces(&self) -> usize {
         lock(&self.shared).pieces
     }
@@ -190,17 +190,17 @@ impl Proxy {
         encrypted::url(&credentials(), &self.address.to_string())
     }
 
-    /// The URL with `user:password` in it.
+    /// Returns the URL with `user:password` in it.
     pub(crate) fn url_with(&self, credentials: &str) -> String {
         encrypted::url(&format!("{credentials}@"), &self.address.to_string())
     }
 
-    /// Changes something and waits until all connections have it.
+    /// Makes a change and waits until it applies to all connections.
     fn change(&self, change: impl FnOnce(&mut Shared)) {
         let mut shared = lock(&self.shared);
         change(&mut shared);
         shared.changed = true;
-        // A full pipe wakes it too.
+        // A full pipe wakes the thread too.
         let _ = (&self.wake).write(&[0]);
         while shared.changed {
             shared = self
@@ -229,7 +229,7 @@ fn lock(shared: &(Mutex<Shared>, Condvar)) -> MutexGuard<'_, Shared> {
         .expect("no thread panics while it holds this")
 }
 
-/// Most bytes that wait in one direction; the proxy reads no more then.
+/// The most bytes that wait in one direction. The proxy reads no more until some have passed.
 const FULL: usize = 1 << 20;
 
 struct Relay {
@@ -241,7 +241,7 @@ struct Relay {
     random: u64,
 }
 
-/// The state that other threads change.
+/// A change that another thread has made.
 struct Change {
     any: bool,
     cut: Option<End>,
@@ -249,7 +249,7 @@ struct Change {
 
 struct Connection {
     client: TcpStream,
-    /// `None` if it is gone and the client does not know.
+    /// `None` if the server's side is gone and the client does not know it.
     server: Option<TcpStream>,
     commands: Pipe,
     answers: Pipe,
@@ -263,15 +263,15 @@ struct Pipe {
     waiting: usize,
     /// How many pieces were read.
     read: usize,
-    /// Written since the mischief was set.
+    /// How many bytes were written since the mischief was set.
     passed: usize,
     /// When the last piece is due.
     last: Instant,
-    /// Nothing more will be read; how it ended.
+    /// Set when nothing more will be read: how this side ended.
     ended: Option<End>,
     /// The end was passed on.
     closed: bool,
-    /// Nobody listens any more: what comes is read and dropped.
+    /// The other side is gone: what comes is read and dropped.
     is_unheard: bool,
 }
 
@@ -309,7 +309,7 @@ impl Relay {
         }
     }
 
-    /// Reads the changes of other threads. `None`: the proxy ends.
+    /// Reads the changes that other threads have made. Returns `None` if the proxy has to end.
     fn look(&mut self) -> Option<Change> {
         let _ = (&self.woken).read(&mut [0; 64]);
         let mut shared = lock(&self.shared);
@@ -387,7 +387,7 @@ impl Relay {
                 let shared = lock(&self.shared);
                 (shared.server, shared.source)
             };
-            // A missing server refuses: the connection ends as soon as it was made.
+            // A missing server refuses, so the client's connection ends at once.
             let Ok(server) = connect(address, source) else {
                 set_socket_linger(&client, Some(Duration::ZERO)).expect("a socket option");
                 continue;
@@ -435,12 +435,12 @@ impl Connection {
         answers.fill(server, |pipe| pipe.due_for(mischief, random, now));
         match commands.drain(server, mischief, now) {
             Ok(end) => *over = over.or(end),
-            // A side that reads no more may have said why.
+            // A side that reads no more may have sent the reason.
             Err(_) => commands.close(),
         }
         match answers.drain(client, mischief, now) {
             Ok(end) => *over = over.or(end),
-            // What it has asked for before is still done.
+            // The server still runs what the client has sent before.
             Err(_) => {
                 answers.is_unheard = true;
                 answers.discard();
@@ -549,7 +549,7 @@ impl Pipe {
                     self.pieces.push_back((self.last, buffer[..len].to_vec()));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // Earlier bytes are passed on first.
+                // The bytes before the reset are passed on first.
                 Err(_) => self.ended = Some(End::Rst),
             }
         }
@@ -638,7 +638,7 @@ impl Pipe {
     }
 }
 
-/// Returns `piece` with the line `to` for each that begins so.
+/// Returns `piece` with `to` in place of each line that begins with `from`.
 fn reworded(piece: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     let lines = piece.split_inclusive(|byte| *byte == b'\n');
     let lines = lines.map(|line| if line.starts_with(from) { to } else { line });

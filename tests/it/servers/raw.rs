@@ -1,4 +1,4 @@
-//! A blocking RESP2 client that looks at servers from outside, independent of the library.
+//! A blocking RESP2 client, independent of the library, with which tests inspect servers from outside.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -55,7 +55,7 @@ impl Raw {
         self.try_command(words).expect("the server answers")
     }
 
-    /// A command without spaces in its arguments, written as a line, that must not fail.
+    /// Runs a command that must not fail, written as a line. Its arguments contain no spaces.
     #[track_caller]
     pub(crate) fn run(&mut self, line: &str) -> Reply {
         let words: Vec<&[u8]> = line.split_ascii_whitespace().map(str::as_bytes).collect();
@@ -81,7 +81,7 @@ impl Raw {
         }
     }
 
-    /// Remaining milliseconds; -1 without an expiry, -2 without the key.
+    /// Returns the remaining milliseconds; -1 if the key has no expiry, -2 if it does not exist.
     #[track_caller]
     pub(crate) fn pttl(&mut self, key: &[u8]) -> i64 {
         self.integer(&[b"PTTL", key])
@@ -103,7 +103,7 @@ impl Raw {
         self.integer(&[b"DBSIZE"])
     }
 
-    /// Sets a key with an expiry, over any other value.
+    /// Sets a key with an expiry, and replaces any earlier value.
     #[track_caller]
     pub(crate) fn set_px(&mut self, key: &[u8], value: &[u8], ttl: Duration) {
         let millis = ttl.as_millis().to_string();
@@ -111,7 +111,7 @@ impl Raw {
         assert_eq!(reply, Reply::Simple("OK".into()));
     }
 
-    /// Makes so many keys whose names begin so.
+    /// Makes `count` keys whose names begin with `prefix`.
     #[track_caller]
     pub(crate) fn fill(&mut self, prefix: &str, count: usize) {
         let names: Vec<String> = (0..count)
@@ -132,7 +132,7 @@ impl Raw {
         }
     }
 
-    /// One field of an `INFO` section.
+    /// Returns one field of an `INFO` section.
     pub(crate) fn info(&mut self, section: &str, field: &str) -> Option<String> {
         let Ok(Reply::Bulk(text)) = self.try_command(&[b"INFO", section.as_bytes()]) else {
             return None;
@@ -144,7 +144,7 @@ impl Raw {
         Some(value.trim_end().to_owned())
     }
 
-    /// How often the server was asked to run `command`, and did not refuse it.
+    /// Returns how often the server was asked to run `command` and did not refuse it.
     pub(crate) fn calls(&mut self, command: &str) -> u64 {
         let stat = self.info("commandstats", &format!("cmdstat_{command}"));
         let field = |name: &str| -> u64 {
@@ -157,7 +157,7 @@ impl Raw {
         field("calls") - field("failed_calls")
     }
 
-    /// Reads the next reply: to a request or, after `MONITOR`, another line.
+    /// Reads the next reply to a request, or the next line after `MONITOR`.
     pub(crate) fn reply(&mut self) -> io::Result<Reply> {
         let line = self.line()?;
         let (kind, rest) = line.split_at_checked(1).ok_or_else(|| malformed(&line))?;

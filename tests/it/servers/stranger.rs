@@ -1,4 +1,4 @@
-//! What may answer at the address of a node and is not a Redis server.
+//! Listeners at the address of a node that are not Redis servers.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

@@ -1,6 +1,6 @@
-//! How long something stood still: this process, or a server that should have answered.
+//! Measures how long something stood still: this process, or a server that should have answered.
 //!
-//! For stories about default timeouts, which are shorter than a machine may stand still. If it
+//! Stories about default timeouts need this, because those are shorter than a machine may stand still. If something
 //! stood still, the result says nothing, and the story is repeated.
 
 use std::panic::resume_unwind;

@@ -1,5 +1,5 @@
-//! Sets of handles that use no scripts: by `MSETEX` where a server has it, by `WATCH` on the others, also if both
-//! kinds are in one cluster.
+//! Sets of handles that use no scripts. Servers that have `MSETEX` get that, others get `WATCH`, also if both kinds are
+//! in one cluster.
 
 use super::*;
 use crate::face::at;
@@ -13,7 +13,7 @@ pub(crate) fn has_it(raw: &mut Raw) -> bool {
     }
 }
 
-/// Waits until every node has both, or neither.
+/// Waits until every node has both keys, or neither.
 #[track_caller]
 fn both_are(face: &mut Face, raws: &mut [Raw], keys: &[String; 2], there: bool) {
     eventually("every node has both, or neither", || {
@@ -42,19 +42,19 @@ fn a_set_is_taken_by_one_command_where_a_server_has_that() {
             let mut face = which.build(at(&urls).without_scripts(true));
             let keys = keys(which, ["one", "two"]);
             for place in 0..3 {
-                // What a node has not begun when a majority grants is not begun at all.
+                // If a node has not begun when a majority grants, its request is never sent.
                 face.await_quiet();
                 let before: Vec<u64> = raws.iter_mut().map(|raw| raw.calls("msetex")).collect();
                 let lock = face.try_lock_all(&keys, LONG).expect("free");
                 both_are(&mut face, &mut raws, &keys, true);
                 if place != 0 {
-                    // The first one asks whether there is such a command.
+                    // The first call asks whether there is such a command.
                     for (node, raw) in raws.iter_mut().enumerate() {
                         let more = u64::from(has_it[node]);
                         assert_eq!(raw.calls("msetex"), before[node] + more, "node {node}");
                     }
                 }
-                // It is excluded, and excludes.
+                // The set is excluded by another lock, and excludes one.
                 let report = held(face.try_lock_all(["free", &keys[1]], LONG));
                 assert_eq!(report.held_resource(), Some(keys[1].as_bytes()));
                 face.unlock(lock).expect("held");

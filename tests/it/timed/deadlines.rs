@@ -10,13 +10,13 @@ use crate::servers::{self, LONG, Server, watched};
 
 const WAIT: Duration = Duration::from_secs(1);
 
-/// How much later than its deadline a call may return, besides the time for which the machine stood still.
+/// How much later than its deadline a call may return, in addition to the time for which the machine stood still.
 const LATE_MAX: Duration = Duration::from_secs(1);
 
 #[test]
 fn a_call_returns_by_its_deadline_with_every_node_stalled() {
     let cluster = servers::three();
-    // What stands still on this machine shows here.
+    // If something stands still on this machine, this server shows it.
     let healthy = Server::start();
     let mut faces = Which::ALL.map(|which| (which, which.build(over(&cluster))));
     freeze(&cluster);

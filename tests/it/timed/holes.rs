@@ -1,8 +1,8 @@
-//! A hole: for a while every packet to and from every node is lost. How soon the first lock comes
-//! after it.
+//! Measures how soon the first lock comes after a hole, which is a while in which every packet to and from every node
+//! is lost.
 //!
-//! The packets are real ones, lost between two kernels' ends of TCP connections
-//! ([`crate::servers::Link`]), so that TCP waits as it does before it sends them again.
+//! The packets are real, lost between the kernel's two ends of TCP connections ([`crate::servers::Link`]), so that TCP
+//! waits as it does before it sends them again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -24,12 +24,12 @@ const OWN: Namespaces = Namespaces {
 /// How long the first lock after a hole may take, with six round trips of a few microseconds.
 const BOUND: Duration = Duration::from_millis(310);
 
-/// How often servers and this process take turns until there is a lock. Each may come as late as something stood
-/// still meanwhile, which is measured.
+/// How often servers and this process take turns until there is a lock. Each turn may be delayed by as long as
+/// something stood still, which is measured.
 const TURNS: u32 = 12;
 
-/// The same over TLS: handshakes take processor time, of client and servers, which are slow where tests
-/// are built and busy. TCP's next try comes later than this behind the longer holes.
+/// The bound over TLS. Handshakes take processor time of the client and of the servers, which are busy and slow in test
+/// builds. After the longer holes, TCP's next try would come later than this.
 const BOUND_OVER_TLS: Duration = Duration::from_secs(1);
 
 /// The lengths of holes in milliseconds, and how often each is played. The bound holds for the best of them.
@@ -40,7 +40,7 @@ const HOLES: [(&str, u64, usize); 4] = [
     ("hole of 8 s", 8_000, 2),
 ];
 
-/// How many of these holes the short run has.
+/// How many of these holes the short run plays.
 const SHORT: usize = 3;
 
 #[test]
@@ -143,7 +143,8 @@ fn first_lock(face: &mut Face, name: &str, over: &Mutex<Option<Instant>>) -> Dur
     unreachable!("it goes on until there is one")
 }
 
-/// With default settings a release waits less long than a machine may stand still; then it is owed.
+/// Releases a lock. With default settings a release waits for a shorter time than a machine may stand still; after that
+/// it is sent in the background.
 fn give_back(face: &mut Face, lock: Held) {
     let released = face.unlock(lock);
     assert_matches!(released, Ok(_) | Err(UnlockError::Unconfirmed(_)));

@@ -24,7 +24,7 @@ fn changed_files_are_read_for_the_next_connection() {
     face.trust();
     works(&mut face, "before");
 
-    // The server gets everything of another authority.
+    // The server gets all files from another authority.
     let next = Authority::new("next");
     let issued = next.server(&["127.0.0.1"], Span::Now);
     Encryption::new(scene.directory.path(), &next.pem(), &issued);

@@ -1,4 +1,4 @@
-//! Settings of TLS that cannot be used: each is found when a handle is built, and named.
+//! TLS settings that cannot be used: building a handle finds each, and the error names it.
 
 use std::fs;
 use std::process::Command;
@@ -7,7 +7,7 @@ use shearline::{BuildError, ConfigError, Redlock, TlsOptions};
 
 use super::*;
 
-/// What the settings are called, and what may be wrong with them.
+/// The names of the settings, and what may be wrong with them.
 const AUTHORITIES: &str = "the trusted authorities";
 const CERTIFICATE: &str = "the client certificate";
 const KEY: &str = "the key of the client certificate";

@@ -1,4 +1,4 @@
-//! Waiters whose handle keeps nodes out: with markers and barriers, and after a restart.
+//! Waiters of a handle that lets some nodes not vote: with markers and barriers, and after a restart.
 
 use shearline::{NodeState, RestartGuard};
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::face::await_ready;
 use crate::strict::trusting;
 
-/// A handle with markers on nodes that an operator has trusted, so that all of them vote.
+/// Makes a builder for a handle with markers on nodes that an operator has trusted, so that all of them vote.
 fn strict(cluster: &Cluster) -> Builder {
     let builder = || {
         quiet(cluster)
@@ -17,7 +17,7 @@ fn strict(cluster: &Cluster) -> Builder {
     builder()
 }
 
-/// As without markers.
+/// Waking works as it does without markers.
 #[test]
 fn a_waiter_with_a_strict_guard_is_woken_when_a_foreign_client_deletes_the_key() {
     not_with!(NoScripts, "a strict guard needs scripts");
@@ -52,7 +52,7 @@ fn restarted_while_one_waits(builder: fn(&Cluster) -> Builder) {
             await_told(&mut raws, &[0; 3]);
             cluster[0].restart();
             raws[0] = cluster[0].raw();
-            await_told(&mut raws, &[0; 3]); // It is asked, and is to tell as well.
+            await_told(&mut raws, &[0; 3]); // The node is asked, and has to notify the handle as well.
             let state = redlock.nodes()[0].state;
             assert_matches!(state, NodeState::Quarantined { .. });
             let sets = |raws: &mut [Raw]| [raws[1].calls("set"), raws[2].calls("set")];

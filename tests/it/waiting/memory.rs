@@ -1,5 +1,5 @@
-//! What a waiter costs in resident memory, as a user measures it: a program of its own, before and after
-//! its futures wait. The futures are the caller's.
+//! What a waiter costs in resident memory, measured as a user would: in a program of its own, before and after its
+//! futures wait. The futures themselves are the caller's memory.
 
 use std::env;
 use std::future::Future;
@@ -12,22 +12,22 @@ use crate::servers::{Cluster, LONG, Options};
 
 use super::PATIENT;
 
-/// Names the number of waiters to the program.
+/// The environment variable that gives the program the number of waiters.
 const WAITERS: &str = "SHEARLINE_WAITERS";
 
-/// The most that one of many may cost.
+/// The most bytes that one of many waiters may cost.
 const BYTES_MAX: u64 = 300;
 
-/// Whatever else takes memory in a process does so now and then, not in each of them.
+/// Anything else that takes memory does so in some processes, not in each.
 #[test]
 fn a_waiter_costs_300_bytes_of_resident_memory_at_most() {
     let failures: Vec<String> = (0..3).map_while(|_| measured().err()).collect();
     assert!(failures.len() < 3, "{failures:#?}");
 }
 
-/// Measures in a process of its own. Returns what that said if it was too much.
+/// Measures in a process of its own. Returns what that printed if a waiter cost too much.
 fn measured() -> Result<(), String> {
-    // So many that pages which are taken in any case do not matter.
+    // There are so many waiters that the other pages of the process do not matter.
     let output = part("waiting::memory::program")
         .env(WAITERS, "60000")
         .stdin(Stdio::null())

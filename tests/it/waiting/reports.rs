@@ -1,19 +1,19 @@
-//! What `Held` says of a lock for which a caller of the same handle waits.
+//! What `Held` says about a lock for which a caller of the same handle waits.
 
 use std::thread;
 
 use super::*;
 use crate::face::{await_ready, held};
 
-/// A handle over the nodes of `cluster`, all of which are there.
+/// Makes a handle over the nodes of `cluster`, which is connected to all of them.
 fn shared(cluster: &Cluster, configure: fn(Builder) -> Builder) -> Redlock {
     let redlock = Which::Shared.build(configure(quiet(cluster))).into_shared();
     await_ready(|| redlock.nodes());
     redlock
 }
 
-/// One caller waits for `key`, until `end` is called. Returns what another one that does not wait was
-/// told, as soon as it was told what `is_known` looks for.
+/// Lets one caller wait for `key` until `end` is called. Meanwhile another caller, which does not wait, asks again and
+/// again. Returns its report as soon as `is_known` accepts one.
 fn told_beside_a_waiter(
     cluster: &Cluster,
     is_known: fn(&Report) -> bool,

@@ -14,19 +14,19 @@ use core::panic::PanicInfo;
 use shearline::engine::{Engine, Event, Input, Output};
 use shearline::{Config, ConfigError, Instant};
 
-/// The second panic handler, if there is a first one.
+/// The panic handler, which is a second one if `std` is linked.
 #[panic_handler]
 fn panic(_: &PanicInfo<'_>) -> ! {
     loop {}
 }
 
-/// An engine over `nodes`, as a firmware would make it: with its own seed and clock.
+/// Makes an engine over `nodes`, as a firmware would: with its own seed and clock.
 pub fn engine(nodes: &[&str], seed: [u8; 32], now: Instant) -> Result<Engine, ConfigError> {
     let config = Config::builder().nodes(nodes).config()?;
     Ok(Engine::new(&config, seed, now))
 }
 
-/// One turn without a network: serves due timers, and writes nothing.
+/// Takes one turn without a network: serves due timers, and writes nothing.
 pub fn turn(engine: &mut Engine, now: Instant) -> Option<Event> {
     engine.handle(now, Input::Tick);
     while let Some(output) = engine.poll(now) {

@@ -1,18 +1,16 @@
-//! Certain: a call ends in the turn in which its outcome is certain, and waits for no further node.
+//! Certain: a call ends in the turn in which its outcome becomes certain, and waits for no further node.
 //!
-//! At the end of a turn no call is open if a majority has given the same answer, or if the answers
-//! that may still come could not make one. Nodes that have answered, and nodes whose connection was
-//! lost since the call, do not count as open. Nor is a call for a lock open if a node has said that
-//! it is of another cluster.
+//! At the end of a turn no call is open if a majority has given the same answer, or if the answers that may still come
+//! could not make one. Nodes that have answered, and nodes whose connection was lost since the call, do not count as
+//! open. A call for a lock is not open either if a node has said that it belongs to another cluster.
 //! # What it does not see
 //!
-//! Answers that are read after the shortest node timeout, and calls for a lock that may try again or comes with
-//! a fencing token.
-//! A node that could not be asked at all, or whose nil or error may lead to another request, counts
-//! here as one that may still answer; so does, under a guard, a node that was ever restarted or
-//! refused. Extensions and releases of locks that were handed over, where not every answer counts,
-//! and releases of locks that were lost: the remaining copies were released before, and the answers
-//! to both cannot be told apart.
+//! Answers that are read after the shortest node timeout, and calls for a lock that may try again or that comes with a
+//! fencing token. A node that could not be asked at all, or whose nil or error may lead to another request, counts here
+//! as one that may still answer. So does a node that was ever restarted or refused, if there is a guard. The oracle
+//! also ignores extensions and releases of locks that were handed over, because not every answer counts; and releases
+//! of locks that were lost, because the remaining copies were released before, and the answers to both releases cannot
+//! be distinguished.
 
 use super::Release;
 use super::ledger::{Code, Entry};
@@ -34,7 +32,7 @@ struct Count {
 }
 
 impl World {
-    /// A client has finished its turn.
+    /// Checks a client that has finished its turn.
     pub(crate) fn certain(&mut self, client: usize) {
         for user in 0..self.clients[client].users.len() {
             let refused = self.oracle.shut_out[client] < NEVER
@@ -63,7 +61,7 @@ impl World {
                 ..
             } if !self.plan.is_crowded() && !self.clients[client].users[user].asks_twice => {
                 let [token] = self.oracle.asked[client][user % self.plan.resources][..] else {
-                    return None; // No server has executed it yet, or it is behind another call's.
+                    return None; // No server has executed it yet, or only after another call's.
                 };
                 if !self.has_asked(client, user, token) {
                     return None;
@@ -87,7 +85,7 @@ impl World {
                 let token = self.own(client, release.token?)?;
                 let record = self.oracle.ledger.record(token);
                 if record.lost || record.permits != 0 {
-                    // Its copies were released before, or given back in other slots: those answers count for nothing.
+                    // Its copies were released before, or given back in other slots, so those answers do not count.
                     return None;
                 }
                 let count = self.count(client, call, token, Verb::Release);
@@ -113,7 +111,7 @@ impl World {
         certain.then(|| format!("{count:?} leaves one outcome"))
     }
 
-    /// The same for a second extension of a lock.
+    /// Returns why the outcome of a second extension of a lock is certain.
     fn is_certain_beside(&self, client: usize, user: usize) -> Option<String> {
         let quorum = self.plan.quorum();
         let hold = self.clients[client].users[user].task.hold()?;
@@ -128,7 +126,7 @@ impl World {
         certain.then(|| format!("{count:?} leaves one outcome"))
     }
 
-    /// Returns the token, if it is of this process and never belonged to another.
+    /// Returns the token if it was made by this process and never belonged to another.
     fn own(&self, client: usize, token: TokenId) -> Option<TokenId> {
         let record = self.oracle.ledger.record(token);
         let own = record.owner == self.clients[client].process && record.heirs.is_empty();
@@ -144,8 +142,8 @@ impl World {
             let answers = entry.answers(there.process, call.since) && entry.is_read();
             // An answer that was read later may have come too late.
             let soon = entry.read_shown < call.begun.saturating_add(TOO_SOON).min(call.ends);
-            // A release does not wait for a node that was not connected at the call, or has refused
-            // it. If several are asked for again, it is not known which of them was answered.
+            // A release does not wait for a node that was not connected at the call, or that has refused it. If several
+            // are sent again, it is not known which of them was answered.
             let was_ready = there.paths[node].ready_at < call.since;
             let known = cell.releases.refused == 0 && !cell.releases.are_mixed_up();
             let waited_for = verb != Verb::Release || was_ready && known;

@@ -1,7 +1,7 @@
 //! Reinitialisations: an operator calls `reinit` for nodes that are of this cluster already.
 //!
-//! * *outcome*: it is refused exactly if a node cannot be asked. It succeeds if every node has
-//!   confirmed it since the call, and fails if one has not.
+//! * *outcome*: the call is refused exactly if a node cannot be asked. It succeeds if every node has confirmed it since
+//!   the call, and fails if one has not.
 //! * *settling*: it ends when a connection would have.
 //!
 //! The oracles `exclusion` and `quarantine` check that it breaks no other lock: a claimed node has
@@ -9,7 +9,7 @@
 //!
 //! # What it does not see
 //!
-//! Nodes of another cluster: here all are of one.
+//! Nodes of another cluster: here all belong to one.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::world::World;
 const TICKS: Duration = Duration::from_millis(2);
 
 impl World {
-    /// It was refused.
+    /// Checks a call that was refused.
     pub(crate) fn check_unclaimed(&mut self, client: usize, error: &OperatorError) {
         let there = &self.clients[client];
         let statuses = there.engine.node_statuses(there.shown);
@@ -41,7 +41,7 @@ impl World {
         }
     }
 
-    /// It has ended.
+    /// Checks a call that has ended.
     pub(crate) fn check_claimed(
         &mut self,
         client: usize,
@@ -64,7 +64,7 @@ impl World {
         }
     }
 
-    /// It ends in time.
+    /// Checks that a call ends in time.
     pub(crate) fn claims_in_time(&mut self, client: usize, ticked: Instant) {
         let end = Duration::from_nanos(CONNECT_TIMEOUT);
         let call = self.clients[client].reinit;

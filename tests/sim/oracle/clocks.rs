@@ -1,22 +1,22 @@
 //! Clocks: a client that watches the clocks of servers detects that one was set, and only then.
 //!
-//! * *quarantine*: a client reads times that a server could not have shown whose clock runs within its
-//!   rate and is set by no more in all than a lock allows for. If it has a guard, it then counts none of the
-//!   server's votes for the longest ttl of all, but for copies that were there before.
+//! * *quarantine*: a client may read impossible times, which no server could show whose clock runs within its rate and
+//!   is set by no more in all than a lock allows for. If the client has a guard, it then counts none of the server's
+//!   votes for the longest ttl of all, except for copies that were there before.
 //! * *outcome*: no clock is reported to be stepped more often than it, or that of the client, was
 //!   set.
 //! * *storm*: a server is asked for its time at most once a second over one connection.
 //!
 //! # What it does not see
 //!
-//! Steps within what the round trips and the drift may explain. By how much less the steps may add up if a
+//! Steps within what the round trips and the drift may explain. How much smaller the sum of the steps may be if a
 //! client was asked for a shorter ttl than the longest of its world.
 
 use super::{Answer, Verb};
 use crate::clock::{MILLI, SECOND, Time};
 use crate::world::World;
 
-/// By how much steps may always add up, and room for whole milliseconds.
+/// How much steps may always add up to, and the error of whole milliseconds.
 const SLACK: Time = 10 * MILLI;
 const ROOM: Time = 5 * MILLI;
 
@@ -26,14 +26,14 @@ pub(crate) struct TimeRead {
     at: Time,
     /// By how much the clock had been set by then.
     jumped: Time,
-    /// What the steps add up to that the client was not to take for one.
+    /// The sum of the steps that the client must not report.
     sum: Time,
-    /// How many it had reported.
+    /// How many steps it had reported.
     steps: u32,
 }
 
 impl World {
-    /// A client has read the clock of a server.
+    /// Checks the time that a client has read from a server.
     pub(super) fn time_read(&mut self, client: usize, node: usize, answer: &Answer) {
         if answer.said.is_error() {
             return;
@@ -59,14 +59,14 @@ impl World {
             self.oracle.counts.sights.note("Stepped");
             self.oracle.quarantine.stepped(client, node, now);
         }
-        // It begins anew with a step that it reports.
+        // The client begins again with a step that it reports.
         if stepped || steps != before.steps {
             told.sum = 0;
         }
         self.clients[client].paths[node].time = Some(told);
     }
 
-    /// A server was asked for its time.
+    /// Checks a request for a server's time.
     pub(crate) fn asked_for_time(&mut self, conn: usize, verb: Verb) {
         let link = &mut self.conns[conn];
         link.times += u64::from(verb == Verb::Time);
@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// A client reports a step only of a clock that was set.
+    /// Checks that clients report steps only of clocks that were set.
     pub(crate) fn false_steps(&mut self) {
         let frozen = self.frozen;
         let servers = &self.servers;
@@ -89,7 +89,7 @@ impl World {
                 let mut statuses = client.engine.node_statuses(client.shown).enumerate();
                 let wrong = statuses.find(|(node, status)| {
                     let server = &servers[plan.server_of(*node)];
-                    // A machine that stands still sees a step when it stops, and when it goes on.
+                    // A machine that stands still sees a step when it stops, and another when it runs again.
                     server.jumps + 2 * frozen < status.clock_steps
                 });
                 wrong.map(|(node, _)| (number, node))

@@ -1,24 +1,23 @@
 //! Confirmations: how long a majority keeps a lock, according to the client.
 //!
-//! * *votes*: a majority that may vote has said that it keeps the lock, and according to their
-//!   answers enough of them keep it until the reported end.
-//! * *validity*: that end is no later than the q-th largest of the answers allows, counted from
-//!   before the first byte, less the drift. If an extension was asked for after the request, the
-//!   end that was known before may stand, and so may the end of the extension: by its own votes, if
-//!   it was cancelled before it was reported.
+//! * *votes*: a majority of nodes that may vote has said that it keeps the lock, and according to their answers enough
+//!   of them keep it until the reported end.
+//! * *validity*: that end is no later than the q-th largest of the answers allows, counted from before the first byte,
+//!   less the drift. If an extension was requested later, the end that was known before may be reported too, and so may
+//!   the end of the extension: by its own votes if it was cancelled before it was reported.
 //! * *told*: nothing is asked about a lock whose end was reported to its holder.
-//! * *outcome*: a lock is reported lost exactly if a majority misses it; *unconfirmed* has no
-//!   majority either way; one that a majority keeps for no longer than it is kept after its validity has
-//!   expired. A lock that is over, released or lost meanwhile ends the request.
-//! * *settling*: it ends by the old end, in the turn in which its outcome is certain, and by its
-//!   node timeouts where the end is not known.
+//! * *outcome*: a lock is reported lost exactly if a majority misses it; *unconfirmed* means that there is no majority
+//!   either way. A lock that a majority keeps for no longer than its validity has expired. If a lock is over, released
+//!   or lost meanwhile, the request ends.
+//! * *settling*: the request ends by the old end, and in the turn in which its outcome is certain; if the end is not
+//!   known, it ends by its node timeouts.
 //! * *storm*: each call asks a node once. [`late`](super::late) checks that it asks none
 //!   afterwards.
 //!
 //! # What it does not see
 //!
-//! An end that is earlier than necessary: that does no harm, and liveness notices useless locks.
-//! Which answers count for a lock that was handed over.
+//! An end that is earlier than necessary: it does no harm, and the oracle of liveness notices useless locks. Which
+//! answers count for a lock that was handed over.
 
 use shearline::{ExtendError, Instant};
 
@@ -30,7 +29,7 @@ use crate::user::{Call, Confirming, Hold};
 use crate::world::World;
 
 impl World {
-    /// A client asks how long its lock is kept.
+    /// Checks that a client may ask how long its lock is kept.
     pub(crate) fn check_confirmation_begun(&mut self, client: usize, hold: &Hold) {
         let known = hold.lock.valid_until() != Instant::ZERO;
         let over = known && !hold.lock.is_valid_at(self.clients[client].shown);
@@ -40,7 +39,7 @@ impl World {
         }
     }
 
-    /// The request is refused.
+    /// Checks a request that is refused.
     pub(crate) fn check_unbegun_confirmation(
         &mut self,
         client: usize,
@@ -57,7 +56,8 @@ impl World {
         }
     }
 
-    /// A majority keeps a lock, until the reported end. `ends`: the end that was known, and that one.
+    /// Checks a confirmation: a majority keeps the lock until the reported end. `ends` are the end that was known, and
+    /// that one.
     pub(crate) fn check_confirmation(
         &mut self,
         client: usize,
@@ -80,8 +80,8 @@ impl World {
         self.check_confirmed(client, id, asked, ends, cancelled);
     }
 
-    /// `before` and `until`: the end that was known, and the reported one. `cancelled`: the newest
-    /// extensions that were.
+    /// Checks a confirmed end. `before` is the end that was known, `until` the reported one, and `cancelled` the newest
+    /// cancelled extensions.
     pub(super) fn check_confirmed(
         &mut self,
         client: usize,
@@ -155,7 +155,7 @@ impl World {
     }
 
     /// Returns `true` if the answers to a confirmation give a lock this end, whether its user waits for it or has
-    /// cancelled it. An extension that is answered in the same turn is not what has given it.
+    /// cancelled it. An extension that is answered in the same turn has not given it.
     pub(super) fn is_explained_by_answers(
         &self,
         client: usize,
@@ -181,13 +181,13 @@ impl World {
         let kept = kept.saturating_sub(self.plan.added());
         let clock = self.clock_of(client);
         let sent = sent.map_or(call.begun, |sent| clock.show(sent));
-        // A clock may be set by all that the whole ttl allows for in what is left of it.
+        // In the rest of the ttl, a clock may be set by as much as the whole ttl allows for.
         let drift = drift(kept.max(call.ttl));
         let valid = std::time::Duration::from_millis(kept).saturating_sub(drift);
         sent.max(call.begun).saturating_add(valid)
     }
 
-    /// Returns the latest end that those who have said yes allow all.
+    /// Returns the latest end that all nodes which said yes allow.
     fn shortest_confirmed(&self, client: usize, id: TokenId, asked: &Confirming) -> Instant {
         let process = self.clients[client].process;
         let cells = self.oracle.ledger.cells(id).iter();
@@ -201,7 +201,7 @@ impl World {
         begun.saturating_add(std::time::Duration::from_millis(least))
     }
 
-    /// The confirmation has failed.
+    /// Checks a confirmation that has failed.
     pub(crate) fn check_unconfirmed(
         &mut self,
         client: usize,
@@ -262,7 +262,7 @@ impl World {
         }
     }
 
-    /// A client was told that its lock is over, which a majority keeps.
+    /// Checks the report that a lock is over, although a majority keeps it.
     fn has_run_out(&self, client: usize, hold: &Hold, asked: &Confirming) -> Result<(), String> {
         let token = self
             .oracle
@@ -274,15 +274,14 @@ impl World {
         if yes < quorum {
             return Err(format!("{yes} servers keep the key, {quorum} are needed"));
         }
-        // Not all of the answers need have been there.
+        // Not all of the answers need to have arrived.
         match shown < self.shortest_confirmed(client, id, asked) {
             true => Err("a majority keeps it for longer".into()),
             false => Ok(()),
         }
     }
 
-    /// Returns `true` if a majority has answered to a request of this kind that it misses the
-    /// token.
+    /// Returns `true` if a majority has answered a request of this kind by saying that it lacks the token.
     pub(super) fn misses_it(&self, client: usize, id: TokenId, verb: Verb) -> bool {
         let process = self.clients[client].process;
         let cells = self.oracle.ledger.cells(id).iter();
@@ -294,7 +293,7 @@ impl World {
         self.plan.quorum() <= missing.count()
     }
 
-    /// Returns `true` if a majority has answered so to any other request about a lock than `verb`.
+    /// Returns `true` if a majority has answered so to any request about a lock other than `verb`.
     pub(super) fn other_misses_it(&self, client: usize, id: TokenId, verb: Verb) -> bool {
         let mut others = [Verb::Extend, Verb::Beside, Verb::Keep, Verb::Confirm].into_iter();
         others.any(|other| other != verb && self.misses_it(client, id, other))
@@ -324,13 +323,13 @@ impl World {
         (open && late(end)).then_some("a confirmation is open after its end")
     }
 
-    /// A node is asked how long it keeps a token.
+    /// Checks a question to a node, how long it keeps a token.
     pub(super) fn asked_for_how_long(&mut self, deed: &Deed<'_>, id: TokenId) {
         if deed.command.verb != Verb::Confirm || self.plan.clients <= deed.peer {
             return;
         }
         if self.plan.own_words.is_some() && deed.said.is_error() {
-            return; // It may be asked without scripts then.
+            return; // The client may ask without scripts then.
         }
         let ledger = &mut self.oracle.ledger;
         let calls = ledger.record(id).confirms;
@@ -344,9 +343,8 @@ impl World {
     }
 }
 
-/// Returns the extension that was asked for `since`, allows the end `until`, and was cancelled before
-/// its caller was told of it: if a majority had confirmed it by then, a confirmation that ends tells of
-/// it.
+/// Returns the extension that was requested after `since`, allows the end `until`, and was cancelled before its caller
+/// knew of it. If a majority had confirmed it by then, a confirmation reports its end.
 fn extended_meanwhile(
     cancelled: [(Verb, Option<Call>); 2],
     since: Time,

@@ -1,21 +1,21 @@
-//! Copies: a lock that is held is sent to a node again only where it helps.
+//! Copies: a held lock is sent to a node again only where that helps.
 //!
 //! * A `SET` of a token whose lock was returned already is sent only within an extension that its
 //!   owner asked for, to a node that has said before the extension began that it lacks the key, and
 //!   after a majority without that node, whose answers count, has said yes.
 //! * It is not sent after its owner has released the lock, dropped it or handed it over.
-//! * It expires when the others do, a drift and a millisecond later at most: counted from the
-//!   newest answer that made the majority.
-//! * A node gets no more of them than there were extensions.
-//! * Without scripts a node gets its first `SET` of a token also while the lock is held, and without an
-//!   extension: the node had not shown before how it releases, or the `SET` had not left. So is one that is sent
-//!   again. That ends when the others do, by the time of the turn in which it was asked for.
+//! * The copy expires when the others do, or at most a drift and a millisecond later, counted from the newest answer of
+//!   the majority.
+//! * A node gets no more copies than there were extensions.
+//! * Without scripts a node may get its first `SET` of a token while the lock is held, and without an extension: the
+//!   client did not know before how the node releases, or the `SET` had not left. The same goes for a `SET` that is
+//!   sent again. Such a copy ends when the others do, by the time of the turn in which it was requested.
 //!
 //! # What it does not see
 //!
-//! Copies that were asked for while the connection was waiting for room, or in the turn in which
-//! the next extension began, or of a lock that became a shared one while its engine extended it:
-//! it is not known which extension they belong to. Copies that arrive after the lock was handed over.
+//! Copies that were asked for while the connection was waiting for room, or in the turn in which the next extension
+//! began, or copies of a lock that became a shared one while its engine extended it: it is not known to which extension
+//! they belong. Copies that arrive after the lock was handed over.
 
 use super::{Deed, TokenId, Verb};
 use crate::clock::MILLI;
@@ -31,7 +31,7 @@ impl World {
             return false;
         }
         let cell = self.oracle.ledger.cell(id, deed.node);
-        // One that met a key of its own client, or a refusal, is sent again.
+        // A `SET` that found a key of its own client, or was refused, is sent again.
         let is_again =
             cell.sets == 1 && (cell.met_own || matches!(cell.set.said, super::Said::Refused(_)));
         let is_first = self.plan.is_bare() && !cell.copied && (cell.sets == 0 || is_again);
@@ -44,7 +44,7 @@ impl World {
             true => self.first_fault(deed, id),
             false => self.copy_fault(deed, id),
         };
-        // Of a permit a node may have given another slot than the others: it is asked for the right one.
+        // A node may have given another slot of a permit than the others: it is asked for the right one.
         let is_permit = self.oracle.ledger.record(id).permits != 0;
         if let Some(what) = fault.filter(|_| !is_permit) {
             let text = format!("client {} sends node {} {what}", deed.peer, deed.node);
@@ -62,11 +62,11 @@ impl World {
         let ttl = deed.command.ttl.and_then(super::ledger::millis)?;
         let clock = self.clock_of(deed.peer);
         let is_extended = record.extends + record.keeps + record.confirms != 0;
-        // For how long it is set was said when it was asked for, before it waited for a transaction.
+        // The ttl was fixed when the copy was requested, before it waited for a transaction.
         if is_extended || deed.transacted || record.sent < clock.since() {
             return None; // Its end is not known here.
         }
-        // By the time of the turn in which it was asked for: its client may be stopped before it writes.
+        // The time of the turn in which it was requested counts: its client may be stopped before it writes.
         let passed = clock
             .show(deed.wanted.since)
             .saturating_since(clock.show(record.sent));
@@ -82,7 +82,7 @@ impl World {
         if record.owner != deed.process || record.ended <= deed.begun.asked {
             return Some("a copy of a lock that was let go");
         }
-        // It follows from one of the possible extensions.
+        // The copy follows from one of the possible extensions.
         let one = self.copy_of(deed, id, Verb::Extend)?;
         self.copy_of(deed, id, Verb::Beside)?;
         if record.keeps != 0 {
@@ -97,7 +97,7 @@ impl World {
         let alive = self.clients[deed.peer].process == deed.process;
         let calls = self.oracle.calls[deed.peer][record.resource].of(verb);
         if !alive || !record.heirs.is_empty() || deed.wanted.asked < calls.spell.from {
-            return None; // From an extension before the newest, or before the new holder's.
+            return None; // It follows from an extension before the newest, or before the new holder's.
         }
         if calls.spell.to < deed.wanted.asked {
             return Some("a copy outside of any extension");
@@ -150,12 +150,12 @@ impl World {
         };
         let ttl = deed.command.ttl.and_then(super::ledger::millis)?;
         let all = &self.oracle.calls[deed.peer][record.resource];
-        // A longer extension may be confirmed beside it, and not be told yet.
+        // A longer extension may be confirmed at the same time, and not be reported yet.
         let (asked, open) = (deed.wanted.asked, [&all.extend, &all.beside]);
         let open = open
             .into_iter()
             .filter(|calls| (calls.spell.from..=calls.spell.to).contains(&asked));
-        // An extension by its holder may have been told since it began.
+        // An extension by the holder may have been reported since this one began.
         let ends = open.map(|calls| calls.end());
         let ends = ends.chain([calls.end(), record.believed]);
         let end = ends.max().expect("there are two");
@@ -172,7 +172,7 @@ impl World {
         if clock.since() <= deed.sent && ttl * MILLI < shortest {
             return Some("a copy that ends before the lock and its delay");
         }
-        // A confirmation whose outcome is not told yet may have found a later end.
+        // A confirmation whose outcome is not reported yet may have found a later end.
         let is_known = !deed.transacted && record.confirms == 0;
         let is_long = is_known && longest + MILLI < ttl * MILLI;
         is_long.then_some("a copy that lasts too long")

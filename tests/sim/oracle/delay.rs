@@ -1,16 +1,16 @@
 //! Delay: a lock that was not released keeps others out until its validity and the lock delay are over.
 //!
-//! From the moment at which a client believes that it holds a lock, no client and no stranger gets the
-//! same resource before the true time at which that client's clock shows the end of the validity, and
-//! the delay after that: whether the holder goes on, was told of the end or of the loss, is stopped,
-//! cut off, or dead. A release ends this at once.
+//! From the moment at which a client believes that it holds a lock, no client and no stranger gets the same resource
+//! before the true time at which that client's clock shows the end of the validity, and the delay after that: whether
+//! the holder keeps running, knows of the end or of the loss, is stopped, cut off, or dead. A release ends this at
+//! once.
 //!
-//! What is left of a lock that a majority of the nodes has lost is not released before its holder does so.
+//! If a majority of the nodes has lost a lock, its other copies are not released before its holder releases it.
 //!
 //! # What it does not see
 //!
-//! What exclusion does not see either: for a while after a fault that no lock survives several may hold
-//! it. And a lock that is handed over, until its heir believes that it holds it.
+//! Whatever the oracle of exclusion does not see: for a while after a fault that no lock survives, several clients may
+//! hold it. Nor does it see a lock that is handed over, until the new holder believes in it.
 
 use shearline::Lock;
 
@@ -28,7 +28,7 @@ pub(super) struct Delayed {
 }
 
 impl Oracle {
-    /// A holder has given a lock back, or away.
+    /// Notes that a holder has released a lock or handed it over.
     pub(super) fn end_delay(&mut self, token: &Token) {
         for delayed in &mut self.delayed {
             delayed.retain(|delayed| delayed.token != *token);
@@ -37,7 +37,7 @@ impl Oracle {
 }
 
 impl World {
-    /// A client believes from now on that it holds `lock`, until its present end.
+    /// Notes that a client believes from now on that it holds `lock`, until its current end.
     pub(crate) fn delays(&mut self, client: usize, resources: &[usize], lock: &Lock) {
         let token = token_of(lock.token().as_bytes());
         let end = self.clock_of(client).when(lock.valid_until());
@@ -53,8 +53,9 @@ impl World {
         }
     }
 
-    /// Checks that a release is not the work of an engine which has found that the lock is lost. Of a permit a node may
-    /// have given another slot than the others, which is given back: that of the lock is checked when another takes it.
+    /// Checks that a release was not sent because the engine found that the lock is lost. A node may have given another
+    /// slot of a permit than the others, and that slot is given back: the slot of the lock is checked when another
+    /// client takes it.
     pub(super) fn loss_ends_no_delay(&mut self, deed: &Deed<'_>, id: TokenId) {
         let record = self.oracle.ledger.record(id);
         let is_permit = record.permits != 0;
@@ -65,7 +66,7 @@ impl World {
         }
     }
 
-    /// Checks whether anyone may hold `resource` now, by this token if it is a client.
+    /// Checks whether a client with this token, or a stranger, may hold `resource` now.
     pub(crate) fn begins(&mut self, resource: usize, token: Option<Token>, kind: Kind) {
         let mut delayed = self.oracle.delayed[resource].iter();
         let early = |delayed: &Delayed| {

@@ -1,15 +1,15 @@
-//! Deleted: somebody else deletes or replaces the keys of a kept lock on a majority. Its holder is told soon.
+//! Deleted: another client deletes or replaces the keys of a kept lock on a majority. Its holder is told soon.
 //!
-//! Within [`MARGIN`] and a few round trips, however long the lock is valid: the nodes tell its client of the change, and
-//! an extension follows at once.
+//! That takes no longer than [`MARGIN`] and a few round trips, however long the lock is valid: the nodes notify its
+//! client of the change, and an extension follows at once.
 //!
-//! Judged where nothing else goes wrong: for [`CALM`] all nodes had been connected, no fault had struck another way
-//! or gone on, the client had run, and the lock had been kept. Nobody had changed its keys before.
+//! The oracle judges only if nothing else goes wrong: for [`CALM`] all nodes had been connected, no other fault had
+//! begun or lasted, the client had run, and the lock had been kept. No other client had changed its keys before.
 //!
 //! # What it does not see
 //!
-//! Servers that tell of no change. A second loss of keys of one lock: a copy that was sent since the first is not
-//! told of before the next extension. Locks whose extensions are counted, and several resources at once. Worlds in
+//! Servers that report no changes. A second loss of keys of one lock: servers report nothing of a copy sent since the
+//! first loss before the next extension. Locks whose extensions are counted, and several resources at once. Worlds in
 //! which a round trip may take as long as a node timeout.
 
 use std::time::Duration;
@@ -25,20 +25,21 @@ use crate::plan::{Kinds, Plan};
 use crate::user::Hold;
 use crate::world::World;
 
-/// By then after a fault, and after the lock was kept, all nodes are asked to tell of changes.
+/// How long after a fault, and after the lock was kept, all nodes have been asked to report changes.
 const CALM: Time = 1_000 * MILLI;
 
-/// Beside the round trips, of which there are [`TRIPS`]: for a lock that has been looked at too often, and for a look
+/// The time allowed in addition to [`TRIPS`] round trips: for a lock that has been looked at too often, and for a look
 /// that has to wait and is tried again.
 const MARGIN: Time = 350 * MILLI;
 
-/// The push, an extension that is open, and another; and as many turns in which other things are done.
+/// The number of round trips: the push, an open extension, another one; and as many turns in which other things are
+/// done.
 const TRIPS: Time = 8;
 
-/// No drift is less.
+/// The smallest drift.
 const LEAST_DRIFT: Duration = Duration::from_millis(2);
 
-/// What was deleted, and who is to be told.
+/// The keys that were deleted, and the holders that have to be told.
 #[derive(Debug)]
 pub(crate) struct Deleted {
     /// By resource: when others last changed its keys.
@@ -69,7 +70,7 @@ impl Deleted {
         }
     }
 
-    /// A fault strikes.
+    /// Notes a fault.
     pub(crate) fn disturb(&mut self, fault: Fault, until: Time) {
         if matches!(fault, Fault::Delete | Fault::Expire) {
             return;
@@ -85,8 +86,7 @@ impl Deleted {
 }
 
 impl World {
-    /// Others are about to change keys of `resource`. Returns the holders that have to be told if that ends their
-    /// locks.
+    /// Returns the holders that have to be told if a change of the keys of `resource` by others ends their locks.
     pub(crate) fn watched_keepers(&self, resource: usize) -> Vec<usize> {
         if !self.plan.has_kept_locks() || !self.tell_of_changes() || is_narrow() {
             return Vec::new();
@@ -99,7 +99,7 @@ impl World {
         .collect()
     }
 
-    /// Others have changed keys of `resource`, and these clients have to be told if that has ended their locks.
+    /// Notes that others have changed keys of `resource`. These clients have to be told if that has ended their locks.
     pub(crate) fn changed_by_others(&mut self, resource: usize, keepers: &[usize]) {
         for client in keepers {
             for user in 0..self.clients[*client].users.len() {
@@ -112,7 +112,7 @@ impl World {
         self.oracle.deleted.struck[resource] = self.now;
     }
 
-    /// Looks at those who should have been told by now.
+    /// Checks the holders that should have been told by now.
     pub(super) fn deletions_told(&mut self) {
         if self.calm {
             self.oracle.deleted.owed.clear();
@@ -122,7 +122,7 @@ impl World {
             let hold = there.users.get(owed.user).and_then(|user| user.task.hold());
             let hold = hold.filter(|hold| hold.lock.id() == owed.lock);
             let Some(hold) = hold.filter(|_| there.alive && there.process == owed.process) else {
-                continue; // It was told, and has ended, or was released before.
+                continue; // The holder was told, or the lock has ended or was released before.
             };
             if hold.told || !is_extended(hold) {
                 continue;
@@ -139,7 +139,7 @@ impl World {
         }
     }
 
-    /// Returns `true` if a majority has no key of the lock any more.
+    /// Returns `true` if a majority no longer has a key of the lock.
     fn is_lost(&self, owed: &Owed) -> bool {
         let lacks = |node: &usize| !self.has_all(self.plan.server_of(*node), owed.id);
         self.plan.quorum() <= (0..self.plan.nodes).filter(lacks).count()
@@ -172,7 +172,7 @@ impl World {
         2 * (self.plan.delay + self.plan.delay_tail) + 4 * self.plan.lag + MILLI
     }
 
-    /// Returns `true` if the servers of this world tell of changes, and soon.
+    /// Returns `true` if the servers of this world report changes, and report them soon.
     fn tell_of_changes(&self) -> bool {
         let timeout = self.plan.node_timeout.unwrap_or(5) * MILLI;
         !matches!(self.plan.kinds, Kinds::Old | Kinds::Mixed)

@@ -1,16 +1,14 @@
-//! Exclusion: no two users believe that they hold one resource at the same true time, unless both have a shared lock, or
-//! permits in different slots.
+//! Exclusion: no two users believe that they hold one resource at the same true time, unless both have a shared lock,
+//! or permits in different slots.
 //!
-//! A belief begins when the call returns the lock. It ends with the release, the drop, the
-//! hand-over, the report of the loss, the death of the process, or the first true time at which the
-//! believer's clock shows the end of the validity. A process that is stopped goes on believing.
-//! Strangers believe too.
+//! A belief begins when the call returns the lock. It ends with the release, the drop, the hand-over, the report of the
+//! loss, the death of the process, or the first true time at which the believer's clock shows the end of the validity.
+//! A process that is stopped still believes. Strangers believe too.
 //!
 //! # What it does not see
 //!
-//! For a while after a fault that no lock with an expiry survives (a node that forgets, a clock
-//! that jumps, an operator who deletes) several may believe: until all locks that were alive then
-//! are over.
+//! Some faults no lock with an expiry survives: a node forgets, a clock jumps, an operator deletes. After such a fault
+//! several users may believe, until all locks that were alive then are over.
 
 use shearline::Instant;
 
@@ -24,21 +22,20 @@ pub(crate) struct Belief {
     /// Its user.
     pub(crate) user: usize,
     pub(crate) token: Token,
-    /// By its own clock.
+    /// Until when it believes, by its own clock.
     pub(crate) until: Instant,
     pub(crate) kind: Kind,
 }
 
 impl Belief {
-    /// Returns `true` if both may be true.
+    /// Returns `true` if both beliefs may be true together.
     fn bears(&self, other: &Self) -> bool {
         self.kind.bears(other.kind)
     }
 }
 
 impl Oracle {
-    /// Until when several may believe that they hold `resource`, or any: as long as a lock can
-    /// live.
+    /// Allows several users to believe that they hold `resource`, or any resource, for as long as a lock can live.
     fn excuse(&mut self, now: Time, resource: Option<usize>) {
         if self.no_excuses {
             return;
@@ -51,25 +48,25 @@ impl Oracle {
         }
     }
 
-    /// Returns `true` if several may believe that they hold it.
+    /// Returns `true` if several users may believe that they hold it.
     pub(crate) fn is_excused(&self, now: Time, resource: usize) -> bool {
         now < self.excused[resource]
     }
 }
 
 impl World {
-    /// A fault that exclusion does not survive, for `span`.
+    /// Notes a fault, of length `span`, that exclusion does not survive.
     pub(crate) fn suspend_exclusion(&mut self, resource: Option<usize>, span: Time) {
         self.oracle.excuse(self.now + span, resource);
         for set in self.plan.names()..self.plan.resources {
-            self.oracle.excuse(self.now + span, Some(set)); // One of its names may be meant.
+            self.oracle.excuse(self.now + span, Some(set)); // One of the names may be affected.
         }
     }
 
-    /// `peer` believes from now on that it holds it.
+    /// Notes that `peer` believes from now on that it holds `resource`.
     pub(crate) fn believe(&mut self, peer: usize, resource: usize, belief: Belief) {
         let beliefs = &mut self.oracle.beliefs[resource][peer];
-        // A holder that has extended its lock believes once more.
+        // A holder that has extended its lock has a new belief.
         beliefs.retain(|before| before.user != belief.user);
         beliefs.push(belief);
         if !self.oracle.is_excused(self.now, resource) {
@@ -77,7 +74,7 @@ impl World {
         }
     }
 
-    /// The lock of a holder shows that it lasts `until` then, also if its holder was not told: it may go by that.
+    /// Notes that the lock of a holder shows the end `until`. The holder may rely on that even if it was not told.
     pub(crate) fn believe_shown(
         &mut self,
         peer: usize,
@@ -98,7 +95,7 @@ impl World {
         self.oracle.beliefs[resource][peer].retain(|belief| belief.user != user);
     }
 
-    /// Returns all who believe now that they hold it.
+    /// Returns all users that believe now that they hold it.
     pub(super) fn believers(&self, resource: usize) -> impl Iterator<Item = (usize, &Belief)> {
         let peers = self.oracle.beliefs[resource].iter().enumerate();
         let all = peers.flat_map(|(peer, beliefs)| beliefs.iter().map(move |held| (peer, held)));

@@ -1,9 +1,9 @@
-//! Fence: the tokens of one resource are distinct, and rise in the order of the grants.
+//! Fence: the fencing tokens of one resource are distinct, and rise in the order of the grants.
 //!
 //! Nothing excuses a violation: no clock that was set, no key that was deleted, no process that was stopped.
 //! A lock counts from when it is reported, also if it is over by then.
 //!
-//! * Of permits, all that follows goes for each slot of a resource, as if it were a resource of its own.
+//! * For permits, each slot of a resource counts as a resource of its own in all that follows.
 //! * No two locks of one resource have the same token; a set has one for all its names.
 //! * The token of a lock is above that of every lock on one of its names that was reported before the first byte
 //!   of its attempt left.
@@ -11,10 +11,10 @@
 //!   node has confirmed a lock if it returned its token, or raised its counter to it from a smaller number. A majority
 //!   has confirmed each lock.
 //! * A lock has a token if one was asked for, and it stays the same: in extensions, confirmations, hand-overs.
-//! * If a token names a number, a node that grants it gives this number, and so does the lock. A client that looks who
-//!   holds a lock is shown this number with the owner of that lock, and no other.
-//! * A node gives no number above its own time and a second, but for one more than the largest of all so far, or a number
-//!   that another node wanted and the token names.
+//! * If a token names a number, a node that grants it gives this number, and the lock has it too. A client that looks
+//!   who holds a lock sees this number with the owner of that lock, and no other.
+//! * A node gives no number above its own time plus a second, except one more than the largest of all so far, or a
+//!   number that another node wanted and that the token names.
 
 use std::collections::BTreeMap;
 
@@ -31,11 +31,11 @@ use crate::written::Place;
 /// How far a proposal may be ahead of the node's clock, in microseconds.
 const AHEAD: u64 = 1_000_000;
 
-/// The marks of tokens that name a number: one of the client, and one that nodes want.
+/// The marks of tokens that name a number: the client's own, and one that nodes want.
 const NAMED: [u8; 5] = *b"\0term";
 const WANTED: [u8; 5] = *b"\0Term";
 
-/// How the script begins that ends a repair.
+/// The beginning of the script that ends a repair.
 const REPAIR: &[u8] = b"local r,n,x=";
 
 /// What a script of fencing tokens has done.
@@ -43,7 +43,7 @@ const REPAIR: &[u8] = b"local r,n,x=";
 pub(crate) enum Counted {
     /// A lock was granted, with this number, and in this slot if it is a permit.
     Taken(Token, u64, Option<u16>),
-    /// Nothing was done: the token names another number than this.
+    /// Nothing was done: the node wants this number, and the token names another.
     Wanted(u64),
     /// The counters of a lock were raised.
     Raised(Token, u64),
@@ -54,7 +54,7 @@ pub(crate) enum Counted {
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Fencing {
-    /// By name and slot, if it is that of a permit.
+    /// The locks of each name, and of each slot if they are permits.
     names: BTreeMap<Slot, Name>,
     /// The tokens of all locks, also of those without one.
     tokens: BTreeMap<TokenId, Option<u64>>,
@@ -62,11 +62,11 @@ pub(crate) struct Fencing {
     counted: BTreeMap<(TokenId, usize), Cell>,
     /// The largest number that a server would have given.
     wanted: u64,
-    /// By name and number: the client whose lock has the number.
+    /// The client whose lock has this number, by name and number.
     leaders: BTreeMap<(usize, u64), usize>,
-    /// The largest number that each server has given, or was raised to.
+    /// The largest number that each server has given, or to which it was raised.
     given: Vec<u64>,
-    /// The largest of all, with those that were only a floor.
+    /// The largest number of all, including those that were only a floor.
     highest: u64,
     /// The largest token of the locks of each process.
     seen: BTreeMap<Process, u64>,
@@ -75,9 +75,9 @@ pub(crate) struct Fencing {
 #[derive(Clone, Debug, Default)]
 struct Name {
     by_token: BTreeMap<u64, TokenId>,
-    /// When tokens were reported, and the largest of them until then.
+    /// When tokens were reported, and the largest token until then.
     reported: Vec<(Place, u64)>,
-    /// By server: the tokens of the locks that it has confirmed, in the order of their grants.
+    /// For each server, the tokens of the locks that it has confirmed, in the order of their grants.
     confirmed: BTreeMap<usize, BTreeMap<u64, u64>>,
 }
 
@@ -101,7 +101,7 @@ impl Cell {
 }
 
 impl Counted {
-    /// `reply` is what the server has answered to `words`.
+    /// Returns what the script has done, from the server's `reply` to `words`.
     pub(crate) fn of(words: &[&[u8]], reply: &[u8]) -> Option<Self> {
         let (names, arguments) = names_and_arguments(words)?;
         let token = token_of(arguments.first()?);
@@ -140,8 +140,8 @@ impl Counted {
 /// Words of a command.
 type Words<'a, 'w> = &'w [&'a [u8]];
 
-/// Returns the names of the locks and the arguments of a script of fencing tokens. That which sets a floor has
-/// no names.
+/// Returns the names of the locks and the arguments of a script of fencing tokens. The script that sets a floor has no
+/// names.
 pub(crate) fn names_and_arguments<'a, 'w>(
     words: Words<'a, 'w>,
 ) -> Option<(Words<'a, 'w>, Words<'a, 'w>)> {
@@ -172,8 +172,8 @@ impl Fencing {
         }
     }
 
-    /// Returns `true` if the floor that a server gets from `process` is as high as every number that it has
-    /// given: that is what the process has seen, or at least this.
+    /// Returns `true` if the floor that a server would get from `process` is at least every number that it has given.
+    /// The floor is what the process has seen, or `least` if that is more.
     pub(crate) fn would_be_lifted(&self, server: usize, process: Process, least: u64) -> bool {
         let seen = self.seen.get(&process).copied().unwrap_or(0);
         self.given[server] <= least.max(seen)
@@ -236,7 +236,7 @@ impl Oracle {
     pub(crate) fn same_token(&self, lock: &Lock) -> Result<(), String> {
         let id = self.ledger.find(&token_of(lock.token().as_bytes()));
         let Some(known) = id.and_then(|id| self.fencing.tokens.get(&id)) else {
-            return Ok(()); // Its first holder was killed before it was told.
+            return Ok(()); // Its first holder was killed before it learned of the lock.
         };
         match (*known, lock.fencing_token()) {
             (known, token) if known == token => Ok(()),
@@ -246,7 +246,7 @@ impl Oracle {
 }
 
 impl World {
-    /// A server has run a script of fencing tokens.
+    /// Checks a script of fencing tokens that a server has run.
     pub(crate) fn counted(&mut self, deed: &Deed<'_>, counted: Option<Counted>) {
         let Some(counted) = counted else {
             return;
@@ -306,7 +306,7 @@ impl World {
         }
     }
 
-    /// A call has returned a lock.
+    /// Checks the fencing token of a lock that a call has returned.
     pub(crate) fn check_token(&mut self, client: usize, user: usize, lock: &Lock) {
         let token = lock.fencing_token();
         if token.is_some() != self.clients[client].users[user].fenced {
@@ -353,12 +353,12 @@ impl World {
 }
 
 impl World {
-    /// A client was told of this holder of a resource.
+    /// Checks the holder of a resource that a client was told.
     pub(crate) fn check_leader(&mut self, resource: usize, holder: &Holder) {
         let leaders = &self.oracle.fencing.leaders;
         let number = holder.fencing_token;
         let Some(client) = number.and_then(|number| leaders.get(&(resource, number))) else {
-            return; // It names none, or its client does not know yet that it leads.
+            return; // The token names none, or its client does not know yet that it leads.
         };
         self.oracle.counts.leaders += 1;
         if *holder.owner != *owner_of(*client).as_bytes() {
@@ -380,7 +380,7 @@ fn named(token: &Token) -> Option<u64> {
         .then_some(number)
 }
 
-/// Returns what a script of fencing tokens is about, by its verb: nothing, but where it takes a lock.
+/// Returns the verb of a script of fencing tokens if it takes a lock.
 pub(super) fn verb_of(arguments: &[&[u8]]) -> Option<Verb> {
     let takes = arguments.get(1).is_some_and(|ttl| !ttl.is_empty());
     takes.then_some(Verb::Set)
@@ -399,7 +399,7 @@ mod tests {
         Fencing::new(&plan)
     }
 
-    /// Three locks: reported with these tokens, after those before them.
+    /// Enters three locks with these tokens, each reported after the earlier ones.
     fn wrong(tokens: [u64; 3]) -> Option<String> {
         let mut fencing = fencing();
         let mut wrong = None;

@@ -1,17 +1,17 @@
-//! Holders: a key that several hold at once keeps each of them for as long as it has promised.
+//! Holders: a key that several clients hold at once keeps each holder for as long as it has promised.
 //!
 //! Worlds with shared locks have such keys: sorted sets under the name of a lock.
 //!
-//! * *foreign key*: a command removes no live member of others, nor does it bring its deadline forward. This goes
-//!   for plain keys, too.
+//! * *foreign key*: a command removes no live member of others, nor does it bring its deadline forward. The same holds
+//!   for plain keys.
 //! * *holders*: a key ends at the latest deadline of its live members. All of them are of one kind.
-//! * *holders*: while a client believes that it holds a lock, a majority of the servers keeps its token until the end of
-//!   that belief by true time.
+//! * *holders*: while a client believes that it holds a lock, a majority of the servers keeps its token until the end
+//!   of that belief by true time.
 //!
 //! # What it does not see
 //!
-//! Keys that an operator has changed, and all keys while clocks are set: there exclusion is excused as well. The third
-//! promise is not checked where servers lose their memory.
+//! Keys that an operator has changed, and all keys while clocks are set: exclusion is excused there too. The third
+//! promise is not checked if servers lose their memory.
 
 use shearline::internals::scripts;
 use shearline::{Instant, Lock};
@@ -24,34 +24,34 @@ use crate::faults::Fault;
 use crate::server::Server;
 use crate::world::World;
 
-/// What the key of an intent begins with.
+/// The prefix of the key of an intent.
 const INTENT: &[u8] = b"shearline:intent:";
 
-/// What a key keeps on a node.
+/// The holders that a key keeps on a node.
 #[derive(Debug, Default)]
 pub(crate) struct Held(Vec<Member>);
 
-/// One of its holders.
+/// One holder of a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Member {
     pub(crate) token: Token,
     kind: Kind,
-    /// For how many milliseconds it lives on. For a text that is not known.
+    /// For how many milliseconds it will still live. This is unknown for a plain text.
     left: Option<u64>,
 }
 
-/// As what a holder stands in a key.
+/// The kind of a holder in a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Kind {
     /// The key holds its token alone.
     Alone,
     Reader,
-    /// In this slot, of so many.
+    /// The holder has this slot, of this many.
     Permit(u16, u16),
 }
 
 impl Kind {
-    /// Returns `true` if both may stand there at the same time.
+    /// Returns `true` if holders of both kinds may be in a key at the same time.
     pub(crate) fn bears(self, other: Self) -> bool {
         match (self, other) {
             (Self::Reader, Self::Reader) => true,
@@ -154,7 +154,7 @@ const SCRIPTS: [(scripts::Script, Verb, &str); 7] = [
     (scripts::RELEASE_MEMBER, Verb::Release, "release member"),
 ];
 
-/// Returns what is known of a script, which is named by its text or its digest.
+/// Returns the entry of a script, which is named by its text or its digest.
 fn known(script: &[u8]) -> Option<&'static (scripts::Script, Verb, &'static str)> {
     let is = |text: &str| script == text.as_bytes();
     SCRIPTS
@@ -166,7 +166,7 @@ fn verb_of(script: &[u8]) -> Option<Verb> {
     known(script).map(|(_, verb, _)| *verb)
 }
 
-/// If a server is asked for a permit, returns how many there are, and how many parts the answer has.
+/// Returns how many permits there are, and how many parts the answer has, if a server is asked for a permit.
 pub(crate) fn take_slot(words: &[&[u8]]) -> Option<(u16, u8)> {
     let [b"EVAL" | b"EVALSHA", script, keys, rest @ ..] = words else {
         return None;
@@ -180,7 +180,7 @@ pub(crate) fn take_slot(words: &[&[u8]]) -> Option<(u16, u8)> {
     Some((millis(permits)? as u16, parts))
 }
 
-/// Returns `true` if a caller of the exclusive lock leaves his intent, or ends it.
+/// Returns `true` if a caller of the exclusive lock leaves its intent, or ends it.
 pub(crate) fn is_intent(words: &[&[u8]]) -> bool {
     matches!(words, [b"EVAL", _, b"1", key, ..] | [b"DEL", key] if key.starts_with(INTENT))
 }
@@ -191,7 +191,7 @@ pub(crate) fn script_of_holders(script: &[u8]) -> Option<&'static str> {
 }
 
 impl<'a> Command<'a> {
-    /// The command of a lock with several holders, or of one who waits until they are gone; if it is one.
+    /// Returns the command of a lock with several holders, or of a caller that waits until they are gone.
     pub(super) fn of_holders(words: &'a [&'a [u8]]) -> Option<Self> {
         if is_intent(words) {
             return Some(Self::without_key(Verb::Other));
@@ -203,7 +203,7 @@ impl<'a> Command<'a> {
         let (keys, arguments) = rest.split_at_checked(millis(count)? as usize)?;
         let (key, token) = (*keys.first()?, *arguments.first()?);
         match (verb, arguments.get(1)) {
-            // It only asks for permissions.
+            // This command only asks for permissions.
             (Verb::Set, Some(&b"")) => Some(Self {
                 key: Some(key),
                 ..Self::without_key(Verb::Other)
@@ -215,7 +215,7 @@ impl<'a> Command<'a> {
 }
 
 impl World {
-    /// A server is about to execute a command. Returns what its key holds.
+    /// Returns the holders of the key of a command that a server is about to execute.
     pub(crate) fn held_before(&self, server: usize, shown: Instant, command: &Command<'_>) -> Held {
         match command.key {
             Some(key) if self.plan.has_several_holders() => {
@@ -233,7 +233,8 @@ impl World {
         })
     }
 
-    /// A client has left an intent, or met one. `words`: what a server has executed, and has `said`.
+    /// Notes that a client has left an intent, or found one. `words` is the command that a server has executed, and
+    /// `said` its answer.
     pub(crate) fn note_intents(&mut self, words: &[&[u8]], said: Option<i64>) {
         let sights = &mut self.oracle.counts.sights;
         match *words {
@@ -249,7 +250,7 @@ impl World {
         }
     }
 
-    /// It has executed it.
+    /// Checks the command after the server has executed it.
     pub(super) fn holders_executed(&mut self, deed: &Deed<'_>, before: &Held) {
         let Some(key) = deed.command.key else {
             return;
@@ -258,7 +259,7 @@ impl World {
         for member in &before.0 {
             let left = after.of(&member.token).map(|after| after.left);
             let own = self.is_of_process(deed.process, &member.token);
-            // Of a lock that becomes a shared one it is not known for how long it lived before.
+            // For a lock that becomes a shared one, it is not known how long it would have lived before.
             let lives = left.is_some_and(|left| {
                 let known = member.left.zip(left);
                 known.is_none_or(|(before, after)| before <= after)
@@ -284,7 +285,7 @@ impl World {
         self.is_whole(deed.server, key);
     }
 
-    /// The holders of a key are of one kind, and it ends when the last of them does.
+    /// Checks that the holders of a key are of one kind, and that the key ends when its last holder does.
     fn is_whole(&mut self, server: usize, key: &[u8]) {
         let resource = super::name_of(key);
         let there = &self.servers[server];
@@ -300,7 +301,7 @@ impl World {
         };
         // A key that would end in this very millisecond ends in the next one.
         let ends = last.is_none_or(|last| is_there(last) && !is_there(last.max(1) + 1));
-        // An end that others have cut lasts for as long as the clock is set back.
+        // An end that others have cut may be missed for as long as the clock is set back.
         let ends = ends || there.behind != 0;
         let wrong = held
             .wrong()
@@ -311,7 +312,7 @@ impl World {
         }
     }
 
-    /// Returns as what a lock stands in its keys.
+    /// Returns the kind of holder that a lock is in its keys.
     pub(crate) fn kind_of(&self, lock: &Lock) -> Kind {
         let id = self.oracle.ledger.find(&token_of(lock.token().as_bytes()));
         let permits = id.map_or(0, |id| self.oracle.ledger.record(id).permits);
@@ -322,7 +323,7 @@ impl World {
         }
     }
 
-    /// A token was removed from a server.
+    /// Notes that a token was removed from a server.
     pub(super) fn is_gone(&mut self, id: TokenId, server: usize) {
         for node in 0..self.plan.nodes {
             if self.plan.server_of(node) == server {
@@ -331,7 +332,7 @@ impl World {
         }
     }
 
-    /// Looks at every key, and at every client that believes that it holds one.
+    /// Checks every key, and every client that believes that it holds one.
     pub(super) fn look_at_holders(&mut self) {
         if !self.plan.has_several_holders() {
             return;
@@ -345,7 +346,7 @@ impl World {
         }
     }
 
-    /// Whoever believes that it holds `resource` has a majority.
+    /// Checks that every client that believes that it holds `resource` has a majority.
     pub(crate) fn is_held(&mut self, resource: usize) {
         let forgets = [Fault::Amnesia, Fault::Flush, Fault::Promote, Fault::Follow];
         let forgets = forgets.into_iter();
@@ -362,8 +363,8 @@ impl World {
             let end = self.clock_of(*peer).when(belief.until).min(NEVER);
             let mut keep = Servers::default();
             for (number, server) in self.servers.iter().enumerate() {
-                // Keys are read by what the clock will show then, if it is not set.
-                // An exclusive lock becomes a shared one node by node.
+                // Keys are read at the time that the clock will show then, if it is not set. An exclusive lock becomes
+                // a shared one node by node.
                 let held = server.members_at(server.clock.show(end), key).into_iter();
                 let mut own = held.filter(|member| member.token == belief.token);
                 if own

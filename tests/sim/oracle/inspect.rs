@@ -1,16 +1,17 @@
 //! Inspections: who holds a resource, according to the client.
 //!
-//! * *outcome*: what it tells of a node is what the node had when it read the question, between the call
-//!   and its return. A holder is told if a majority of the nodes had its token, and a resource is free
-//!   if a majority had none.
-//! * *validity*: the holder is told to keep it no longer than the q-th largest of what was left allows,
-//!   counted from before the question, less the drift.
+//! * *outcome*: its report of a node is what the node had when it read the question, between the call and its return.
+//!   It names a holder if a majority of the nodes had its token, and says that the resource is free if a majority had
+//!   none.
+//! * *validity*: the holder is reported to keep the resource no longer than the q-th largest of the remaining times
+//!   allows, counted from before the question, less the drift.
 //!
 //! Only worlds of the kind `inspecting` have inspections: choices are not drawn for them elsewhere.
 //!
 //! # What it does not see
 //!
-//! Nodes that answer and are left out, and errors: too few answers are no promise. Which answers count.
+//! Nodes that answer and are left out, and errors: nothing is promised for too few answers. It does not check which
+//! answers count.
 
 use shearline::engine::RoundId;
 use shearline::{Found, Inspection, Instant, OperatorError};
@@ -25,11 +26,11 @@ use crate::world::World;
 pub(crate) struct Inspecting {
     pub(crate) round: RoundId,
     pub(crate) resource: usize,
-    /// When it was called, by the client's clock.
+    /// When it was begun, by the client's clock.
     pub(crate) begun: Instant,
     /// When its outcome came out of the engine, by that clock.
     pub(crate) polled: Instant,
-    /// What nodes had since then, when they read a question of this client for this resource.
+    /// What nodes had since then, whenever they read a question of this client about this resource.
     readings: Vec<Reading>,
 }
 
@@ -38,7 +39,7 @@ pub(crate) struct Inspecting {
 struct Reading {
     node: usize,
     token: Option<Token>,
-    /// For how many milliseconds it kept it.
+    /// For how many milliseconds the node kept the token.
     left: u64,
 }
 
@@ -53,19 +54,19 @@ impl Inspecting {
         }
     }
 
-    /// Returns what `node` had, one of which it has told.
+    /// Returns what `node` had at each reading. It has answered with one of these.
     fn of(&self, node: usize) -> impl Iterator<Item = &Reading> {
         self.readings.iter().filter(move |read| read.node == node)
     }
 }
 
-/// Returns `true` if a client asks what a node has.
+/// Returns `true` if with this command a client asks what a node has.
 pub(crate) fn is_inspection(words: &[&[u8]]) -> bool {
     matches!(words, [b"EVAL", script, _, _, ..] if script.ends_with(b",85)}"))
 }
 
 impl World {
-    /// A server has executed a question of `client` for what it has, as `node`, and answers so.
+    /// Notes that a server, as `node`, has executed a question of `client` about what it has, and its answer.
     pub(crate) fn inspected(&mut self, client: usize, node: usize, words: &[&[u8]], reply: &[u8]) {
         let [_, _, _, key, ..] = *words else {
             return;
@@ -84,7 +85,7 @@ impl World {
         }
     }
 
-    /// A client is told who holds a resource.
+    /// Checks an inspection that a client gets.
     pub(crate) fn check_inspection(
         &mut self,
         client: usize,
@@ -147,14 +148,14 @@ impl World {
         }
     }
 
-    /// Returns how many of the nodes that are told to have the token of the holder had the same.
+    /// Returns how many of the nodes that are reported to have the holder's token had the same token.
     fn most_with_one_token(&self, open: &Inspecting, told: &Inspection) -> usize {
         let tokens = open.readings.iter().filter_map(|read| read.token);
         let nodes_with = |token| self.holders(open, told, token).count();
         tokens.map(nodes_with).max().unwrap_or(0)
     }
 
-    /// Returns for how long each of them keeps it.
+    /// Returns for how long each of these nodes keeps the token.
     fn holders<'a>(
         &self,
         open: &'a Inspecting,

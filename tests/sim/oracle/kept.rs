@@ -3,37 +3,37 @@
 //! * *kept*: such a lock does not end if a majority could have extended it in time: a majority of the
 //!   servers was well for the last quarter of the validity, its client ran, and neither the limit nor the
 //!   number of extensions was reached.
-//! * *votes*, *validity*: each extension rests on a majority that had the token and was asked since the last
-//!   one was reported. Its end is no later than the rule says, counted from before the first byte, nor
-//!   than the limit, and never earlier than the one before.
+//! * *votes*, *validity*: each extension has a majority that had the token and was asked since the last extension was
+//!   reported. Its end is no later than the rule says, counted from before the first byte, no later than the limit, and
+//!   never earlier than the end before.
 //! * *outcome*: the lock shows the end that is reported. An extension fails only if no majority has said yes
 //!   in time, and the lock is lost exactly if a majority misses it.
 //!
-//! * *told-early*: who has asked to be told when so much is left of a lock is told by then, once, a tick and a
-//!   turn earlier at most; not after its end was reported, and not of a lock that it has not.
+//! * *told-early*: a user that wants to know when a certain time is left of a lock is told by then, once, and at most a
+//!   tick and a turn earlier. It is not told after the end was reported, nor of a lock that it does not have.
 //!
 //! [`late`](super::late) checks that nothing is extended after the end, [`storm`](super::storm) that an
 //! engine tries fifteen times at most, [`wake`](super::wake) that it asks to be woken at half of the
 //! validity.
 //!
-//! *Well* is a node whose server runs and answers, has had no fault for that time, may vote, and has the
-//! token since; over a connection that was ready then, takes every write at once, and is open.
+//! *A node is *well* if its server runs and answers, has had no fault for that time, may vote, and has the token since;
+//! over a connection that was ready then, takes every write at once, and is open.
 //!
 //! # How extensions are told apart
 //!
-//! By the last two bits of their ttl, where engines keep locks: 2 is one by the engine, 0 one by a user, and 3
-//! the second one by a user. But an engine that keeps a lock from when it is held, or was handed over, asks for the
-//! longest ttl that the lock was given: from then on its user asks for any other. Near the limit of a lock its
-//! engine asks for any ttl: such a lock is neither extended by its user nor handed over.
+//! In worlds where engines keep locks, the last two bits of the ttl distinguish extensions: 2 means one by the engine,
+//! 0 one by a user, and 3 the second one by a user. But if an engine begins to keep a lock that is held already, or was
+//! handed over, it asks for the longest ttl that the lock has had: from then on its user asks for any other. Near the
+//! limit of a lock its engine asks for any ttl: its user neither extends such a lock nor hands it over.
 //!
-//! Without scripts an extension may wait for a transaction, and be done when the round that has asked for it was
-//! decided without it, or reported: it belongs to no later one.
+//! Without scripts an extension may wait for a transaction, and run after its round was decided without it, or
+//! reported. It does not belong to a later round.
 //!
 //! # What it does not see
 //!
-//! Ends of locks that were confirmed: a confirmation may find an earlier end, when it is too late to extend
-//! it. Ends of locks that are kept for less than a quarter of their validity. Of a lock that was handed over, nodes
-//! whose answer its first holder had not read. Worlds in which a round trip may take longer than a 32nd of the validity.
+//! Ends of locks that were confirmed: a confirmation may find an earlier end, when it is too late for an extension.
+//! Ends of locks that are kept for less than a quarter of their validity. For a lock that was handed over, nodes whose
+//! answer its first holder had not read. Worlds in which a round trip may take longer than a 32nd of the validity.
 
 use std::time::Duration;
 
@@ -51,14 +51,14 @@ use crate::user::{Hold, Keep};
 use crate::world::World;
 use crate::written::{Place, Writing};
 
-/// No vote takes less.
+/// The shortest time that a vote may take.
 const SOON: Duration = Duration::from_millis(5);
 
-/// No drift is less.
+/// The smallest drift.
 const LEAST_DRIFT: Duration = Duration::from_millis(2);
 
 impl World {
-    /// A client has got a lock that its engine keeps for as long as `most`.
+    /// Notes that a client has got a lock that its engine keeps for as long as `most`.
     pub(crate) fn begins_keeping(&mut self, client: usize, lock: &Lock, most: Duration) -> Keep {
         let ttl = lock.ttl().as_millis() as u64;
         let sent = lock.valid_until().saturating_sub(longest_validity(ttl));
@@ -72,7 +72,8 @@ impl World {
         }
     }
 
-    /// The engine of a client keeps `lock` from now on, which it held before, for as long as `most`.
+    /// Notes that the engine of a client keeps `lock`, which the client already holds, from now on for as long as
+    /// `most`.
     pub(crate) fn keeps_from_now_on(&mut self, client: usize, hold: &mut Hold, most: Duration) {
         let (place, shown) = (self.inputs, self.clients[client].shown);
         let limit = shown.saturating_add(most);
@@ -94,7 +95,7 @@ impl World {
         }
     }
 
-    /// An engine was asked to keep a lock that is held, and has answered.
+    /// Checks the answer of an engine that was asked to keep a held lock.
     pub(crate) fn check_keeping_begun(
         &mut self,
         client: usize,
@@ -120,7 +121,7 @@ impl World {
         }
     }
 
-    /// Extensions by the engine of a client are those of `lock` that leave from `since` on.
+    /// Notes that the extensions of `lock` which leave from `since` on are by the engine of this client.
     fn is_kept_since(&mut self, client: usize, lock: &Lock, since: Place, limit: Instant) {
         self.note_keeper(client, lock, since, limit);
         if let Some(id) = self.oracle.ledger.find(&token_of(lock.token().as_bytes())) {
@@ -144,7 +145,7 @@ impl World {
         }
     }
 
-    /// A holder lets a lock go, or was told of its end: its engine keeps it no more.
+    /// Notes that an engine no longer keeps a lock: its holder lets it go, or was told of its end.
     pub(crate) fn keeps_no_more(&mut self, client: usize, hold: &Hold) {
         if let Some(id) = self
             .oracle
@@ -163,8 +164,8 @@ impl World {
         }
     }
 
-    /// Returns the latest of the limits that have held since `asked`: an extension that is under way when another is
-    /// set has the one before.
+    /// Returns the latest of the limits since `asked`: an extension that is under way when a new limit is set has the
+    /// one before.
     fn limit_since(&self, client: usize, id: TokenId, asked: Place) -> Instant {
         let mut latest = Instant::ZERO;
         let process = self.clients[client].process;
@@ -177,7 +178,7 @@ impl World {
         latest
     }
 
-    /// Returns `true` if a lock is kept up to a limit, or was.
+    /// Returns `true` if a lock is or was kept up to a limit.
     pub(crate) fn is_limited(&self, client: usize, hold: &Hold) -> bool {
         self.kept_lives(client, hold).any(|(_, limited)| limited)
     }
@@ -189,8 +190,8 @@ impl World {
             .any(|(other, _)| other == life)
     }
 
-    /// Returns what the engine of a client asks for when it extends a lock, and has asked for, and whether it
-    /// has a limit.
+    /// Returns the ttls for which the engine of a client asks, and has asked, when it extends a lock, and whether there
+    /// is a limit.
     fn kept_lives(&self, client: usize, hold: &Hold) -> impl Iterator<Item = (u64, bool)> {
         let id = self
             .oracle
@@ -228,7 +229,7 @@ impl World {
         known || ttl % 4 == 2
     }
 
-    /// A server has executed an extension by an engine that keeps the lock: perhaps the first of a new
+    /// Notes that a server has executed an extension by an engine that keeps the lock: perhaps the first of a new
     /// round.
     pub(super) fn keep_executed(&mut self, deed: &Deed<'_>, id: TokenId) {
         let there = self.clients.get(deed.peer);
@@ -243,18 +244,18 @@ impl World {
             return;
         }
         let Some(known) = keep.map(|hold| hold.known) else {
-            // It was let go in the turn of this one, whose answers are known in place of those before.
+            // The holder let the lock go in the turn of this extension, whose answers replace the earlier ones.
             let spell = &mut self.oracle.calls[deed.peer][resource].keep.spell;
             spell.from = spell.from.max(deed.begun.place);
             return;
         };
         let (in_turn, turn) = (there.in_turn, there.turn_place);
-        // What waits for a transaction is begun when others have been answered, or all was reported.
+        // Work that waits for a transaction begins when other nodes have answered, or the round was reported.
         let (begun, since) = deed.asked();
         let shown = self.clock_of(deed.peer).show(since);
         let calls = &mut self.oracle.calls[deed.peer][resource].keep;
         if deed.is_over || begun.place <= calls.spell.before {
-            return; // Of a round that was decided, or reported.
+            return; // It belongs to a round that was decided, or reported.
         }
         let is_new = calls.spell.to < Place::MAX;
         if !is_new && in_turn && calls.spell.from <= turn && turn < begun.place {
@@ -281,7 +282,7 @@ impl World {
 
     // ----- what engines report --------------------------------------------------------------
 
-    /// An engine reports how an extension of a lock went that it keeps.
+    /// Checks the report of an engine on an extension of a lock that it keeps.
     pub(crate) fn kept(
         &mut self,
         client: usize,
@@ -334,7 +335,7 @@ impl World {
             calls.asked = writing.asked;
             (calls.since, calls.begun, calls.ticked) = (since, begun, writing.ticked);
         }
-        // The next one may begin in the same turn, when its engine reads an answer.
+        // The next extension may begin in the same turn, when the engine reads an answer.
         let begun = self.clients[client].ticked_before;
         match result {
             Ok(until) => {
@@ -396,7 +397,7 @@ impl World {
         if let Some(what) = what {
             self.object("validity", format!("client {client}: {what}, {until:?}"));
         }
-        // A confirmation whose outcome is not told yet may have found an earlier end.
+        // A confirmation whose outcome is not reported yet may have found an earlier end.
         let asks = hold.confirming.is_some() || hold.unasked.is_some();
         if longer && !asks {
             let asked = Asked {
@@ -408,7 +409,7 @@ impl World {
         }
     }
 
-    /// A majority has lost a lock in the turn in which an earlier extension is reported: it ends now.
+    /// Notes that a majority has lost a lock in the turn in which an earlier extension is reported: the lock ends now.
     fn ends_now(&mut self, client: usize, id: TokenId, until: Instant) -> bool {
         let misses_it =
             self.misses_it(client, id, Verb::Keep) || self.other_misses_it(client, id, Verb::Keep);
@@ -430,7 +431,7 @@ impl World {
         }
     }
 
-    /// Returns `true` if a majority has said yes to the present extension, so soon that it surely counts.
+    /// Returns `true` if a majority has said yes to the current extension so early that it surely counts.
     fn is_surely_kept(&self, client: usize, id: TokenId) -> bool {
         let resource = self.oracle.ledger.record(id).resource;
         let calls = self.oracle.calls[client][resource].keep;
@@ -455,7 +456,7 @@ impl World {
 
     // ----- the end --------------------------------------------------------------------------
 
-    /// Returns when the next extension of a kept lock is due, if nothing is in its way.
+    /// Returns when the next extension of a kept lock is due, if nothing prevents it.
     pub(super) fn extension_due(
         &self,
         shown: Instant,
@@ -464,9 +465,9 @@ impl World {
         let keep = hold.keep.filter(|_| !hold.told)?;
         let until = hold.lock.valid_until();
         let half = until.saturating_sub(longest_validity(keep.ttl) / 2);
-        // A little before, those are begun that are due together. From the poll that was shown such a time on, it may
-        // have been tried; the client may have been stopped between its tick and that poll. It may also have been tried
-        // before, if a request has found an earlier end that was not told yet, or never will be.
+        // Extensions that are due together begin a little earlier. Such an extension may have been tried since the
+        // first poll at such a time; the client may have been stopped between its tick and that poll. It may also have
+        // been tried earlier, if a request has found an earlier end that was not reported yet, or never will be.
         let unknown = hold.unasked.is_some() || hold.confirming.is_some();
         let early = longest_validity(keep.ttl) / 128;
         let due = shown < half.saturating_sub(early)
@@ -484,7 +485,7 @@ impl World {
         (known && ticked < due).then_some(("the risk of a lock", due))
     }
 
-    /// A user is told that its lock is at risk.
+    /// Checks the report to a user that its lock is at risk.
     pub(crate) fn at_risk(&mut self, client: usize, lock: LockId) {
         self.oracle.counts.at_risk += 1;
         let shown = self.clients[client].shown;
@@ -511,13 +512,13 @@ impl World {
         }
     }
 
-    /// Returns `true` if neither its limit nor the number of extensions is reached.
+    /// Returns `true` if neither the limit of the lock nor its number of extensions is reached.
     fn may_be_extended(&self, hold: &Hold, keep: Keep, until: Instant) -> bool {
         let gain = until.saturating_add(drift(keep.ttl) + 2 * LEAST_DRIFT);
         hold.extensions != Some(0) && gain < keep.limit
     }
 
-    /// The end of a lock is reported to a user.
+    /// Checks the report of a kept lock's end.
     pub(crate) fn ended_though_kept(&mut self, client: usize, user: usize) {
         let Some(hold) = self.clients[client].users[user].task.hold() else {
             return;
@@ -544,8 +545,8 @@ impl World {
         }
     }
 
-    /// Returns how many servers were well for the last quarter of the validity, if it is their fault alone
-    /// that the lock ends.
+    /// Returns how many servers were well for the last quarter of the validity, if only servers can be the reason why
+    /// the lock ends.
     fn could_be_extended(
         &self,
         client: usize,
@@ -610,7 +611,7 @@ impl World {
         runs && is_connected && is_open && has_it && !self.may_not_count(node)
     }
 
-    /// Returns `true` if the yes of a node counts. Of a lock that was handed over it does only if the node was
+    /// Returns `true` if the yes of a node counts. For a lock that was handed over, it counts only if the node was
     /// known to have it.
     fn stands_on(&self, id: TokenId, node: usize) -> bool {
         let record = self.oracle.ledger.record(id);
@@ -621,7 +622,7 @@ impl World {
 
     // ----- faults ---------------------------------------------------------------------------
 
-    /// A fault strikes: the nodes that it concerns are not well meanwhile.
+    /// Notes a fault: the nodes that it concerns are not well meanwhile.
     pub(crate) fn trouble(&mut self, fault: Fault, peer: usize, node: usize, span: Time) {
         let until = self.now + span;
         let server = self.plan.server_of(node);
@@ -668,7 +669,7 @@ mod tests {
 
     #[test]
     fn kept_locks_outlive_single_servers_and_their_holders_are_told_early() {
-        let histories = effort(200, 400); // One in thirty has such an end.
+        let histories = effort(200, 400); // One history in thirty has such an end.
         let counts = keep_their_promises(OUTAGES, histories).counts;
         assert!(5 * histories < counts.kept && histories / 2 < counts.at_risk);
         assert!(0 < counts.kept_ends);

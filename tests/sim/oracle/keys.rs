@@ -17,7 +17,7 @@ use crate::user::{Hold, User};
 use crate::world::World;
 
 impl World {
-    /// Only its owner deletes or replaces a key.
+    /// Checks that only its owner deletes or replaces a key.
     pub(super) fn foreign_key(&mut self, deed: &Deed<'_>) {
         let Some(before) = deed.before.filter(|_| deed.after != deed.before) else {
             return;
@@ -37,22 +37,22 @@ impl World {
         self.is_gone(id, deed.server);
     }
 
-    /// A lock that is held is not released.
+    /// Checks that a held lock is not released.
     pub(super) fn early_release(&mut self, deed: &Deed<'_>, id: TokenId) {
         let Some(client) = self.clients.get(deed.peer) else {
             return; // A stranger.
         };
-        // A client that is stopped in the middle of its turn may be about to learn of the end.
+        // A client that is stopped in the middle of its turn may learn of the end next.
         let told = client.process != deed.process || client.in_turn;
         if deed.command.verb != Verb::Release || told {
             return;
         }
         let record = self.oracle.ledger.record(id);
         if record.permits != 0 {
-            return; // A node that has given another slot than the others is to give that back.
+            return; // A node that has given another slot than the others has to give that back.
         }
         if record.lost {
-            return; // A holder that goes on with it knows of the end.
+            return; // A holder that continues with it knows of the end.
         }
         if record.owner == deed.process && record.heirs.contains(&deed.process) {
             return; // It has handed the lock over to itself: an unanswered copy is released.
@@ -69,7 +69,7 @@ impl World {
         }
     }
 
-    /// No key outlives the ttl that it was given.
+    /// Checks that no key outlives the ttl that it was given.
     pub(super) fn expiry(&mut self) {
         for server in 0..self.plan.servers {
             for resource in 0..self.plan.resources {
@@ -91,8 +91,8 @@ impl World {
         }
     }
 
-    /// A server that has said yes keeps each key for as long as it was asked to, in a transaction from when that was
-    /// sent, unless a command behind that in the same transaction has deleted it.
+    /// Checks that a server that has said yes keeps each key for as long as it was asked to. In a transaction this
+    /// counts from when that was sent, unless a later command of the same transaction has deleted the key.
     pub(super) fn lasts(&mut self, deed: &Deed<'_>, id: TokenId) {
         let given = match (deed.command.verb, deed.done) {
             (Verb::Set, Said::Ok) | (Verb::Extend | Verb::Beside | Verb::Keep, Said::One) => {
@@ -100,7 +100,7 @@ impl World {
             }
             _ => None,
         };
-        // A transaction may find that a key lives for so long already: that was read after it was sent.
+        // A transaction may find that a key already lives long enough: it read that after it was sent.
         let clock = &self.servers[deed.server].clock;
         let since = match deed.transacted {
             true if deed.sent < clock.since() => return,

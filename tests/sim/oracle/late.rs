@@ -1,8 +1,8 @@
 //! Late: nothing is sent after its time.
 //!
-//! * No `SET` begins to leave outside of the call that asked for it, behind one of a later attempt,
-//!   or when its node has had all the time that a vote may take. So neither does one that was
-//!   cancelled or decided while it waited for room, for a handshake or for another try.
+//! * No `SET` begins to leave outside of the call that asked for it, after one of a later attempt, or when its node has
+//!   had all the time that a vote may take. So no `SET` leaves that was cancelled or decided while it waited for room,
+//!   for a handshake or for another try.
 //! * No extension begins to leave outside of its call, which ends with its verdict, its
 //!   cancellation, the release of the lock or its hand-over; nor, unless its engine keeps the lock, after a majority
 //!   of yes was read.
@@ -12,11 +12,11 @@
 //!
 //! # What it does not see
 //!
-//! Commands that never arrived. Copies of held locks, which [`copy`](super::copy) checks. Under a
-//! guard, an extension that is decided with the yes of a server that was restarted or had a mood.
-//! If a verdict falls and is reported in one turn, only that of an extension is known before it is
-//! reported: a yes counts here if it was read so soon that no node timeout can have ended the vote.
-//! That a `SET` waits too long for a node in its first handshake.
+//! Commands that never arrived. Copies of held locks, which [`copy`](super::copy) checks. With a guard, extensions that
+//! are decided by the yes of a server that was restarted or had a mood. If a call is decided and reported in one turn,
+//! the oracle knows only the decision of an extension before the report: a yes counts here if it was read so early that
+//! no node timeout can have ended the vote. The oracle also misses a `SET` that waits too long for a node in its first
+//! handshake.
 
 use std::time::Duration;
 
@@ -30,13 +30,13 @@ use crate::user::{Call, Hold};
 use crate::world::World;
 use crate::written::{Place, Writing};
 
-/// No vote takes less.
+/// The shortest time that a vote may take.
 const SOON: Duration = Duration::from_millis(5);
 
-/// Room in which a `SET` is written at once.
+/// How much room is enough to write a `SET` at once.
 const WHOLE: usize = 256;
 
-/// The same for one that is the text of a script.
+/// How much room is enough for a `SET` that is the text of a script.
 const WHOLE_SCRIPT: usize = 1024;
 
 /// The tick of the engine's timers.
@@ -49,7 +49,7 @@ pub(super) struct Calls {
     pub(super) extend: Extending,
     /// The second extension of the same lock.
     pub(super) beside: Extending,
-    /// The newest by the engine that keeps the lock: from its first byte until it is reported.
+    /// The newest extension by the engine that keeps the lock, from its first byte until it is reported.
     pub(super) keep: Extending,
     /// The newest confirmation.
     confirm: Spell,
@@ -62,14 +62,14 @@ pub(super) struct Extending {
     /// When the call was made, also by the client's clock; until when the lock was valid.
     pub(super) since: Time,
     pub(super) begun: Instant,
-    /// It was not begun before this: a client that is stopped in a turn writes later than it begins.
+    /// The extension was not begun before this: a client that is stopped in a turn writes later than it begins.
     pub(super) ticked: Instant,
     pub(super) within: Instant,
     pub(super) ttl: u64,
-    /// By an engine that keeps the lock: no byte of it was asked for before.
+    /// For an extension by an engine that keeps the lock: no byte of it was requested before.
     pub(super) asked: Place,
-    /// By the same: what may be the first of the next round, in a turn in which this one was not reported yet.
-    /// How it left, when it was sent, and the same by the client's clock.
+    /// For such an extension: the command that may be the first of the next round, in a turn in which this round was
+    /// not reported yet. How it left, when it was sent, and when by the client's clock.
     pub(super) next: Option<(Writing, Time, Instant)>,
 }
 
@@ -84,7 +84,7 @@ impl Calls {
         }
     }
 
-    /// When the newest request of this kind about a lock was made.
+    /// Returns when the newest request of this kind about a lock was made.
     pub(super) fn asked_at(&self, verb: Verb) -> Place {
         if verb == Verb::Confirm {
             self.confirm.from
@@ -107,7 +107,7 @@ impl Calls {
 }
 
 impl Extending {
-    /// When the lock ends at the latest if it is confirmed.
+    /// Returns when the lock ends at the latest if the extension is confirmed.
     pub(super) fn end(&self) -> Instant {
         let validity = super::votes::longest_validity(self.ttl);
         self.within.max(self.begun.saturating_add(validity))
@@ -139,7 +139,7 @@ impl Spell {
         }
     }
 
-    /// Returns `true` if all from one place to another is outside of both calls.
+    /// Returns `true` if everything from one place to another is outside of both calls.
     fn misses_all(&self, from: Place, to: Place) -> bool {
         self.to < from || self.before < from && to < self.from
     }
@@ -150,9 +150,9 @@ impl Spell {
     }
 }
 
-/// When a command was asked for at the earliest: of a transaction that may be before others, in the same
-/// turn, whatever happens behind it in that turn. One that was written together with others is not taken out of
-/// their command any more, however long that waits for room.
+/// Returns the earliest place at which a command can have been requested. A transaction may come before others of the
+/// same turn, whatever happens after it in that turn. A command that was written together with others stays in their
+/// command, however long that waits for room.
 fn first_place(deed: &Deed<'_>) -> Place {
     match deed.transacted || deed.batched {
         true => deed.begun.asked,
@@ -167,8 +167,7 @@ impl World {
             .begin(self.inputs);
     }
 
-    /// Returns `true` if the present call of a user for a lock has asked for a token, and not an
-    /// earlier one.
+    /// Returns `true` if the current call of a user for a lock, and not an earlier one, has asked for a token.
     pub(super) fn has_asked(&self, client: usize, user: usize, token: TokenId) -> bool {
         let from = self.oracle.calls[client][self.plan.resource_of(user)]
             .acquire
@@ -176,7 +175,7 @@ impl World {
         from <= self.oracle.ledger.record(token).first
     }
 
-    /// A call for a lock is over, and so are its failed attempts.
+    /// Notes that a call for a lock is over, and so are its failed attempts.
     pub(crate) fn acquire_ended(
         &mut self,
         client: usize,
@@ -184,7 +183,7 @@ impl World {
         got: Option<&shearline::Lock>,
     ) {
         if self.plan.is_crowded() {
-            return; // Its attempts cannot be told from those of others.
+            return; // Its attempts cannot be distinguished from those of others.
         }
         let (place, user) = (self.inputs, self.plan.resource_of(user));
         let oracle = &mut self.oracle;
@@ -244,7 +243,7 @@ impl World {
             .to = self.inputs;
     }
 
-    /// A command has left too late.
+    /// Checks whether a command has left too late.
     pub(super) fn late(&mut self, deed: &Deed<'_>, id: TokenId, copy: bool) {
         let current = self.clients.get(deed.peer).map(|client| client.process);
         if current != Some(deed.process) {
@@ -265,18 +264,18 @@ impl World {
     }
 
     fn late_set(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
-        // Behind a `MULTI` that was refused, the server takes each command of the transaction for one alone.
+        // After a refused `MULTI`, the server runs each command of the transaction alone.
         let multi = &self.conns[deed.conn].transaction;
         if multi.trial.is_some() && matches!(deed.said, Said::Refused(_)) {
             return None;
         }
-        // Of a transaction it was asked for between both.
+        // In a transaction it was requested between the two.
         let (place, written) = (first_place(deed), deed.begun.place);
         let record = self.oracle.ledger.record_mut(id);
         record.first = record.first.min(place);
         record.begun = record.begun.min(written);
         let (resource, begun) = (record.resource, record.begun);
-        // The node has as much time again.
+        // The node gets as much time again.
         let cell = self.oracle.ledger.cell_mut(id, deed.node);
         let is_moved = cell.set_over.0 == super::order::MOVED;
         let newest = self.oracle.newest[deed.peer][resource].filter(|newest| *newest != id);
@@ -299,7 +298,7 @@ impl World {
         let client = &self.clients[deed.peer];
         let path = &client.paths[deed.node];
         let since = self.oracle.ledger.record(id).sent;
-        // It may wait longer for a node that was never reached before the call.
+        // The call may wait longer for a node that was never reached before.
         let resource = self.oracle.ledger.record(id).resource;
         let call = client.users[resource].task.call();
         let Some(call) = call.filter(|call| call.since <= since) else {
@@ -321,7 +320,7 @@ impl World {
         }
         let ttl = deed.command.ttl.and_then(super::ledger::millis);
         let ttl = ttl.unwrap_or(NEVER / MILLI);
-        // A copy may follow as soon as a majority has granted, before the user knows. Its ttl is what is left.
+        // A copy may follow as soon as a majority has granted, before the user knows. Its ttl is the remaining time.
         if self.plan.is_bare() && ttl < call.ttl {
             return false;
         }
@@ -351,7 +350,7 @@ impl World {
         } else if calls.spell.is_left_by(deed) {
             return Some("an extension outside of its call");
         }
-        // After a hand-over not every node's yes counts.
+        // After a hand-over, the yes of some nodes does not count.
         let own = record.owner == deed.process && record.heirs.is_empty();
         // An engine that keeps a lock may begin another in the turn in which the first is decided.
         let own = own && deed.command.verb != Verb::Keep;
@@ -362,7 +361,7 @@ impl World {
     fn late_question(&self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
         let resource = self.oracle.ledger.record(id).resource;
         let call = self.oracle.calls[deed.peer][resource].confirm;
-        // Of a transaction it waits until no other is open.
+        // Work in a transaction waits until no other is open.
         let misses = !deed.transacted && call.is_left_by(deed);
         misses.then_some("a question for how long outside of its call")
     }

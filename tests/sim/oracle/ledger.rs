@@ -1,15 +1,14 @@
 //! The ledger: what every node did for every token, and which answers the clients have read.
 //!
-//! The other oracles judge by it. An entry is made when a server executes a command, not when a
-//! client sends it: a command that never arrived never happened. An answer counts as read when its
-//! last byte was handed to the engine. What a server did and what it answered can differ: something
-//! in front of it may have lost the answer. Keys are judged by what was done, calls by what was
-//! answered.
+//! The other oracles judge by this ledger. An entry is made when a server executes a command, not when a client sends
+//! it: a command that never arrived never happened. An answer counts as read when its last byte was handed to the
+//! engine. What a server did and what it answered can differ: something in front of it may have lost the answer. Keys
+//! are judged by what was done, calls by what was answered.
 //!
 //! # What it does not see
 //!
-//! Of several commands of one kind for one token on one node it keeps the newest by the time of
-//! sending. That is enough because a client asks again only for what failed.
+//! Of several commands of one kind for one token on one node, the ledger keeps only the newest by the time of sending.
+//! That is enough because a client repeats only commands that failed.
 
 use shearline::internals::{BARRIER_KEY, MARKER_KEY};
 use shearline::{Instant, ServerError};
@@ -27,7 +26,7 @@ pub(crate) type TokenId = u32;
 /// One life of a client. A restarted client is another.
 pub(crate) type Process = u32;
 
-/// The milliseconds in a command.
+/// Returns the milliseconds in a command.
 pub(crate) fn millis(word: &[u8]) -> Option<u64> {
     std::str::from_utf8(word).ok()?.parse().ok()
 }
@@ -49,10 +48,10 @@ pub(crate) struct Record {
     pub(crate) names: Vec<usize>,
     /// When the first command that set it was sent.
     pub(crate) sent: Time,
-    /// The place of the first byte of any command that set it; in a transaction the earliest at which it can have
-    /// been asked for.
+    /// The place of the first byte of any command that set it; in a transaction, the earliest place at which it can
+    /// have been requested.
     pub(crate) first: Place,
-    /// The same, and that of the first byte also in a transaction.
+    /// The place of the first byte of any command that set it, also in a transaction.
     pub(crate) begun: Place,
     /// When its holder released it, or learned that it was lost.
     pub(crate) ended: Place,
@@ -62,9 +61,9 @@ pub(crate) struct Record {
     pub(crate) copies: u32,
     /// The longest ttl that was asked for.
     pub(crate) ttl: u64,
-    /// How many permits there are, if it is one.
+    /// How many permits there are, if it is a permit.
     pub(crate) permits: u16,
-    /// It was an exclusive lock, and became a shared one.
+    /// The lock was exclusive, and became a shared one.
     pub(crate) downgraded: bool,
     /// The nodes that did not vote for the first holder that handed it over, at that time: a bit
     /// for each.
@@ -77,10 +76,10 @@ pub(crate) struct Record {
     pub(crate) extends: u32,
     pub(crate) confirms: u32,
     pub(crate) releases: u32,
-    /// Its engine keeps it: how often it has begun an extension, and how often one has succeeded.
+    /// How often the engine that keeps it has begun an extension, and how often one has succeeded.
     pub(crate) keeps: u32,
     pub(crate) kept: u32,
-    /// By whom, in their order: one for each time that it was begun.
+    /// The processes that keep it, in order: one for each time that this was begun.
     pub(crate) keepers: Vec<Keeper>,
     /// The latest end that a holder believed in, by its clock.
     pub(crate) believed: Instant,
@@ -92,9 +91,9 @@ pub(crate) struct Keeper {
     pub(crate) by: Process,
     /// No extension by this engine left before.
     pub(crate) since: Place,
-    /// For how many milliseconds each of them asks.
+    /// For how many milliseconds each of its extensions asks.
     pub(crate) life: u64,
-    /// Up to a limit, if it is not [`Instant::MAX`]: then all extensions are those of this engine.
+    /// The limit, unless it is [`Instant::MAX`]. With a limit all extensions are by this engine.
     pub(crate) limit: Instant,
     /// When its holder let it go, or its end was reported.
     pub(crate) over: Place,
@@ -115,21 +114,21 @@ pub(crate) struct Cell {
     pub(crate) until: Instant,
     /// Since when its owner has known that the node lacks the key, if it does.
     pub(crate) lacking: Option<Place>,
-    /// The last time for which it knew that, from when until when.
+    /// The last period in which it knew that.
     lacked: Option<(Place, Place)>,
     /// A `SET` was executed, whatever the answer was.
     pub(crate) was_set: bool,
-    /// A command has deleted it.
+    /// A command has deleted the key.
     pub(crate) gone: bool,
     /// The owner of the key that was in the way of its `SET`.
     pub(crate) blocked_by: Option<TokenId>,
-    /// It was sent there again while its lock was held.
+    /// The token was sent there again while its lock was held.
     pub(crate) copied: bool,
-    /// A `SET` of it met a key of the same client there, or for several names any.
+    /// A `SET` of the token found a key of the same client there, or any key if it has several names.
     pub(crate) met_own: bool,
-    /// How many commands there were, to count them.
+    /// How many commands of each kind there were.
     pub(crate) sets: u32,
-    /// Over which connection the last `SET` came, and how many commands had come before it there.
+    /// The connection of the last `SET`, and how many commands had come over it before.
     pub(crate) set_over: (usize, u64),
     /// That connection had died without a notice before the `SET` was executed.
     pub(crate) astray: bool,
@@ -139,7 +138,7 @@ pub(crate) struct Cell {
     pub(crate) releases: Releases,
 }
 
-/// How often a release was asked for on one node.
+/// The releases of a token on one node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Releases {
     pub(crate) count: u32,
@@ -154,9 +153,9 @@ pub(crate) struct Releases {
     pub(crate) first: Time,
     /// How often a key that may be the client's own had been in the way there before.
     pub(crate) met_own: u64,
-    /// One has deleted the key. A later one that was on its way finds none.
+    /// A release has deleted the key. A later one that was on its way finds none.
     pub(crate) deleted: bool,
-    /// When it was last read that the key is not there.
+    /// When the client last read that the key is not there.
     pub(crate) denied: Time,
 }
 
@@ -169,7 +168,7 @@ pub(crate) struct Entry {
     /// Which life of the server executed it.
     pub(crate) life: u32,
     pub(crate) sent: Time,
-    /// It was asked for by then: long before it was sent, if it waited for a transaction.
+    /// When it was requested at the latest: long before it was sent, if it waited for a transaction.
     pub(crate) asked: Time,
     pub(crate) said: Said,
     pub(crate) fence: Fence,
@@ -177,7 +176,7 @@ pub(crate) struct Entry {
     pub(crate) kept: u64,
     /// What the node's clock showed then.
     pub(crate) kept_at: Instant,
-    /// When it was executed.
+    /// When the command was executed.
     pub(crate) executed: Time,
     /// When the answer was read, and what the client's clock showed then; [`NEVER`] until then.
     pub(crate) read: Time,
@@ -190,11 +189,11 @@ pub(crate) struct Entry {
 pub(crate) enum Fence {
     /// Unknown.
     None,
-    /// It counts, and its server's marker names this longest ttl.
+    /// The answer counts, and its server's marker names this longest ttl.
     Open(u64),
-    /// It does not count.
+    /// The answer does not count.
     Shut,
-    /// It says that it counts, and its server has no marker, or a barrier.
+    /// The answer says that it counts, but its server has no marker, or a barrier.
     Broken,
 }
 
@@ -248,12 +247,12 @@ impl Code {
         CODES[usize::from(self.0)] == error.code()
     }
 
-    /// Returns `true` if it may mean that the server does not know the command.
+    /// Returns `true` if the error may mean that the server does not know the command.
     pub(crate) fn is_any_error(self) -> bool {
         matches!(self.0, 8 | 11)
     }
 
-    /// Returns `true` if its server may be about to replace its data.
+    /// Returns `true` if a server with this error may be about to replace its data.
     pub(crate) fn may_forget(self) -> bool {
         matches!(self.0, 2 | 3)
     }
@@ -298,7 +297,7 @@ impl Record {
         &self.token
     }
 
-    /// Returns its names, also if it is one.
+    /// Returns the names of the lock, also if there is only one.
     pub(crate) fn each_name(&self) -> &[usize] {
         match &self.names[..] {
             [] => std::slice::from_ref(&self.resource),
@@ -306,7 +305,7 @@ impl Record {
         }
     }
 
-    /// Returns those who keep it in this process, the newest first.
+    /// Returns the keepers of the lock in this process, the newest first.
     pub(crate) fn keepers_in(&self, process: Process) -> impl Iterator<Item = &Keeper> {
         let keepers = self.keepers.iter().rev();
         keepers.filter(move |keeper| keeper.by == process)
@@ -327,7 +326,7 @@ fn first_of(reply: &[u8]) -> &[u8] {
     &rest[..end.unwrap_or(rest.len())]
 }
 
-/// Returns the number of an answer, alone or in front of others.
+/// Returns the number in an answer, which may be alone or before others.
 pub(crate) fn number_in(reply: &[u8]) -> Option<i64> {
     let number = match first_of(reply) {
         [] => reply.strip_suffix(b"\r\n")?,
@@ -348,24 +347,24 @@ pub(crate) fn is_fenced_set(script: &[u8]) -> bool {
 }
 
 impl Said {
-    /// Turns the answer to a command with a marker check into the answer to the plain command, and
-    /// whether it counts; for a join, whether it may.
+    /// Turns the answer to a command with a marker check into the answer to the plain command, and whether it counts;
+    /// for a join, whether later ones may count.
     pub(crate) fn of(verb: Verb, reply: &[u8]) -> Self {
         match (verb, first_of(reply)) {
             (Verb::Set, b":1") => Self::Ok,
             (Verb::Set, b":0") => Self::Nil,
             (Verb::Set, _) if reply == b":1\r\n" => Self::Ok,
             (Verb::Set, _) if reply == b":0\r\n" => Self::Nil,
-            // Of several keys the first that is another's, counted from 2.
+            // The number of the first of several keys that another client holds, counted from 2.
             (Verb::Set, _) if number_in(reply).is_some_and(|number| 1 < number) => Self::Nil,
             (Verb::Set, b":-1") => Self::Refused(Code::NO_FLOOR),
-            // With this number, which is its fencing token.
+            // The answer is the lock's number, which is its fencing token.
             (Verb::Set, _) if matches!(reply, [b'$', b'1'..=b'9', ..]) => Self::Ok,
             (Verb::Confirm, _) if number_in(reply).is_some_and(|kept| 0 < kept) => Self::One,
             // By `SET .. IFEQ`.
             (Verb::Release, _) if reply == b"+OK\r\n" => Self::One,
             (Verb::Release, _) if matches!(reply, b"$-1\r\n" | b"_\r\n") => Self::Zero,
-            // A key of another type is another's.
+            // A key of another type counts as another client's.
             (Verb::Release | Verb::Confirm | Verb::Extend | Verb::Beside | Verb::Keep, _)
                 if reply.starts_with(b"-WRONGTYPE ") =>
             {
@@ -396,8 +395,8 @@ impl Said {
 }
 
 impl Releases {
-    /// Returns `true` if it is not known which of several releases is asked for again, and so which
-    /// of them an answer is for: a server that has forgotten the script refuses each of them.
+    /// Returns `true` if it is not known which of several releases is repeated, and so to which of them an answer
+    /// belongs: a server that has forgotten the script refuses each of them.
     pub(crate) fn are_mixed_up(&self) -> bool {
         1 < self.repairs + self.refused
     }
@@ -420,7 +419,7 @@ impl Entry {
         read_place: Place::MAX,
     };
 
-    /// Returns `true` if it answers a request that `by` sent at `since` or later.
+    /// Returns `true` if this entry answers a request that `by` sent at `since` or later.
     pub(crate) fn answers(&self, by: Process, since: Time) -> bool {
         self.by == by && since <= self.sent && self.said != Said::Nothing
     }
@@ -429,7 +428,7 @@ impl Entry {
         self.read < NEVER
     }
 
-    /// Returns when it was executed, if it is a `SET` whose answer was read.
+    /// Returns when the command was executed, if it is a `SET` whose answer was read.
     pub(super) fn copied(&self) -> Time {
         if self.is_read() { self.executed } else { NEVER }
     }
@@ -471,14 +470,13 @@ pub(crate) struct Reading {
     pub(crate) place: Place,
 }
 
-/// What a command does.
+/// The action of a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Verb {
     Set,
     Release,
     Extend,
-    /// A second extension of the same lock, beside the first: its ttl is odd, and that of every
-    /// other is even.
+    /// A second extension of the same lock while the first is open: its ttl is odd, and that of every other is even.
     Beside,
     /// An extension by the engine that keeps the lock.
     Keep,
@@ -494,7 +492,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// Returns `true` if it is about a lock.
+    /// Returns `true` if a command with this verb is about a lock.
     pub(crate) fn is_of_locks(self) -> bool {
         matches!(
             self,
@@ -515,7 +513,8 @@ pub(crate) struct Command<'a> {
 }
 
 impl<'a> Command<'a> {
-    /// `fenced_set`: the digest of the script that is a `SET` where servers carry markers.
+    /// Returns what a command means. `fenced_set` is the digest of the script that is a `SET` where servers carry
+    /// markers.
     pub(crate) fn of(words: &'a [&'a [u8]], fenced_set: &[u8]) -> Self {
         let known = Self::of_holders(words).or_else(|| Self::of_fencing(words));
         if let Some(known) = known.or_else(|| Self::of_several(words)) {
@@ -542,7 +541,7 @@ impl<'a> Command<'a> {
             [b"EVAL", script, b"1", key, token] if is_confirmation(script) => {
                 (Verb::Confirm, key, token, &[][..])
             }
-            // The first on a connection. Without a ttl it only checks permissions.
+            // The first command on a connection. Without a ttl it only checks permissions.
             [b"EVAL", script, b"1", key, token, ttl, _, ..] if is_fenced_set(script) => {
                 match ttl.is_empty() {
                     false => (Verb::Set, key, token, ttl),
@@ -554,7 +553,7 @@ impl<'a> Command<'a> {
                     }
                 }
             }
-            // A release: it ends in the past.
+            // A release: the key gets an end in the past.
             [b"SET", key, token, b"IFEQ", _, b"PXAT", _] => (Verb::Release, key, token, &[][..]),
             [b"SET", key, token, .., ttl] => (Verb::Set, key, token, ttl),
             [b"EVAL" | b"EVALSHA", _, _, key, token] => (Verb::Release, key, token, &[][..]),
@@ -570,7 +569,7 @@ impl<'a> Command<'a> {
         Self::about(verb, key, token, ttl)
     }
 
-    /// The command of a lock with a fencing token, if it is one.
+    /// Returns the command if it is about a lock with a fencing token.
     fn of_fencing(words: &'a [&'a [u8]]) -> Option<Self> {
         let (names, arguments) = fencing::names_and_arguments(words)?;
         let (Some(verb), [token, ttl, ..]) = (fencing::verb_of(arguments), arguments) else {
@@ -586,7 +585,7 @@ impl<'a> Command<'a> {
         })
     }
 
-    /// The command of a lock on several resources, if it is one.
+    /// Returns the command if it is about a lock on several resources.
     fn of_several(words: &'a [&'a [u8]]) -> Option<Self> {
         let [b"EVAL", script, count, rest @ ..] = words else {
             return None;
@@ -629,7 +628,7 @@ impl<'a> Command<'a> {
         }
     }
 
-    /// The same as a question that is about no lock.
+    /// Returns the command as a question that is about no lock.
     pub(crate) fn unheeded(self) -> Self {
         Self {
             key: self.key,
@@ -653,10 +652,10 @@ impl<'a> Command<'a> {
 pub(crate) struct Ledger {
     nodes: usize,
     records: Vec<Record>,
-    /// By token and node.
+    /// The cells by token and node.
     cells: Vec<Box<[Cell]>>,
-    /// Tokens by their first bytes, which are random: if the place is taken, the next free one. One
-    /// more than the number of the token, and zero for a free place.
+    /// A hash table of the tokens, by their first bytes, which are random: if the place is taken, the next free one is
+    /// used. Each place has the number of the token plus one, or zero if it is free.
     places: Vec<TokenId>,
 }
 
@@ -762,7 +761,7 @@ impl Ledger {
         &self.cells[id as usize]
     }
 
-    /// A node has executed a command for a token.
+    /// Records that a node has executed a command for a token.
     pub(crate) fn executed(&mut self, id: TokenId, node: usize, verb: Verb, new: Entry) {
         let cell = self.cell_mut(id, node);
         if let Some(entry) = cell.entry(verb)
@@ -775,7 +774,7 @@ impl Ledger {
         }
     }
 
-    /// A client has read an answer about a token.
+    /// Records that a client has read an answer about a token.
     pub(crate) fn read(&mut self, id: TokenId, node: usize, verb: Verb, reading: &Reading) {
         let own = self.record(id).owner == reading.by;
         let cell = self.cell_mut(id, node);

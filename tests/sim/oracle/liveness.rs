@@ -1,16 +1,14 @@
 //! Liveness: after the faults, everything ends well.
 //!
-//! A majority of the servers is healed, in some worlds all of them. From then on everything that
-//! was begun ends within [`Plan::patience`](crate::plan::Plan::patience), with nothing owed to a
-//! live server, and for each resource a client gets the lock within
-//! [`Plan::lock_within`](crate::plan::Plan::lock_within). Where users want several resources at once,
-//! each of them gets his in that time, whatever the order of their names. Where servers carry markers, all
-//! connected servers vote again after that time.
+//! A majority of the servers is healed, in some worlds all of them. From then on everything that was begun ends within
+//! [`Plan::patience`](crate::plan::Plan::patience), and no live server lacks a release. For each resource a client gets
+//! the lock within [`Plan::lock_within`](crate::plan::Plan::lock_within). If users want several resources at once, each
+//! of them gets its lock in that time, whatever the order of their names. Where servers carry markers, all connected
+//! servers vote again after that time.
 //!
 //! # What it does not see
 //!
-//! Calls while faults go on: they may always fail. Releases owed to a server that never comes back
-//! stay owed.
+//! Calls while faults last: they may always fail. Releases for a server that never comes back are never sent.
 
 use shearline::internals::all_open;
 use shearline::{NodeState, NodeStatus};
@@ -21,7 +19,7 @@ use crate::user::Task;
 use crate::world::World;
 
 impl World {
-    /// All faults have ended: one client for each resource has to take it.
+    /// Lets one client take each resource, after all faults have ended.
     pub(crate) fn let_take(&mut self) {
         for resource in 0..self.plan.resources {
             let drawn = self.entropy.below(self.plan.clients as u32) as usize;
@@ -32,7 +30,7 @@ impl World {
         self.let_take_sets();
     }
 
-    /// A client has got a lock.
+    /// Notes that a client has got a lock.
     pub(crate) fn took(&mut self, client: usize, user: usize) {
         if self.calm {
             self.oracle.taken[self.plan.resource_of(user)] = true;
@@ -40,7 +38,7 @@ impl World {
         }
     }
 
-    /// Every lock was taken in time.
+    /// Checks that every lock was taken in time.
     pub(crate) fn check_taken(&mut self) {
         if self.taken_by <= self.now
             && let Some(resource) = self.oracle.taken.iter().position(|taken| !taken)
@@ -82,8 +80,8 @@ impl World {
         idle && load.rounds == usize::from(watches) && client.handed.is_empty() && done
     }
 
-    /// No server is kept from voting any more, as far as connected clients know. One whose clock was set right may be,
-    /// for a client that has not asked it since: a barrier of that time ends much later by its clock from before.
+    /// Checks that connected clients let every server vote again. A server whose clock was set right is excepted if a
+    /// client has not asked it since: by the server's earlier clock, a barrier of that time ends much later.
     pub(crate) fn check_voting(&mut self) {
         if self.plan.guard != Guard::Strict {
             return;
@@ -107,7 +105,7 @@ impl World {
         }
     }
 
-    /// Everything that was begun is over now.
+    /// Checks that everything that was begun is over now.
     pub(crate) fn check_settled(&mut self) {
         if !self.is_settled() {
             let loads: Vec<_> = self

@@ -1,14 +1,13 @@
-//! Memory: what an engine has open is within its limits and in proportion to its calls.
+//! Memory: the operations that an engine has open are within its limits and in proportion to its calls.
 //!
-//! * As many rounds as calls are open: none is forgotten, none outlives its caller. One more for each lock
-//!   that the engine keeps, and one where nodes may have to be repaired for fencing tokens.
-//! * As many claims as locks are held and attempts are open; any other has a release in flight or
-//!   owed somewhere.
-//! * No more releases are owed to a node than there are claims, and no more bytes wait than the
-//!   commands in flight have.
-//! * No more commands are in flight to one node than allowed, and those of operators, and the bytes that
-//!   wait for it fit its buffer. The latter is known when its kernel has room again; until then only the
-//!   bytes for all nodes together are known.
+//! * An engine has as many rounds as calls: none is forgotten, and none outlives its caller. There is one more for each
+//!   lock that the engine keeps, and one more if nodes may have to be repaired for fencing tokens.
+//! * There are as many claims as held locks and open attempts; any other claim has a release in flight or still to be
+//!   sent to some node.
+//! * No more releases wait for a node than there are claims, and no more bytes wait than the commands in flight have.
+//! * No more commands are in flight to one node than allowed, plus those of operators, and the bytes that wait for it
+//!   fit its buffer. The number of these bytes is known when its kernel has room again; until then only the bytes for
+//!   all nodes together are known.
 //! * A call for a lock begins if there is room for it, and is refused for lack of room only if
 //!   there is none.
 //!
@@ -33,13 +32,13 @@ struct Bounds {
     out_bytes: usize,
 }
 
-/// Commands of a handshake, which are sent without asking for room.
+/// The number of commands of a handshake, which are sent without asking for room.
 const GREETING: usize = 13;
 
 impl Bounds {
     fn get() -> Self {
         if is_narrow() {
-            // As tests/breakages/BoundIgnored.patch has them.
+            // The same numbers as in tests/breakages/BoundIgnored.patch.
             Self {
                 rounds: 6,
                 claims: 10,
@@ -56,7 +55,7 @@ impl Bounds {
         }
     }
 
-    /// There is no room for another call for a lock.
+    /// Returns `true` if there is no room for another call for a lock.
     fn is_full(&self, load: &Load) -> bool {
         self.rounds <= load.rounds || self.claims <= load.claims
     }
@@ -73,7 +72,7 @@ struct Open {
 }
 
 impl World {
-    /// A client has finished its turn.
+    /// Checks a client that has finished its turn.
     pub(crate) fn memory(&mut self, client: usize) {
         let load = all_open(&self.clients[client].engine);
         let mut open = Open::default();
@@ -86,7 +85,7 @@ impl World {
             open.add(&user.task);
             open.calls += user.let_go.len();
         }
-        open.kept += usize::from(self.plan.fenced != 0); // It may look at floors.
+        open.kept += usize::from(self.plan.fenced != 0); // The engine may look at floors.
         let nodes = self.plan.nodes;
         let operators = (0..nodes).map(|node| self.asked_by_operators(client, node));
         let what = too_much(&load, &open, nodes).or(beyond_limits(&load, nodes, operators.sum()));
@@ -100,7 +99,7 @@ impl World {
     fn too_many_in_flight(&self, client: usize, load: &Load) -> Option<&'static str> {
         let Bounds { in_flight, .. } = Bounds::get();
         if load.in_flight <= in_flight {
-            return None; // Then there are no more to any node.
+            return None; // Then there are no more commands to any node.
         }
         let statuses = self.clients[client]
             .engine
@@ -112,8 +111,8 @@ impl World {
         beyond.then_some("more in flight to one node than it may have")
     }
 
-    /// Returns how many commands operators have caused at most on the present connection: these are sent
-    /// without asking for room.
+    /// Returns the most commands that operators can have caused on the current connection: these are sent without
+    /// asking for room.
     fn asked_by_operators(&self, client: usize, node: usize) -> usize {
         let conn = self.clients[client].links[node];
         conn.map_or(0, |conn| self.conns[conn].asked_to_join as usize)
@@ -133,7 +132,7 @@ impl World {
         }
     }
 
-    /// A call for a lock was begun. `before`: what was open then.
+    /// Checks a call for a lock that was begun. `before` is what was open then.
     pub(crate) fn check_room(&mut self, client: usize, before: Load) {
         if Bounds::get().is_full(&before) {
             let text = format!("client {client} begins a call without room: {before:?}");
@@ -141,8 +140,7 @@ impl World {
         }
     }
 
-    /// A call is refused for lack of room, and nothing was sent for it. `before`: what was open
-    /// then.
+    /// Checks a call that was refused for lack of room, for which nothing was sent. `before` is what was open then.
     pub(crate) fn check_saturated(&mut self, client: usize, before: Load) {
         self.oracle.counts.sights.note("Saturated");
         let full = Bounds::get().is_full(&before);
@@ -161,7 +159,7 @@ impl World {
         is_narrow() && matches!(error, ExtendError::Saturated)
     }
 
-    /// A client has so many bytes for one node that no kernel has taken.
+    /// Checks the number of bytes that a client has for one node and that no kernel has taken.
     pub(crate) fn offered_within_bounds(&mut self, client: usize, len: usize) {
         if len > Bounds::get().out_bytes {
             let text = format!("client {client} keeps {len} bytes for one node");
@@ -208,7 +206,7 @@ fn beyond_limits(load: &Load, nodes: usize, operators: usize) -> Option<&'static
     let claims = load.claims <= bounds.claims || is_narrow();
     // No release is ever refused.
     let releases = if is_narrow() { load.claims } else { 0 };
-    // Questions of holders have as much room again.
+    // Questions of holders have an equal room of their own.
     let within = load.rounds <= 2 * bounds.rounds + releases
         && claims
         && load.in_flight <= bounds.in_flight * nodes + operators

@@ -1,4 +1,4 @@
-//! What must never happen, whatever goes wrong. One function for each promise.
+//! The promises that must hold, whatever goes wrong. One function checks each of them.
 //!
 //! The oracles know true time and every node's memory, which no client does. They look at what
 //! clients believe, what nodes execute and what calls return, and never into an engine.
@@ -34,8 +34,8 @@
 //! | fence | fencing tokens are distinct, rise in the order of the grants and stay the same | `fencing` |
 //! | liveness | after the faults everything ends well | `liveness` |
 //!
-//! `confirm` has what each of them promises of confirmations, `inspect` of inspections. All of them judge by the `ledger` of
-//! what the nodes executed.
+//! `confirm` checks these promises for confirmations, and `inspect` for inspections. All of them judge by the `ledger`
+//! of what the nodes executed.
 
 mod certain;
 mod claimed;
@@ -131,10 +131,10 @@ pub(crate) const ORACLES: [&str; 28] = [
 /// The oracle that objects to a history without an end. It is always on.
 pub(crate) const ENDLESS: &str = "endless";
 
-/// An oracle objects.
+/// The objection of an oracle.
 #[derive(Clone, Debug)]
 pub(crate) struct Violation {
-    /// Its name.
+    /// The name of the oracle.
     pub(crate) oracle: &'static str,
     pub(crate) text: String,
     pub(crate) at: Time,
@@ -146,58 +146,57 @@ pub(crate) struct Oracle {
     pub(crate) violation: Option<Violation>,
     /// The only oracle that is on.
     only: Option<&'static str>,
-    /// Nothing excuses two holders.
+    /// Whether nothing excuses two holders.
     no_excuses: bool,
     longest_ttl: Time,
-    /// By resource: the newest lock that was not released, or all shared ones.
+    /// For each resource, the newest lock that was not released, or all shared ones.
     delayed: Vec<Vec<delay::Delayed>>,
     pub(crate) ledger: Ledger,
     pub(crate) fencing: fencing::Fencing,
-    /// By resource and peer: clients, then strangers.
+    /// The beliefs by resource and peer: clients first, then strangers.
     pub(crate) beliefs: Vec<Vec<Vec<Belief>>>,
-    /// By resource: until when several may believe.
+    /// For each resource, until when several users may believe that they hold it.
     excused: Vec<Time>,
-    /// By client and node: when the newest command that was answered had been sent.
+    /// For each client and node, when the newest answered command had been sent.
     answered: Vec<Vec<Time>>,
-    /// By client and resource: the newest token.
+    /// For each client and resource, the newest token.
     newest: Vec<Vec<Option<TokenId>>>,
-    /// By client and resource: how often the present call has asked, and for which tokens.
+    /// For each client and resource, how often the current call has asked, and for which tokens.
     attempts: Vec<Vec<u32>>,
     asked: Vec<Vec<Vec<TokenId>>>,
-    /// By client and resource.
+    /// The newest calls of each client for each resource.
     calls: Vec<Vec<late::Calls>>,
-    /// By process: its client, and whether it lives.
+    /// For each process, its client, and whether it lives.
     lives: Vec<Life>,
     /// Tokens that should not be on a server, by server, and since when.
     suspects: BTreeMap<(usize, TokenId), Time>,
     /// Tokens that a server brought back from its disk after they had been deleted.
     revenants: BTreeSet<(usize, TokenId)>,
-    /// By resource: whether a client got it since all faults have ended.
+    /// For each resource, whether a client got it since all faults have ended.
     taken: Vec<bool>,
     rests: starvation::Rests,
-    /// By client and node: the error words of a refused release, or of the request whether it is
-    /// permitted.
+    /// For each client and node, the error words of a refused release, or of the request whether it is permitted.
     refused: Vec<Vec<Codes>>,
     /// How many connections in a row were opened again as late as possible.
     in_step: u32,
     quarantine: quarantine::Quarantine,
-    /// By client and node: when it was last made one of this cluster, whatever its marker was.
+    /// For each client and node, when an operator last made the node one of this cluster, whatever its marker was.
     pub(crate) anew: Vec<Vec<Time>>,
-    /// By client: since when a node has said that it is of another cluster.
+    /// For each client, since when a node has said that it belongs to another cluster.
     shut_out: Vec<Time>,
     /// How often others had set a key when the present call began, by client and resource.
     sets: storm::Sets,
     sets_before: Vec<Vec<u64>>,
-    /// By client and node.
+    /// Counts of keys in the way of a `SET`, by client and node.
     met: Vec<Vec<storm::Met>>,
-    /// How many resources stand for several.
+    /// How many resources consist of several names.
     several: usize,
-    /// By client and node.
+    /// The looks of each client at each node.
     pub(crate) looks: Vec<Vec<storm::Looks>>,
     pub(crate) waiting: queue::Waiting,
-    /// By client and node: until when a fault may keep the node from answering.
+    /// For each client and node, until when a fault may keep the node from answering.
     pub(crate) troubled: Vec<Vec<Time>>,
-    /// By client: commands about locks.
+    /// The number of commands about locks, by client.
     lock_commands: Vec<u64>,
     pub(crate) watched: watching::Watched,
     pub(crate) deleted: deleted::Deleted,
@@ -210,7 +209,7 @@ struct Life {
     alive: bool,
 }
 
-/// What happened, to know that the worlds are not idle.
+/// Counts of what happened, which show that the worlds are not idle.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) locks: u64,
@@ -219,13 +218,13 @@ pub(crate) struct Counts {
     pub(crate) refusals: u64,
     pub(crate) hand_overs: u64,
     pub(crate) losses: u64,
-    /// In worlds that have them.
+    /// The inspections, in worlds that have them.
     pub(crate) inspections: u64,
-    /// Changes that watches were told, and how often what was told last was compared.
+    /// The changes that watches have reported, and how often the last report was compared.
     pub(crate) changes: u64,
     pub(crate) calm: u64,
-    /// Extensions by engines that keep locks, those that failed, and the ends of such locks that should not
-    /// have been, had a majority been well.
+    /// The extensions by engines that keep locks, those that failed, and the ends of such locks that would be wrong if
+    /// a majority had been well.
     pub(crate) kept: u64,
     pub(crate) not_kept: u64,
     pub(crate) kept_ends: u64,
@@ -233,23 +232,23 @@ pub(crate) struct Counts {
     pub(crate) deletions: u64,
     /// How often a user was told that its lock is at risk.
     pub(crate) at_risk: u64,
-    /// Locks with a fencing token; those of them whose servers carry markers, and those while a server's clock is set
-    /// back.
+    /// The locks with a fencing token; those of them whose servers carry markers, and those granted while a server's
+    /// clock is set back.
     pub(crate) fenced: u64,
     pub(crate) fenced_strict: u64,
     pub(crate) fenced_behind: u64,
-    /// Counters that were raised for one, and floors that were set; those of them that
-    /// were repaired.
+    /// The counters that were raised for a fencing token, and the floors that were set; those of them that were
+    /// repaired.
     pub(crate) raised: u64,
     /// Leaders that were shown with their numbers.
     pub(crate) leaders: u64,
     pub(crate) floors: u64,
     pub(crate) repaired: u64,
     pub(crate) kills: u64,
-    /// Locks of strangers.
+    /// The locks of strangers.
     pub(crate) strange: u64,
     pub(crate) commands: u64,
-    /// Other reports to users, and what happened else.
+    /// Other reports to users, and other events.
     pub(crate) sights: Sights,
     /// The most hand-overs that a call has waited for.
     pub(crate) passed_over: u32,
@@ -261,10 +260,10 @@ pub(crate) struct Counts {
     pub(crate) asked: u64,
 }
 
-/// A server has executed a command, or refused it.
+/// A command that a server has executed or refused.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deed<'a> {
-    /// How many there were before it.
+    /// How many deeds there were before it.
     pub(crate) number: u64,
     pub(crate) peer: usize,
     pub(crate) process: Process,
@@ -276,31 +275,31 @@ pub(crate) struct Deed<'a> {
     pub(crate) sent: Time,
     /// How its first byte left.
     pub(crate) begun: Writing,
-    /// When it was asked for, if it waited for a transaction; `begun` otherwise.
+    /// When it was requested, if it waited for a transaction; `begun` otherwise.
     pub(crate) wanted: Writing,
-    /// By the server's clock.
+    /// The time of the deed by the server's clock.
     pub(crate) shown: Instant,
     pub(crate) command: Command<'a>,
-    /// It was done in a transaction, which is not one command.
+    /// The deed was done in a transaction, which is not one command.
     pub(crate) transacted: bool,
-    /// It stood in one command with others.
+    /// The deed was part of one command with others.
     pub(crate) batched: bool,
-    /// Who has asked for it wants it no more: it was begun before.
+    /// The caller no longer wants it: it was begun before.
     pub(crate) is_over: bool,
-    /// What the server did, in the words of an answer, and what it answered.
+    /// What the server did, expressed as an answer, and what it answered.
     pub(crate) done: Said,
     pub(crate) said: Said,
-    /// Whether it counts, where servers carry markers.
+    /// Whether the answer counts, where servers carry markers.
     pub(crate) fence: Fence,
     /// For how many milliseconds it said to keep the key, if it was asked.
     pub(crate) kept: u64,
-    /// What the key held before and after.
+    /// The value of the key before and after.
     pub(crate) before: Option<Token>,
     pub(crate) after: Option<Token>,
 }
 
 impl Deed<'_> {
-    /// Returns how what waited for a transaction was asked for, and how anything else left; and when.
+    /// Returns how and when the deed was requested if it waited for a transaction, and otherwise how and when it left.
     pub(crate) fn asked(&self) -> (Writing, Time) {
         match self.transacted && self.wanted.place < self.begun.place {
             true => (self.wanted, self.wanted.since),
@@ -320,7 +319,7 @@ pub(crate) struct Answer {
     pub(crate) asked: u64,
     pub(crate) verb: Verb,
     pub(crate) token: Option<TokenId>,
-    /// Its command was not asked for before this time.
+    /// Its command was not requested before this time.
     pub(crate) since: Time,
     pub(crate) sent: Time,
     pub(crate) said: Said,
@@ -328,7 +327,7 @@ pub(crate) struct Answer {
     pub(crate) life: u32,
     /// By how much the clock of the server had been set forward.
     pub(crate) jumped: Time,
-    /// The longest ttl that the marker named, if there was no barrier. For a request to join.
+    /// For a request to join: the longest ttl that the marker named, if there was no barrier.
     pub(crate) open: Option<u64>,
 }
 
@@ -400,7 +399,7 @@ impl Oracle {
             violation: None,
             only: plan.switches.only.or(crate::mutations::heard()),
             no_excuses: plan.switches.no_excuses,
-            // A barrier that is deleted was for the longest lock of all.
+            // A deleted barrier was for the longest lock of all.
             longest_ttl: MILLI
                 * match plan.guard {
                     Guard::Strict => plan.max_life(),
@@ -449,7 +448,7 @@ impl Oracle {
         }
     }
 
-    /// A process begins, and replaces an earlier one.
+    /// Notes that a process begins, and replaces an earlier one.
     pub(crate) fn born(&mut self, peer: usize) -> Process {
         self.answered[peer].fill(0);
         self.newest[peer].fill(None);
@@ -464,7 +463,7 @@ impl Oracle {
         (self.lives.len() - 1) as Process
     }
 
-    /// A process is killed. A dead process believes nothing.
+    /// Notes that a process was killed. A dead process believes nothing.
     pub(crate) fn died(&mut self, process: Process) {
         let life = &mut self.lives[process as usize];
         life.alive = false;
@@ -474,7 +473,7 @@ impl Oracle {
         self.counts.kills += 1;
     }
 
-    /// A token is handed from one to another.
+    /// Notes that a token is handed from one process to another.
     pub(crate) fn inherited(&mut self, token: &[u8], heir: Process, place: Place) {
         if let Some(id) = self.ledger.find(&token_of(token)) {
             self.ledger.record_mut(id).heirs.push(heir);
@@ -484,14 +483,14 @@ impl Oracle {
 }
 
 impl Oracle {
-    /// A call for a lock is made.
+    /// Notes a call for a lock.
     pub(crate) fn asks(&mut self, client: usize, user: usize) {
         self.attempts[client][user] = 0;
         self.sets_before[client][user] = self.sets.of_others(client, user, self.several);
         self.asked[client][user].clear();
     }
 
-    /// A call for a release is made.
+    /// Notes a call for a release.
     pub(crate) fn asks_release(&mut self, token: &[u8], place: Place) {
         self.end_delay(&token_of(token));
         if let Some(id) = self.ledger.find(&token_of(token)) {
@@ -501,7 +500,7 @@ impl Oracle {
         }
     }
 
-    /// A majority has said that it misses a token: a release is due.
+    /// Notes that a majority has said that it lacks a token: a release is due.
     pub(crate) fn misses(&mut self, token: &[u8]) {
         if let Some(id) = self.ledger.find(&token_of(token)) {
             let record = self.ledger.record_mut(id);
@@ -510,14 +509,14 @@ impl Oracle {
         }
     }
 
-    /// A confirmation is called.
+    /// Notes a call for a confirmation.
     pub(crate) fn asks_confirmation(&mut self, token: &[u8]) {
         if let Some(id) = self.ledger.find(&token_of(token)) {
             self.ledger.record_mut(id).confirms += 1;
         }
     }
 
-    /// A lock becomes a shared one. The nodes are asked as for a confirmation.
+    /// Notes that a lock becomes a shared one. The nodes are asked as for a confirmation.
     pub(crate) fn downgrades(&mut self, token: &[u8]) {
         self.asks_confirmation(token);
         if let Some(id) = self.ledger.find(&token_of(token)) {
@@ -525,7 +524,7 @@ impl Oracle {
         }
     }
 
-    /// A call for an extension is made.
+    /// Notes a call for an extension.
     pub(crate) fn asks_extension(&mut self, token: &[u8]) {
         if let Some(id) = self.ledger.find(&token_of(token)) {
             self.ledger.record_mut(id).extends += 1;
@@ -534,7 +533,7 @@ impl Oracle {
 }
 
 impl World {
-    /// Looks at all the keys, ten times a second.
+    /// Checks all keys. Is called ten times a second.
     pub(crate) fn look(&mut self) {
         self.orphans();
         self.expiry();
@@ -547,7 +546,7 @@ impl World {
         }
     }
 
-    /// An oracle objects.
+    /// Records the objection of an oracle.
     pub(crate) fn object(&mut self, oracle: &'static str, text: impl Into<String>) {
         self.oracle.object(oracle, self.now, text.into());
     }
@@ -590,8 +589,8 @@ impl World {
         id
     }
 
-    /// A server that refuses `MULTI`, and is well again before the next command of the same write, executes the rest
-    /// outside of a transaction: it lengthens the life of what the key holds.
+    /// Notes that a server has lengthened the life of what a key holds. A server that refuses `MULTI`, and is well
+    /// again before the next command of the same write, executes the rest outside of a transaction.
     pub(crate) fn lengthened(&mut self, deed: &Deed<'_>, words: &[&[u8]]) {
         let [b"PEXPIRE", _, ttl] = words else {
             return;
@@ -620,15 +619,15 @@ impl World {
         let oracle = &mut self.oracle;
         let verb = deed.command.verb;
         let record = oracle.ledger.record(id);
-        // Two things happen without a call: the release behind a `SET` of a lock that was handed
-        // over, and the rest of a confirmation that had begun to leave, also after the next one.
+        // Two things happen without a call: the release after a `SET` of a lock that was handed over, and the rest of a
+        // confirmation that had begun to leave, even after the next one.
         let holder = record.heirs.last().unwrap_or(&record.owner);
         let alive = oracle.lives[process as usize].alive && deed.peer < oracle.calls.len();
         let asks = matches!(
             verb,
             Verb::Extend | Verb::Beside | Verb::Keep | Verb::Confirm
         );
-        // Of several users of one client it is not known whose call that is.
+        // If a client has several users, it is not known whose call that is.
         let stale = asks && alive && !crowded && {
             let calls = &oracle.calls[deed.peer][record.resource];
             deed.asked().0.place < calls.asked_at(verb)
@@ -652,7 +651,7 @@ impl World {
         let is_permit = oracle.ledger.record(id).permits != 0;
         let cell = oracle.ledger.cell_mut(id, node);
         cell.was_set |= done == Said::Ok;
-        // The slot that a node had given was taken back, and it has given the right one.
+        // The node's slot was taken back, and the node has given the right one.
         cell.gone &= !(is_permit && done == Said::Ok);
         if said == Said::Nil {
             let before = deed.before.and_then(|token| oracle.ledger.find(&token));
@@ -667,8 +666,7 @@ impl World {
         if !asked.contains(&id) {
             asked.push(id);
         }
-        // In the order of their first bytes: the rest of a `SET` that was cut short is sent during
-        // later attempts.
+        // The order is that of their first bytes: the rest of a `SET` that was cut short is sent during later attempts.
         let first = oracle.ledger.record(id).first.min(deed.begun.place);
         let newest = &mut oracle.newest[deed.peer][resource];
         if newest.is_none_or(|newest| oracle.ledger.record(newest).first < first) {
@@ -676,7 +674,7 @@ impl World {
         }
     }
 
-    /// A client has read the next bytes of a connection.
+    /// Handles the next bytes that a client has read from a connection.
     pub(crate) fn answers_read(&mut self, client: usize, conn: usize) {
         let shown = self.clients[client].shown;
         let (node, by) = (self.conns[conn].node, self.conns[conn].process);
@@ -700,7 +698,7 @@ impl World {
             self.measured(client, node, answer.since);
             if let (Verb::Other | Verb::Release, Said::Refused(code)) = (verb, said) {
                 self.oracle.refused[client][node].add(code);
-                // A refused login ends the connection: what came behind it in the same read is not taken.
+                // A refused login ends the connection: later bytes of the same read do not count.
                 let path = &self.clients[client].paths[node];
                 if path.ready_at == NEVER && verb == Verb::Other && code.is_of_login() {
                     self.conns[conn].answers.pop_front();
@@ -722,8 +720,8 @@ impl World {
                 let since = &mut self.oracle.shut_out[client];
                 *since = (*since).min(self.now);
             }
-            // Owed releases go after the first request of a handshake, and before the last; but
-            // those that were owed for longer go before it.
+            // Owed releases go after the first request of a handshake, and before the last; but those that have waited
+            // for longer go before it.
             if !said.is_error() && !matches!(verb, Verb::Other | Verb::Release | Verb::Time) {
                 let newest = &mut self.oracle.answered[client][node];
                 *newest = sent.max(*newest);
@@ -743,8 +741,8 @@ impl World {
                 self.oracle.ledger.read(id, node, verb, &reading);
                 let server = self.plan.server_of(node);
                 let twin = server + self.plan.servers < self.plan.nodes;
-                // A second connection to one server is given up when its handshake ends: what came behind it in the
-                // same read is not taken.
+                // A second connection to one server is given up when its handshake ends: later bytes of the same read
+                // do not count.
                 if !twin || self.clients[client].paths[node].ready_at != self.now {
                     self.oracle.quarantine.answered(client, node, &reading);
                 }

@@ -1,41 +1,39 @@
-//! Order: owed releases go first.
+//! Order: late releases go first.
 //!
-//! * A release that is sent over a connection for the first time goes before every `SET` that was
-//!   asked for after the token's attempt or lock had ended, whatever resource it is for. So
-//!   releases owed from an earlier connection go before all `SET`s of the next one, and no `SET`
-//!   meets a key that its own client should have released.
-//! * A `SET` is repeated over one connection only behind a release of the client's own for the same
-//!   resource, but for copies of a lock that is held, and where the server had forgotten the
-//!   script.
+//! * A release that is sent over a connection for the first time goes before every `SET` that was asked for after the
+//!   token's attempt or lock had ended, whatever resource it is for. So releases that are left from an earlier
+//!   connection go before all `SET`s of the next one, and no `SET` finds a key that its own client should have
+//!   released.
+//! * A `SET` is repeated over one connection only after a release of the client's own for the same resource. Exceptions
+//!   are copies of a held lock, and a server that had forgotten the script.
 //!
-//! * Every command about a lock follows the selection of its database, and none but a release goes to a server that
-//!   has said in the handshake that it is a replica: what is owed is sent before it says so. A transaction is judged
-//!   as a whole.
+//! * Every command about a lock follows the selection of its database, and only a release goes to a server that has
+//!   said in the handshake that it is a replica: late releases are sent before it says so. A transaction is judged as a
+//!   whole.
 //! * A client sends to a node only over a connection that was opened after the one before had
 //!   ended. Two connections that overlap have no order.
 //!
 //! # What it does not see
 //!
-//! A release that was refused over the same connection before: the server decided when it is
-//! repeated. Commands between two writes of a client count as simultaneous. Locks that were handed
-//! over, whose copies several clients may release. A `SET` that waited for room may have been asked
-//! for when the connection was first blocked.
+//! A release that was refused earlier over the same connection: the server decided when it is repeated. Commands
+//! between two writes of a client count as simultaneous. Locks that were handed over, whose copies several clients may
+//! release. A `SET` that waited for room may have been asked for when the connection was first blocked.
 
 use super::{Deed, Said, TokenId, Verb};
 use crate::world::World;
 
-/// In place of a connection: the token was moved to another slot since.
+/// A value in place of a connection: the token was moved to another slot since.
 pub(super) const MOVED: usize = usize::MAX - 1;
 
 impl World {
-    /// Lock commands of a client go to its configured database, and none go to a server that has
-    /// said that it serves no locks.
+    /// Checks that lock commands of a client go to its configured database, and none to a server that has said that it
+    /// serves no locks.
     pub(super) fn where_it_is_asked(&mut self, deed: &Deed<'_>) {
         let link = &self.conns[deed.conn];
         if self.plan.clients <= deed.peer {
             return;
         }
-        // Between `MULTI` and `EXEC`: what it is a part of is judged when that is done. It may be a release.
+        // Between `MULTI` and `EXEC`: the whole piece is judged when it is done. It may be a release.
         let is_step = link.transaction.is_queueing && !deed.transacted;
         if link.database != self.plan.database && link.garbage.is_none() {
             let text = format!("client {} asks database {}", deed.peer, link.database);
@@ -46,7 +44,7 @@ impl World {
         }
     }
 
-    /// A command comes before or after one that it should not.
+    /// Checks that a command comes before or after no command that it should not.
     pub(super) fn order(&mut self, deed: &Deed<'_>, id: TokenId, copy: bool) {
         if self.plan.clients <= deed.peer {
             return;
@@ -54,7 +52,7 @@ impl World {
         let what = match deed.command.verb {
             Verb::Set => self.set_again(deed, id).filter(|_| !copy),
             Verb::Release => self.release_behind(deed, id),
-            // A move: behind it the node may be asked for the number of the other slot.
+            // A move: after it the node may be asked for the number of the other slot.
             Verb::Other => {
                 let cell = self.oracle.ledger.cell_mut(id, deed.node);
                 cell.set_over.0 = MOVED;
@@ -75,7 +73,7 @@ impl World {
         }
     }
 
-    /// A client is about to write to a node over this connection.
+    /// Checks the connection over which a client is about to write to a node.
     pub(crate) fn is_newer_than_the_last(&mut self, client: usize, conn: usize) {
         let link = &self.conns[conn];
         if link.opened < self.clients[client].paths[link.node].lost_at {
@@ -96,7 +94,7 @@ impl World {
         let cell = ledger.cell_mut(id, deed.node);
         let (conn, executed) = cell.set_over;
         let again = cell.sets > 0 && conn == deed.conn;
-        // A request that met a server without the script was not executed, and its text follows.
+        // A request to a server without the script was not executed, and its text follows.
         let none = matches!(deed.said, Said::Refused(code) if code.is_no_script());
         let over = if none { usize::MAX } else { deed.conn };
         cell.set_over = (over, written.executed);
@@ -106,7 +104,7 @@ impl World {
             _ => written.released.iter().max(), // It may have been in the way of the others.
         };
         let released = released.copied().unwrap_or(0);
-        // What a transaction deletes is still there when a SET is written behind what it reads.
+        // A key that a transaction deletes still exists when a SET is written after the transaction's reads.
         let deleted = !self.plan.is_bare();
         (deleted && again && released <= executed)
             .then_some("a SET again, and no release before it")

@@ -1,18 +1,17 @@
-//! Orphans: the keys of an ended attempt or lock are gone where a node answers.
+//! Orphans: the keys of an ended attempt or lock are gone on every node that answers.
 //!
-//! No key whose token belongs to no held lock and no open attempt stays on a server for 400 ms,
-//! once the server has answered a command that the owner sent to it after the end: a request about
-//! a lock, or the end of a handshake, in which owed releases go before the last requests. A refused
-//! release counts as another end, 250 ms after its owner has read the refusal: then it is repeated.
-//! If the server has forgotten the script it is repeated at once. In the end there is no such key
-//! at all.
+//! No key whose token belongs to no held lock and no open attempt stays on a server for 400 ms, once the server has
+//! answered a command that the owner sent to it after the end: a request about a lock, or the end of a handshake, in
+//! which late releases go before the last requests. A refused release counts as another end, 250 ms after its owner has
+//! read the refusal: then it is repeated. If the server has forgotten the script, it is repeated at once. When the
+//! history ends there is no such key at all.
 //!
 //! # What it does not see
 //!
-//! Keys of dead clients, which only time can remove (see [`keys`](super::keys)); those of
-//! strangers; keys that a server brought back from its disk; and for 250 ms more a key whose native
-//! release was refused, though that is tried another way at once. Without scripts a key may stay for
-//! longer, until the transactions before its release and the end of a dead connection are over.
+//! Keys of dead clients, which only time can remove (see [`keys`](super::keys)); those of strangers; keys that a server
+//! brought back from its disk; and for 250 ms more a key whose native release was refused, although that is tried
+//! another way at once. Without scripts a key may stay for longer, until the transactions before its release and the
+//! end of a dead connection are over.
 
 use super::ledger::Entry;
 use super::{Said, TokenId};
@@ -29,7 +28,7 @@ const LONGEST: Time = 400 * MILLI;
 const TRY_AGAIN: Time = 250 * MILLI;
 
 impl World {
-    /// A server lost its newest past: keys that were deleted then may be back.
+    /// Notes that a server lost its newest past: keys that were deleted then may be back.
     pub(crate) fn brought_back(&mut self, server: usize) {
         for resource in 0..self.plan.resources {
             for id in self.tokens_on(server, &self.names[resource]) {
@@ -38,7 +37,7 @@ impl World {
         }
     }
 
-    /// Looks at every key there is.
+    /// Checks every key.
     pub(super) fn orphans(&mut self) {
         let mut found = Vec::new();
         for server in 0..self.plan.servers {
@@ -72,7 +71,8 @@ impl World {
         }
     }
 
-    /// Without scripts a release may wait for transactions before it, whose connection may be dead.
+    /// Returns how long a key may stay. Without scripts a release may wait for earlier transactions, whose connection
+    /// may be dead.
     fn longest_orphan(&self) -> Time {
         let Plan {
             delay,
@@ -90,8 +90,9 @@ impl World {
         }
     }
 
-    /// Returns `true` if all possible holders have released it, and the server has answered them
-    /// since. While the clock of the server is set back it keeps also what is not owed to it any more: the ttl is over.
+    /// Returns `true` if all possible holders have released the token, and the server has answered them since. While
+    /// its clock is set back, a server also keeps keys whose release is no longer sent to it, because their ttl is
+    /// over.
     fn is_orphan(&self, server: usize, id: TokenId) -> bool {
         if self.oracle.revenants.contains(&(server, id)) || self.servers[server].behind != 0 {
             return false;
@@ -126,7 +127,7 @@ impl World {
         match &user.task {
             Task::Idle => Some(user.ended),
             Task::Acquiring { call, .. } if record.sent < call.since => Some(user.ended),
-            // It may be of an attempt that waits for a node, beside those of other users.
+            // The token may belong to an attempt that waits for a node while other users have theirs.
             Task::Acquiring { .. } if self.plan.is_crowded() && self.plan.asks_beside() => None,
             Task::Acquiring { .. } => {
                 let newest = self.oracle.newest[client][record.resource]?;
@@ -144,8 +145,8 @@ impl World {
         }
     }
 
-    /// Returns `true` if the server has answered something that `client` sent after `ended`, over
-    /// the way of the token.
+    /// Returns `true` if the server has answered something that `client` sent after `ended`, over the same path as the
+    /// token.
     fn has_answered(&self, client: usize, server: usize, id: TokenId, ended: Time) -> bool {
         let mut nodes = (0..self.plan.nodes).filter(|node| self.plan.server_of(*node) == server);
         nodes.all(|node| {
@@ -157,7 +158,7 @@ impl World {
         })
     }
 
-    /// No key is left in the end.
+    /// Checks that no key is left at the end.
     pub(crate) fn check_clean(&mut self) {
         for server in 0..self.plan.servers {
             if self.servers[server].lost {
@@ -185,7 +186,7 @@ impl World {
         })
     }
 
-    /// A token is on its way from one client to another.
+    /// Returns `true` if a token is on its way from one client to another.
     fn is_handed_over(&self, id: TokenId) -> bool {
         let handed = self.clients.iter().flat_map(|client| &client.handed);
         let mut tokens = handed.map(|(_, lock)| super::token_of(lock.token().as_bytes()));

@@ -1,23 +1,21 @@
 //! Outcome truth: what a call returns agrees with what the nodes did.
 //!
-//! The rules are those of the outcomes' documentation, judged by the [`report`](super::report) and
-//! the ledger. *Held* and *no quorum* are certain when they are reported. *Too slow* has a majority
-//! that granted, or one that is too far away. An error comes when the tries or the time are used up
-//! and not before. *Lost* has a majority that misses the key, *unconfirmed* has none either way.
-//! The outcome of an unlock follows from the answers to the releases, and from whether the lock was
-//! valid at the call. A client of another cluster gets *other cluster* and nothing else from the
-//! first node on that has said so, with the name of such a node, and no other client ever gets it.
+//! The rules are those of the outcomes' documentation, judged by the [`report`](super::report) and the ledger. *Held*
+//! and *no quorum* are certain when they are reported. *Too slow* means that a majority granted, or that a majority is
+//! too slow. An error comes when the tries or the time are used up, and not before. *Lost* means that a majority lacks
+//! the key, *unconfirmed* that there is no majority either way. The outcome of an unlock follows from the answers to
+//! the releases, and from whether the lock was valid at the call. From the first node on that says so, a client of
+//! another cluster gets *other cluster* and nothing else, with the name of such a node. No other client ever gets it.
 //!
-//! Without scripts a release may wait for a transaction behind another of the same token, which the engine has asked
-//! for when the lock was lost: the answer to that one is not the answer to the caller's.
+//! Without scripts a release may wait for a transaction after another release of the same token, which the engine has
+//! requested when the lock was lost: the answer to that one is not the answer to the caller's.
 //!
 //! # What it does not see
 //!
-//! If an attempt is not the first of its call it is not known when it began, so its *too slow* is
-//! not compared with the clock. A lock that a client has handed over to itself is released twice on
-//! some nodes, and the answers cannot be told apart: its outcome is believed. The same holds for a
-//! node that has refused several releases of one token, as it does when it has forgotten the
-//! script: that it has not answered yet is believed.
+//! If an attempt is not the first of its call, it is not known when it began, so its *too slow* is not compared with
+//! the clock. A lock that a client has handed over to itself is released twice on some nodes, and the answers cannot be
+//! distinguished: its outcome is not checked. If a node has refused several releases of one token, as it does when it
+//! has forgotten the script, the report that it has not answered yet is not checked either.
 
 use std::time::Duration;
 
@@ -36,7 +34,7 @@ use crate::plan::{LONGEST_REST, Members};
 use crate::user::{Call, Hold};
 use crate::world::World;
 
-/// No other attempt begins less than this and two round trips before the caller's deadline.
+/// No further attempt begins less than this and two round trips before the caller's deadline.
 const LAST_CHANCE: Duration = Duration::from_millis(2);
 
 /// How a call for a lock may end.
@@ -52,14 +50,14 @@ pub(crate) struct Release {
     pub(crate) token: Option<TokenId>,
     /// The lock was valid at the call.
     pub(crate) valid: bool,
-    /// Its process has handed it over to itself before, and so releases some of its copies twice.
+    /// The process has handed the lock over to itself before, and so releases some of its copies twice.
     pub(crate) twice: bool,
 }
 
 impl World {
     // ----- locks ----------------------------------------------------------------------------
 
-    /// A call for a lock has failed.
+    /// Checks a call for a lock that has failed.
     pub(crate) fn check_refusal(
         &mut self,
         client: usize,
@@ -72,7 +70,7 @@ impl World {
         if let LockError::Held(report) | LockError::NoQuorum(report) | LockError::TooSlow(report) =
             error
         {
-            // With a fencing token it may have met others before.
+            // With a fencing token the call may have found other keys before.
             let fenced = self.clients[client].users[user].asks_twice;
             if matches!(error, LockError::NoQuorum(_)) && limits.tries.is_some() && !fenced {
                 self.random_rests(report);
@@ -85,7 +83,7 @@ impl World {
         if Self::is_saturated(error) {
             return; // It had no room for another try.
         }
-        // In this very turn it may have failed for another reason before that was read.
+        // In this turn the call may have failed for another reason before that was read.
         let before = self.oracle.shut_out[client] < self.clients[client].turn_began;
         let what = if let LockError::OtherCluster(report) = error {
             self.shut_out(client, report)
@@ -99,7 +97,7 @@ impl World {
         }
     }
 
-    /// A node has said that it is of another cluster, and which: that is reported at once.
+    /// Checks the report that a node belongs to another cluster, and which: it comes at once.
     fn shut_out(&self, client: usize, report: &Report) -> Result<(), String> {
         let other = Unusable::OtherCluster {
             nodes: self.plan.nodes as u16,
@@ -135,7 +133,7 @@ impl World {
         }
         let waits = limits.tries != Some(1) || report.tries() == 0;
         if self.plan.sets != 0 && waits {
-            return Ok(()); // It may tell what nodes have said to another user of its client.
+            return Ok(()); // The report may contain what nodes have said to another user of its client.
         }
         if matches!(error, LockError::NoQuorum(_)) && self.is_left_alone(client, report) {
             return Ok(());
@@ -150,9 +148,9 @@ impl World {
             ..
         } = votes;
         let certain = match error {
-            // It has waited behind a lock or a waiter of its own handle, and asked nobody.
+            // It has waited for a lock or a waiter of its own handle, and asked no node.
             LockError::Held(report) if report.tries() == 0 => true,
-            // Some of the pending nodes may still have been open, and some not any more.
+            // Some of the pending nodes may still have been open, and others no longer.
             LockError::Held(_) => {
                 yes < quorum && quorum <= yes + no + pending.min(quorum - 1 - yes)
             }
@@ -194,7 +192,7 @@ impl World {
         let tried = limits
             .tries
             .is_some_and(|tries| report.tries() == tries || longest * tries <= report.elapsed());
-        // It was held by the client itself: nobody was asked.
+        // The client itself held the lock: no node was asked.
         let tried = tried || limits.tries == Some(1) && report.tries() == 0;
         let round_trips = Duration::from_nanos(2 * there.worst_trip());
         let least = LAST_CHANCE.saturating_add(round_trips);
@@ -202,7 +200,7 @@ impl World {
         let out_of_reach = report.nodes().iter().filter(usable).count() < report.quorum();
         let others = |node: &&NodeReport| matches!(node.outcome, NodeOutcome::OtherPermits(_));
         let others = report.nodes().iter().filter(others).count();
-        // Nobody knows how long they stand there.
+        // It is not known how long those keys will last.
         let out_of_reach = out_of_reach || report.nodes().len() - others < report.quorum();
         let late = |deadline| deadline <= there.shown.saturating_add(least);
         if limits.tries.is_some_and(|tries| tries < report.tries()) {
@@ -250,19 +248,19 @@ impl World {
             question.token = Some(*token);
             match self.check_report(&question, report) {
                 Ok(votes) => return Ok(votes),
-                // What is wrong with the newest of them is the best guess.
+                // The error of the newest attempt is the best guess.
                 Err(what) if verdict.is_err() && question.first => verdict = Err(what),
                 Err(_) => {}
             }
         }
-        // It may have ended before any `SET` was written.
+        // The attempt may have ended before any `SET` was written.
         question.token = None;
         self.check_report(&question, report).or(verdict)
     }
 
     // ----- extensions -----------------------------------------------------------------------
 
-    /// An extension was refused.
+    /// Checks an extension that was refused.
     pub(crate) fn check_unbegun(&mut self, client: usize, hold: &Hold, error: &ExtendError) {
         let valid = hold.lock.is_valid_at(self.clients[client].shown);
         let expired = matches!(error, ExtendError::Expired) && (!valid || hold.told);
@@ -276,7 +274,7 @@ impl World {
         }
     }
 
-    /// An extension was begun.
+    /// Checks an extension that was begun.
     pub(crate) fn check_begun(&mut self, client: usize, hold: &Hold) {
         let valid = hold.lock.is_valid_at(self.clients[client].shown);
         if !valid || hold.extensions == Some(0) {
@@ -287,7 +285,7 @@ impl World {
         }
     }
 
-    /// An extension has failed.
+    /// Checks an extension that has failed.
     pub(crate) fn check_unextended(
         &mut self,
         client: usize,
@@ -336,7 +334,7 @@ impl World {
         let Votes {
             yes, no, pending, ..
         } = votes;
-        // A confirmation may have found a later end since: that gives the extension no more time.
+        // A confirmation may have found a later end since, but that gives the extension no more time.
         let resource = token.map(|id| self.oracle.ledger.record(id).resource);
         let within = resource.map_or(Instant::ZERO, |user| {
             self.oracle.calls[client][self.plan.resource_of(user)]
@@ -347,7 +345,7 @@ impl World {
             let by_other = |id| self.other_misses_it(client, id, verb);
             quorum <= no || token.is_some_and(by_other)
         } else if hold.told || within <= self.clients[client].shown {
-            // If the end was reported meanwhile, its holder does not learn that it goes on.
+            // If the end was reported meanwhile, the holder does not learn that the lock is still valid.
             no < quorum
         } else {
             yes.max(no) + pending < quorum
@@ -361,7 +359,7 @@ impl World {
 
     // ----- releases -------------------------------------------------------------------------
 
-    /// The outcome of a release.
+    /// Checks the outcome of a release.
     pub(crate) fn check_release(
         &mut self,
         client: usize,
@@ -385,14 +383,13 @@ impl World {
         release: Release,
         result: &Result<Released, UnlockError>,
     ) -> Result<(), String> {
-        // An answer of this turn may have been read before the verdict or after it, an answer later
-        // than a node timeout may not have counted, and a node without a ready connection at the
-        // call was not waited for.
+        // An answer of this turn may have been read before or after the decision, an answer later than a node timeout
+        // may not have counted, and the call did not wait for a node without a ready connection.
         let surely = |node: usize, entry: &Entry| {
             let there = &self.clients[client];
             let soon = call.begun.saturating_add(TOO_SOON);
             let waited_for = there.paths[node].ready_at < call.since;
-            // A node that refused before has had its vote, or is asked again for more than one.
+            // A node that refused before has voted, or is asked again for more than one release.
             let refused = release.token.is_some_and(|id| {
                 let releases = &self.oracle.ledger.cell(id, node).releases;
                 releases.refused > 0 || releases.are_mixed_up()
@@ -401,7 +398,7 @@ impl World {
             waited_for && early && !refused && call.since <= entry.asked
         };
         let before = self.answers_to(client, call, release, surely);
-        // The lock was lost just before, and its remaining copies released: that answer counts too.
+        // The lock was lost just before, and its remaining copies were released: that answer counts too.
         let read = |node: usize, entry: &Entry| {
             let cell = release.token.map(|id| self.oracle.ledger.cell(id, node));
             let before = cell.is_some_and(|cell| call.since <= cell.releases.denied);
@@ -467,7 +464,7 @@ impl World {
     }
 }
 
-/// Returns `true` if only an operator can repair it: then no later try can succeed.
+/// Returns `true` if only an operator can repair the node, so that no later try can succeed.
 fn is_lasting(why: Unusable) -> bool {
     !matches!(
         why,

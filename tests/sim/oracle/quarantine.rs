@@ -1,6 +1,6 @@
-//! Quarantine: from when on the answers of a server count again that has forgotten, or may have.
+//! Quarantine: when the answers of a server that has forgotten, or may have, count again.
 //!
-//! Under a guard no vote counts that was asked for
+//! With a guard, no vote counts that was requested
 //!
 //! * of a server in a life that began without its memory, before the longest ttl of all has passed
 //!   since it was *killed*;
@@ -8,31 +8,31 @@
 //!   ttl of all has passed since that; the same if it has read that the clock of the server was set
 //!   forward, if it watches clocks: but for questions about a copy that was there before.
 //!
-//! Nor does the yes to an extension count at a node that did not vote for the client that handed
-//! the lock over, at the time of the hand-over.
+//! Nor does the yes to an extension count if its node did not vote, at the time of the hand-over, for the client that
+//! handed the lock over.
 //!
 //! Both are a little less strict than the clients are, which learn of it later and do not know true
 //! time.
 //!
 //! Where servers carry markers, no vote counts that was *executed*
 //!
-//! * behind a barrier, or without a marker or under another than the request names, by the state of
-//!   the server then; and no server says that such a vote counts;
-//! * before the longest ttl that the marker named then has passed since the server has lost
-//!   anything, with its connections or without.
+//! * while the server had a barrier, no marker, or another marker than the request names; and no server says that such
+//!   a vote counts;
+//! * before the longest ttl that the marker named then has passed since the server lost anything, whether it lost its
+//!   connections or not.
 //!
-//! And a majority of the votes for one lock was executed under markers that named the longest ttl
-//! that any of them named: a yes under a shorter one is taken back when its client learns of that. It
-//! stands if the server has told the client later that its marker names the longer ttl, and that no
-//! barrier is left of it: an operator has vouched for the server since.
+//! And a majority of the votes for one lock was executed under markers that named the longest ttl that any of them
+//! named: a yes under a shorter one is taken back when its client learns of that. The yes still counts if the server
+//! has told the client later that its marker names the longer ttl and that there is no barrier: an operator has vouched
+//! for the server since.
 //!
 //! # What it does not see
 //!
-//! Of a server that has forgotten twice, the votes of the life between. Nothing is required if no
-//! client knows the longest ttl, nor of a client that connects for the first time to a server that
-//! has forgotten and whose clock has jumped forward since: by that clock its uptime is long. Where
-//! servers carry markers, what a client has read under one name of a server, if it has never been
-//! connected to one process under that name and this: then it cannot know that the two are one.
+//! The votes of a server between two losses of its memory. Nothing is required if no client knows the longest ttl; nor
+//! of a client that connects for the first time to a server that has forgotten and whose clock has jumped forward
+//! since, because by that clock its uptime is long. Where servers carry markers, the oracle ignores what a client has
+//! read under another name of a server, if the client has never been connected to one process under both names: it
+//! cannot know that the two are one.
 
 use super::ledger::{Entry, Fence};
 use super::{Deed, Reading, Said};
@@ -43,28 +43,27 @@ use crate::world::World;
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Quarantine {
-    /// By client: its least length, if there is one.
+    /// For each client, the least length of its quarantines, if it has any.
     spans: Vec<Option<Time>>,
     longest: Time,
     strict: bool,
-    /// By server: when it was last killed and forgot, or forgot while it ran, and which life came
-    /// after that.
+    /// For each server, when it was last killed and forgot, or forgot while it ran, and which life came after that.
     forgot: Vec<Option<(Time, u32)>>,
-    /// By server: when its clock has jumped last.
+    /// For each server, when its clock last jumped.
     jumped: Vec<Time>,
     servers: usize,
-    /// By client and node: when a client has last read that the server may forget.
+    /// For each client and node, when the client last read that the server may forget.
     alarms: Vec<Vec<Option<Time>>>,
-    /// The same: when it has last read that the clock of the server was set.
+    /// For each client and node, when the client has last read that the clock of the server was set.
     steps: Vec<Vec<Option<Time>>>,
-    /// By client and node: the life of the server that it was last connected to, and the nodes that
-    /// were one process with this one.
+    /// For each client and node, the life of the server to which the client was last connected, and the nodes that were
+    /// one process with this one.
     lives: Vec<Vec<Option<u32>>>,
     names: Vec<Vec<u32>>,
-    /// By client and server: when it was first connected to the server.
+    /// For each client and server, when the client was first connected to the server.
     met: Vec<Vec<Time>>,
-    /// By client and node: the last answer to a request to join that told of no barrier, and the
-    /// longest ttl that the marker named then.
+    /// For each client and node, the last answer to a request to join that reported no barrier, and the longest ttl
+    /// that the marker named then.
     open: Vec<Vec<Option<(u64, u64)>>>,
 }
 
@@ -88,12 +87,12 @@ impl Quarantine {
         }
     }
 
-    /// A client has read that the clock of a server was set.
+    /// Notes that a client has read that the clock of a server was set.
     pub(super) fn stepped(&mut self, client: usize, node: usize, now: Time) {
         self.steps[client][node] = Some(now);
     }
 
-    /// Another process begins, which knows nothing.
+    /// Notes that another process begins, which knows nothing.
     pub(super) fn born(&mut self, peer: usize) {
         self.alarms[peer].fill(None);
         self.steps[peer].fill(None);
@@ -103,14 +102,13 @@ impl Quarantine {
         self.open[peer].fill(None);
     }
 
-    /// A client has read the identity of a server.
+    /// Notes that a client has read the identity of a server.
     pub(super) fn meets(&mut self, client: usize, server: usize, now: Time) {
         let met = &mut self.met[client][server];
         *met = now.min(*met);
     }
 
-    /// A client has finished the handshake with a node that carries a marker, in this life of its
-    /// server.
+    /// Notes that a client has finished the handshake with a node that carries a marker, in this life of its server.
     pub(super) fn connected(&mut self, client: usize, node: usize, life: u32) {
         self.lives[client][node] = Some(life);
         let mut names = self.names[client][node] | 1 << node;
@@ -126,14 +124,14 @@ impl Quarantine {
         }
     }
 
-    /// A client has read the answer `number` to its request that a node joins: there is no barrier,
-    /// and the marker names this longest ttl.
+    /// Notes that a client has read the answer `number` to its request that a node joins: there is no barrier, and the
+    /// marker names this longest ttl.
     pub(super) fn opened(&mut self, client: usize, node: usize, number: u64, longest: u64) {
         self.open[client][node] = Some((number, longest));
     }
 
-    /// Returns the longest ttl under which the yes of `node` counts for `client`: the marker named it
-    /// when the yes was executed, or the node has told of it later, with no barrier.
+    /// Returns the longest ttl under which the yes of `node` counts for `client`: the marker named it when the yes was
+    /// executed, or the node has reported it later, with no barrier.
     pub(super) fn named(&self, client: usize, node: usize, entry: &Entry) -> Option<u64> {
         let Fence::Open(longest) = entry.fence else {
             return None;
@@ -159,15 +157,15 @@ impl Quarantine {
         others.map(of).max().flatten().max(of(node))
     }
 
-    /// A client has read the answer to a command that is about a lock.
+    /// Notes that a client has read the answer to a command about a lock.
     pub(super) fn answered(&mut self, client: usize, node: usize, answer: &Reading) {
         if matches!(answer.said, Said::Refused(code) if code.may_forget()) {
             self.alarms[client][node] = Some(answer.at);
         }
     }
 
-    /// Returns `true` if the answer of `node` to `client` counts for nothing. `set`: the last `SET` of the
-    /// token, if it was not that.
+    /// Returns `true` if the answer of `node` to `client` does not count. `set` is the last `SET` of the token, if the
+    /// answer is to another command.
     pub(super) fn silences(
         &self,
         client: usize,
@@ -194,8 +192,8 @@ impl Quarantine {
             }
     }
 
-    /// Returns `true` if no request of `client` to `node` at `now` counts, by what it had learned
-    /// before its handshake at `ready`; but for steps of the clock that are newer than what was `copied` to it.
+    /// Returns `true` if no request of `client` to `node` at `now` counts, by what it had learned before its handshake
+    /// at `ready`; except for steps of the clock that are newer than what was `copied` to it.
     fn doubts(&self, client: usize, node: usize, (ready, copied): (Time, Time), now: Time) -> bool {
         let server = node % self.servers;
         let forgot = self.forgot[server].filter(|_| !self.strict);
@@ -223,18 +221,18 @@ impl Quarantine {
 }
 
 impl super::Oracle {
-    /// A server has begun a life without its memory, or without the newest of it, or has lost it
-    /// while it ran.
+    /// Notes that a server has begun a life without its memory, or without the newest of it, or has lost it while it
+    /// ran.
     pub(crate) fn forgot(&mut self, server: usize, since: Time, life: u32) {
         self.quarantine.forgot[server] = Some((since, life));
     }
 
-    /// The clock of a server has jumped forward: its uptime seems longer.
+    /// Notes that the clock of a server has jumped forward: its uptime seems longer.
     pub(crate) fn jumped(&mut self, server: usize, now: Time) {
         self.quarantine.jumped[server] = now;
     }
 
-    /// A client is told to trust a server, whatever the server said.
+    /// Notes that a client is told to trust a server, whatever the server said.
     pub(crate) fn trusts(&mut self, client: usize, server: usize) {
         for node in self.quarantine.names_of(server) {
             self.quarantine.alarms[client][node] = None;
@@ -242,7 +240,7 @@ impl super::Oracle {
         }
     }
 
-    /// Returns `true` if no lock lives that a server has forgotten.
+    /// Returns `true` if no lock that a server has forgotten is still alive.
     pub(crate) fn knows_all(&self, server: usize, now: Time) -> bool {
         let Quarantine { longest, .. } = self.quarantine;
         let forgot = self.quarantine.forgot[server];
@@ -251,8 +249,8 @@ impl super::Oracle {
 }
 
 impl World {
-    /// A lock is handed over. Votes that its first holder did not count do not count for later
-    /// holders either: they do not know what that holder has learned.
+    /// Notes that a lock is handed over. Votes that its first holder did not count do not count for later holders
+    /// either: they do not know what that holder has learned.
     pub(crate) fn hands_over(&mut self, client: usize, token: &[u8]) {
         let found = self.oracle.ledger.find(&super::token_of(token));
         let Some(id) = found.filter(|id| self.oracle.ledger.record(*id).heirs.is_empty()) else {
@@ -270,7 +268,7 @@ impl World {
         self.oracle.ledger.record_mut(id).doubted = doubted;
     }
 
-    /// No server says that an answer counts if its state forbids it, and none is of another
+    /// Checks that no server says that an answer counts if its state forbids it, and that none belongs to another
     /// cluster.
     pub(super) fn fence(&mut self, deed: &Deed<'_>) {
         let text = match deed.fence {

@@ -1,46 +1,46 @@
-//! Queue: who waits for a lock is served in turn, soon, and without a storm.
+//! Queue: waiters for a lock are served in turn, soon, and without a storm.
 //!
 //! * **Order.** Of users of one client that wait for the same resource with more than one try, the one that
 //!   came first gets it first, unless it has given up; also if either wants other resources besides.
-//! * **Overtaking.** Where all have time and nothing else gets in their way, other clients get the lock
-//!   at most [`OVERTAKEN_MAX`] times each, on average, while one waits for it.
-//! * **Wake.** No waiter sleeps longer than [`SLEEP_MAX`] while it could know that a majority is free:
-//!   while so many nodes that answer its client have no key of the resource, all that time. If a user of
-//!   the client gets a lock or a permit, a new time begins: the others wait for their turns.
+//! * **Overtaking.** If all have time and nothing else disturbs them, other clients get the lock at most
+//!   [`OVERTAKEN_MAX`] times each, on average, while one waits for it.
+//! * **Wake.** No waiter sleeps longer than [`SLEEP_MAX`] while it could know that a majority is free: that is, while a
+//!   majority of nodes that answer its client have had no key of the resource all that time. If a user of the client
+//!   gets a lock or a permit, a new period begins: the others wait for their turns.
 //! * **Storm.** In worlds in which all users wait, clients send no more than [`COMMANDS_MAX`] commands
 //!   per client, node and lock.
 //!
 //! # What it does not see
 //!
-//! How long names are free for sets. The order between clients, but for that bound; where there are faults
-//! `starvation` has another. A waiter is excused while its process is stopped, while another user of its client has the lock as far
-//! as it knows, and while any of these nodes answers late or errors; there a later majority begins a new
-//! time.
+//! How long names are free for sets. The order between clients, except for that bound; `starvation` has another bound
+//! for worlds with faults. A waiter is excused while its process is stopped, while another user of its client has the
+//! lock as far as it knows, and while any of these nodes answers late or errors; then a later majority begins a new
+//! period.
 
 use crate::clock::{MILLI, NEVER, Time};
 use crate::server::{Mood, Server};
 use crate::user::{Call, Task, User};
 use crate::world::World;
 
-/// The longest delay after a belief that was wrong, the widest windows, and what a look takes.
+/// The sum of the longest delay after a wrong belief, the widest windows, and the time for a look.
 const SLEEP_MAX: Time = 200 * MILLI;
 
-/// How often each of the other clients may get a lock that one waits for. It was 140 times at most in
-/// hundreds of histories: a client keeps a lock for 16 of its users, and chance may favour it again.
+/// How often each of the other clients may get a lock while one waits for it. It was 140 times at most in hundreds of
+/// histories: a client keeps a lock for 16 of its users, and chance may favour it again.
 const OVERTAKEN_MAX: u32 = 350;
 
-/// From so many locks on their average cost is meaningful.
+/// From this number of locks on, their average cost is meaningful.
 const ENOUGH_LOCKS: u64 = 100;
 
-/// How many commands a lock may cost on each node: so many, and so many more for each client.
+/// How many commands a lock may cost on each node: a fixed number, and a number for each client.
 const COMMANDS_MAX: (u64, u64) = (10, 8);
 
-/// What is known of those who wait.
+/// What is known of the waiters.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    /// By client and resource: since when one that waits could have had it.
+    /// For each client and resource, since when a waiter could have had the lock.
     free: Vec<Vec<Option<Time>>>,
-    /// The same: how often others have got it while one waits.
+    /// For each client and resource, how often others have got the lock while one waits.
     overtaken: Vec<Vec<u32>>,
 }
 
@@ -54,12 +54,12 @@ impl Waiting {
 }
 
 impl World {
-    /// A user has got its lock after a call with so many tries: no other has waited for longer.
+    /// Checks, when a user has got its lock, that no other user has waited for longer.
     pub(crate) fn in_turn(&mut self, client: usize, user: usize, call: &Call, tries: Option<u32>) {
         self.waited(call);
         self.oracle.waiting.free[client][self.plan.resource_of(user)] = None;
         if self.plan.permits.0 != 0 {
-            return; // Callers of one number of permits ask beside those of another.
+            return; // Callers with different numbers of permits do not wait for each other.
         }
         let names = self.names_of(client, user);
         let wants = |other: usize| {
@@ -67,7 +67,7 @@ impl World {
             theirs.any(|name| names.contains(&name))
         };
         let mut users = self.clients[client].users.iter().enumerate();
-        // Readers ask beside others.
+        // Readers do not wait for other readers.
         let passed = users
             .find(|(other, there)| is_before(there, call) && !there.asks_beside() && wants(*other));
         let passed = passed.filter(|_| !self.clients[client].users[user].asks_beside());
@@ -77,7 +77,7 @@ impl World {
         }
     }
 
-    /// A call has waited until now.
+    /// Notes that a call has waited until now.
     fn waited(&mut self, call: &Call) {
         let counts = &mut self.oracle.counts;
         counts.longest_wait = counts.longest_wait.max(self.now - call.since);
@@ -89,10 +89,10 @@ impl World {
         }
     }
 
-    /// A client has got a lock: all others that wait for it are overtaken.
+    /// Notes that a client has got a lock: all others that wait for it are overtaken.
     pub(crate) fn overtakes(&mut self, winner: usize, resource: usize) {
         if !self.plan.patient || !self.plan.is_undisturbed() {
-            return; // Who has little time left does not leave the lock to others.
+            return; // A user with little time left does not leave the lock to others.
         }
         // Each permit goes from hand to hand as a lock does.
         let permits = u32::from(self.plan.permits.1.max(1));
@@ -115,8 +115,7 @@ impl World {
         }
     }
 
-    /// A key has changed, or some time has passed: looks whether any waiter sleeps though its resource
-    /// is free.
+    /// Checks, after a key has changed or some time has passed, that no waiter sleeps while its resource is free.
     pub(crate) fn asleep(&mut self, resource: usize) {
         let faults = self.plan.has_several_holders() && !self.plan.is_undisturbed();
         if !self.plan.is_crowded() && !self.plan.patient || self.plan.sets != 0 || faults {
@@ -167,8 +166,8 @@ impl World {
         self.users_of(client, resource).any(is_waiting)
     }
 
-    /// Returns `true` if a user of the client holds the lock, as far as it knows: nobody of that client
-    /// asks for it then.
+    /// Returns `true` if a user of the client holds the lock, as far as it knows: no other user of that client asks for
+    /// it then.
     fn has_holder(&self, client: usize, resource: usize) -> bool {
         let shown = self.clients[client].shown;
         let holds = |user: &User| {
@@ -193,7 +192,7 @@ fn is_free(server: &Server, world: &World, resource: usize) -> bool {
     let shown = server.clock.show(world.now);
     let held = server.members_at(shown, &world.names[resource]);
     let (rate, permits) = world.plan.permits;
-    // All want permits there.
+    // In these worlds all users want permits.
     let has_room = rate == 1_000_000 && held.len() < usize::from(permits);
     answers && (held.is_empty() || has_room)
 }
@@ -223,7 +222,7 @@ mod tests {
 
     const TTL: u64 = 1_000;
 
-    /// Two clients with three users each, in a world in which nothing happens by itself.
+    /// Makes two clients with three users each, in a world in which nothing happens by itself.
     fn world() -> World {
         let draw = |_: &mut Entropy| Plan {
             patient: true,
@@ -232,7 +231,7 @@ mod tests {
         World::new(draw, Entropy::of_tape(Tape::default(), None), false)
     }
 
-    /// The call of a number.
+    /// Makes a call with this number.
     fn call(world: &mut World, number: u64) -> Call {
         let options = LockOptions::new(Duration::from_millis(TTL));
         let request = Request::new(b"resource0", &options);
@@ -248,7 +247,7 @@ mod tests {
         }
     }
 
-    /// A user of the first client waits.
+    /// Lets a user of the first client wait.
     fn waits(world: &mut World, user: usize, number: u64, tries: Option<u32>) {
         let call = call(world, number);
         world.clients[0].users[user].task = Task::Acquiring {
@@ -301,7 +300,7 @@ mod tests {
         }
     }
 
-    /// The first client is connected to so many nodes.
+    /// Connects the first client to this many nodes.
     fn connects(world: &mut World, nodes: usize) {
         for node in 0..nodes {
             let process = world.clients[0].process;
@@ -311,8 +310,8 @@ mod tests {
         }
     }
 
-    /// A waiter is connected to all nodes, which were looked at now and then until `now`. Before that one
-    /// has happened to `taken` of them.
+    /// Returns `true` if the oracle objects to a waiter that is connected to all nodes, which were checked from time to
+    /// time until `now`, while `taken` of them were taken.
     fn sleeps(world: &mut World, taken: usize, now: Time) -> bool {
         waits(world, 0, 1, None);
         connects(world, 3);
@@ -333,7 +332,8 @@ mod tests {
         objects(world)
     }
 
-    /// Another client gets so many locks while one waits that is connected to `nodes` of three.
+    /// Returns `true` if the oracle objects when another client gets this many locks while one waits that is connected
+    /// to `nodes` of three.
     fn overtaken(nodes: usize, times: u32) -> bool {
         let mut world = world();
         waits(&mut world, 0, 1, None);

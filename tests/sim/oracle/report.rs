@@ -1,19 +1,18 @@
 //! Reports: what an error says about each node is compared with what the node did.
 //!
-//! *Granted*, *held*, *missing* and *refused*: the node answered so, and the client has read it.
-//! *Timed out*: no answer was read within the shortest node timeout. *Unreachable*: during the call
-//! there was a time without a ready connection, and the reason is one that the client got.
-//! *Unusable*: the server was in such a mood, or is another node's. *Pending*: no answer was read
-//! before the turn of the verdict. *Quarantined*: there is a guard, the server was restarted or had
-//! a mood, and the end was still to come at the call; where servers carry markers, it has said that
-//! an answer does not count, or there was a longer ttl.
+//! *Granted*, *held*, *missing* and *refused*: the node answered so, and the client has read it. *Timed out*: no answer
+//! was read within the shortest node timeout. *Unreachable*: during the call there was a time without a ready
+//! connection, and the reason is one that the client got. *Unusable*: the server was in such a mood, or belongs to
+//! another node too. *Pending*: no answer was read before the turn of the verdict. *Quarantined*: there is a guard, the
+//! server was restarted or had a mood, and the end was still to come at the call; where servers carry markers, it has
+//! said that an answer does not count, or there was a longer ttl.
 //!
 //! # What it does not see
 //!
-//! How long a node timeout was, beyond its shortest. For an attempt that no node executed and that
-//! is not the first of its call, *timed out* and *pending* are believed. So are both after a nil,
-//! because the client may have asked again, behind a release of its own; and *pending* where the
-//! deadline may have ended a delay, because then the verdict is older than the outcome.
+//! How long a node timeout was, beyond its shortest. For an attempt that no node executed and that is not the first of
+//! its call, *timed out* and *pending* are not checked. Neither are both after a nil, because the client may have asked
+//! again after a release of its own; nor *pending* if the deadline may have ended a delay, because the decision is then
+//! older than the outcome.
 
 use std::time::Duration;
 
@@ -31,7 +30,7 @@ use crate::plan::Guard;
 use crate::user::Call;
 use crate::world::World;
 
-/// Within this time by the client's clock no vote times out: the shortest node timeout there is.
+/// The shortest node timeout: no vote times out within this time by the client's clock.
 pub(super) const TOO_SOON: Duration = Duration::from_millis(5);
 
 /// The request, and its client.
@@ -40,12 +39,11 @@ pub(super) struct Question<'a> {
     pub(super) client: usize,
     pub(super) call: &'a Call,
     pub(super) verb: Verb,
-    /// Its token, if that is known.
+    /// The token of the request, if that is known.
     pub(super) token: Option<TokenId>,
-    /// It is the first attempt of the call.
+    /// The request is the first attempt of the call.
     pub(super) first: bool,
-    /// The outcome is reported in the turn of the verdict: there is no delay that a deadline can
-    /// end.
+    /// The outcome is reported in the turn of the decision: there is no delay that a deadline can end.
     pub(super) at_once: bool,
 }
 
@@ -56,7 +54,7 @@ pub(super) struct Votes {
     pub(super) no: usize,
     pub(super) pending: usize,
     pub(super) timed_out: usize,
-    /// Any other.
+    /// The number of nodes with any other outcome.
     pub(super) abstained: usize,
 }
 
@@ -87,7 +85,7 @@ impl World {
         Ok(votes)
     }
 
-    /// An outcome is reported: the time since the call is as long as its report says.
+    /// Checks that the time since the call is as long as the report says.
     pub(super) fn elapsed_when_told(&mut self, client: usize, told: &Told) {
         let (round, report) = match told {
             Told::Acquired {
@@ -127,7 +125,7 @@ impl World {
         }
     }
 
-    /// Returns whether the outcome is an answer to the request, if it is true.
+    /// Returns whether the reported outcome is an answer to the request, or what is wrong with it.
     fn check_node(
         &self,
         question: &Question<'_>,
@@ -140,7 +138,7 @@ impl World {
         let cell = question.token.map(|id| self.oracle.ledger.cell(id, node));
         let entry = cell.map(|cell| question.entry(cell));
         let by = self.clients[question.client].process;
-        // Of a release that was asked for before, and waited for a transaction, the answer is another's.
+        // If a release was requested before, and waited for a transaction, its answer belongs to another call.
         let own =
             |entry: &&Entry| question.verb != Verb::Release || question.call.since <= entry.asked;
         let asked = entry.filter(|entry| entry.answers(by, question.call.since));
@@ -157,7 +155,7 @@ impl World {
         {
             return Err("its answer took longer than the call");
         }
-        // Of two releases the first was refused, and has gone out again behind the second, which was answered.
+        // The first of two releases was refused, and was sent again after the second, which was answered.
         let repeated = cell.filter(|cell| {
             question.verb == Verb::Release && 0 < cell.releases.refused + cell.releases.repairs
         });
@@ -195,13 +193,12 @@ impl World {
                     |entry: &Entry| matches!(entry.said, Said::Refused(code) if code.is(error));
                 // A refused release is repeated, and gets another answer.
                 let before = cell.is_some_and(|cell| cell.releases.refusals.contain(error));
-                // A `SET` is not repeated as text for lack of room, nor twice. Another error to an
-                // extension may be final after the request which permission is missing.
+                // A `SET` is not repeated as text for lack of room, nor twice. Another error to an extension may be
+                // final after the client has asked which permission is missing.
                 let stays = question.verb == Verb::Set
                     || question.verb != Verb::Release && error.code() != "NOSCRIPT";
                 let read = read.or(asked.filter(|entry| entry.is_read() && stays));
-                // It may have said so to the request whether a release is permitted: then there is
-                // no `SET`.
+                // The node may have said so when it was asked whether a release is permitted: then there is no `SET`.
                 let unset = cell.is_none_or(|cell| cell.sets == 0) && question.verb == Verb::Set;
                 let probed = unset && self.oracle.refused[question.client][node].contain(error);
                 if probed {
@@ -236,7 +233,7 @@ impl World {
         }
     }
 
-    /// Returns `true` if a node has refused an attempt of the client so.
+    /// Returns `true` if a node has refused an attempt of the client with this error.
     fn was_refused(&self, question: &Question<'_>, node: usize, error: ServerError) -> bool {
         let asked = self.oracle.asked[question.client].iter().flatten();
         let mut cells = asked.map(|id| self.oracle.ledger.cell(*id, node));
@@ -244,8 +241,7 @@ impl World {
         first || cells.any(|cell| matches!(cell.set.said, Said::Refused(code) if code.is(error)))
     }
 
-    /// A yes to an extension of a lock that was handed over, from a node that does not count for
-    /// it.
+    /// Returns `true` for a yes to an extension of a lock that was handed over, from a node that does not count for it.
     fn is_uncounted(&self, question: &Question<'_>, read: Option<&Entry>) -> bool {
         let record = question.token.map(|id| self.oracle.ledger.record(id));
         let inherited = record.is_some_and(|record| !record.heirs.is_empty());
@@ -253,7 +249,7 @@ impl World {
         inherited && yes && matches!(question.verb, Verb::Extend | Verb::Beside | Verb::Confirm)
     }
 
-    /// Returns `true` if an answer claims a request from before the attempt began.
+    /// Returns `true` if an answer would belong to a request from before the attempt began.
     fn is_older(&self, question: &Question<'_>, read: Option<&Entry>, latency: Duration) -> bool {
         let (Some(id), Some(entry), Verb::Set) = (question.token, read, question.verb) else {
             return false;
@@ -267,7 +263,7 @@ impl World {
         shown.saturating_since(question.call.begun)
     }
 
-    /// A node that could not have the token is not asked to release it.
+    /// Checks that a node that could not have the token is not asked to release it.
     fn check_unasked(
         &self,
         question: &Question<'_>,
@@ -275,7 +271,7 @@ impl World {
         cell: Option<&Cell>,
     ) -> Result<bool, &'static str> {
         let has_it = cell.is_some_and(|cell| cell.was_set && !cell.gone);
-        // It may have forgotten it.
+        // The server may have forgotten it.
         let server = self.plan.server_of(node);
         let there = question.token.is_some_and(|id| self.has_all(server, id));
         if question.verb != Verb::Release {
@@ -287,7 +283,7 @@ impl World {
         }
     }
 
-    /// A key of the client's own, whose release is open, does not count as another's.
+    /// Checks that a key of the client's own, whose release is open, does not count as another client's.
     fn check_own_key(&self, question: &Question<'_>, node: usize) -> Result<(), &'static str> {
         let ledger = &self.oracle.ledger;
         let blocked_by = question
@@ -299,27 +295,26 @@ impl World {
         let (record, cell) = (ledger.record(other), ledger.cell(other, node));
         let asker = question.token.map(|id| ledger.record(id).resource);
         if asker != Some(record.resource) {
-            return Ok(()); // Of another user who wants one of several resources.
+            return Ok(()); // The key may belong to another user that wants one of several resources.
         }
         let server = self.plan.server_of(node);
         let own = record.owner == self.clients[question.client].process
             && record.heirs.is_empty()
             && cell.was_set;
         let back = self.oracle.revenants.contains(&(server, other));
-        // Its owner knows when it has expired, and may know it before it reads a yes. A server whose
-        // clock was set back keeps it longer.
+        // The owner knows when the key has expired, and may know it before it reads a yes. A server whose clock was set
+        // back keeps the key longer.
         let there = &self.servers[server];
         let expired = there.behind != 0 || cell.until < there.clock.show(self.now);
-        // A server that executes no writes runs the commands of a connection that died without a
-        // notice long after the next handshake, when time has ended the debt.
+        // A server that executes no writes runs the commands of a connection that died without a notice long after the
+        // next handshake. The release is no longer due then, because the ttl is over.
         if own && !back && !expired && !cell.astray {
             return Err("it was held by a key of the client's own");
         }
         Ok(())
     }
 
-    /// Checks what is said about a node without a vote. `read`: its answer, and whether that is the
-    /// last.
+    /// Checks the report about a node without a vote. `read` is its answer, and whether that is the last.
     fn check_silence(
         &self,
         question: &Question<'_>,
@@ -346,7 +341,7 @@ impl World {
             }
             NodeOutcome::Pending => {
                 let counts = |(entry, last): (&Entry, bool)| entry.read < client.turn_began && last;
-                // What a lost lock has left is released before its holder asks for that: perhaps this is that answer.
+                // The copies of a lost lock are released before its holder asks for that: perhaps this is that answer.
                 let lost = |id| self.oracle.ledger.record(id).lost;
                 let another = question.verb == Verb::Release && question.token.is_some_and(lost);
                 let before = question.at_once && !another && read.is_some_and(counts);
@@ -383,10 +378,10 @@ impl World {
         .map(|()| false)
     }
 
-    /// Returns `true` if a node can have been kept from voting until then.
+    /// Returns `true` if a node may have been kept from voting until then.
     fn could_be_kept(&self, question: &Question<'_>, node: usize, until: Instant) -> bool {
         let asked = question.verb != Verb::Release;
-        // Until the present: it has to join again, or is joining.
+        // Until now: the node has to join again, or is joining.
         let ahead = if self.plan.guard == Guard::Strict {
             question.call.begun <= until
         } else {
@@ -395,7 +390,7 @@ impl World {
         asked && self.may_not_count(node) && ahead
     }
 
-    /// Returns `true` if the server of a node can have been unusable for this reason.
+    /// Returns `true` if the server of a node may have been unusable for this reason.
     fn could_be(&self, client: usize, node: usize, reason: Unusable) -> bool {
         let server = &self.servers[self.plan.server_of(node)];
         match reason {
@@ -463,9 +458,9 @@ impl Votes {
     }
 }
 
-/// Returns `true` if no request can be repeated: a nil may be due to a key of the client's own,
-/// about a lock that is held a client asks which permission was missing, and of several releases
-/// that are asked for again another may have been answered.
+/// Returns `true` if no request can be repeated. Requests are repeated after a nil that may be due to a key of the
+/// client's own, and after an error about a held lock, when the client asks which permission is missing; and if several
+/// releases are repeated, another one may have been answered.
 fn is_final(question: &Question<'_>, cell: Option<&Cell>, entry: &Entry) -> bool {
     let mixed_up = cell.is_some_and(|cell| cell.releases.are_mixed_up());
     if question.verb == Verb::Release && mixed_up {
@@ -488,7 +483,7 @@ fn engine_knows(reason: LinkFault) -> bool {
             | LinkFault::HandshakeReset
     )
 }
-/// Returns `true` if a node has said that the key is another's, and nothing about its marker.
+/// Returns `true` if a node has said that the key belongs to another client, and nothing about its marker.
 fn is_unmarked(entry: &Entry) -> bool {
     entry.said == Said::Foreign && entry.fence == Fence::None
 }

@@ -1,14 +1,14 @@
 //! Set: a node keeps all names of a lock on several resources, or none of them.
 //!
-//! What a command for such a lock leaves on its node:
+//! After a command for such a lock, on its node:
 //!
 //! * all names hold its token if the node has said that they do, or that they live longer;
 //! * none does after a release;
-//! * as many as before in every other case, and where one is another's.
+//! * as many as before in every other case, and if another client holds one.
 //!
 //! # What it does not see
 //!
-//! What time, operators and restarts take: a node that has lost some of the names keeps the others until
+//! Names that are lost by time, operators and restarts: a node that has lost some of the names keeps the others until
 //! the next command.
 
 use shearline::Instant;
@@ -17,7 +17,7 @@ use super::ledger::{Command, Said, Token, TokenId, Verb};
 use super::{Deed, name_of};
 use crate::world::World;
 
-/// What the names of a lock on several resources hold on a node. Of another lock nothing.
+/// The values of the names of a lock on several resources on a node. Empty for another lock.
 #[derive(Debug, Default)]
 pub(crate) struct SetBefore {
     names: Vec<usize>,
@@ -34,7 +34,7 @@ impl SetBefore {
         self.held.iter().any(Option::is_some)
     }
 
-    /// Returns what the name of this number holds, counted from 2.
+    /// Returns the value of the name with this number, counted from 2.
     pub(crate) fn in_the_way(&self, number: Option<i64>) -> Option<Token> {
         let number = usize::try_from(number?).ok()?.checked_sub(2)?;
         *self.held.get(number)?
@@ -55,7 +55,7 @@ impl SetBefore {
 }
 
 impl World {
-    /// A server is about to execute a command.
+    /// Returns the values of the names before a server executes a command.
     pub(crate) fn set_before(
         &self,
         server: usize,
@@ -86,7 +86,8 @@ impl World {
         }
     }
 
-    /// It has executed it. `after`: what the names hold then, if other commands have followed.
+    /// Checks a command that a server has executed. `after` are the values of the names after it, if other commands
+    /// have followed.
     pub(crate) fn set_executed(
         &mut self,
         deed: &Deed<'_>,
@@ -135,7 +136,7 @@ impl World {
         }
     }
 
-    /// Returns `true` if a server has the token at all its names.
+    /// Returns `true` if a server has the token under all its names.
     pub(super) fn has_all(&self, server: usize, id: TokenId) -> bool {
         let mut names = self.oracle.ledger.record(id).each_name().iter();
         names.all(|name| self.token_on(server, &self.names[*name]) == Some(id))

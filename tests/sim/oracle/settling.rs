@@ -4,9 +4,9 @@
 //!   after as much time as its attempts and delays may take.
 //! * An extension ends with the old validity at the latest.
 //! * A release ends with its node timeout, however long the nodes are silent.
-//! * A lost connection is opened again: at once if it had lasted for a second, after the longest
-//!   back-off otherwise, and when a call is made that is short of a quorum without it and it was
-//!   not tried for a quarter of a second.
+//! * A lost connection is opened again: at once if it had lasted for a second, otherwise after the longest back-off at
+//!   the latest. It is also opened when a call would lack a quorum without it, if it was not tried for a quarter of a
+//!   second.
 //! * No engine asks again and again to be woken in the past, and none sleeps for ever with
 //!   something open.
 //!
@@ -32,14 +32,14 @@ const TICK: Duration = Duration::from_millis(1);
 /// How long a call that is short of a quorum waits before it tries an unreachable node again.
 const RECONNECT_EARLY_AFTER: Duration = Duration::from_millis(250);
 
-/// After so many ticks in a row, an engine that asks to be woken in the past runs hot.
+/// After this many ticks in a row, an engine that asks to be woken in the past runs hot.
 const HOT: u32 = 3;
 
 /// The longest that a release waits for a node that has always answered quickly.
 const USUAL_RELEASE: Time = 50 * MILLI;
 
 impl World {
-    /// A client has finished its turn, in which it had the time `ticked`.
+    /// Checks a client that has finished its turn, in which it had the time `ticked`.
     pub(crate) fn settling(&mut self, client: usize, ticked: Instant) {
         for user in 0..self.clients[client].users.len() {
             let there = &self.clients[client].users[user];
@@ -53,7 +53,7 @@ impl World {
         self.wakes(client, ticked);
     }
 
-    /// Returns what of a user should have ended by now.
+    /// Returns which call of a user should have ended by now.
     fn overdue(&self, client: usize, user: usize, ticked: Instant) -> Option<&'static str> {
         let late = |end: Instant| end.saturating_add(TICK) <= ticked;
         match &self.clients[client].users[user].task {
@@ -64,7 +64,7 @@ impl World {
             Task::Acquiring { call, stopped, .. } => {
                 let stopped = self.clients[client].stopped - *stopped;
                 let longest = self.plan.longest_tries(TRIES, call.ttl);
-                // A second round trip for the fencing token has as long again.
+                // A second round trip for the fencing token has the same time again.
                 let fenced = self.clients[client].users[user].asks_twice;
                 let longest = longest * (1 + u64::from(fenced)) + stopped + stopped / 50;
                 late(after(call, longest)).then_some("an acquire is open after all its tries")
@@ -102,8 +102,8 @@ impl World {
         over.then_some("a second extension is open after the old end")
     }
 
-    /// The node timeout of a release: fixed, or four of the worst round trips, which the client
-    /// measures by its own clock.
+    /// Returns the node timeout of a release: a fixed one, or four of the worst round trips, which the client measures
+    /// by its own clock.
     pub(super) fn longest_release(&self, client: usize) -> Time {
         match self.plan.node_timeout {
             Some(timeout) => timeout * MILLI,
@@ -111,7 +111,7 @@ impl World {
         }
     }
 
-    /// A client has finished its turn, in which it had the time `ticked`.
+    /// Checks that a client opens lost connections again, after a turn in which it had the time `ticked`.
     pub(crate) fn reopens(&mut self, client: usize, ticked: Instant) {
         let called = self.clients[client].called.take();
         let there = &self.clients[client];
@@ -121,7 +121,7 @@ impl World {
         let late = (0..self.plan.nodes_of(client)).find(|node| {
             let path = &there.paths[*node];
             let early = path.opened_shown.saturating_add(RECONNECT_EARLY_AFTER);
-            // A client that was stopped for longer may have given up what it had not begun.
+            // A client that was stopped for longer may have given up connections that it had not begun.
             let due = path.back_by.is_some_and(|by| {
                 let given_up = by.saturating_add(Duration::from_nanos(CONNECT_TIMEOUT));
                 by.saturating_add(TICK) <= ticked && ticked < given_up

@@ -1,15 +1,15 @@
 //! Silence: a node that does not answer is not asked, and given up in the end.
 //!
-//! A silence begins with the first turn that looks at its timers when something that was written is
-//! unanswered and nothing was read; it ends with the next byte. All of it by the client's clock.
+//! A silence begins with the first turn that looks at its timers when something that was written is unanswered and
+//! nothing was read; it ends with the next byte. All times are by the client's clock.
 //!
 //! * After `dead_after` the connection is given up, at the first turn at or after that.
-//! * Before that no ready connection is given up, unless its server is another node's too, or none
-//!   of the last 32 answers has come within 240 ms.
-//! * It is given up in the turn in which an invalid reply was read; the replies after it are
-//!   invalid too, for everything that counts votes.
+//! * Before that no ready connection is given up, unless its server belongs to another node too, or none of the last 32
+//!   answers has come within 240 ms.
+//! * A connection is given up in the turn in which an invalid reply was read. The replies after it do not count as
+//!   votes either.
 //! * After four node timeouts and 100 ms the node gets neither a `SET` nor an extension.
-//! * It gets both for 100 ms at least, if nothing is owed to it and there is room.
+//! * It gets both for 100 ms at least, if no release waits for it and there is room.
 //!
 //! # What it does not see
 //!
@@ -35,7 +35,7 @@ const TICK: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_millis(100);
 
 impl World {
-    /// A client has read all that there was and looks at its timers.
+    /// Notes that a client has read everything and looks at its timers.
     pub(crate) fn listen(&mut self, client: usize) {
         let there = &self.clients[client];
         for conn in there.links.iter().flatten() {
@@ -59,7 +59,7 @@ impl World {
         since.saturating_add(patience) <= then
     }
 
-    /// A client has finished its turn, in which it had the time `ticked`.
+    /// Checks a client that has finished its turn, in which it had the time `ticked`.
     pub(crate) fn silence(&mut self, client: usize, ticked: Instant) {
         let dead_after = Duration::from_nanos(self.plan.dead_after * MILLI) + TICK;
         let mut silent = self.clients[client].links.iter().flatten().filter(|conn| {
@@ -77,10 +77,10 @@ impl World {
         }
     }
 
-    /// A node that is not asked because of its silence, though that has only begun.
+    /// Returns a node that is not asked because of its silence, although that has only begun.
     fn suspect_too_soon(&self, client: usize) -> Option<usize> {
         if crate::mutations::is_narrow() {
-            return None; // It may be for lack of room.
+            return None; // The reason may be a lack of room.
         }
         let there = &self.clients[client];
         let mut statuses = there.engine.node_statuses(there.shown).enumerate();
@@ -99,7 +99,7 @@ impl World {
         found.map(|(node, _)| node)
     }
 
-    /// A client gives a connection up.
+    /// Checks that a client may give up a connection.
     pub(crate) fn gives_up(&mut self, client: usize, node: usize) {
         let there = &self.clients[client];
         // Handshakes fail in many ways.
@@ -112,7 +112,7 @@ impl World {
             (0..self.plan.nodes).any(|other| other != node && self.plan.server_of(other) == server);
         let dead_after = Duration::from_nanos(self.plan.dead_after * MILLI);
         let last_read = self.conns[conn].near.last_read.unwrap_or(Instant::ZERO);
-        // Under a guard a server that loads or follows another has to be connected again.
+        // With a guard, a client has to connect again to a server that loads or follows another.
         let doubted = self.plan.guard != Guard::Off && self.servers[server].is_doubted();
         let garbage = self.conns[conn].has_read_garbage();
         let moved = there.paths[node].may_have_moved();
@@ -127,7 +127,7 @@ impl World {
         }
     }
 
-    /// No connection is kept after an invalid reply.
+    /// Checks that no connection is kept after an invalid reply.
     pub(crate) fn keeps_no_garbage(&mut self, client: usize) {
         let mut conns = self.clients[client].links.iter().flatten();
         let invalid = conns.find(|conn| self.conns[**conn].has_read_all_garbage());
@@ -140,7 +140,7 @@ impl World {
         }
     }
 
-    /// A server was asked for a vote that had been silent for too long.
+    /// Checks that no server was asked for a vote that had been silent for too long.
     pub(super) fn asked_of_silent(&mut self, deed: &Deed<'_>) {
         let asked = matches!(
             deed.command.verb,

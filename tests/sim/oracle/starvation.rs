@@ -1,10 +1,10 @@
 //! Starvation: no waiter is passed over for ever.
 //!
 //! * While one call waits for a lock, others get it [`HAND_OVERS`] times at most.
-//! * In worlds of permits, or of readers and writers, in which nothing else gets in their way, no call waits for longer
+//! * In worlds of permits, or of readers and writers, in which nothing else disturbs them, no call waits for longer
 //!   than [`LONGEST_WAIT`] or [`LONGEST_AMONG_WRITERS`], or than chance among programs explains ([`LOTS_MAX`]). If
-//!   readers hold their locks for long, and one user alone is a writer, no reader waits for longer than
-//!   [`LONGEST_AMONG_READERS`], nor does the writer where they hold for less than [`SHORT_READ`].
+//!   readers hold their locks for long, and only one user is a writer, no reader waits for longer than
+//!   [`LONGEST_AMONG_READERS`]; neither does the writer if they hold for less than [`SHORT_READ`].
 //! * The delays after too few answers are random, so that no two clients collide at every attempt:
 //!   those of many calls are on average far longer than the shortest.
 //!
@@ -27,28 +27,29 @@ use crate::world::World;
 /// How often a lock may go to others while one call waits for it.
 const HAND_OVERS: u32 = 100_000;
 
-/// How long a caller among others that want permits waits at most, where they hold for 10 ms.
+/// How long a caller among others that want permits waits at most, if they hold for 10 ms.
 const LONGEST_WAIT: Time = 2_500 * MILLI;
 
-/// The same among readers and writers, of whom each locks again at once.
+/// How long a caller waits at most among readers and writers, each of which locks again at once.
 const LONGEST_AMONG_WRITERS: Time = 4_000 * MILLI;
 
 /// A program leaves a lock to others after two holds of 10 ms or more. Then all others ask at the same moment, and the
-/// network decides which has it next. That is a lottery: a program with one or two callers misses this number of turns
+/// network decides which gets it next. That is a lottery: a program with one or two callers misses this number of turns
 /// for each other program with a probability of 2e-8, and each further caller allows one more. In a model of equal
 /// chances, with six programs of three callers that hold for 50 ms, a third of all histories of 4 s have a wait of
 /// three times the time in which all have their turn, and one in 100 has one of 4.3 times. In the worlds here it is no
 /// more.
 const LOTS_MAX: u64 = 14;
 
-/// The same where one user is a writer: it leaves its intent after 250 to 500 ms, and readers pass it 2.2 s later.
+/// How long a caller waits at most if one user is a writer: it leaves its intent after 250 to 500 ms, and readers pass
+/// it 2.2 s later.
 const LONGEST_AMONG_READERS: Time = 2_800 * MILLI;
 
 /// A writer is let in within that time if readers hold their locks for less than this.
 const SHORT_READ: Time = 2_000 * MILLI;
 
-/// From so many delays on their average is meaningful. They are drawn from 5 to 60 ms, so that the
-/// average of two hundred is within a millisecond or two of 32.
+/// From this number of delays on, their average is meaningful. They are drawn from 5 to 60 ms, so that the average of
+/// two hundred is within a millisecond or two of 32.
 const ENOUGH_RESTS: u32 = 200;
 const LEAST_AVERAGE: Time = (SHORTEST_REST + LONGEST_REST) / 4 * MILLI;
 
@@ -60,8 +61,8 @@ pub(crate) struct Rests {
 }
 
 impl World {
-    /// Where readers and writers wait for as long as they may, and nothing else gets in their way, each gets its lock
-    /// in time.
+    /// Checks that each reader and writer gets its lock in time, if they wait for as long as they may and nothing else
+    /// disturbs them.
     pub(super) fn is_kept_waiting(&mut self) {
         let plan = &self.plan;
         if !plan.has_several_holders() || !plan.patient || !plan.is_undisturbed() {
@@ -94,7 +95,7 @@ impl World {
         }
     }
 
-    /// `winner` has got a lock: every other waiter was passed over.
+    /// Notes that `winner` has got a lock: every other waiter was passed over.
     pub(crate) fn starvation(&mut self, winner: usize, resource: usize) {
         let mut most = 0;
         let resources = self.plan.resources;
@@ -118,8 +119,8 @@ impl World {
         }
     }
 
-    /// A call that has only tries to end it has met too few nodes: a delay follows each try but the
-    /// last.
+    /// Notes the delays of a call that only its tries can end and that too few nodes could answer: a delay follows each
+    /// try but the last.
     pub(super) fn random_rests(&mut self, report: &Report) {
         let rests = &mut self.oracle.rests;
         rests.count += report.tries().saturating_sub(1);

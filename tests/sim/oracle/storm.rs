@@ -1,13 +1,13 @@
 //! Storm: the nodes are not asked more often than the work needs.
 //!
-//! * A `SET` is sent to a node once, and once more behind a release of the client's own, or as text
-//!   to a server that has forgotten the script; [`copy`](super::copy) counts copies of held locks.
-//! * A release is sent once for every call that asks for it, as often over every later connection,
-//!   and once more for every refusal; repeats after refusals are no faster than four a second, but for one
-//!   for each `SET` of the same client that a key was in the way of. The key is its own, or anyone's while a
-//!   release of one of these names is refused: a nil does not say whose it is.
-//! * None is sent over a connection on which the server has denied the `SET`, once that is read;
-//!   unless the lock was copied there, because an earlier copy also denies a later one.
+//! * A `SET` is sent to a node once, and once more after a release of the client's own, or as text to a server that has
+//!   forgotten the script; [`copy`](super::copy) counts copies of held locks.
+//! * A release is sent once for every call that asks for it, as often over every later connection, and once more for
+//!   every refusal; repeats after refusals are no faster than four a second, but for one for each `SET` of the same
+//!   client that a key was in the way of. The key is the client's own, or any client's while a release of one of these
+//!   names is refused: a nil does not say whose key it is.
+//! * No release is sent over a connection on which the server has denied the `SET`, once that is read; unless the lock
+//!   was copied there, because an earlier copy also makes the server deny a later one.
 //! * An extension is sent once for every call, and once more to a server that has forgotten the
 //!   script. An engine that keeps a lock tries fifteen times at most within one validity.
 //! * A call makes no more attempts than it has tries, and with a deadline no more than its shortest
@@ -15,11 +15,10 @@
 //! * An attempt after one that too few nodes could answer follows after the shortest delay at least.
 //! * A node is asked what is left of a key once for each command about a lock, each push of any node and
 //!   each connection, and as often as the shortest delay leaves time for.
-//! * A connection has one handshake, but for a join for every answer that did not count, every
-//!   longer ttl and every request of an operator, and is opened again no faster than the back-off
-//!   allows.
-//! * Failed connections are not all opened again after the longest possible delay: many clients
-//!   would come back in step.
+//! * A connection has one handshake, plus a join for every answer that did not count, every longer ttl and every
+//!   request of an operator. It is opened again no faster than the back-off allows.
+//! * Failed connections are not all opened again after the longest possible delay, because many clients would then come
+//!   back in step.
 //!
 //! # What it does not see
 //!
@@ -40,26 +39,26 @@ use crate::plan::{Guard, LONGEST_REST, SHORTEST_REST};
 use crate::user::{Call, Task};
 use crate::world::World;
 
-/// Commands of a handshake: `HELLO`, `AUTH`, `CLIENT SETNAME`, `SELECT`, three `INFO`, and the
-/// scripts. For every error the scripts once more.
+/// The number of commands of a handshake: `HELLO`, `AUTH`, `CLIENT SETNAME`, `SELECT`, three `INFO`, and the scripts.
+/// For every error the scripts are sent once more.
 const GREETING: u32 = 7 + SCRIPTS;
 
-/// The same where servers carry markers, with the joins: the first, and one for
-/// each longer ttl. One more for every answer that does not count.
+/// The number of commands of a handshake where servers carry markers: with the first join, and one join for each longer
+/// ttl. There is one more join for every answer that does not count.
 const GREETING_AND_RAISE: u32 = GREETING + 1;
 
 /// The shortest time after which a refused release is repeated, a little less by true time.
 const TRY_AGAIN: Time = 240 * MILLI;
 
-/// A delay that the deadline cuts short is drawn from what is left, half of it at least: so often
-/// before less than a millisecond is left.
+/// A delay that the deadline cuts short is drawn from the remaining time, at least half of it: this is how many such
+/// delays there are until less than a millisecond is left.
 const LAST_RESTS: u64 = 7;
 
 /// A delay that would end closer to the deadline than this may be shorter.
 const LATE: Duration = Duration::from_millis(2 * LONGEST_REST);
 
-/// So many attempts in a row whose votes are split, or that others win, follow each other after short
-/// windows, and the next after a delay.
+/// This many attempts in a row whose votes are split, or that others win, follow each other after short windows, and
+/// the next one after a delay.
 const SPLITS: u64 = 32;
 
 /// How often a connection may be opened at once, and how often in a second from then on: a round
@@ -68,14 +67,14 @@ const SPLITS: u64 = 32;
 const OPENED_AT_ONCE: u64 = 8;
 const OPENED_A_SECOND: u64 = 6;
 
-/// So many delays in a row that are longer than 19/20 of the maximum are not chance: one in ten is
-/// that long, and one in five with the tick of the timers and a late turn.
+/// This many delays in a row that are longer than 19/20 of the maximum are not chance: one in ten is that long, or one
+/// in five with the tick of the timers and a late turn.
 const IN_STEP: u32 = 16;
 
 /// How often an engine tries to extend a lock that it keeps, within one validity.
 const TRIES_MAX: u32 = 15;
 
-/// How often it extends such a lock at once because its keys may have changed, and how often from then on.
+/// How often an engine extends such a lock at once because its keys may have changed, and how often from then on.
 const LOOKS_AT_ONCE: u32 = 8;
 const LOOK_EVERY: Time = 250 * MILLI;
 
@@ -88,7 +87,8 @@ impl Sets {
         Self(vec![vec![0; peers]; resources])
     }
 
-    /// Where there are locks on several resources any of those may be meant.
+    /// Returns how often others have set keys of a resource. If there are locks on several resources, any of those may
+    /// be affected.
     pub(super) fn of_others(&self, peer: usize, resource: usize, several: usize) -> u64 {
         if several != 0 {
             return self.0.iter().flatten().sum();
@@ -98,14 +98,14 @@ impl Sets {
     }
 }
 
-/// How often a client has asked a node what is left of a key, and has been told that it has changed.
+/// How often a client has asked a node for the remaining time of a key, and has been told that a key has changed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Looks {
     count: u64,
     pub(crate) pushes: u64,
 }
 
-/// What may make a client send its refused releases to a node at once.
+/// Events that may make a client send its refused releases to a node at once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Met {
     /// How often a key that may be its own was in the way of its `SET`.
@@ -115,7 +115,7 @@ pub(crate) struct Met {
 }
 
 impl Met {
-    /// A process begins: it knows of no release.
+    /// Notes that a process begins: it knows of no release.
     pub(super) fn born(&mut self) {
         self.refused.clear();
     }
@@ -130,7 +130,7 @@ struct Open {
 }
 
 impl World {
-    /// A command of a client is one too many.
+    /// Checks whether a command of a client is one too many.
     pub(super) fn storm(&mut self, deed: &Deed<'_>, id: TokenId, copy: bool) {
         if deed.command.verb == Verb::Set && deed.done == Said::Ok {
             let resource = self.oracle.ledger.record(id).resource;
@@ -164,13 +164,14 @@ impl World {
         }
     }
 
-    /// What was in the way of a `SET` is a key of the same client, or one that was handed over to it.
+    /// Returns `true` if the key that prevented a `SET` belongs to the same client, or was handed over to it.
     fn is_own_key(&self, deed: &Deed<'_>) -> bool {
         deed.before
             .is_some_and(|token| self.is_of_process(deed.process, &token))
     }
 
-    /// What was in the way of a `SET` may be a key whose release the node has refused to the same client.
+    /// Returns `true` if the key that prevented a `SET` may be one whose release the node has refused to the same
+    /// client.
     fn may_be_refused_one(&self, deed: &Deed<'_>) -> bool {
         let wanted = deed.command.keys.iter().chain(&deed.command.key);
         let mut refused = self.oracle.met[deed.peer][deed.node].refused.iter();
@@ -181,7 +182,7 @@ impl World {
     }
 
     fn sets(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
-        // Behind a `MULTI` that was refused each key of a set is asked for alone.
+        // After a refused `MULTI` each key of a set is requested alone.
         if self.plan.is_bare() && self.conns[deed.conn].garbage.is_some() {
             return None;
         }
@@ -195,7 +196,7 @@ impl World {
             return Some("a third SET for one token");
         }
         let call = self.call_of(deed, id).filter(|_| first);
-        // One whose token names a number is repeated at once, twice at most, if nodes want another.
+        // A call whose token names a number is repeated at once, at most twice, if nodes want another.
         if !self.plan.leads && call.is_some_and(|call| self.is_too_soon(deed, id, call)) {
             return Some("an attempt at once after one that too few nodes could answer");
         }
@@ -203,12 +204,12 @@ impl World {
         more.then_some("more attempts than there was time for")
     }
 
-    /// Returns the call whose attempt a `SET` is, if that is certain.
+    /// Returns the call to whose attempt a `SET` belongs, if that is certain.
     fn call_of(&self, deed: &Deed<'_>, id: TokenId) -> Option<Open> {
         let resource = self.oracle.ledger.record(id).resource;
         let client = &self.clients[deed.peer];
         let mixed = self.plan.permits.0 != 0;
-        // An attempt whose slots differ is followed by another at once, now and then.
+        // An attempt whose slots differ is sometimes followed by another at once.
         if self.plan.is_crowded() || mixed {
             return None;
         }
@@ -221,9 +222,9 @@ impl World {
         else {
             return None;
         };
-        // A command that waited for room may be of an earlier call, whenever it was sent.
+        // A command that waited for room may belong to an earlier call, whenever it was sent.
         let waited = call.since <= self.conns[deed.conn].near.unblocked_at;
-        // The same holds for the rest of one that was cut short.
+        // The same holds for the rest of a write that was cut short.
         let earlier = deed.sent < call.since || !self.has_asked(deed.peer, resource, id);
         let known = client.process == deed.process && !earlier && !waited;
         known.then_some(Open {
@@ -233,8 +234,8 @@ impl World {
         })
     }
 
-    /// An attempt follows one that too few nodes could answer, and not after the shortest delay. Close
-    /// to the deadline delays may be shorter.
+    /// Returns `true` if an attempt follows one that too few nodes could answer, and follows it sooner than after the
+    /// shortest delay. Close to the deadline delays may be shorter.
     fn is_too_soon(&self, deed: &Deed<'_>, id: TokenId, of: Open) -> bool {
         let (ledger, client) = (&self.oracle.ledger, &self.clients[deed.peer]);
         let mut conns = client.links.iter().flatten().map(|conn| &self.conns[*conn]);
@@ -244,7 +245,7 @@ impl World {
         let sent = |id: TokenId| ledger.record(id).sent;
         let resource = ledger.record(id).resource;
         let asked = self.oracle.asked[deed.peer][resource].iter();
-        // Also earlier calls, and later attempts, may have been executed before.
+        // Earlier calls and later attempts may have been executed before too.
         let own = asked.filter(|other| self.has_asked(deed.peer, resource, **other));
         let earlier = own.filter(|other| **other != id && sent(**other) <= sent(id));
         let Some(before) = earlier.map(|other| sent(*other)).max() else {
@@ -259,7 +260,7 @@ impl World {
             && of.deadline.is_none_or(|deadline| cut < deadline)
     }
 
-    /// An attempt of a call is the first that its tries or its time do not allow.
+    /// Returns `true` if an attempt is the first that the tries or the time of its call do not allow.
     fn is_one_too_many(&mut self, deed: &Deed<'_>, id: TokenId, of: Open) -> bool {
         let Open {
             call,
@@ -281,14 +282,14 @@ impl World {
         let newest = self.oracle.newest[deed.peer][resource];
         let newest = newest.map_or(0, |newest| self.oracle.ledger.record(newest).sent);
         let rests = (deed.sent.max(newest) - call.since) / (SHORTEST_REST * MILLI * 49 / 50);
-        // What others have set and a waiter has been told of the end of: it may ask then.
+        // Keys of others of whose end a waiter has been told: it may ask then.
         let told = self
             .oracle
             .sets
             .of_others(deed.peer, resource, self.plan.sets);
         let told = told - self.oracle.sets_before[deed.peer][resource] + self.plan.nodes as u64;
         let most = match (tries, deadline) {
-            // Each may be repeated twice, because nodes want another number.
+            // Each try may be repeated twice, because nodes want another number.
             (Some(tries), _) if self.plan.leads => 3 * u64::from(tries),
             (None, Some(_)) if self.plan.leads => u64::MAX,
             (Some(tries), _) => u64::from(tries),
@@ -307,7 +308,7 @@ impl World {
     }
 
     fn keeps(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
-        // A client that is stopped in the middle of its turn may be about to tell of a success.
+        // A client that is stopped in the middle of its turn may report a success next.
         let stopped = u32::from(self.clients[deed.peer].in_turn);
         let ledger = &mut self.oracle.ledger;
         let record = ledger.record(id);
@@ -323,15 +324,15 @@ impl World {
 
     fn releases(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
         self.loss_ends_no_delay(deed, id);
-        // A transaction that was asked for before may be written after that.
+        // A transaction that was requested earlier may be written after that.
         if !deed.transacted && self.is_denied(deed, id) {
             return Some("a release of what was denied");
         }
         let ledger = &mut self.oracle.ledger;
-        // A failed attempt is released without a call; and a client that is stopped in the middle
-        // of its turn may be about to learn of a loss, which causes another.
+        // A failed attempt is released without a call; and a client that is stopped in the middle of its turn may learn
+        // of a loss next, which causes another release.
         let stopped = u32::from(self.clients[deed.peer].in_turn);
-        // A slot that differs is given back, and the right one asked for.
+        // A slot that differs is given back, and the right one is requested.
         let again = if ledger.record(id).permits != 0 { 8 } else { 0 };
         let calls = ledger.record(id).releases.max(1) + stopped + again;
         let met = &mut self.oracle.met[deed.peer][deed.node];
@@ -350,7 +351,7 @@ impl World {
             releases.conns += 1;
             releases.conn = deed.conn;
         }
-        let again = met_own.saturating_sub(releases.met_own); // By another heir.
+        let again = met_own.saturating_sub(releases.met_own); // A release by another holder after a hand-over.
         let Releases {
             count,
             refused,
@@ -362,7 +363,7 @@ impl World {
         releases.count += 1;
         releases.deleted |= deed.said == Said::One;
         if deed.transacted && deed.said == Said::Foreign {
-            // What was read may be older than a `SET` that this node postpones: it is released again.
+            // The answer may be older than a `SET` that this node postpones, so the key is released again.
             releases.repairs += 1;
         }
         if let Said::Refused(code) = deed.said {
@@ -373,7 +374,7 @@ impl World {
                 releases.refusals.add(code);
             }
         }
-        // Over each connection natively and by script, and before each `SET` that is sent again.
+        // It may be sent over each connection natively and by script, and before each `SET` that is sent again.
         let tries = 2 + 2 * u64::from(conns) + (self.now - first) / TRY_AGAIN + again;
         let tries = u64::from(calls) * tries;
         if calls * conns + refused + repairs < count + 1 {
@@ -395,8 +396,8 @@ impl World {
         let young = deed.sent < record.sent + self.plan.shortest_ttl * (MILLI * 49 / 50);
         // A lost lock is forgotten, and released once more on all nodes.
         let own = record.owner == deed.process && record.heirs.is_empty() && !record.lost;
-        // A copy may have met an earlier one whose answer was not read. A permit with a number is taken twice on a node that
-        // has moved it, and the node may have refused the second take alone.
+        // A copy may have found an earlier one whose answer was not read. A permit with a number is taken twice on a
+        // node that has moved it, and the node may have refused the second take alone.
         let only = !cell.copied && (record.permits == 0 || cell.sets < 2);
         let denied = match cell.set.said {
             Said::Nil => true,
@@ -408,7 +409,7 @@ impl World {
         young && own && only && denied && known && first
     }
 
-    /// A client has asked a node what is left of a key.
+    /// Checks a client's question to a node for the remaining time of a key.
     pub(crate) fn looked(&mut self, conn: usize) {
         let Conn {
             peer,
@@ -426,7 +427,7 @@ impl World {
         let rests = (self.now - there.born) / (SHORTEST_REST * MILLI * 49 / 50);
         let resources = self.plan.resources as u64;
         let count = looks.count;
-        // What one node tells may lead to a look at those that do not tell.
+        // A notification by one node may lead to a look at those that do not notify.
         let pushes: u64 = self.oracle.looks[peer].iter().map(|of| of.pushes).sum();
         let reasons = pushes + there.paths[node].opened + resources * (1 + rests);
         // A command to one node may lead to a look at all, and so does the lack of one.
@@ -437,7 +438,7 @@ impl World {
         }
     }
 
-    /// A connection is opened.
+    /// Checks that a connection is not opened too often.
     pub(crate) fn opened(&mut self, client: usize, node: usize) {
         let there = &mut self.clients[client];
         let path = &mut there.paths[node];
@@ -452,8 +453,8 @@ impl World {
         }
     }
 
-    /// A connection is opened after one that has failed. The delay before is random, and how late a
-    /// turn may be matters little.
+    /// Checks the delay before a connection that is opened after a failed one. The delay is random, and a late turn
+    /// matters little.
     pub(crate) fn in_step(&mut self, client: usize, node: usize) {
         let there = &self.clients[client];
         let backoff = there.paths[node].backoff;
@@ -472,7 +473,7 @@ impl World {
         }
     }
 
-    /// A connection has carried a command that is not about a lock, or an answer that is an error.
+    /// Counts a command that is not about a lock, or an answer that is an error, on a connection.
     pub(crate) fn talk(&mut self, conn: usize, lock: bool, said: Said, shut: bool) {
         let link = &mut self.conns[conn];
         link.talk += u32::from(!lock);

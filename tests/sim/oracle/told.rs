@@ -2,15 +2,14 @@
 //!
 //! A lock lasts no longer than its holder was told, or than a majority has said to a call that was cancelled.
 //!
-//! By the first turn at or after the end of the validity less a tick; for a lock that was handed
-//! over as soon as a client has adopted it. Once, never for a lock that the client does not hold,
-//! and not more than two ticks early, unless a majority said that the lock is lost. A lock whose
-//! end was reported is not extended.
+//! The report comes by the first turn at or after the end of the validity less a tick; for a lock that was handed over,
+//! as soon as a client has adopted it. It comes once, never for a lock that the client does not hold, and not more than
+//! two ticks early, unless a majority said that the lock is lost. A lock whose end was reported is not extended.
 //!
 //! # What it does not see
 //!
-//! Locks on their way from one client to another: no client has them. The loss of a lock that is
-//! found by an extension which its user has cancelled: it may be reported, and need not be.
+//! Locks on their way from one client to another: no client has them. The loss of a lock that a cancelled extension has
+//! found: it may be reported, but need not be.
 
 use std::time::Duration;
 
@@ -26,7 +25,7 @@ use crate::world::World;
 const TICK: Duration = Duration::from_millis(1);
 
 impl World {
-    /// A client has finished its turn, in which it had the time `ticked`.
+    /// Checks a client that has finished its turn, in which it had the time `ticked`.
     pub(crate) fn told(&mut self, client: usize, ticked: Instant) {
         for user in 0..self.clients[client].users.len() {
             let there = &mut self.clients[client].users[user];
@@ -71,7 +70,7 @@ impl World {
         }
     }
 
-    /// A client has cancelled an extension. If a majority had confirmed it, the lock lasts for as long.
+    /// Notes that a client has cancelled an extension. If a majority had confirmed it, the lock lasts for that long.
     pub(crate) fn extended_untold(
         &mut self,
         client: usize,
@@ -89,9 +88,9 @@ impl World {
             hold.extensions = hold.extensions.map(|left| left.saturating_sub(1));
         }
         let until = hold.lock.valid_until();
-        // Another may have been confirmed for longer, of which its user is told yet.
+        // Another extension may have been confirmed for longer, which is still to be reported.
         let longest = call.begun.saturating_add(longest_validity(call.ttl));
-        // Or it is that of a confirmation, whose outcome is told next.
+        // Or the end is that of a confirmation, whose outcome is reported next.
         let asked = hold.confirming.map(|asked| asked.call);
         let confirmed =
             asked.is_some_and(|asked| self.is_explained_by_answers(client, id, &asked, until));
@@ -103,7 +102,7 @@ impl World {
         }
     }
 
-    /// A client has cancelled a confirmation. If a majority had answered, the lock ends as that has said.
+    /// Notes that a client has cancelled a confirmation. If a majority had answered, the lock ends when they said.
     pub(crate) fn confirmed_untold(
         &mut self,
         client: usize,
@@ -137,7 +136,7 @@ impl World {
         self.plan.quorum() <= yes.len
     }
 
-    /// The end of a lock is reported to a client. Returns the user that has it.
+    /// Checks the report of a lock's end to a client. Returns the user that has the lock.
     pub(crate) fn told_of(&mut self, client: usize, lock: LockId) -> Option<usize> {
         let shown = self.clients[client].shown;
         let users = &mut self.clients[client].users;
@@ -162,7 +161,7 @@ impl World {
         Some(user)
     }
 
-    /// A majority said that the lock is lost: that was reported to its holder.
+    /// Notes the report to its holder that a lock is lost, because a majority said so.
     pub(crate) fn told_of_loss(&mut self, client: usize, hold: &mut Hold) {
         hold.early = false;
         if !hold.told {
@@ -170,8 +169,8 @@ impl World {
         }
     }
 
-    /// The end of a lock is reported to a user. If a majority has said so to an extension that it
-    /// has cancelled, it is not too early.
+    /// Checks the report of a lock's end to a user. If a majority has said so in answer to an extension that the user
+    /// has cancelled, the report is not too early.
     pub(crate) fn lost_unasked(&mut self, client: usize, user: usize) {
         let there = &mut self.clients[client];
         let Some(hold) = there.users[user].task.hold_mut() else {
@@ -206,8 +205,7 @@ impl World {
         }
     }
 
-    /// Returns `true` if a majority has answered to an extension of `since` or later that it misses
-    /// the token.
+    /// Returns `true` if a majority has answered an extension of `since` or later by saying that it lacks the token.
     fn missed_since(&self, client: usize, id: TokenId, verb: Verb, since: Time) -> bool {
         let process = self.clients[client].process;
         let cells = self.oracle.ledger.cells(id).iter();
@@ -219,7 +217,7 @@ impl World {
         self.plan.quorum() <= missing.count()
     }
 
-    /// An extension was begun of a lock.
+    /// Checks that a lock whose end was reported is not extended.
     pub(crate) fn told_and_extended(&mut self, client: usize, hold: &Hold) {
         if hold.told {
             self.object(

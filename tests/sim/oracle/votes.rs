@@ -1,4 +1,4 @@
-//! Votes and validity: what a lock and an extension rest on.
+//! Votes and validity: the answers that a lock and an extension need.
 //!
 //! A majority of the *configured* nodes, each a server of its own, has executed the `SET` or the
 //! extension of exactly this token. It was sent after the call began, its answer was read before
@@ -31,13 +31,13 @@ use crate::plan::Guard;
 use crate::user::{Call, Hold};
 use crate::world::World;
 
-/// What is subtracted for drifting clocks by default: a hundredth of the ttl and 2 ms.
+/// Returns what is subtracted for drifting clocks by default: a hundredth of the ttl and 2 ms.
 pub(super) fn drift(ttl: u64) -> Duration {
     let hundredth = ttl.saturating_mul(MILLI).div_ceil(100);
     Duration::from_nanos(hundredth + 2 * MILLI)
 }
 
-/// How long a lock of `ttl` may be trusted at most.
+/// Returns how long a lock of `ttl` may be trusted at most.
 pub(super) fn longest_validity(ttl: u64) -> Duration {
     Duration::from_millis(ttl).saturating_sub(drift(ttl))
 }
@@ -76,7 +76,7 @@ impl Servers {
 }
 
 impl World {
-    /// A call has returned a lock.
+    /// Checks a lock that a call has returned.
     pub(crate) fn check_grant(&mut self, client: usize, user: usize, lock: &Lock, call: &Call) {
         let asked =
             self.is_asked_for(client, user, lock) && lock.ttl() == Duration::from_millis(call.ttl);
@@ -94,7 +94,7 @@ impl World {
         self.check_validity(client, id, Verb::Set, call.into(), until);
     }
 
-    /// No engine reports a lock that is over at the very time that it was given.
+    /// Checks that no engine reports a lock that is already over at the time that the engine was given.
     pub(crate) fn alive_when_told(&mut self, client: usize, told: &Told) {
         self.elapsed_when_told(client, told);
         if let Told::Acquired {
@@ -107,7 +107,7 @@ impl World {
         }
     }
 
-    /// No user gets a lock that is over.
+    /// Checks that no user gets a lock that is over.
     pub(crate) fn alive_when_handed_out(&mut self, client: usize, lock: &Lock) {
         if !lock.is_valid_at(self.clock_of(client).show(self.now)) {
             let text = format!("client {client} is handed a lock that is over");
@@ -115,8 +115,8 @@ impl World {
         }
     }
 
-    /// A call has returned an extension, `until` then, of a lock whose validity ended `before`, and whose
-    /// longest ttl was `ttl`.
+    /// Checks an extension that a call has returned. It lasts `until` then; the validity of the lock ended `before`,
+    /// and its longest ttl was `ttl`.
     pub(crate) fn check_extension(
         &mut self,
         client: usize,
@@ -134,8 +134,8 @@ impl World {
             let text = format!("client {client} has a lock of {:?}", lock.ttl());
             self.object("validity", text);
         }
-        // If it was asked for less than was left, it ends as before, and by its old votes.
-        // A confirmation that was cancelled may have given it this end.
+        // If the extension was shorter than the remaining time, the lock ends as before, and by its old votes. A
+        // cancelled confirmation may have given it this end.
         let explained = |asked| self.is_explained_by_answers(client, id, asked, until);
         let known = match hold.unasked.as_ref().is_some_and(explained) {
             true => before.max(until),
@@ -152,7 +152,7 @@ impl World {
             }
             self.check_validity(client, id, verb, asked, until);
         } else if shortened {
-            // It may end as early as that has found.
+            // The lock may end as early as the confirmation has found.
         } else if until < known {
             self.object("validity", "an extension has shortened a lock");
         } else if known
@@ -164,7 +164,7 @@ impl World {
         }
     }
 
-    /// Enough servers have said yes, and enough keys last `until`; on the same ones, if they are
+    /// Checks that enough servers have said yes, and that enough keys last `until`: on the same servers if the two are
     /// `bound` together.
     #[expect(clippy::too_many_arguments, reason = "each is a part of the promise")]
     pub(super) fn check_votes(
@@ -180,11 +180,11 @@ impl World {
         let resource = self.oracle.ledger.record(id).resource;
         let end = self.clock_of(client).when(until);
         let gone = (end + self.plan.lock_delay * MILLI).min(NEVER);
-        // If it is reported after its end, it promises nothing.
+        // A lock that is reported after its end promises nothing.
         let excused = self.oracle.is_excused(self.now, resource) || end <= self.now;
         let record = self.oracle.ledger.record(id);
         let doubted = if verb == Verb::Set { 0 } else { record.doubted };
-        // The next extension by its engine may be executed before the outcome of this one is told.
+        // The next extension by its engine may be executed before the outcome of this one is reported.
         let next = self.oracle.calls[client][resource].keep.next;
         let next = next.filter(|_| verb == Verb::Keep);
         let said: Vec<_> = (self.oracle.ledger.cells(id).iter().enumerate())
@@ -241,7 +241,7 @@ impl World {
     /// back.
     pub(super) fn is_vote(&self, client: usize, node: usize, entry: &Entry, since: Time) -> bool {
         let client = &self.clients[client];
-        // A connection that is lost in the very turn of the verdict may be lost after it.
+        // A connection that is lost in the turn of the decision may be lost after it.
         let lost = client.paths[node].lost_at;
         let lost = entry.read <= lost && lost < client.turn_began;
         entry.answers(client.process, since)
@@ -250,8 +250,8 @@ impl World {
             && !lost
     }
 
-    /// How long a lock may be trusted at least. An extension by the engine takes off the drift of the longest ttl, and any
-    /// extension a twelfth if a clock was set, or stood still with its machine.
+    /// Returns how long a lock may be trusted at least. An extension by the engine subtracts the drift of the longest
+    /// ttl, and any extension subtracts a twelfth if a clock was set, or stood still with its machine.
     pub(super) fn least_validity(&self, id: TokenId, verb: Verb, ttl: u64) -> Duration {
         let given = self.oracle.ledger.record(id).ttl;
         let longest = if verb == Verb::Keep {
@@ -265,7 +265,7 @@ impl World {
         Duration::from_millis(ttl - slews).saturating_sub(drift(longest))
     }
 
-    /// The validity counts from before the first byte, and not from before the call.
+    /// Checks that the validity counts from before the first byte, and not from before the call.
     pub(super) fn check_validity(
         &mut self,
         client: usize,
@@ -294,12 +294,12 @@ impl World {
         }
     }
 
-    /// By the client's clock, after what an attempt has begun: the call, and the first bytes of all
-    /// earlier attempts, where each was written at once.
+    /// Returns the time by the client's clock after which an attempt has begun: the time of the call, and of the first
+    /// bytes of all earlier attempts, if each was written at once.
     pub(super) fn begun_after(&self, client: usize, id: TokenId, call: Asked) -> Instant {
         let there = &self.clients[client];
         let clock = self.clock_of(client);
-        // Without scripts what takes several waits until no transaction is open.
+        // Without scripts, a request for several resources waits until no transaction is open.
         let waits = self.plan.is_bare() && self.plan.sets != 0;
         if waits || there.paths.iter().any(Path::was_full) {
             return call.begun;
@@ -327,7 +327,7 @@ mod tests {
     const END: Time = 300 * MILLI;
     const UNTIL: Instant = Instant::from_millis(1_300);
 
-    /// A client has a lock of all three nodes, whose markers named these longest ttls when they said
+    /// Makes a world whose client has a lock on all three nodes. Their markers named these longest ttls when they said
     /// yes. The yes of node `n` was deed `n + 1`, and executed after `n + 1` ms.
     fn granted(named: [u64; 3]) -> (World, TokenId) {
         let plan = |_: &mut Entropy| Plan {
@@ -364,7 +364,7 @@ mod tests {
         world.oracle.violation.is_some()
     }
 
-    /// What the nodes answer to it then is not known yet.
+    /// The nodes' answers to it are not known yet.
     #[test]
     fn votes_for_an_extension_count_also_when_the_next_one_was_executed_before_it_is_told() {
         for (is_next, objects) in [(false, true), (true, false)] {
@@ -401,10 +401,10 @@ mod tests {
         };
         let (world, id) = forgetful();
         assert!(objects(world, id, END - 1));
-        // Reported after its end it promises nothing,
+        // A lock that is reported after its end promises nothing,
         let (world, id) = forgetful();
         assert!(!objects(world, id, END));
-        // but it has the answers of a majority all the same.
+        // but it still needs the answers of a majority.
         let (mut world, id) = forgetful();
         for node in 0..2 {
             world.oracle.ledger.cell_mut(id, node).set.said = Said::Nil;
@@ -431,8 +431,8 @@ mod tests {
         assert_eq!(world.keepers(0, id, 0, UNTIL), (3, 3));
     }
 
-    /// A confirmation that was asked for after 1 ms tells of this end. An extension by 500 ms was asked
-    /// for after 2 ms, confirmed by the nodes before `confirmed`, and cancelled.
+    /// Returns `true` if the oracle objects to a confirmation that was requested after 1 ms and reports this end. An
+    /// extension by 500 ms was requested after 2 ms, confirmed by the nodes before `confirmed`, and cancelled.
     fn objects_to_confirmed(until: Instant, confirmed: u64) -> bool {
         let (mut world, id) = granted([LONGEST; 3]);
         let process = world.clients[0].process;

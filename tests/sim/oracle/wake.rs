@@ -1,27 +1,26 @@
 //! Wake: the engine asks to be woken in time for everything that is due.
 //!
-//! * Before the time that an engine has asked for nothing is due: a tick there does nothing and
-//!   leaves nothing to do, and does not change that time. A tick at that time or later does what
-//!   was due: the next time that the engine asks for is still to come. Every other client also
-//!   looks a tick before the time that it was asked for, to find times that are late.
+//! * Before the time that an engine has asked for nothing is due: a tick there does nothing and leaves nothing to do,
+//!   and does not change that time. A tick at that time or later does what was due: the next time that the engine asks
+//!   for is still to come. Every second client also wakes a tick before the time that its engine asked for, to find
+//!   times that are too late.
 //! * A client that goes to sleep has been asked to wake, a tick later at most, for all that is
 //!   known from outside to be due: a caller's deadline; the end of a lock, a tick before it; the
 //!   end of every vote, of every delay between two attempts and of every node timeout; the end of a
 //!   handshake that does not finish; the next try of a lost connection, or of a refused release;
 //!   and a node that is silent for too long.
 //!
-//! * No timer is left over: without a call, a lock and a debt an engine asks for no time but those
-//!   of its connections, and of the next try of a refused release.
+//! * No timer is left over: without a call, a lock or a release to send, an engine asks only for the times of its
+//!   connections, and of the next try of a refused release.
 //!
 //! # What it does not see
 //!
-//! A timer that is left over and fires while others are due. The engine chooses delays, back-offs
-//! and node timeouts that the user has not fixed: of these only the longest is known, from the
-//! configuration, from how often a connection has failed and from the worst round trip. How long a
-//! node may be silent follows from the timeout of the newest call: a call with a shorter one lets
-//! the next tick find a node silent that had more time before, so that it is not known whether a
-//! silence that is over was due. Nor is it if the engine has asked for the start of a slot of its
-//! wheel for another reason, while a node is silent.
+//! A timer that is left over and fires while others are due. The engine chooses delays, back-offs and node timeouts
+//! that the user has not fixed: only the longest possible value of each is known, from the configuration, the number of
+//! failures of a connection and the worst round trip. How long a node may be silent follows from the timeout of the
+//! newest call. After a call with a shorter timeout, the next tick may find a node silent that had more time before, so
+//! it is not known whether a silence that is over was due. The same holds if the engine has asked for the start of a
+//! slot of its wheel for another reason while a node is silent.
 
 use std::time::Duration;
 
@@ -38,7 +37,7 @@ use crate::world::World;
 /// The tick of the engine's timers.
 pub(crate) const TICK: Duration = Duration::from_millis(1);
 
-/// What a node timeout is by default for a long ttl, and what for a short one.
+/// The default node timeouts: for a short ttl, and for a long one.
 const USUAL: (Time, Time) = (5 * MILLI, 50 * MILLI);
 
 /// How long a node may be silent before it is suspect, at least.
@@ -47,7 +46,7 @@ const PATIENCE: Time = 100 * MILLI;
 /// When a refused release is repeated.
 const TRY_AGAIN: Time = 250 * MILLI;
 
-/// After how long a waiter looks at the latest whether its lock is free, whatever it was told.
+/// After how long at the latest a waiter checks whether its lock is free, whatever it was told.
 const LONGEST_LOOK: Time = 4 * SECOND;
 
 /// For how long a waiter that has gone may have asked to be reminded of a window.
@@ -56,11 +55,11 @@ const REMINDED: Duration = Duration::from_millis(20);
 /// Ticks of a slot above the lowest level of the engine's wheel.
 const SLOT: Time = 64;
 
-/// What an engine asks for.
+/// The time at which an engine asks to be woken.
 pub(crate) type Asked = Option<(Instant, Wake)>;
 
 impl World {
-    /// A client has ticked, and had asked to be woken for `before` until then.
+    /// Checks a client that has ticked, and had asked to be woken at `before` until then.
     pub(crate) fn ticked(&mut self, client: usize, before: Asked) {
         let there = &self.clients[client];
         let (now, after) = (there.shown, there.engine.poll_timeout());
@@ -91,7 +90,7 @@ impl World {
         slot && conns.any(|conn| self.conns[*conn].written.silent_since.is_some())
     }
 
-    /// A client has finished its turn, in which it had the time `ticked`.
+    /// Checks a client that has finished its turn, in which it had the time `ticked`.
     pub(crate) fn wake(&mut self, client: usize, ticked: Instant) {
         let asked = self.clients[client].engine.poll_timeout();
         if let Some(at) = self.left_over(client, asked) {
@@ -111,7 +110,7 @@ impl World {
         }
     }
 
-    /// Returns when an engine asks to be woken for a call, a lock or a debt that it does not have.
+    /// Returns when an engine asks to be woken for a call, a lock or a release that it does not have.
     fn left_over(&self, client: usize, asked: Asked) -> Option<Instant> {
         let there = &self.clients[client];
         let load = all_open(&there.engine);
@@ -146,7 +145,7 @@ impl World {
             .chain(nodes.flat_map(move |node| self.due_at(client, node)))
     }
 
-    /// Returns what is due for a user, with the longest that anything may take.
+    /// Returns what is due for a user, with the longest time that anything may take.
     fn due_for(
         &self,
         client: usize,
@@ -163,8 +162,8 @@ impl World {
                 ..
             } => {
                 due[0] = deadline.map(|deadline| ("a caller's deadline", deadline));
-                // A second round trip for a fencing token has as long again, from when the first has ended: perhaps late,
-                // if the client was stopped.
+                // A second round trip for a fencing token has the same time again, from the end of the first, which may
+                // be late if the client was stopped.
                 let fenced = there.users[user].asks_twice;
                 let vote = (1 + u64::from(fenced)) * self.longest_wait(client, call);
                 // Only the first of a queue looks.
@@ -236,8 +235,8 @@ impl World {
         }
     }
 
-    /// The same for nodes that it has reached before: fixed, or a two hundredth of the ttl, or four of
-    /// the worst round trips, but no more than half of the lock's life.
+    /// Returns the longest wait for nodes that the client has reached before: a fixed time, a two hundredth of the ttl,
+    /// or four of the worst round trips, but no more than half of the lock's life.
     pub(super) fn longest_vote_of(&self, client: usize, ttl: u64) -> Time {
         let usual = (ttl * MILLI / 200).clamp(USUAL.0, USUAL.1);
         let trips = 4 * self.clients[client].worst_trip();
@@ -283,7 +282,7 @@ impl World {
     }
 }
 
-/// The end of a lock is reported a tick early, and rounded down.
+/// Returns when the end of a lock is reported: a tick early, and rounded down.
 fn end_of(hold: &crate::user::Hold) -> Instant {
     hold.lock.valid_until().saturating_sub(2 * TICK)
 }

@@ -1,18 +1,18 @@
-//! Watches: what a client is told of a resource, and what that costs the nodes.
+//! Watches: what a client is told about a resource, and what that costs the nodes.
 //!
-//! * A while after the last change of a resource, and of the client's way to the nodes, what its watch was
-//!   told last is what the nodes have.
-//! * From then on it asks no node, until something changes: by the true state of the nodes, and by what the
-//!   client itself has sent about the resource.
-//! * What it is told of each node the node had when it read the latest question, and not an earlier one.
+//! * A while after the last change of a resource, and of the client's path to the nodes, the last report of its watch
+//!   is what the nodes have.
+//! * From then on the watch asks no node until something changes, according to the true state of the nodes and to what
+//!   the client itself has sent about the resource.
+//! * Its report of each node is what the node had when it read the latest question, and not an earlier one.
 //! * A watch that was ended leaves its room to others.
 //!
 //! Only worlds of the kind `watching` have watches: choices are not drawn for them elsewhere.
 //!
 //! # What it does not see
 //!
-//! How soon a change is told. The ends of keys, and which of several changes are told. Where answers are
-//! often late, or a node tells of no change, whether nothing is asked.
+//! How soon a change is reported. The ends of keys, and which of several changes are reported. If answers are often
+//! late, or a node reports no changes, whether the watch asks nothing.
 
 use shearline::{Found, Inspection};
 
@@ -23,24 +23,23 @@ use crate::user::Task;
 use crate::watching::Watching;
 use crate::world::World;
 
-/// What a node has, when nothing else is said.
+/// The tokens of each node.
 type Tokens = Vec<Option<Token>>;
 
-/// So long after the last change all is told, and nothing is asked any more: a look is put off ten times by
-/// 50 ms at most, and takes a node timeout. A node that does not say what it has is asked again after a
-/// delay.
+/// This long after the last change, everything has been reported, and nothing more is asked: a look is put off at most
+/// ten times by 50 ms, and takes a node timeout. A node that does not say what it has is asked again after a delay.
 const CALM: Time = 2 * SECOND;
 
 /// The state of the nodes.
 #[derive(Debug)]
 pub(crate) struct Watched {
-    /// By resource: what each server has, and since when.
+    /// For each resource, what each server has, and since when.
     states: Vec<(Tokens, Time)>,
-    /// By client and resource: when a server last executed a command of its about the lock.
+    /// For each client and resource, when a server last executed one of the client's commands about the lock.
     own: Vec<Vec<Time>>,
-    /// When it was last seen to wait for the lock: then it asks who holds it.
+    /// When the client was last seen to wait for the lock: it then asks who holds it.
     waited: Vec<Vec<Option<Time>>>,
-    /// By client, node and resource: on the latest connection.
+    /// The questions on the latest connection, by client, node and resource.
     asked: Vec<Vec<Vec<Asked>>>,
 }
 
@@ -50,12 +49,12 @@ struct Asked {
     conn: usize,
     written: u32,
     executed: u32,
-    /// What the latest of these was told, and with which byte of the stream that ends.
+    /// The answer to the latest of these questions, and the byte of the stream with which it ends.
     token: Option<Token>,
     end: u64,
 }
 
-/// How the script ends that says what a node has.
+/// The end of the script that says what a node has.
 const SCRIPT_END: &[u8] = b",85)}";
 
 impl Watched {
@@ -84,13 +83,13 @@ impl World {
         }
     }
 
-    /// The end of a key of `resource` may be another one.
+    /// Notes that the end of a key of `resource` may have changed.
     pub(crate) fn note_change(&mut self, resource: usize) {
         let now = self.now;
         self.oracle.watched.states[resource].1 = now;
     }
 
-    /// A server has executed a command about a lock.
+    /// Notes that a server has executed a command about a lock.
     pub(super) fn note_deed(&mut self, deed: &Deed<'_>, resource: usize) {
         if self.plan.watches == 0 {
             return;
@@ -118,7 +117,7 @@ impl World {
         there.alive && linked && latest < NEVER && latest + CALM <= self.now
     }
 
-    /// Looks at what all watches were told last, ten times a second.
+    /// Checks the last report of every watch. Is called ten times a second.
     pub(super) fn watched(&mut self) {
         if self.plan.watches == 0 {
             return;
@@ -199,7 +198,7 @@ impl World {
         waited.is_some_and(|waited| self.now <= waited + SECOND)
     }
 
-    /// Returns the questions of a client of a node, on this connection, if there is no later one.
+    /// Returns the questions of a client to a node on this connection, if there is no later connection.
     fn asked_over(&mut self, conn: usize, resource: usize) -> Option<&mut Asked> {
         let link = &self.conns[conn];
         let asked = &mut self.oracle.watched.asked[link.peer][link.node][resource];
@@ -212,7 +211,7 @@ impl World {
         (asked.conn == conn).then_some(asked)
     }
 
-    /// A client has written these bytes.
+    /// Notes that a client has written these bytes.
     pub(crate) fn watch_writes(&mut self, conn: usize, bytes: &[u8]) {
         if self.plan.watches == 0 {
             return;
@@ -228,7 +227,7 @@ impl World {
         }
     }
 
-    /// A server has executed a question for what it has, and answers so.
+    /// Notes that a server has executed a question about what it has, and its answer.
     pub(crate) fn watch_asks(&mut self, conn: usize, words: &[&[u8]], reply: &[u8]) {
         let client = self.conns[conn].peer;
         let [_, _, _, key, ..] = *words else {
@@ -251,12 +250,12 @@ impl World {
         }
     }
 
-    /// A client asks what a node has.
+    /// Checks whether a client has a reason to ask what a node has.
     fn is_needed(&mut self, client: usize, resource: usize) {
         let of_waiter = self.may_wait(client, resource);
         let watching = self.clients[client].watching.as_ref();
         let watching = watching.filter(|watching| watching.resource == resource);
-        // A node that tells of no change is asked again and again: one of mixed kinds.
+        // A node that reports no changes is asked again and again: there may be one if kinds are mixed.
         let often = self.plan.delay_tail != 0
             || self.plan.node_timeout.is_some()
             || self.plan.kinds == Kinds::Mixed;
@@ -267,7 +266,7 @@ impl World {
         }
     }
 
-    /// A watch of `client` is told of a change.
+    /// Checks the report of a change to a watch of `client`.
     pub(crate) fn check_change(&mut self, client: usize, resource: usize, told: &Inspection) {
         if self.may_wait(client, resource) {
             return;

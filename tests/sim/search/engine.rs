@@ -1,4 +1,4 @@
-//! What a client does in the search of tokens, and what it has heard: see [`histories`](super::histories).
+//! The clients in the search of tokens: what one does, and what it has heard. See [`histories`](super::histories).
 
 use std::collections::VecDeque;
 
@@ -9,41 +9,42 @@ use super::histories::{Client, Did, Player, Playing};
 use super::node::{Command, Reply, Wording, Words};
 use super::{NODES, RESOURCE, TTL, config, hash_of};
 
-/// What an engine is told.
+/// An input of an engine.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Told {
     Begin,
     GiveUp,
     Answer(u8, Reply),
-    /// Its connection to a node breaks; the node has restarted, perhaps.
+    /// Its connection to a node breaks; the node may have restarted.
     Cut(u8, bool),
 }
 
-/// What it has to do with one node.
+/// The state of a client's traffic with one node.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Column {
-    /// What the node has not run yet.
+    /// The commands that the node has not run yet.
     pub(super) up: VecDeque<Command>,
-    /// What the node has answered in the present attempt: when it was to take the lock, and to raise its counter.
+    /// The node's answers in the current attempt: to the command that takes the lock, and to the one that raises the
+    /// counter.
     taken: Option<Reply>,
     raised: Option<Reply>,
-    /// The connection was lost in the present attempt.
+    /// The connection was lost in the current attempt.
     is_cut: bool,
     runs: u8,
-    /// It has said that it has no floor, and nothing else since.
+    /// The node has said that it has no floor, and nothing else since.
     is_without_floor: bool,
 }
 
-/// What a client has heard, as far as it matters for what it does.
+/// What a client has heard, as far as it affects what it does.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Summary {
     pub(super) begun: u8,
     pub(super) is_open: bool,
     /// The largest number that a node has returned to it.
     seen: u8,
-    /// The largest number of the first majority of the present attempt.
+    /// The largest number of the first majority of the current attempt.
     token: u8,
-    /// The floors are looked at once more when they have been looked at: a node has come meanwhile.
+    /// The client looks at the floors once more after the current look, because a node has come meanwhile.
     is_to_look: bool,
     pub(super) columns: [Column; NODES],
 }
@@ -167,7 +168,7 @@ impl Summary {
     }
 }
 
-/// Makes attempts for the lock.
+/// A user that makes attempts to take the lock.
 struct Contender<'a> {
     wording: &'a mut Wording,
     /// The tokens of its attempts.
@@ -192,7 +193,7 @@ impl Client for Contender<'_> {
         {
             self.round = None;
             did.is_over = true;
-            // Its user leaves the lock to itself.
+            // The user leaves the lock alone.
             did.got = result.ok().map(|lock| {
                 let token = lock.fencing_token().expect("it was asked for");
                 let _left = engine.detach(now, lock);

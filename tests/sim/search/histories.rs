@@ -1,15 +1,13 @@
-//! The engines of the search, as functions of what they have heard.
+//! The engines of the search, as functions of their inputs.
 //!
-//! An engine cannot be copied. But it is deterministic: what it does follows from what it was told, in that order.
-//! So what it does after each history is found out once, by a new engine that is told all of it, and is remembered.
-//! The clients have the same engine, with the same seed: a node never sees its random tokens, but those that stand for
-//! them.
+//! An engine cannot be copied. But it is deterministic: its actions follow from its inputs and their order. So its
+//! action after each history is determined once, by a new engine that gets the whole history, and is remembered. All
+//! clients have the same engine, with the same seed: nodes never see its random tokens, but others in their place.
 //!
 //! # Guarantees
 //!
-//! * Histories of one [`Summary`](Player::Summary) go on alike: what an engine does after one of them counts for all.
-//!   That is tested while the search goes on: what follows from a summary is found out by a second history of it as
-//!   well.
+//! * Histories of one [`Summary`](Player::Summary) continue alike: what an engine does after one of them counts for
+//!   all. The search tests this as it goes: it plays a second history of each summary, and compares what follows.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Debug;
@@ -24,35 +22,35 @@ use super::node::Words;
 use super::wired::{Link, User, Wired};
 use crate::mutations;
 
-/// Servers have been up for longer when it begins.
+/// When an engine begins: servers have been up for long enough by then.
 pub(super) const BEGIN: Instant = Instant::from_millis(100_000_000);
 
 /// How the engines of a search are played.
 pub(super) trait Player {
-    /// What an engine is told.
+    /// An input of an engine.
     type Told: Copy + Debug + Eq + Hash;
 
-    /// What a client has heard, as far as it matters for what it does.
+    /// What a client has heard, as far as it affects what it does.
     type Summary: Clone + Eq + Hash;
 
-    /// Tells a new engine all of a history, whose summary is `before` up to the last. Returns the summary of all of
-    /// it, and what the client has got by the last.
+    /// Gives a new engine a whole history, whose summary before the last input is `before`. Returns the summary of the
+    /// whole history, and what the client has got by the last input.
     fn play(
         &mut self,
         before: &Self::Summary,
         history: &[Self::Told],
     ) -> (Self::Summary, Option<u8>);
 
-    /// Hashes what is the same for all nodes, and what is about each of them.
+    /// Returns a hash of the part that is the same for all nodes, and one for the part about each node.
     fn hashes(summary: &Self::Summary) -> (u64, Vec<u64>);
 }
 
-/// What follows when an engine is told something.
+/// The effect of an input of an engine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Step {
     /// The number of the summary.
     pub(super) class: u32,
-    /// What its client has got: the token of a lock, or what it believes from then on to hold.
+    /// What the client has got: the token of a lock, or what it believes to hold from then on.
     pub(super) got: Option<u8>,
 }
 
@@ -62,7 +60,7 @@ pub(super) struct Class<P: Player> {
     history: Vec<P::Told>,
     /// A second history, to compare with.
     other: Option<Vec<P::Told>>,
-    /// Of what is the same for all nodes, and of what is about each.
+    /// The hash of the part that is the same for all nodes, and (`columns`) those of the parts about each node.
     pub(super) hash: u64,
     pub(super) columns: Vec<u64>,
 }
@@ -75,7 +73,7 @@ pub(super) struct Engines<P: Player> {
     /// How many histories were played.
     played: usize,
     is_compared: bool,
-    /// Two histories of one summary that do not go on alike.
+    /// Two histories of one summary that do not continue alike.
     unlike: Option<String>,
 }
 
@@ -100,13 +98,13 @@ impl<P: Player> Engines<P> {
         &self.class(class).summary
     }
 
-    /// Returns how many histories were played, of how many kinds they are, and two of one kind that do not go on
+    /// Returns how many histories were played, of how many kinds they are, and two of one kind that do not continue
     /// alike.
     pub(super) fn played(&self) -> (usize, usize, Option<String>) {
         (self.played, self.classes.len(), self.unlike.clone())
     }
 
-    /// An engine whose history has the summary `class` is told something.
+    /// Gives an input to an engine whose history has the summary `class`.
     pub(super) fn tell(&mut self, class: u32, told: P::Told) -> Step {
         if let Some(step) = self.steps.get(&(class, told)) {
             return *step;
@@ -136,7 +134,7 @@ impl<P: Player> Engines<P> {
         Step { class, got }
     }
 
-    /// Returns the number of a summary, which `history` has.
+    /// Returns the number of a summary; `history` has that summary.
     pub(super) fn number(&mut self, summary: P::Summary, history: &[P::Told]) -> u32 {
         if let Some(number) = self.numbers.get(&summary) {
             let known = &mut self.classes[*number as usize];
@@ -159,15 +157,16 @@ impl<P: Player> Engines<P> {
     }
 }
 
-/// Who calls an engine that is told a history.
+/// The user of an engine that gets a history.
 pub(super) trait Client {
-    /// What it sends that matters.
+    /// A command of the client that matters.
     type Command;
 
-    /// Stands for a command that does not matter, behind one that does, and for its answer: its client knows.
+    /// Returns what stands for a command that does not matter and follows one that does, and for its answer: the client
+    /// knows them.
     fn aside(&mut self) -> Self::Command;
 
-    /// Reads a command. `None`: it does not matter.
+    /// Reads a command. Returns `None` if it does not matter.
     fn read(&mut self, words: &Words) -> Option<Self::Command>;
 
     fn hear(
@@ -179,7 +178,7 @@ pub(super) trait Client {
     );
 }
 
-/// What an engine did when it was told the last thing.
+/// What an engine did after the last input.
 #[derive(Debug)]
 pub(super) struct Did<C> {
     pub(super) sent: Vec<(usize, C)>,
@@ -197,17 +196,17 @@ impl<C> Default for Did<C> {
     }
 }
 
-/// What is on its way to a node.
+/// The commands on their way to a node.
 #[derive(Default)]
 struct Way {
     runs: u64,
-    /// How many commands: those that matter, and what is behind them.
+    /// How many commands there are: those that matter, and those after them.
     up: usize,
-    /// Of these, those that do not matter.
+    /// Those of them that do not matter.
     asides: VecDeque<Words>,
 }
 
-/// An engine that is told a history.
+/// An engine that gets a history.
 pub(super) struct Playing<C: Client> {
     pub(super) wired: Wired,
     pub(super) client: C,
@@ -233,7 +232,7 @@ impl<C: Client> Playing<C> {
         playing
     }
 
-    /// A node answers. `None`: a command that does not matter.
+    /// Hands over the answer of a node. `None` stands for the answer to a command that does not matter.
     pub(super) fn answer(&mut self, node: u8, bytes: Option<Vec<u8>>) {
         let node = usize::from(node);
         let way = &mut self.ways[node];
@@ -245,7 +244,7 @@ impl<C: Client> Playing<C> {
         self.wired.answer(node, &bytes);
     }
 
-    /// The connection to a node breaks; the node has restarted, perhaps.
+    /// Breaks the connection to a node, which may have restarted.
     pub(super) fn cut(&mut self, node: u8, has_restarted: bool) {
         // A connection that has lasted for a second is opened again at once.
         self.wired.now = self.wired.now.saturating_add(Duration::from_secs(1));
@@ -261,7 +260,7 @@ impl<C: Client> Playing<C> {
         self.wired.cut(node);
     }
 
-    /// Does what the engine asks for. What does not matter is answered at once.
+    /// Does what the engine asks for. Commands that do not matter are answered at once.
     pub(super) fn pump(&mut self) -> Did<C::Command> {
         let mut notes = Notes {
             client: &mut self.client,

@@ -1,21 +1,22 @@
-//! Search: every order of events in which few claimants of one name take, share and release it, breadth first.
+//! Search, breadth first, through every order of events in which few claimants of one name take, share and release it.
 //!
-//! Each claimant has an engine of its own, and makes one attempt: for a permit, a shared lock, or an exclusive one, which
-//! it may make a shared one. What happens next is chosen in every way: a claimant begins, gives up, releases its lock or
-//! believes in it no more; a node runs the next command of a connection, whose answer arrives or is lost with the
+//! Each claimant has an engine of its own, and makes one attempt: for a permit, a shared lock, or an exclusive one,
+//! which it may make a shared one. Every possible next event is tried: a claimant begins, gives up, releases its lock
+//! or no longer believes in it; a node runs the next command of a connection, whose answer arrives or is lost with the
 //! connection; a connection breaks with all that is on its way; the entry of a claimant that does not believe in it
 //! ends on a node; and a node loses its data in a restart.
 //!
 //! # Guarantees
 //!
-//! * Nobody believes that it holds the exclusive lock while another believes that it holds the lock, and no two that they
-//!   hold the same slot.
-//! * Two states with the same fingerprint go on alike: they differ in the names of nodes, and of claimants of one kind.
+//! * No claimant believes that it holds the exclusive lock while another believes that it holds the lock, and no two
+//!   believe that they hold the same slot.
+//! * Two states with the same fingerprint continue alike: they differ in the names of nodes, and of claimants of one
+//!   kind.
 //!
 //! # Not here
 //!
-//! No clock goes on: an entry ends when the search says so, which it does not while its claimant asks or believes. What is
-//! about no lock is done at once. Who waits, extends and keeps locks is in the worlds of [`reading`](crate::reading).
+//! No clock runs: an entry ends when the search says so, but not while its claimant asks or believes. Commands about no
+//! lock are run at once. Waiting, extending and keeping locks are tested in the worlds of [`reading`](crate::reading).
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -36,7 +37,7 @@ const INTENT: &[u8] = b"shearline:intent:r";
 /// Stands for the token of a claimant.
 const TOKEN: &[u8] = b"\0token";
 
-/// Stands for a command about no lock behind one that is about a lock, and for its answer: its claimant knows.
+/// Stands for a command about no lock that follows one about a lock, and for its answer: the claimant knows them.
 const ASIDE: &[u8] = b"\0aside";
 
 /// What a claimant wants.
@@ -44,11 +45,11 @@ const ASIDE: &[u8] = b"\0aside";
 pub(crate) enum Kind {
     Writer,
     Reader,
-    /// One of so many permits.
+    /// One of this many permits.
     Permit(u16),
 }
 
-/// What may happen, and how often.
+/// The events that may happen, and how often.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) claimants: &'static [Kind],
@@ -62,14 +63,14 @@ pub(crate) struct Bounds {
     pub(crate) give_ups: u8,
 }
 
-/// As often as there are occasions.
+/// No limit: as often as there are occasions.
 const ANY_NUMBER: u8 = u8::MAX;
 
-/// What a node keeps of one claimant: nothing, its token alone, as a reader, or in a slot.
+/// The entry of one claimant on a node: nothing, its token alone, as a reader, or in a slot.
 const NOTHING: u8 = 0;
 const ALONE: u8 = 1;
 const READS: u8 = 2;
-/// In the first slot of a permit; in others more.
+/// The entry in the first slot of a permit; other slots have larger numbers.
 const SLOT: u8 = 3;
 
 type Node = [u8; CLAIMANTS];
@@ -79,10 +80,10 @@ type Node = [u8; CLAIMANTS];
 /// The number of some words.
 type Number = u16;
 
-/// Stands among what was heard for the end of a connection.
+/// Stands for the end of a connection in the list of what was heard.
 const CUT: (Number, Number) = (Number::MAX, Number::MAX);
 
-/// Words that are met again and again, by their numbers.
+/// Words that occur again and again, by their numbers.
 #[derive(Default)]
 struct Known<T> {
     all: Vec<T>,
@@ -104,11 +105,11 @@ impl<T: Clone + Eq + std::hash::Hash> Known<T> {
 /// Runs commands, and remembers what they did.
 #[derive(Default)]
 struct Nodes {
-    /// What the claimants want.
+    /// The kinds of locks that the claimants want.
     kinds: &'static [Kind],
     commands: Known<Words>,
     replies: Known<Vec<u8>>,
-    /// The scripts that servers are to keep.
+    /// The scripts that servers have to keep.
     loads: Vec<Words>,
     done: HashMap<(Node, usize, Number), (Node, Number)>,
 }
@@ -213,7 +214,7 @@ fn read(store: &Store, now: Instant) -> Node {
 
 // ----- what engines do --------------------------------------------------------------------------
 
-/// What an engine is told.
+/// An input of an engine.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Told {
     Begin,
@@ -221,7 +222,7 @@ enum Told {
     Release,
     Downgrade,
     Answer(u8, Number),
-    /// Its connection to a node breaks; the node has restarted, perhaps.
+    /// Its connection to a node breaks; the node may have restarted.
     Cut(u8, bool),
 }
 
@@ -231,23 +232,23 @@ enum Phase {
     Idle,
     Open,
     Holds,
-    /// It has been a writer.
+    /// The claimant has been a writer.
     HoldsOn,
     Over,
 }
 
-/// What it has to do with one node.
+/// The state of a claimant's traffic with one node.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 struct Column {
-    /// What the node has not run yet.
+    /// The commands that the node has not run yet.
     up: VecDeque<Number>,
-    /// What it has answered, and where the connection broke, until all is over.
+    /// The node's answers, and where the connection broke, until all is over.
     heard: Vec<(Number, Number)>,
-    /// How often it has restarted.
+    /// How often the node has restarted.
     runs: u8,
 }
 
-/// What a claimant has heard, as far as it matters for what it does.
+/// What a claimant has heard, as far as it affects what it does.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct Summary {
     kind: Kind,
@@ -259,7 +260,7 @@ struct Summary {
 struct Claimants {
     config: Config,
     nodes: Nodes,
-    /// Connections break: what is owed then depends on what was heard before.
+    /// Connections may break: the releases to send then depend on what was heard before.
     keeps_all: bool,
 }
 
@@ -291,7 +292,7 @@ impl Player for Claimants {
 }
 
 impl Summary {
-    /// If it `keeps_all`, nothing that was heard is forgotten.
+    /// Returns the summary after an input. If it `keeps_all`, nothing that was heard is forgotten.
     fn after(&self, told: Told, did: &Did<Number>, keeps_all: bool) -> Self {
         let mut next = self.clone();
         match told {
@@ -322,7 +323,7 @@ impl Summary {
         for (node, command) in &did.sent {
             next.columns[*node].up.push_back(*command);
         }
-        // What a connection has lost may be owed for long.
+        // The releases that a connection has lost may wait for long.
         let is_cut = |column: &Column| column.heard.contains(&CUT);
         let forgets = matches!(next.phase, Phase::Idle | Phase::Over);
         if forgets && !keeps_all && !next.columns.iter().any(is_cut) {
@@ -334,7 +335,7 @@ impl Summary {
     }
 }
 
-/// Asks for what it wants.
+/// A user that asks for the lock that it wants.
 struct Asking<'a> {
     kind: Kind,
     nodes: &'a mut Nodes,
@@ -374,7 +375,7 @@ impl Client for Asking<'_> {
                 self.lock = result.ok();
                 did.got = self.lock.as_ref().map(what_it_is);
             }
-            // What has become of a writer that reads.
+            // The outcome for a writer that becomes a reader.
             Event::Confirmed {
                 result: Ok(extension),
                 ..
@@ -449,17 +450,17 @@ fn token_in(words: &Words) -> Vec<u8> {
 
 // ----- what may happen --------------------------------------------------------------------------
 
-/// What happens next. A claimant is named first, then a node.
+/// The next event. A claimant is named first, then a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Move {
     Begin(u8),
     GiveUp(u8),
     Release(u8),
     Downgrade(u8),
-    /// Before it the entries of these claimants end on the node, a bit each: by a release that comes next there, or with
-    /// their time, before which their claimants believe in them no more.
+    /// Before it, the entries of these claimants (a bit each) end on the node: by a release that comes next there, or
+    /// by their time. Their claimants no longer believe in them by then.
     Run(u8, u8, u8),
-    /// The same, and the connection breaks before its answer arrives.
+    /// Like `Run`, but the connection breaks before the answer arrives.
     RunUnheard(u8, u8, u8),
     Break(u8, u8),
     /// A node loses its data in a restart.
@@ -469,7 +470,7 @@ pub(crate) enum Move {
 #[derive(Clone, Copy, Debug)]
 struct Claimant {
     class: u32,
-    /// What it believes to hold.
+    /// What the claimant believes to hold.
     believes: u8,
 }
 
@@ -486,7 +487,7 @@ struct State {
 struct World {
     bounds: Bounds,
     engines: Engines<Claimants>,
-    /// The orders of claimants that make no difference.
+    /// The permutations of claimants that make no difference.
     orders: Vec<Vec<usize>>,
 }
 
@@ -660,10 +661,11 @@ impl Searched for World {
 }
 
 impl World {
-    /// A node runs the next command of a claimant, after any entries have ended there that may.
+    /// Lists the moves in which a node runs the next command of a claimant, after any possible set of entries has ended
+    /// there.
     ///
-    /// An entry need not end before a command comes that can see it. So the release of an attempt that is over is not run
-    /// for itself.
+    /// An entry does not have to end before a command comes that can see it. So the release of an attempt that is over
+    /// is not a move of its own.
     fn runs(&self, state: &State, (number, node): (u8, u8), moves: &mut Vec<Move>) {
         let class = state.claimants[usize::from(number)].class;
         let there = state.nodes[usize::from(node)];
@@ -687,15 +689,15 @@ impl World {
             if ends == 0 {
                 return;
             }
-            ends = (ends - 1) & all; // The next of all subsets.
+            ends = (ends - 1) & all; // The next subset.
         }
     }
 
-    /// Returns a move that comes first without loss, if there is one: it changes nothing that another move reads, now or
-    /// later, nor what anybody believes.
+    /// Returns a move that may come first without loss, if there is one: it changes nothing that another move reads,
+    /// now or later, and no belief.
     ///
-    /// So does a claimant begin while no connection breaks and no node loses its data. And so does a node run the
-    /// release of an attempt that is over if it has no entry of it.
+    /// A claimant may begin so if no connection breaks and no node loses its data. A node may run the release of an
+    /// attempt so if that is over and the node has no entry of it.
     fn makes_no_difference(&self, state: &State) -> Option<Move> {
         let Bounds { breaks, losses, .. } = self.bounds;
         let claimants = 0..self.bounds.claimants.len() as u8;
@@ -728,7 +730,7 @@ impl World {
         })
     }
 
-    /// The entries of these claimants end on a node.
+    /// Ends the entries of these claimants on a node.
     fn end(&mut self, state: &mut State, node: u8, ends: u8) {
         for claimant in (0..self.bounds.claimants.len() as u8).filter(|one| ends & 1 << one != 0) {
             let there = &mut state.claimants[usize::from(claimant)];
@@ -743,7 +745,7 @@ impl World {
         }
     }
 
-    /// A node runs the next command of a claimant. Returns the number of its reply.
+    /// Lets a node run the next command of a claimant. Returns the number of its reply.
     fn run(&mut self, state: &mut State, claimant: u8, node: u8) -> Number {
         let (claimant, node) = (usize::from(claimant), usize::from(node));
         let summary = self.engines.summary(state.claimants[claimant].class);
@@ -769,7 +771,7 @@ impl World {
     }
 }
 
-/// Returns which beliefs do not go together.
+/// Returns the beliefs that contradict each other.
 fn wrong(kinds: &[Kind], state: &State) -> Option<String> {
     let held = state.claimants.iter().enumerate();
     let held: Vec<_> = held
@@ -814,7 +816,7 @@ mod tests {
         ..NONE
     };
 
-    /// And whether the long run looks at all states.
+    /// The worlds, and whether the long run looks at all their states.
     const ALL: [(&str, Bounds, bool); 10] = [
         (
             "three claimants of two permits, none of whom gives up",
@@ -885,7 +887,7 @@ mod tests {
         ),
     ];
 
-    /// States of each that the long run looks at: of those that it looks at to the end, and of the others.
+    /// How many states the long run looks at: of a world that it searches completely, and of any other.
     const STATES: [u64; 2] = [30_000_000, 100_000];
 
     #[test]
@@ -897,7 +899,7 @@ mod tests {
         }
     }
 
-    /// What makes exclusion wrong.
+    /// The mutants that break exclusion, each with a world that shows it.
     #[cfg(shearline_mutants)]
     const FOUND: [(&str, &str, Bounds); 8] = [
         ("AnySlotCounts", "permits", PERMITS),

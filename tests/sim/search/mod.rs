@@ -1,33 +1,33 @@
-//! Search: every order of events of a small world, breadth first: with fencing tokens here, with several
-//! [`holders`] of one name there.
+//! Search, breadth first, through every order of events of a small world: this module has fencing tokens, [`holders`]
+//! has several holders of one name.
 //!
-//! Two engines, and three nodes or five, of which each is a store that runs the scripts. What happens next is chosen
-//! in every way: a client begins an attempt and gives up the one before; a node runs the next command of a connection
+//! There are two engines, and three or five nodes, each of which is a store that runs the scripts. Every possible next
+//! event is tried: a client begins an attempt and gives up the one before; a node runs the next command of a connection
 //! when its key is still there or has ended, and its counter too, and its answer arrives or is lost with the
-//! connection; a connection breaks with all that is on its way; a node loses its data, in a restart or by a
-//! `FLUSHALL`; and what was lost is repaired by a handle that waits until every attempt from before the loss is over.
+//! connection; a connection breaks with all that is on its way; a node loses its data, in a restart or by a `FLUSHALL`;
+//! and a handle repairs what was lost, after every attempt from before the loss is over.
 //!
-//! * [`histories`]: what engines do, by what they have heard; [`wired`] connects one with its nodes.
+//! * [`histories`]: what engines do after each input; [`wired`] connects one with its nodes.
 //! * [`engine`]: what a client does, and what it has heard.
 //! * [`node`]: what a node does.
-//! * [`repair`]: what the handle does that repairs.
+//! * [`repair`]: what the repairing handle does.
 //! * [`state`]: a state, what may happen in it, and what follows.
 //!
-//! No clock goes on, but that of the handle that repairs: a key ends when the search says so. A state that was seen
+//! No clock runs, except for that of the repairing handle: a key ends when the search says so. A state that was seen
 //! before is not looked at again.
 //!
 //! # Guarantees
 //!
-//! * Two states with the same fingerprint go on alike: [`histories`] and [`state`] say why. The clients are
-//!   interchangeable if they make as many attempts, and so are nodes that began with the same counter.
-//! * No token is reported twice, and none that is not above all that were reported when its attempt began.
+//! * Two states with the same fingerprint continue alike: [`histories`] and [`state`] say why. The clients are
+//!   interchangeable if they make the same number of attempts, and so are nodes that began with the same counter.
+//! * No token is reported twice, and every token is above all that were reported when its attempt began.
 //!
 //! # Not here
 //!
-//! What has no part in tokens is done at once: handshakes, releases that nothing precedes, and reading what a node
-//! has answered. What nobody could tell from an earlier or later time is done at one time: a key or a counter ends
-//! just before the next command runs on its node, an attempt is given up when its client begins another, and a node
-//! is marked when it has lost its data. Clocks, late answers, extensions, sets and quarantines are for the worlds of
+//! Everything that does not affect tokens is done at once: handshakes, releases that nothing precedes, and reading a
+//! node's answers. If the exact time of an event makes no difference, only one is tried: a key or a counter ends just
+//! before the next command runs on its node, an attempt is given up when its client begins another, and a node is
+//! marked when it has lost its data. Clocks, late answers, extensions, sets and quarantines are for the worlds of
 //! [`fencing`](crate::fencing).
 
 mod engine;
@@ -52,7 +52,7 @@ use crate::mutations;
 use crate::replay::{effort, number};
 use crate::sweep::{real_time, say};
 
-/// How many nodes there are at most.
+/// The most nodes.
 const NODES: usize = 5;
 
 const CLIENTS: usize = 2;
@@ -84,63 +84,63 @@ fn hash_of(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// What may happen in a search, and how often.
+/// The events that may happen in a search, and how often.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) nodes: usize,
-    /// By client.
+    /// The number of attempts of each client.
     pub(crate) attempts: [u8; CLIENTS],
-    /// What the nodes have counted before.
+    /// The counters of the nodes at the beginning.
     pub(crate) counters: [u8; NODES],
-    /// Connections that break.
+    /// How many connections break.
     pub(crate) breaks: u8,
-    /// Nodes that lose their data, and are repaired.
+    /// How many nodes lose their data, and are repaired.
     pub(crate) losses: u8,
-    /// Counters that end.
+    /// How many counters end.
     pub(crate) ends: u8,
-    /// Looks at floors that one node does not answer.
+    /// How many looks at floors one node leaves unanswered.
     pub(crate) deaf: u8,
 }
 
-/// What is searched: states, and what may happen in each.
+/// A world to search: its states, and the moves in each.
 pub(crate) trait Searched {
     type State: Copy;
     type Move: Copy + Debug;
 
     fn first(&mut self) -> Self::State;
 
-    /// Says in `moves` what may happen.
+    /// Writes the possible moves to `moves`.
     fn moves(&self, state: &Self::State, moves: &mut Vec<Self::Move>);
 
-    /// Returns what is wrong, if anything is.
+    /// Makes a move. Returns what is wrong afterwards, if anything is.
     fn go(&mut self, state: &mut Self::State, step: Self::Move) -> Option<String>;
 
-    /// Returns the same number for states that go on alike.
+    /// Returns the same number for states that continue alike.
     fn fingerprint(&self, state: &Self::State) -> u64;
 
-    /// Returns how many histories of an engine were played, of how many kinds they are, and two of one kind that do
-    /// not go on alike.
+    /// Returns how many histories of an engine were played, of how many kinds they are, and two of one kind that do not
+    /// continue alike.
     fn played(&self) -> (usize, usize, Option<String>);
 }
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Debug)]
 pub(crate) struct Found<M> {
     pub(crate) states: usize,
     pub(crate) steps: usize,
-    /// How many moves the longest way has.
+    /// The number of moves of the longest path.
     pub(crate) depth: usize,
     pub(crate) played: (usize, usize, Option<String>),
-    /// There are no others.
+    /// Whether there are no other states.
     pub(crate) all: bool,
     pub(crate) violation: Option<(Vec<M>, String)>,
 }
 
-/// Looks at all states, until something is wrong, or there are `most`.
+/// Looks at all states until something is wrong, or until there are `most`.
 pub(crate) fn search<W: Searched>(mut world: W, most: usize) -> Found<W::Move> {
     let first = world.first();
     let mut seen = HashSet::from([world.fingerprint(&first)]);
-    // By state: the one before it, and the move.
+    // For each state, the one before it, and the move.
     let mut ways: Vec<(u32, Option<W::Move>)> = vec![(0, None)];
     let mut row = vec![first];
     let (mut steps, mut depth, mut violation, mut all) = (0, 0, None, true);
@@ -193,7 +193,7 @@ fn way_to<M: Copy>(ways: &[(u32, Option<M>)], mut at: usize) -> Vec<M> {
     way
 }
 
-/// Searches, and says what came out.
+/// Searches a world, and prints the result.
 fn look<W: Searched>(name: &str, world: W, most: u64) -> Found<W::Move> {
     let begun = real_time();
     let found = search(world, most as usize);
@@ -213,11 +213,11 @@ fn look<W: Searched>(name: &str, world: W, most: u64) -> Found<W::Move> {
     found
 }
 
-/// States that the ordinary run looks at of each world.
+/// How many states of each world the ordinary run looks at.
 const STATES_OF_ORDINARY_RUN: u64 = 3_000;
 
-/// Nothing is wrong in a world. The long run looks at so many states of it; if it looks `to_the_end`, there are no
-/// others. `STATES` looks further, by hand, and `WORLD` at one world.
+/// Asserts that nothing is wrong in a world. The long run looks at `long` states of it; if it looks `to_the_end`, there
+/// must be no others. The variables `STATES` (more states) and `WORLD` (only this world) serve runs by hand.
 fn nothing_is_wrong(name: &str, world: impl Searched, long: u64, to_the_end: bool) {
     let most = number("STATES").unwrap_or(effort(STATES_OF_ORDINARY_RUN, long));
     if std::env::var("WORLD").is_ok_and(|world| world != name) {
@@ -229,7 +229,7 @@ fn nothing_is_wrong(name: &str, world: impl Searched, long: u64, to_the_end: boo
     assert!(found.all || !to_the_end || most < long, "there are others");
 }
 
-/// Each of these mutants makes something wrong in its world.
+/// Asserts that each of these mutants makes something wrong in its world.
 #[cfg(shearline_mutants)]
 fn all_are_found<B: Copy, W: Searched>(mutants: &[(&str, &str, B)], world: impl Fn(B) -> W) {
     let most = number("STATES").unwrap_or(1_000_000);

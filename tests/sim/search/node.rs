@@ -1,7 +1,7 @@
-//! The nodes of the search: what one keeps, and what a command does to it.
+//! The nodes of the search: the state of a node, and what a command does to it.
 //!
-//! Commands are run by the embedded store. A node keeps so little that the same command often meets the same
-//! node: what has been run is remembered.
+//! The embedded store runs the commands. A node has so little state that the same command often comes to the same state
+//! again, so results are remembered.
 
 use std::collections::HashMap;
 
@@ -12,30 +12,30 @@ use shearline::internals::{Session, Store};
 use super::{COUNTER, RESOURCE, TTL};
 use crate::oracle::fencing_arguments;
 
-/// Nothing is there.
+/// There is no key.
 pub(super) const NONE: u8 = u8::MAX;
 
-/// The key of the lock is another's: of an attempt that neither asks nor counts any more.
+/// The key of the lock belongs to another: to an attempt that no longer asks nor counts.
 pub(super) const FOREIGN: u8 = u8::MAX - 1;
 
 /// How many attempts a client makes at most.
 pub(super) const ATTEMPTS: u8 = 4;
 
-/// The attempt of this number of a client, as holder of a lock.
+/// Returns the holder number of this attempt of a client.
 pub(super) fn holder(client: usize, attempt: u8) -> u8 {
     client as u8 * ATTEMPTS + attempt
 }
 
 pub(super) type Words = Vec<Vec<u8>>;
 
-/// Which floor a node has.
+/// The floor of a node.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Kind {
-    /// One of its present `run_id`.
+    /// A floor of its current `run_id`.
     Own,
-    /// None, or one of another `run_id`: it has lost its data since it was last looked at.
+    /// No floor, or one of another `run_id`: the node has lost its data since the last look.
     Lost,
-    /// It is in repair.
+    /// The node is in repair.
     Marked,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Floor {
     pub(super) number: u8,
 }
 
-/// What a node keeps.
+/// The state of a node.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Node {
     pub(super) holder: u8,
@@ -54,7 +54,7 @@ pub(super) struct Node {
     pub(super) floor: Floor,
 }
 
-/// What a client sends, that has a part in tokens.
+/// A command of a client that affects tokens.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Command {
     Take {
@@ -69,20 +69,20 @@ pub(super) enum Command {
         attempt: u8,
     },
     Look,
-    /// What has no part in them, but is behind something that has.
+    /// A command that does not affect tokens, but follows one that does.
     Aside,
 }
 
-/// What a node answers.
+/// An answer of a node.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Reply {
     Granted(u8),
     Held,
     NoFloor,
     Said(i8),
-    /// To a client that looks at a floor: it does not live for long enough to repair one.
+    /// The answer to a client that looks at a floor: the client does not live long enough to repair one.
     Error,
-    /// To [`Command::Aside`]: its client knows.
+    /// The answer to [`Command::Aside`]: the client knows it.
     Aside,
 }
 
@@ -123,18 +123,18 @@ fn number(word: &[u8]) -> u8 {
     small(str::from_utf8(word).ok())
 }
 
-/// How the engine words what it sends. The rest of a command is in [`Command`].
+/// The words that engines use in their commands. The rest of a command is in [`Command`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wording {
     take: Words,
     raise: Words,
     release: Words,
-    /// The scripts that servers are to keep.
+    /// The scripts that servers have to keep.
     pub(super) loads: Vec<Words>,
 }
 
 impl Wording {
-    /// Reads a command of the attempts with these tokens, and remembers its words. `None`: it has no part in
+    /// Reads a command of the attempts with these tokens, and remembers its words. Returns `None` if it does not affect
     /// tokens.
     pub(super) fn read(&mut self, words: Words, tokens: &mut Vec<Vec<u8>>) -> Option<Command> {
         let slices: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
@@ -230,7 +230,7 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// `node` runs a command of `client`.
+    /// Lets `node` run a command of `client`.
     pub(super) fn run(
         &mut self,
         wording: &Wording,
@@ -296,7 +296,7 @@ pub(super) fn run_id(store: &mut Store, now: Instant) -> String {
 }
 
 impl Floor {
-    /// As it stands in a server with this `run_id`. A mark has this nonce.
+    /// Returns the text of the floor in a server with this `run_id`. A mark has this nonce.
     pub(super) fn text(self, run_id: &str, nonce: u64) -> String {
         let Self { kind, base, number } = self;
         match kind {

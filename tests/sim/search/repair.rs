@@ -1,9 +1,8 @@
-//! Repairs in the search: a handle of its own, which lives for long enough, has seen the loss and looks at the floors
-//! when it is time. It is the engine, too.
+//! Repairs in the search. A separate handle, which lives long enough, has seen the loss and looks at the floors when it
+//! is time. It too is a real engine.
 //!
-//! It asks for a lock that another has, so nothing is counted for it. What it reads and writes is done at once: no
-//! node gives a token meanwhile to an attempt that counts from before, and that is all that the order of these
-//! commands could matter for.
+//! It asks for a lock that another client has, so nothing is counted for it. Its reads and writes are done at once:
+//! their order could only matter if a node gave a token meanwhile to an attempt from before the loss, and no node does.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,10 +16,10 @@ use super::wired::{Link, User, Wired};
 use super::{NODES, TTL, config};
 use crate::oracle::fencing_arguments;
 
-/// A lock that another has.
+/// The name of a lock that another client has.
 const WITNESS: &[u8] = b"w";
 
-/// Longer than every lock lasts that was begun before.
+/// A time that is longer than every earlier lock.
 const SPAN: Duration = Duration::from_secs(3 * 24 * 3_600);
 
 /// The nonce of the mark that a handle has set before.
@@ -28,7 +27,7 @@ const NONCE: u64 = 7;
 
 pub(super) type Floors = [Floor; NODES];
 
-/// What is done about floors that are missing, as far as it was done before.
+/// The repairs of missing floors, with the results of earlier ones.
 #[derive(Default)]
 pub(super) struct Repairs {
     marked: HashMap<Floors, Floors>,
@@ -36,7 +35,7 @@ pub(super) struct Repairs {
 }
 
 impl Repairs {
-    /// A handle meets the floors that are missing.
+    /// Lets a handle find the missing floors. Returns the floors afterwards.
     pub(super) fn mark(&mut self, floors: Floors, nodes: usize) -> Floors {
         *self.marked.entry(floors).or_insert_with(|| {
             let mut witness = Witness::new(floors, nodes);
@@ -45,12 +44,12 @@ impl Repairs {
         })
     }
 
-    /// That handle looks again when every attempt from before the marks is over. A node that is lost once more was
-    /// marked before as well. One node does not answer, perhaps.
+    /// Lets that handle look again when every attempt from before the marks is over. A node that has lost its data once
+    /// more was marked before as well. One node may not answer.
     pub(super) fn repair(&mut self, floors: Floors, nodes: usize, deaf: Option<usize>) -> Floors {
         let done = self.repaired.entry((floors, deaf));
         *done.or_insert_with(|| {
-            // What it read then must not count now.
+            // What the handle read then must not count now.
             let before = floors.map(|floor| Floor {
                 kind: match floor.kind {
                     Kind::Own => Kind::Own,
@@ -76,7 +75,7 @@ struct Witness {
     deaf: Option<usize>,
 }
 
-/// Writes what is there before the handle looks.
+/// Writes a key that exists before the handle looks.
 fn put(store: &mut Store, now: Instant, key: &[u8], value: &[u8]) {
     let mut session = store.session();
     run(store, &mut session, now, &[b"SET", key, value]);
@@ -100,7 +99,7 @@ impl Witness {
         witness
     }
 
-    /// A node has begun a life.
+    /// Begins a life of a node.
     fn begin(&mut self, node: usize) {
         let (store, now) = (&mut self.wired.links[node].store, self.wired.now);
         self.run_ids[node] = run_id(store, now);
@@ -113,7 +112,7 @@ impl Witness {
         put(store, now, FLOOR_KEY, text.as_bytes());
     }
 
-    /// It asks for a lock, and is refused. It looks at the floors that are missing.
+    /// Lets the handle ask for a lock. It is refused, and looks at the missing floors.
     fn meet(&mut self) {
         let options = LockOptions::new(TTL).tries(1).fenced();
         let (engine, now) = (&mut self.wired.engine, self.wired.now);
@@ -122,7 +121,7 @@ impl Witness {
         self.pump();
     }
 
-    /// The floors are these now.
+    /// Replaces the floors of the nodes.
     fn change(&mut self, floors: Floors) {
         for (node, floor) in floors.into_iter().enumerate().take(self.run_ids.len()) {
             if floor.kind == Kind::Lost {
@@ -153,7 +152,7 @@ impl Witness {
     }
 }
 
-/// All nodes answer at once, but that this one says nothing of its floor.
+/// A user for which all nodes answer at once, except that this node does not answer about its floor.
 struct Deaf(Option<usize>);
 
 impl User for Deaf {

@@ -1,13 +1,13 @@
 //! A state of the search: what may happen in it, what follows, and its fingerprint.
 //!
-//! What an engine keeps is in the number of a summary ([`engine`](super::engine)), with what is on its way. The rest
-//! is what the nodes keep, and which tokens were reported.
+//! The number of a summary ([`engine`](super::engine)) represents the state of an engine and of the commands on their
+//! way. The rest is the state of the nodes, and the tokens that were reported.
 //!
 //! # Guarantees
 //!
-//! * The fingerprint is the same for states that differ in the names of nodes or clients alone. It has one word for
-//!   each node, with all that is about that node, and these are sorted.
-//! * A lock of an attempt that neither asks nor counts any more is the lock of anybody.
+//! * The fingerprint is the same for states that differ only in the names of nodes or clients. It has one word for each
+//!   node, with everything about that node, and these words are sorted.
+//! * If an attempt no longer asks or counts, it makes no difference whose lock it has.
 
 use super::engine::{Clients, Summary, Told};
 use super::histories::{Engines, Step};
@@ -15,42 +15,42 @@ use super::node::{ATTEMPTS, Command, FOREIGN, Floor, Kind, NONE, Node, Nodes, ho
 use super::repair::Repairs;
 use super::{Bounds, CLIENTS, NODES, Searched};
 
-/// How many tokens may be reported.
+/// The most tokens that may be reported.
 const TOLD: usize = 4;
 
-/// How many commands without a part in tokens may follow one move.
+/// The most commands without an effect on tokens that may follow one move.
 const AT_ONCE: usize = 100;
 
-/// What happens next.
+/// The next event.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Move {
     Begin(usize),
-    /// A node runs the next command of a client, which hears of it.
+    /// A node runs the next command of a client, which gets the answer.
     Run(usize, usize),
-    /// The same, after its key has ended.
+    /// Like `Run`, after the node's key has ended.
     RunFree(usize, usize),
-    /// The same, after its counter has ended; where it is to take the lock, its key too.
+    /// Like `Run`, after the node's counter has ended; if the command takes the lock, the key has ended too.
     RunEnded(usize, usize),
-    /// The same, and the connection breaks before its answer arrives.
+    /// Like `Run`, but the connection breaks before the answer arrives.
     RunUnheard(usize, usize),
     Break(usize, usize),
     /// A node loses its data in a restart, and is marked.
     Lose(usize),
-    /// The same without a restart: its connections stand.
+    /// A node loses its data without a restart, and keeps its connections.
     Flush(usize),
     /// All attempts from before the loss are over. What was lost is repaired.
     Repair,
-    /// The same, but a node is not heard of.
+    /// Like `Repair`, but one node does not answer.
     RepairUnheard(usize),
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Client {
-    /// The summary of what it has heard.
+    /// The summary of what the client has heard.
     class: u32,
-    /// The largest token that was reported before its present attempt.
+    /// The largest token that was reported before its current attempt.
     before: u8,
-    /// Its present attempt is from before a loss that is not repaired.
+    /// The current attempt is from before a loss that is not repaired.
     is_old: bool,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct State {
     deaf: u8,
 }
 
-/// What is known of the world beside its present state.
+/// The parts of the world that are not in its current state.
 pub(crate) struct World {
     bounds: Bounds,
     engines: Engines<Clients>,
@@ -213,7 +213,7 @@ impl Searched for World {
 }
 
 impl World {
-    /// In which ways a node may run this command.
+    /// Lists the ways in which a node may run this command.
     fn runs(
         &self,
         state: &State,
@@ -231,7 +231,7 @@ impl World {
         if held != NONE {
             moves.push(Move::RunFree(client, node));
         }
-        // Nothing is done where another has the lock: that is as if it had not arrived.
+        // If another client has the lock, nothing is done: that is as if the command had not arrived.
         let does = match command {
             Command::Raise { attempt, .. } => held == holder(client, attempt),
             Command::Take { .. } => true,
@@ -251,14 +251,14 @@ impl World {
         *next.expect("a command is on its way")
     }
 
-    /// Where the lock is to be taken, it is free.
+    /// Frees the lock if the next command takes it.
     fn free_to_take(&self, state: &mut State, client: usize, node: usize) {
         if let Command::Take { .. } = self.next(state, client, node) {
             state.nodes[node].holder = NONE;
         }
     }
 
-    /// It gives up the attempt before, if that is open.
+    /// Begins an attempt of a client, which gives up the one before if that is open.
     fn begin(&mut self, state: &mut State, client: usize) -> Option<String> {
         let given_up = self.give_up(state, client);
         let there = &mut state.clients[client];
@@ -275,7 +275,7 @@ impl World {
         }
     }
 
-    /// A node runs the next command, and the client reads the answer.
+    /// Lets a node run the next command, and the client read the answer.
     fn run(&mut self, state: &mut State, client: usize, node: usize) -> Option<String> {
         let told = self.answer(state, client, node);
         self.tell(state, client, told)
@@ -289,7 +289,7 @@ impl World {
         Told::Answer(node as u8, reply)
     }
 
-    /// Tells a client something, and runs what has no part in tokens.
+    /// Gives an input to a client, and runs the commands that do not affect tokens.
     fn tell(&mut self, state: &mut State, client: usize, mut told: Told) -> Option<String> {
         let mut wrong = None;
         for _ in 0..AT_ONCE {
@@ -314,7 +314,7 @@ impl World {
         )
     }
 
-    /// It has the floor that it had in the beginning, or none.
+    /// Lets a node lose its data. It then has the floor of the beginning, or none.
     fn lose(&mut self, state: &mut State, node: usize, number: u8) {
         state.losses -= 1;
         let was_marked = state.nodes[node].floor.kind != Kind::Own;
@@ -327,7 +327,7 @@ impl World {
                 number,
             },
         };
-        // One that was marked is not looked at before it is to be repaired.
+        // A node that was marked is not looked at before the repair.
         if !was_marked {
             let floors = state.nodes.map(|node| node.floor);
             self.set_floors(state, |repairs, nodes| repairs.mark(floors, nodes));
@@ -355,7 +355,7 @@ impl World {
         wrong
     }
 
-    /// What was begun before a node is marked is old.
+    /// Sets the floors. Attempts from before a node is marked are old.
     fn set_floors(
         &mut self,
         state: &mut State,
@@ -372,7 +372,7 @@ impl World {
         }
     }
 
-    /// Forgets what makes no difference any more.
+    /// Forgets what no longer makes a difference.
     fn settle(&self, state: &mut State) {
         let is_lost = |node: &Node| node.floor.kind != Kind::Own;
         let any_lost = state.nodes.iter().any(is_lost);
@@ -404,7 +404,7 @@ impl World {
         }
     }
 
-    /// The same with the clients in this order.
+    /// Returns the fingerprint with the clients in this order.
     fn hash_by(&self, state: &State, clients: [usize; CLIENTS]) -> u64 {
         let classes = clients.map(|client| self.engines.class(state.clients[client].class));
         let mut words = [0; NODES];
@@ -418,7 +418,7 @@ impl World {
                 true => (1 - holder / ATTEMPTS) * ATTEMPTS + holder % ATTEMPTS,
                 false => holder,
             };
-            // What it would have after a loss.
+            // What the node would have after a loss.
             let lost = match state.losses {
                 0 => 0,
                 _ => self.bounds.counters[place],
@@ -443,7 +443,7 @@ impl World {
     }
 }
 
-/// A lock is reported with this token. Returns what is wrong with it.
+/// Reports a lock with this token. Returns what is wrong with it.
 fn report(state: &mut State, client: usize, token: u8) -> Option<String> {
     let before = state.clients[client].before;
     let wrong = match state.told.contains(&token) {

@@ -1,4 +1,4 @@
-//! The searches of the ordinary run, and what each breakage of tokens is found by.
+//! The searches of the ordinary run, and the search that finds each breakage of tokens.
 
 #[cfg(shearline_mutants)]
 use super::all_are_found;
@@ -17,7 +17,7 @@ const TWO: Bounds = Bounds {
     deaf: 0,
 };
 
-/// A counter ends as well.
+/// A counter ends too.
 const ENDED: Bounds = Bounds { ends: 1, ..TWO };
 
 /// A node loses its data, and is repaired.
@@ -27,7 +27,7 @@ const LOSS: Bounds = Bounds {
     ..TWO
 };
 
-/// The same with everything else, and nodes that have counted differently before.
+/// A loss and everything else, on nodes with different counters at the beginning.
 const PAIR: Bounds = Bounds {
     counters: [0, 0, 3, 0, 0],
     breaks: 1,
@@ -87,7 +87,7 @@ const FIVE_WITH_LOSS: Bounds = Bounds {
     ..FIVE
 };
 
-/// And whether the long run looks at all states.
+/// The worlds, and whether the long run looks at all their states.
 const ALL: [(&str, Bounds, bool); 14] = [
     ("two attempts", TWO, true),
     ("two attempts and an end", ENDED, true),
@@ -109,7 +109,7 @@ const ALL: [(&str, Bounds, bool); 14] = [
     ("five nodes and a loss", FIVE_WITH_LOSS, false),
 ];
 
-/// States of each that the long run looks at: of those that it looks at to the end, and of the others.
+/// How many states the long run looks at: of a world that it searches completely, and of any other.
 const STATES: [u64; 2] = [100_000, 25_000];
 
 #[test]
@@ -121,7 +121,7 @@ fn no_order_of_events_gives_a_wrong_token() {
     }
 }
 
-/// What makes tokens wrong, and where that is found soonest.
+/// The mutants that make tokens wrong, and the world that shows each soonest.
 #[cfg(shearline_mutants)]
 const FOUND: [(&str, &str, Bounds); 13] = [
     ("TokenIsNotWrittenBack", "two attempts", TWO),

@@ -8,7 +8,7 @@ use shearline::{Config, Instant};
 
 use super::node::{Words, run};
 
-/// What an engine is connected with.
+/// The connection of an engine to one node.
 pub(super) struct Link {
     pub(super) store: Store,
     session: Session,
@@ -22,7 +22,7 @@ pub(super) struct Wired {
     pub(super) links: Vec<Link>,
 }
 
-/// Sees what an engine sends and says.
+/// A user that sees what an engine sends and reports.
 pub(super) trait User {
     /// Returns what the node answers at once to this command, if it does.
     fn send(&mut self, now: Instant, node: usize, link: &mut Link, words: Words)
@@ -59,14 +59,14 @@ impl Wired {
         }
     }
 
-    /// A node answers.
+    /// Hands the answer of a node to the engine.
     pub(super) fn answer(&mut self, node: usize, bytes: &[u8]) {
         let node = self.links[node].id.expect("it is connected");
         self.engine
             .handle(self.now, Input::Received { node, bytes });
     }
 
-    /// The connection to a node breaks.
+    /// Breaks the connection to a node.
     pub(super) fn cut(&mut self, node: usize) {
         if let Some(node) = self.links[node].id.take() {
             let reason = LinkFault::Reset.into();
@@ -75,7 +75,7 @@ impl Wired {
         }
     }
 
-    /// A node loses its data in a restart.
+    /// Restarts a node without its data.
     pub(super) fn restart(&mut self, node: usize, seed: u64) {
         let store = &mut self.links[node].store;
         store.restart(seed, self.now, Memory::Lost);

@@ -40,7 +40,7 @@ fn decode(reply: &'static [u8]) -> Play {
             for _ in 0..repetitions {
                 let frame = decoder.decode(black_box(reply)).expect("valid");
                 let frame = frame.expect("complete");
-                // As the client does: by value, for the replies of lock commands.
+                // The client compares by value too, for the replies of lock commands.
                 let said = if let Value::Simple(b"OK") = frame.value {
                     1
                 } else if let Value::Null = frame.value {
@@ -86,7 +86,7 @@ fn encode(write: fn(&mut Vec<u8>, &[u8], u64)) -> Play {
     })
 }
 
-// As the client has them: key and token come encoded, side by side.
+// In the client, key and token are already encoded too, one after the other.
 static ACQUIRE: Template<2, 32> = Template::new(&[
     Word::Text(b"SET"),
     Word::Encoded(2),

@@ -24,7 +24,7 @@ pub(super) const PATHS: [Path; 6] = [
 const FEW: u64 = 64;
 const MANY: u64 = 1_000_000;
 
-/// How long timers are armed for at most.
+/// The longest time for which timers are armed.
 const SPAN_MILLIS: u64 = 60_000;
 
 /// The width of a slot of the third level. The timers in it move down all at once, so only a longer
@@ -64,7 +64,7 @@ impl Timers {
         }
     }
 
-    /// To the nanosecond, as real deadlines are.
+    /// Returns a deadline, exact to the nanosecond, as real ones are.
     fn deadline(&mut self) -> Instant {
         Instant::from_nanos(self.now * 1_000_000 + 1 + self.random.below(SPAN_MILLIS * 1_000_000))
     }
@@ -106,8 +106,8 @@ fn cancel(armed: u64) -> Play {
     })
 }
 
-/// Lets so many slots pass, as for a thread that sleeps until it is woken. Timers that have fired
-/// are armed again before the next slot.
+/// Lets slots pass, as for a thread that sleeps until it is woken. Timers that have fired are armed again before the
+/// next slot.
 fn fire(armed: u64) -> Play {
     let mut timers = Timers::new(armed);
     Box::new(move |slots| {

@@ -10,13 +10,13 @@ use tokio::runtime::Runtime;
 use crate::Failure;
 use crate::cycle::{Caller, Client, Futures, Log, PAUSE, Until, run_calls, run_futures};
 
-/// Threads that call and block. They are started for each turn, which costs about a hundredth of
-/// it, the same for all.
+/// Threads that call and block. They are started for each turn. That costs about a hundredth of the turn, the same for
+/// all clients.
 #[derive(Debug)]
 pub struct Threads<C> {
-    /// One for each thread.
+    /// One caller for each thread.
     pub callers: Vec<C>,
-    /// Kept alive for them.
+    /// A value that the callers need to stay alive.
     pub keep: Option<crate::floor::threads::Post>,
 }
 
@@ -46,7 +46,7 @@ impl<C: Caller + Send> Client for Threads<C> {
     }
 }
 
-/// Room for the cycles of a caller in a turn.
+/// How many cycles of a caller fit into the record of a turn.
 const ROOM: usize = 4096;
 
 /// Tasks on a runtime.
@@ -54,7 +54,7 @@ const ROOM: usize = 4096;
 pub struct Tasks<F> {
     /// The runtime.
     pub runtime: Runtime,
-    /// One for each task.
+    /// One caller for each task.
     pub callers: Vec<F>,
 }
 
@@ -82,17 +82,17 @@ impl<F: Futures> Client for Tasks<F> {
     }
 
     fn settle(&mut self) -> Result<(), Failure> {
-        // It goes on only while it runs.
+        // The runtime makes progress only while it runs.
         self.runtime
             .block_on(async { tokio::time::sleep(PAUSE).await });
         Ok(())
     }
 }
 
-/// Futures on one thread without a runtime: it parks when none can go on.
+/// Futures on one thread without a runtime: it parks when none can make progress.
 #[derive(Debug)]
 pub struct Joined<F> {
-    /// One for each future.
+    /// One caller for each future.
     pub callers: Vec<F>,
 }
 
@@ -111,13 +111,13 @@ impl<F: Futures> Client for Joined<F> {
     }
 }
 
-/// Returns names for so many locks of one client.
+/// Returns names for this many locks of one client.
 #[must_use]
 pub fn names(client: &str, count: usize) -> Vec<String> {
     (0..count).map(|lock| format!("{client}:{lock}")).collect()
 }
 
-/// Returns so many callers like this one, each with its own lock.
+/// Returns this many callers like this one, each with its own lock.
 #[must_use]
 pub fn crowd<F: Futures>(one: &F, client: &str, count: usize) -> Vec<F> {
     let names = names(client, count);

@@ -28,7 +28,7 @@ impl<C: Caller> Client for Alone<C> {
     }
 }
 
-/// Returns a tokio on this thread, or on as many threads as there are processors.
+/// Returns a tokio runtime on this thread, or on as many threads as there are processors.
 ///
 /// # Errors
 ///

@@ -1,8 +1,7 @@
-//! What an experienced user of `redis` would write: Redlock on its multiplexed asynchronous
-//! connections.
+//! A client as an experienced user of `redis` would write it: Redlock on multiplexed asynchronous connections.
 //!
-//! Asks all nodes at once and goes on when a majority has answered; a separate task reads the other
-//! answers. No retries, no restart guard, no repair.
+//! It asks all nodes at once and continues when a majority has answered; a separate task reads the other answers. It
+//! has no retries, no restart guard and no repair.
 
 use std::sync::Arc;
 
@@ -23,7 +22,7 @@ pub struct Multiplexed {
     name: Arc<str>,
 }
 
-/// What a lock is known by.
+/// The token of a lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Token([u8; 20]);
 
@@ -49,7 +48,7 @@ impl Multiplexed {
         })
     }
 
-    /// Asks all nodes, and returns when a majority has said yes.
+    /// Asks all nodes. Returns when a majority has said yes.
     async fn majority<A>(&self, ask: impl Fn(MultiplexedConnection) -> A) -> Result<(), Failure>
     where
         A: Future<Output = Result<bool, RedisError>> + Send + 'static,
@@ -60,7 +59,7 @@ impl Multiplexed {
             granted += usize::from(answer.unwrap_or(false));
             if self.nodes.len() / 2 < granted {
                 if !answers.is_empty() {
-                    // If it is dropped, a command could stay unsent.
+                    // If the stream were dropped, a command could stay unsent.
                     tokio::spawn(answers.for_each(|_| async {}));
                 }
                 return Ok(());

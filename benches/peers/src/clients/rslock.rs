@@ -5,7 +5,7 @@ use ::rslock::{Lock, LockManager};
 use crate::Failure;
 use crate::cycle::{Futures, TTL};
 
-/// Its manager, for one name.
+/// The manager of `rslock`, for one name.
 #[derive(Clone, Debug)]
 pub struct Rslock {
     manager: LockManager,
@@ -38,7 +38,7 @@ impl Futures for Rslock {
     }
 
     async fn release(&self, lock: Lock) -> Result<(), Failure> {
-        // It does not report whether anything was deleted.
+        // The library does not report whether anything was deleted.
         self.manager.unlock(&lock).await;
         Ok(())
     }

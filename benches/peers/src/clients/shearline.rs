@@ -7,7 +7,7 @@ use shearline::{Builder, LocalRedlock, Lock, LockGuard, LockOptions, Redlock};
 use crate::Failure;
 use crate::cycle::{Caller, Futures, PAUSE, TTL};
 
-/// A handle with the defaults, but patient: on a shared machine a server may get no processor for
+/// Returns a builder with the defaults, but a longer timeout: on a shared machine a server may get no processor for
 /// longer than 50 ms. The clients on `redis` wait for 500 ms.
 pub fn patient(urls: &[String]) -> Builder {
     Redlock::builder()
@@ -25,19 +25,19 @@ pub struct Local {
     kind: Kind,
 }
 
-/// What a [`Local`] takes.
+/// The kind of lock that a [`Local`] takes.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// The lock.
     Exclusive,
     /// A shared lock.
     Shared,
-    /// One of so many permits.
+    /// One of this many permits.
     Permit(u32),
 }
 
 impl Local {
-    /// For the lock of this name.
+    /// Returns a client for the lock of this name.
     ///
     /// # Errors
     ///
@@ -51,14 +51,15 @@ impl Local {
         })
     }
 
-    /// The same for a lock of this kind.
+    /// Returns the client for a lock of this kind.
     #[must_use]
     pub fn of(mut self, kind: Kind) -> Self {
         self.kind = kind;
         self
     }
 
-    /// The same with a fencing token. No other program uses the nodes, so they are trusted.
+    /// Returns a client for the lock of this name with a fencing token. No other program uses the nodes, so they are
+    /// trusted.
     ///
     /// # Errors
     ///
@@ -66,7 +67,7 @@ impl Local {
     pub fn fenced(builder: &Builder, name: &str) -> Result<Self, Failure> {
         let mut local = Self::build(builder, name)?;
         local.options = local.options.fenced();
-        // New nodes give no token, until the handle knows that one was asked for.
+        // New nodes give no token, and the handle only trusts them for tokens when it knows that one was requested.
         if let Ok(lock) = local.handle.lock_with(name, &local.options.tries(1)) {
             local.handle.unlock(lock)?;
         } else {
@@ -108,7 +109,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// For the lock of this name.
+    /// Returns a client for the lock of this name.
     ///
     /// # Errors
     ///

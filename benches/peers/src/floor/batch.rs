@@ -1,7 +1,7 @@
 //! Many locks at once on one thread.
 //!
-//! Commands between two waits go to each node in one write, and the answers of a node are taken
-//! with one read. All nodes get the same, so one list says to what an answer belongs.
+//! Commands between two waits go to each node in one write, and the answers of a node are taken with one read. All
+//! nodes get the same commands, so one list says to which command an answer belongs.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -21,9 +21,9 @@ pub struct Batch {
     out: Vec<u8>,
     /// Commands that not all nodes have answered, in order.
     open: VecDeque<Asked>,
-    /// How many were asked before those.
+    /// How many commands were sent before those.
     closed: usize,
-    /// How many each node has answered.
+    /// How many commands each node has answered.
     got: Vec<usize>,
 }
 
@@ -34,8 +34,8 @@ struct Asked {
 }
 
 impl Batch {
-    /// Connects to all nodes. A step of a lock is done when `needed` have answered; a majority if
-    /// that is not said.
+    /// Connects to all nodes. A step of a lock is done when `needed` nodes have answered, or a majority if that is
+    /// `None`.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl Batch {
         })
     }
 
-    /// What wakes the wait.
+    /// Returns the connections, which wake the wait.
     pub(crate) fn sockets(&self) -> &Sockets {
         &self.sockets
     }
@@ -120,14 +120,14 @@ impl Batch {
         Ok(())
     }
 
-    /// Whether every node has answered everything.
+    /// Returns `true` if every node has answered everything.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.open.is_empty()
     }
 }
 
-/// The one thread.
+/// Many locks at once on one thread, as a client.
 #[derive(Debug)]
 pub struct Outstanding {
     batch: Batch,
@@ -135,16 +135,16 @@ pub struct Outstanding {
     done: Vec<u16>,
 }
 
-/// The present part of the cycle of one lock.
+/// The current part of the cycle of one lock.
 #[derive(Clone, Copy, Debug)]
 struct Cycle {
     begun: Instant,
-    /// When its lock was there.
+    /// When the lock was granted.
     acquired: Option<Instant>,
 }
 
 impl Outstanding {
-    /// All locks of this batch.
+    /// Makes a client for all locks of this batch.
     #[must_use]
     pub fn new(batch: Batch) -> Self {
         let cycle = Cycle {

@@ -1,7 +1,7 @@
 //! One caller over TLS: rustls on the sockets, and nothing else.
 //!
-//! One record, one write and one read for each command and node, as in [`solo`](super::solo). What TLS costs
-//! a server is in it too.
+//! One record, one write and one read for each command and node, as in [`solo`](super::solo). The time includes the
+//! cost of TLS on the servers.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -53,7 +53,7 @@ impl Encrypted {
         let scripts = Scripts::load(&mut rustls::Stream::new(&mut tls, &mut stream))?;
         stream.set_nonblocking(true)?;
         let mut encrypted = Self { stream, tls };
-        // Tickets for later sessions may have come with the last answer.
+        // Read the tickets for later sessions, which may have come with the last answer.
         encrypted.answers(&mut [0; 64])?;
         Ok((encrypted, scripts))
     }
@@ -100,7 +100,7 @@ impl Stream for Encrypted {
     }
 }
 
-/// Remembers whether a read got less than it asked for.
+/// A stream that remembers whether a read got fewer bytes than it asked for.
 struct Tap<'a> {
     stream: &'a mut TcpStream,
     is_short: bool,

@@ -1,8 +1,8 @@
 //! The floor: what a lock costs on raw sockets, and nothing else.
 //!
-//! The same bytes as a client sends, computed beforehand, on non-blocking sockets with epoll. It
-//! counts replies; it has no parser, no algorithm, no clock, no limits and no error handling. A
-//! lock on N servers costs at least that.
+//! The floor sends the same bytes as a client, computed beforehand, on non-blocking sockets with epoll. It counts
+//! replies; it has no parser, no algorithm, no clock, no limits and no error handling. A lock on N servers costs at
+//! least that.
 //!
 //! * [`solo`] is one caller: it returns when a majority has answered, or when all have.
 //! * [`encrypted`] is the same over TLS.
@@ -32,12 +32,12 @@ use crate::Failure;
 use crate::cycle::TTL;
 use crate::servers::command;
 
-/// Compares the token and deletes: like the client's own, so that the servers do the same work.
+/// The script that compares the token and deletes the key: like the client's own, so that the servers do the same work.
 const RELEASE: &str = "local v=redis.call('get',KEYS[1]) \
                        if v==ARGV[1] then return redis.call('del',KEYS[1]) end \
                        if v then return -1 end return 0";
 
-/// Compares the token and raises the expiry.
+/// The script that compares the token and raises the expiry.
 const EXTEND: &str = "local v=redis.call('get',KEYS[1]) \
                       if v==ARGV[1] then local p=redis.call('pttl',KEYS[1]) \
                       if p>=0 and p<tonumber(ARGV[2]) \
@@ -48,7 +48,7 @@ const EXTEND: &str = "local v=redis.call('get',KEYS[1]) \
 /// The token of every lock.
 const TOKEN: &str = "twenty bytes, random";
 
-/// More than there are sources of events.
+/// More than the number of sources of events.
 const EVENTS: usize = 32;
 
 /// The steps of a lock.
@@ -58,7 +58,7 @@ pub enum Step {
     Acquire,
     /// The script that raises the expiry.
     Extend,
-    /// The script that deletes.
+    /// The script that deletes the key.
     Release,
 }
 
@@ -71,7 +71,7 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// For the lock of this name.
+    /// Makes the commands for the lock of this name.
     #[must_use]
     pub fn new(scripts: &Scripts, name: &str) -> Self {
         let ttl = TTL.as_millis().to_string();
@@ -111,10 +111,10 @@ impl Scripts {
 
 /// A connection to a node, which does not block.
 pub trait Stream {
-    /// What the poll waits for.
+    /// Returns the socket for which the poll waits.
     fn socket(&self) -> &TcpStream;
 
-    /// Writes all of it. Waits for a full socket.
+    /// Writes all bytes. Waits while the socket is full.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ pub struct Sockets<S = TcpStream> {
 }
 
 impl Sockets {
-    /// Connects to all, and loads the scripts.
+    /// Connects to all servers, and loads the scripts.
     ///
     /// # Errors
     ///
@@ -180,7 +180,7 @@ impl<S: Stream> Sockets<S> {
         self.streams.len()
     }
 
-    /// Returns how many are needed.
+    /// Returns how many nodes are a majority.
     #[must_use]
     pub fn majority(&self) -> usize {
         self.nodes() / 2 + 1
@@ -191,7 +191,7 @@ impl<S: Stream> Sockets<S> {
         add(&self.epoll, source, self.nodes())
     }
 
-    /// Writes the same to all nodes. Waits for a full socket.
+    /// Writes the same bytes to all nodes. Waits while a socket is full.
     ///
     /// # Errors
     ///
@@ -201,7 +201,7 @@ impl<S: Stream> Sockets<S> {
         streams.try_for_each(|stream| stream.send(bytes))
     }
 
-    /// Waits, asleep or not, and reports which node gave how many answers.
+    /// Waits, asleep or spinning, and reports how many answers each node gave.
     ///
     /// # Errors
     ///
@@ -227,7 +227,7 @@ impl<S> fmt::Debug for Sockets<S> {
     }
 }
 
-/// Waits, asleep or not, and reports what is ready.
+/// Waits, asleep or spinning, and reports which sources are ready.
 fn ready(
     epoll: &OwnedFd,
     spin: bool,

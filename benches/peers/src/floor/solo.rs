@@ -6,12 +6,12 @@ use super::{Commands, Scripts, Sockets, Step, Stream};
 use crate::Failure;
 use crate::cycle::{Caller, PAUSE};
 
-/// How many answers are waited for, and how.
+/// How many answers a caller waits for, and how.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Manner {
     /// Asleep, until a majority has answered.
     Majority,
-    /// Asleep, until all have.
+    /// Asleep, until all have answered.
     All,
     /// Until a majority has answered, without ever sleeping.
     Spinning,
@@ -24,9 +24,9 @@ pub struct Solo<S = TcpStream> {
     commands: Commands,
     needed: usize,
     spin: bool,
-    /// How many commands each node got.
+    /// How many commands were sent to each node.
     sent: usize,
-    /// How many each has answered.
+    /// How many commands each node has answered.
     got: Vec<usize>,
 }
 

@@ -58,7 +58,7 @@ impl Post {
         let own = Arc::clone(&shared);
         let thread = thread::spawn(move || {
             if let Err(error) = deliver(&own, batch) {
-                // Callers would wait for ever.
+                // Otherwise callers would wait for ever.
                 eprintln!("the threaded floor failed: {error}");
                 std::process::exit(2);
             }
@@ -84,7 +84,7 @@ impl Drop for Post {
         self.shared.closed.store(true, Ordering::SeqCst);
         self.shared.wake();
         if let Some(thread) = self.thread.take() {
-            // It has reported why if it failed.
+            // The thread has reported the reason if it failed.
             let _ = thread.join();
         }
     }
@@ -131,7 +131,7 @@ impl Caller for Posting {
 
 impl Shared {
     fn wake(&self) {
-        // It is edge-triggered, so it need not be read; it is full after 2^64 wakes.
+        // The event is edge-triggered, so it need not be read; it is full after 2^64 wakes.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 }

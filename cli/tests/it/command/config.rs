@@ -60,21 +60,21 @@ fn a_file_names_the_nodes_and_what_else_an_option_says() {
     looking.env("SHEARLINE_CONFIG", &file);
     assert_eq!(told(looking).object().text("holder.owner"), "file");
 
-    // What is typed comes before the file.
+    // The command line overrides the file.
     let mut extending = command(
         &[],
         ["extend", taken.text("lock"), "--json", "--ttl", "70s"],
     );
     extending.env("SHEARLINE_CONFIG", &file);
     assert_eq!(told(extending).object().number("ttl_ms"), 70_000);
-    // Commands ignore what they have no option for.
+    // Commands ignore keys for which they have no option.
     let mut pages = command(&[], ["man"]);
     pages.env("SHEARLINE_CONFIG", &file);
     told(pages).done();
     let mut demo = command(&[], ["demo", "--seconds", "1", "--workers", "2"]);
     demo.env("SHEARLINE_CONFIG", &file);
     assert!(told(demo).done().contains("5 nodes in this process"));
-    // The environment comes before the file too.
+    // The environment overrides the file too.
     let gone = ["redis://127.0.0.1:1".to_owned()];
     let mut looking = command(&gone, ["status", "report"]);
     looking.env("SHEARLINE_CONFIG", &file);
@@ -98,7 +98,7 @@ fn a_password_comes_from_a_file_of_its_own() {
         "nodes = [{}]\npassword-file = \"password\"\n",
         urls.join(", ")
     );
-    // There is no secret in it.
+    // The file holds no secret.
     let file = files.write("shearline.toml", &text, 0o644);
     let check = || {
         let mut check = command(&[], ["check", "--guard", "off", "--config"]);
@@ -106,7 +106,7 @@ fn a_password_comes_from_a_file_of_its_own() {
         told(check)
     };
     check().done();
-    // It holds for all URLs that do not say otherwise, wherever they come from.
+    // The password applies to all URLs without one, wherever they come from.
     let plain: Vec<String> = cluster.iter().map(|node| node.url_without()).collect();
     let mut from_environment = command(&plain, ["check", "--guard=off", "--config"]);
     from_environment.arg(&file);
@@ -120,7 +120,8 @@ fn a_password_comes_from_a_file_of_its_own() {
     let mut without_config = command(&plain, ["check", "--guard=off", "--password-file"]);
     without_config.arg(files.0.path().join("password"));
     told(without_config).done();
-    // As a container mounts it: it is warned of, and refused where that was asked for.
+    // The file has the mode of a file that is mounted into a container. The command warns of it, or refuses it if asked
+    // to.
     files.write("password", &format!("{CANARY}\n"), 0o444);
     let warned = check();
     assert_eq!(warned.status, 0, "{warned:?}");
@@ -145,7 +146,7 @@ fn a_password_comes_from_a_file_of_its_own() {
     assert!(refused.contains("; password-file names it"), "{refused}");
 }
 
-/// A lock is held while the password of every server is changed, and then the file.
+/// A lock is held while the password changes, first on every server and then in the file.
 #[test]
 fn a_password_file_is_read_again_before_each_connection() {
     not_with!(Acl, "logs in as the default user");
@@ -182,7 +183,7 @@ fn a_password_file_is_read_again_before_each_connection() {
         assert!(!admin.exists(b"report"));
         admin.command(&[b"CONFIG", b"SET", b"requirepass", CANARY.as_bytes()]);
     }
-    // A pipe is read once.
+    // A pipe is read only once.
     let mut piped = command(
         &plain,
         ["check", "--guard=off", "--password-file=/dev/stdin"],
@@ -194,7 +195,8 @@ fn a_password_file_is_read_again_before_each_connection() {
     super::of(piped.wait_with_output().expect("it ends")).done();
 }
 
-/// What is said of each mistake is told by the command's own `tests::files`. The report and the object tell it too.
+/// The unit tests of the command (`tests::files`) check the message about each mistake. The report and the object have
+/// it too.
 #[test]
 fn a_wrong_file_is_refused_and_nothing_is_done() {
     let (cluster, files) = (servers::three(), Files::new());
@@ -216,7 +218,7 @@ fn a_wrong_file_is_refused_and_nothing_is_done() {
     );
     let refused = over(&cluster.urls(), "lock report --json --config /nowhere");
     assert_eq!(refused.object().text("outcome"), "configuration");
-    // It is asked for help, not for a lock.
+    // The command is asked for help, not for a lock.
     assert_eq!(
         shearline(&cluster, "lock --help --config /nowhere").status,
         0
@@ -224,7 +226,7 @@ fn a_wrong_file_is_refused_and_nothing_is_done() {
     cluster.assert_empty();
 }
 
-/// A variable that is empty says nothing, but an option that is typed does.
+/// An empty variable counts as not set, but an empty option that is typed counts.
 #[test]
 fn an_option_that_is_typed_empty_comes_before_the_file() {
     let (cluster, files) = (servers::three(), Files::new());
@@ -236,7 +238,8 @@ fn an_option_that_is_typed_empty_comes_before_the_file() {
     told(taken).line();
 }
 
-/// As in `--config "$CONFIG"` where the variable is not set: the guard and the ttls in the file are not left out silently.
+/// This happens with `--config "$CONFIG"` if the variable is not set. The guard and the ttls in the file must not be
+/// ignored silently.
 #[test]
 fn a_file_without_a_name_is_refused() {
     let cluster = servers::three();

@@ -1,5 +1,5 @@
-//! `shearline run` as the first process of a container, such as that of `examples/docker`: the kernel keeps every signal
-//! from it that it does not handle, and it cannot end by one.
+//! `shearline run` as the first process of a container, such as that of `examples/docker`: the kernel gives it no
+//! signal that it does not handle, and it cannot end by a signal.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -25,7 +25,8 @@ fn container() -> Command {
     container
 }
 
-/// If the system gives none, a story says that it was not run, past the capture of the test harness.
+/// Returns `true` if the system allows such a container. If not, a message that bypasses the test harness says that the
+/// story was not run.
 fn can_be_had() -> bool {
     let probe = container().arg("true").output();
     if probe.as_ref().is_ok_and(|output| output.status.success()) {
@@ -80,7 +81,7 @@ fn the_first_process_of_a_container_has_the_status_of_the_command() {
     }
 }
 
-/// The kernel keeps from it what it does not handle.
+/// The kernel gives the first process only signals that it handles.
 #[test]
 fn every_signal_reaches_the_command_in_a_container() {
     if !can_be_had() {
@@ -112,7 +113,7 @@ fn every_signal_reaches_the_command_in_a_container() {
     cluster.assert_empty();
 }
 
-/// It ends by a status: 128 and the signal.
+/// It ends with a status: 128 plus the signal.
 #[test]
 fn term_ends_the_wait_in_a_container() {
     if !can_be_had() {
@@ -151,7 +152,7 @@ fn term_ends_the_wait_of_other_commands_in_a_container() {
     cluster.assert_empty();
 }
 
-/// Asks the first process to end, when it handles this signal.
+/// Asks the first process to end, as soon as it handles this signal.
 fn terminate(tool: &Tool, handled: Signal) {
     let first = tool.child();
     eventually("it handles signals", || {

@@ -1,4 +1,4 @@
-//! `--fenced`: the number for the store rises from holder to holder, goes with the lock, and is refused where nodes
+//! `--fenced`: the number for the store rises from holder to holder, stays with the lock, and is refused if nodes
 //! cannot give one.
 
 use std::fs;
@@ -15,7 +15,7 @@ fn clusters() -> [Cluster; 2] {
     [Options::redis(), Options::valkey()].map(|options| Cluster::with(3, &options))
 }
 
-/// Runs a command under the lock `n` that prints its number, and returns what was said and the report.
+/// Runs a command under the lock `n` that prints its number, and returns its output and the report.
 #[track_caller]
 fn attempt(cluster: &Cluster, guard: &str, options: &[&str]) -> (Told, Json) {
     let folder = tempfile::tempdir().expect("a temporary directory");
@@ -28,7 +28,7 @@ fn attempt(cluster: &Cluster, guard: &str, options: &[&str]) -> (Told, Json) {
     (told, Json::line(&report))
 }
 
-/// Returns the number of a run: that of the command, and of the report.
+/// Returns the number of a run, which is the same in the command and in the report.
 #[track_caller]
 fn token_of_run(cluster: &Cluster, options: &[&str]) -> u64 {
     token_with_guard(cluster, "off", options)
@@ -53,7 +53,7 @@ fn a_permit_comes_with_a_number_for_its_slot() {
     }
 }
 
-/// Nothing was started, and an operator is to repair it.
+/// Asserts that nothing was started, and that an operator has to repair something.
 #[track_caller]
 fn assert_refused(cluster: &Cluster) {
     let (told, report) = attempt(cluster, "off", &[]);
@@ -96,7 +96,7 @@ fn the_number_of_a_lock_goes_with_its_text() {
         let line = shearline(&cluster, "lock n --fenced --trust --guard off").line();
         let (lock, token) = parts(&line);
         assert!(lock.bytes().all(|byte| byte.is_ascii_hexdigit()), "{line}");
-        // The whole line, and the lock alone.
+        // Passes the whole line, and the lock alone.
         let extend =
             |text: &str| told(command(&cluster.urls(), ["extend", text, "--guard", "off"]));
         let extended = extend(&line).line();
@@ -125,8 +125,8 @@ fn the_number_of_a_lock_goes_with_its_text() {
     }
 }
 
-/// A server that has restarted gives no number before an operator trusts it. The others go on as long as they
-/// are a majority.
+/// A server that has restarted gives no number before an operator trusts it. The others continue as long as they are a
+/// majority.
 #[test]
 fn numbers_rise_over_restarts() {
     not_with!(NoScripts, "fencing tokens need scripts");
@@ -144,8 +144,8 @@ fn numbers_rise_over_restarts() {
     }
 }
 
-/// A run that goes on for long enough repairs a server that has restarted, so another may restart. A machine may be too
-/// busy for a short ttl: then a longer one has to do.
+/// A run that lasts long enough repairs a server that has restarted, so that another may restart. If the machine is too
+/// busy for a short ttl, the test uses a longer one.
 #[test]
 fn a_long_run_repairs_a_server_that_has_restarted() {
     not_with!(NoScripts, "fencing tokens need scripts");
@@ -175,12 +175,12 @@ fn is_repaired(ttl: u32) -> bool {
     true
 }
 
-/// A node without a floor is as good as any other for locks without a number: only `nodes --fenced` tells.
+/// For locks without a number, a node without a floor is like any other. Only `nodes --fenced` shows the difference.
 #[test]
 fn nodes_says_which_nodes_give_no_number() {
     not_with!(NoScripts, "fencing tokens need scripts");
     for mut cluster in clusters() {
-        // How many give a number, and the status.
+        // Checks how many nodes give a number, and the status.
         let assert_given = |cluster: &Cluster, votes: u64, status: i32| {
             let said = shearline(cluster, "nodes --fenced --guard off --json");
             assert_eq!((said.status, said.err.as_str()), (status, ""), "{said:?}");
@@ -222,7 +222,7 @@ fn nodes_says_which_nodes_give_no_number() {
     }
 }
 
-/// The lock that is tried leaves one for a second.
+/// The trial leaves a counter for a second.
 #[test]
 fn nodes_does_not_count_a_counter_of_its_own() {
     not_with!(Acl | NoScripts, "its user may not run `SCAN` in a script");
@@ -235,7 +235,7 @@ fn nodes_does_not_count_a_counter_of_its_own() {
             object.at(&format!("nodes.{node}.may_lock")),
             &Value::Bool(true)
         );
-        // A node may not have been asked for the token of the run before the others had given it.
+        // The other nodes may have given the token of the run before this node was asked for it.
         assert!(
             object.number(&format!("nodes.{node}.counters")) <= 1,
             "{object:?}"
@@ -295,7 +295,7 @@ fn nodes_that_run_no_scripts_give_no_number() {
         let line = line.replace("--fenced", "--fenced --without-scripts --guard off");
         let said = shearline(&cluster, &line).failed(78);
         assert!(said.contains("leave out `--without-scripts`"), "{said}");
-        // As with the other option that needs scripts.
+        // The message is the same as for the other option that needs scripts.
         let other = line
             .replace("--guard off", "--guard strict")
             .replace("--fenced", "");
@@ -344,7 +344,7 @@ fn a_file_asks_for_numbers_and_an_option_does_not() {
         assert_eq!(line.contains(' '), is_fenced, "{text} {option:?}: {line}");
         release(&line);
     }
-    // `nodes` tries such a lock then. Commands that take no lock ignore it.
+    // In that case, `nodes` tries such a lock. Commands that take no lock ignore it.
     let mut trial = command(&cluster.urls(), ["nodes", "--guard", "off", "--config"]);
     fs::write(&file, patient("fenced = true\n")).expect("a file");
     trial.arg(&file).arg("--json");
@@ -354,7 +354,7 @@ fn a_file_asks_for_numbers_and_an_option_does_not() {
     told(looking).done();
 }
 
-/// The command of a run inside another one would take the number of the outer lock for that of its own.
+/// Inside another run, the command would mistake the number of the outer lock for its own.
 #[test]
 fn the_number_of_another_lock_is_not_passed_on() {
     not_with!(NoScripts, "fencing tokens need scripts");

@@ -1,9 +1,9 @@
-//! Programs of another user below the command of `shearline run`: it cannot end them. What the command leaves of them
-//! is waited for while the lock is kept; after a loss they run on, and that is said.
+//! Programs of another user below the command of `shearline run`, which cannot end them. If the command leaves such
+//! programs behind, the run keeps the lock and waits for them. After a loss they keep running, and a message says so.
 //!
-//! The command is that of a user without rights, and its foreign program that of root, started by a copy of `setpriv`
-//! that is root for everybody. So only root can play these stories, and only where such a file works; elsewhere each says
-//! that it was not run, past the capture of the test harness.
+//! The command belongs to a user without rights, and its foreign program to root: a copy of `setpriv` that everybody
+//! runs as root starts it. So only root can run these stories, and only on systems where such a file works. Elsewhere a
+//! message that bypasses the test harness says that a story was not run.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -37,7 +37,7 @@ struct Story {
 }
 
 impl Story {
-    /// Begins with [`BEGIN`]. Returns `None` where it cannot be played.
+    /// Starts a run of `script`, which begins with [`BEGIN`]. Returns `None` if the story cannot be played here.
     fn start(cluster: &Cluster, options: &[&str], script: &str) -> Option<Self> {
         Self::with(cluster, options, &format!("{BEGIN}{script}"))
     }
@@ -78,12 +78,12 @@ impl Story {
         self.folder.path()
     }
 
-    /// The program of root.
+    /// Returns the program of root.
     fn foreign(&self) -> Pid {
         self.process("root")
     }
 
-    /// The process whose number is in this file.
+    /// Returns the process whose number is in this file.
     fn process(&self, file: &str) -> Pid {
         eventually("its number is written", || {
             let id = fs::read_to_string(self.path().join(file)).ok()?;
@@ -99,7 +99,7 @@ impl Story {
         fs::write(self.path().join("end"), "").expect("a file");
     }
 
-    /// A majority loses the lock: the tool ends, says why, and leaves the program of root.
+    /// Makes a majority lose the lock. Asserts that the tool ends, says why, and leaves the program of root.
     #[track_caller]
     fn loses_the_lock(&mut self, cluster: &Cluster) {
         cluster.await_copies("n");
@@ -119,8 +119,8 @@ impl Story {
     }
 }
 
-/// Copies a program. By another process: one that a test starts meanwhile would have the copy open for writing, and such
-/// a file cannot be run.
+/// Copies a program, by another process. Otherwise a process that a test starts meanwhile would inherit the copy open
+/// for writing, and such a file cannot be run.
 fn copy(from: &str, to: &Path) -> io::Result<()> {
     let status = Command::new("cp").arg(from).arg(to).status()?;
     match status.success() {
@@ -149,7 +149,7 @@ fn what_is_left_of_another_user_is_waited_for() {
     let Some(mut story) = Story::start(&cluster, &[], own) else {
         return;
     };
-    // What is left is given some time to end, and this is killed then.
+    // The remaining processes get some time to end, and then this one is killed.
     let own = story.process("own");
     eventually("what may be ended is", || {
         test_kill_process(own).is_err().then_some(())
@@ -175,7 +175,7 @@ fn after_a_loss_programs_of_another_user_run_on_and_that_is_said() {
     story.end_foreign();
 }
 
-/// A process that may be killed stays, dead, when its parent is of another user and does not wait for it.
+/// A killed process stays as a zombie if its parent belongs to another user and does not wait for it.
 #[test]
 fn after_a_loss_dead_children_of_other_users_do_not_keep_it_from_ending() {
     let cluster = three();
@@ -192,8 +192,8 @@ fn after_a_loss_dead_children_of_other_users_do_not_keep_it_from_ending() {
     kill_process(story.foreign(), Signal::KILL).expect("it runs");
 }
 
-/// Too few processes for the tool, its watchdog and the command: how many threads it needs meanwhile differs. A limit
-/// of 1 leaves none to the library.
+/// The limit allows too few processes for the tool, its watchdog and the command. The number of threads that it needs
+/// meanwhile varies. A limit of 1 leaves none for the library.
 #[test]
 fn a_command_for_which_there_is_no_process_was_not_started() {
     let cluster = three();
@@ -207,7 +207,7 @@ fn a_command_for_which_there_is_no_process_was_not_started() {
     copy(env!("CARGO_BIN_EXE_shearline"), &shearline).expect("room for it");
     let config = path.join("shearline.toml");
     copy(PATIENT, &config).expect("room for it");
-    // A user without processes each time; in the long run three for each limit.
+    // Each try has a user without processes. In the long run, there are three tries for each limit.
     let users = if is_long() { 18 } else { 6 };
     for user in 61_230..61_230 + users {
         let limit = 1 + user % 6;

@@ -1,4 +1,4 @@
-//! What the command of `shearline run` leaves behind: it is ended before the lock is released.
+//! Processes that the command of `shearline run` leaves behind: they are ended before the lock is released.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use super::variables;
 use crate::face::shared;
 use crate::servers::{LONG, eventually, three};
 
-/// What is left behind is asked to end first, by the signal that the user wants, and for as long.
+/// Processes that are left behind are first asked to end, by the signal and for the time that the user chose.
 #[test]
 fn what_the_command_leaves_behind_is_asked_to_end() {
     let cluster = three();
@@ -34,7 +34,7 @@ fn what_the_command_leaves_behind_is_asked_to_end() {
     }
 }
 
-/// What is stopped is continued, to receive it.
+/// Stopped processes are continued, so that they receive the signal.
 #[test]
 fn what_the_command_leaves_stopped_is_asked_to_end_too() {
     let cluster = three();
@@ -49,7 +49,7 @@ fn what_the_command_leaves_stopped_is_asked_to_end_too() {
     cluster.assert_empty();
 }
 
-/// Whoever takes the lock next finds nothing of the command, also if that ignores what it is asked.
+/// The next holder of the lock finds no process of the command, even if the command ignores the request to end.
 #[test]
 fn the_lock_is_released_when_nothing_is_left() {
     let cluster = three();
@@ -77,7 +77,7 @@ fn with_wait_all_what_the_command_leaves_behind_is_waited_for() {
     cluster.assert_empty();
 }
 
-/// As `flock -o` does. If the lock is lost while the command runs, none lives on.
+/// This is what `flock -o` does. If the lock is lost while the command runs, no process stays alive.
 #[test]
 fn with_leave_children_what_the_command_leaves_behind_lives_on() {
     let cluster = three();
@@ -102,7 +102,7 @@ fn with_leave_children_what_the_command_leaves_behind_lives_on() {
     cluster.assert_empty();
 }
 
-/// The lock is lost when the command has ended, and nobody has noticed yet.
+/// The lock is lost after the command has ended, and this was not noticed yet.
 #[test]
 fn with_leave_children_nothing_lives_on_after_a_loss() {
     let cluster = three();
@@ -125,7 +125,7 @@ fn with_leave_children_nothing_lives_on_after_a_loss() {
     assert!(is_free(folder.path()), "nothing is left");
 }
 
-/// The children that the process had before it became the tool are none of its business.
+/// The tool leaves alone the children that the process had before it became the tool.
 #[test]
 fn children_from_before_are_left_alone() {
     let cluster = three();
@@ -147,7 +147,7 @@ fn children_from_before_are_left_alone() {
     cluster.assert_empty();
 }
 
-/// Nor are those that come to it when such a child ends.
+/// It also leaves alone the orphans that it inherits when such a child ends.
 #[test]
 fn orphans_of_children_from_before_are_left_alone() {
     let cluster = three();
@@ -175,7 +175,7 @@ fn orphans_of_children_from_before_are_left_alone() {
     eventually("the tool has waited for the child", || {
         test_kill_process(process("child")).is_err().then_some(())
     });
-    // It looks at what that leads to before it takes a signal.
+    // The tool looks at the consequences of this before it takes a signal.
     tool.signal(Signal::USR1);
     assert_eq!(code(tool.wait()), 6);
     test_kill_process(process("orphan")).expect("it runs");

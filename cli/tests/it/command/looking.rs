@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Going, command, fed, over, shearline};
 use crate::servers::{self, ClosedPort, Options};
 
-/// What a token of another client may be.
+/// A possible token of another client.
 const FOREIGN: &[u8] = b"\x01oreign-foreign-foreanother";
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
 
@@ -65,7 +65,7 @@ fn status_says_who_holds_a_lock_and_which_nodes_disagree() {
     assert_eq!(found.collect::<Vec<_>>(), ["copy", "holder", "holder"]);
     assert_eq!(object.text("nodes.0.owner"), "another");
 
-    // Two without an expiry.
+    // Two keys have no expiry.
     for server in &cluster[1..] {
         assert_eq!(server.raw().integer(&[b"PERSIST", b"report"]), 1);
     }
@@ -155,11 +155,11 @@ fn status_does_not_guess() {
         (unknown.status, unknown.object().text("outcome")),
         (69, "no_quorum")
     );
-    // Nodes that have just been started may have forgotten it.
+    // Nodes that have just been started may have forgotten the lock.
     for line in ["status report", "break report --yes"] {
         let young = shearline(&cluster, line).failed(69);
         assert!(young.contains("in quarantine for "), "{young}");
-        // There is no `--trust` here.
+        // These commands have no `--trust`.
         let advice = "or ask these nodes all the same with `--guard off`";
         assert!(young.contains(advice), "{young}");
         assert!(!young.contains("--trust"), "{young}");
@@ -172,7 +172,7 @@ fn break_ends_a_lock_and_keeps_others_out_until_its_holder_must_have_stopped() {
     let free = shearline(&cluster, "break report --guard off --yes").failed(1);
     assert!(free.contains("lock `report`: no client holds it"), "{free}");
     let lock = shearline(&cluster, "lock report --trust --ttl 50s --owner billing-7").line();
-    // Nobody can be asked.
+    // There is no terminal for a question.
     for line in ["break report --guard off", "break report --guard off --now"] {
         let asked = fed(&cluster, line, "y\n").failed(64);
         assert!(asked.contains("pass --yes"), "{asked}");
@@ -200,20 +200,20 @@ fn break_ends_a_lock_and_keeps_others_out_until_its_holder_must_have_stopped() {
         (3, 3)
     );
     assert!((40_000..=50_000).contains(&object.number("free_in_ms")));
-    // Those who know that the holder is gone need not wait.
+    // An operator who knows that the holder is gone need not wait.
     let done = shearline(&cluster, "break report --guard off --now --yes").done();
     let said = done.replace("\n    ", " ");
     let free = said.strip_prefix("report  held by (broken) billing-7, deleted, and free on ");
     let end = ": if its holder still works, two clients can hold the lock now\n";
     let free = free.and_then(|free| free.strip_suffix(end));
-    // The last of them is not waited for.
+    // The command does not wait for the last node.
     assert!(
         matches!(free, Some("2 of 3 nodes at least" | "3 of 3 nodes")),
         "{said}"
     );
     cluster.assert_gone("report");
 
-    // A key that never ends is left alone where the others end: they are free in time.
+    // A key without an expiry is left alone if the other keys expire, because then the lock becomes free.
     for how in ["", " --without-scripts"] {
         if !how.is_empty() && servers::is_with_acl_line() {
             continue; // Its user may run scripts and no transactions.
@@ -232,7 +232,7 @@ fn break_ends_a_lock_and_keeps_others_out_until_its_holder_must_have_stopped() {
         }
     }
 
-    // Without an expiry it would be kept for ever.
+    // Without an expiry, the key would stay for ever.
     for raw in &mut cluster.raws() {
         raw.run("SET report forever-forever-forever");
     }
@@ -322,7 +322,7 @@ fn nodes_and_check_say_who_would_vote_and_why_not() {
             .ends_with("\n0 of 3 nodes would vote, 2 are needed: no lock can be taken now\n")
     );
     assert_narrow(&young.out);
-    // What its user may do is not what it does now.
+    // The node permits this to its user, but does not do it now.
     assert_eq!(
         text.matches("; its user may take, extend and release a lock")
             .count(),
@@ -366,7 +366,7 @@ fn nodes_and_check_say_who_would_vote_and_why_not() {
         "without maxmemory: {metrics}"
     );
 
-    // One is down: locks can be had, and monitoring tells.
+    // One node is down. Locks can still be taken, and monitoring reports the node.
     let gone = [ClosedPort::new(), ClosedPort::new()];
     let mut urls = cluster.urls();
     urls[2] = gone[0].url();
@@ -480,7 +480,7 @@ fn a_password_that_is_missing_is_for_an_operator() {
     cluster.assert_empty();
 }
 
-/// Those of each node, and why they are not known.
+/// The counters of each node are counted, or a reason says why they are not known.
 #[test]
 fn nodes_counts_counters_of_fencing_tokens_if_it_is_asked_to() {
     not_with!(Acl | NoScripts, "its user may not run `SCAN` in a script");
@@ -501,7 +501,7 @@ fn nodes_counts_counters_of_fencing_tokens_if_it_is_asked_to() {
         assert_eq!(more, &Value::Null);
     }
 
-    // They are counted on request only, and a node that does not count them may vote.
+    // Counters are counted only on request, and a node that does not count them may still vote.
     let other = shearline(&cluster, "nodes --guard off --json").object();
     assert!(!format!("{other:?}").contains("count"), "{other:?}");
     let gone = ClosedPort::new();
@@ -548,7 +548,8 @@ fn reinit_makes_a_new_cluster_and_nodes_show_it() {
 
     let done = over(&urls[..1], "reinit --yes --trust").done();
     assert_eq!(done, "the cluster default now has 1 node\n");
-    // It is another cluster now: nobody gets a lock. A single try may end before the node has said so.
+    // The node belongs to another cluster now, so no client gets a lock. A single try may end before the node has said
+    // so.
     let other = shearline(&cluster, "lock report --guard strict --wait 60s").failed(78);
     assert!(other.contains("`shearline reinit`"), "{other}");
     let done = shearline(&cluster, "reinit --yes --json").object();
@@ -568,7 +569,7 @@ fn reinit_makes_a_new_cluster_and_nodes_show_it() {
     shearline(&cluster, &format!("unlock {lock} --guard strict")).done();
     cluster.assert_gone("report");
 
-    // The others do not need that node to know who holds it.
+    // The other nodes are enough to know who holds the lock.
     over(&urls[2..], "reinit --yes --trust").done();
     let said = shearline(&cluster, "status report --guard strict");
     assert_eq!(said.status, 1, "{said:?}");
@@ -586,7 +587,8 @@ fn reinit_makes_a_new_cluster_and_nodes_show_it() {
     assert!(said.ends_with("; `shearline nodes` says why"), "{said}");
 }
 
-/// With a longer ttl than the markers have no client would get a lock before that has passed. So the default is theirs.
+/// With a longer ttl than in the markers, no client would get a lock before that time has passed. So the default is the
+/// ttl in the markers.
 #[test]
 fn the_markers_say_the_longest_ttl_where_no_option_does() {
     not_with!(NoScripts, "asks for a strict guard, which needs scripts");
@@ -609,7 +611,7 @@ fn the_markers_say_the_longest_ttl_where_no_option_does() {
     for node in 0..3 {
         assert_eq!(nodes.number(&format!("nodes.{node}.marked_ttl_ms")), 20_000);
     }
-    // Whoever gives a longer one means it.
+    // A user who gives a longer ttl wants it.
     let raised = shearline(&cluster, "check --guard strict --max-ttl 30s");
     assert_eq!(raised.status, 69, "{raised:?}");
 }

@@ -1,10 +1,10 @@
-//! Whatever is lost, nothing of the command is alive when another client holds the lock.
+//! Whatever is lost, no process of the command is alive when another client holds the lock.
 //!
-//! The oracle is a `flock` of the command's own, on a descriptor that all of its descendants inherit. The
-//! next holder takes the lock on another handle as soon as it may and asks for the same `flock`, without
-//! waiting: it never fails.
+//! The oracle is a `flock` of the command's own, on a descriptor that all of its descendants inherit. The next holder
+//! takes the lock on another handle as soon as it may and asks for the same `flock`, without waiting. This must never
+//! fail.
 //!
-//! The short run has a third of the shapes for each loss, others for each, such that every shape is played.
+//! For each loss, the short run has a third of the shapes. Each loss has other shapes, so that every shape is played.
 //!
 //! | variable | what it sets | without it |
 //! | --- | --- | --- |
@@ -39,7 +39,8 @@ const ALONE: &str = "exec 9>>\"$1/flock\"; flock -n 9 || exit 99; ";
 /// A name, and a script.
 type Shape = (&'static str, &'static str);
 
-/// What a command does, and leaves. Each makes the file `ready`, and ends by itself after a minute.
+/// The shapes of commands: what they do, and what they leave behind. Each makes the file `ready`, and ends by itself
+/// after a minute.
 static SHAPES: [Shape; 9] = [
     ("plain", ": >\"$1/ready\"; exec sleep 60"),
     (
@@ -66,7 +67,7 @@ static SHAPES: [Shape; 9] = [
         "a chain that forks and exits",
         "trap '' TERM; : >\"$1/ready\"; sh \"$1/chain\" \"$1\" & sleep 60",
     ),
-    // The end of a process takes long that has much memory.
+    // A process with much memory takes long to end.
     (
         "large",
         "dd if=/dev/zero bs=128M count=1 2>/dev/null | \
@@ -86,7 +87,7 @@ enum Loss {
     NodesSilent,
     NodesStopped,
     ToolKilled,
-    /// And continued when another has held the lock.
+    /// The tool is stopped, and continued after another client has held the lock.
     ToolStopped,
     WatchdogKilled,
     WatchdogStopped,
@@ -95,7 +96,7 @@ enum Loss {
 impl Loss {
     fn inject(self, tool: &Tool) {
         match self {
-            // Of all commands at once.
+            // These losses concern all commands at once.
             Self::NodesSilent | Self::NodesStopped => {}
             Self::ToolKilled => tool.signal(Signal::KILL),
             Self::ToolStopped => tool.signal(Signal::STOP),
@@ -117,7 +118,7 @@ impl Loss {
     }
 }
 
-/// How much is played.
+/// The amount of play.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     rounds: u32,
@@ -157,7 +158,7 @@ impl World {
         let cluster = servers::three();
         let proxies = cluster.iter().map(Server::address).map(Proxy::to).collect();
         let tight = Retry::new(1, Duration::from_millis(1)..=Duration::from_millis(2));
-        // No server restarts, so nothing depends on when one was met.
+        // No server restarts, so nothing depends on when it was first connected.
         let next = at(cluster.urls())
             .retry(tight)
             .restart_guard(RestartGuard::Off);
@@ -170,7 +171,7 @@ impl World {
         }
     }
 
-    /// Silences a majority to the commands, or lets them go on.
+    /// Silences a majority for the commands, or lets it answer again.
     fn silence(&self, silent: bool) {
         for proxy in &self.proxies[1..] {
             proxy.set(match silent {
@@ -203,7 +204,7 @@ impl World {
         Story { name, folder, tool }
     }
 
-    /// Takes the lock as soon as it can be had, and starts the same command.
+    /// Takes the lock as soon as possible, and starts the same command.
     fn follow(&self, story: &Story) {
         let name = &story.name;
         let options = LockOptions::new(TTL).wait(Duration::from_secs(60));
@@ -215,7 +216,7 @@ impl World {
         guard.unlock().expect("held");
     }
 
-    /// Stops a majority until every lock has ended that is there now.
+    /// Stops a majority until every present lock has ended.
     fn stop_nodes(&self) {
         for server in &self.cluster[1..] {
             server.freeze();
@@ -226,7 +227,7 @@ impl World {
         }
     }
 
-    /// These shapes at once.
+    /// Plays these shapes at the same time.
     fn play(&self, loss: Loss, shapes: &[&'static Shape]) {
         let stories: Vec<Story> = thread::scope(|scope| {
             let start = |shape| scope.spawn(move || self.start(loss, shape));

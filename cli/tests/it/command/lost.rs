@@ -1,4 +1,4 @@
-//! A lock that is lost while the command of `shearline run` runs, once for each way. `losses` has them all at once.
+//! A lock is lost while the command of `shearline run` runs, once in each way. `losses` plays all of them at once.
 
 use rustix::process::{Signal, kill_process};
 use std::fs;
@@ -11,7 +11,7 @@ use super::{Cluster, command, shearline};
 use crate::canary::LOCKER;
 use crate::servers::{LONG, Mischief, Proxy, Server, Way, eventually, three};
 
-/// What is said before the command is killed.
+/// The message before the command is killed.
 const KILLED: &str =
     "shearline: n: the lock is lost, so the command and what it has started are killed\n";
 
@@ -39,7 +39,7 @@ fn a_lock_that_is_taken_away_ends_the_command() {
     cluster.assert_empty();
 }
 
-/// What is told comes after the report, and after the release of what was at risk only.
+/// The message comes after the report, and after the release if the lock was only at risk.
 #[test]
 fn a_run_whose_stderr_nobody_reads_ends_its_command_and_writes_the_report() {
     let cluster = three();
@@ -92,8 +92,8 @@ fn a_lock_that_is_broken_ends_the_command() {
         "; its key is another's: an operator has broken the lock, or another client has taken it\n";
     assert!(errors.ends_with(broken), "{errors}");
     assert_eq!(code(tool.wait()), 74);
-    // It was told before it would have extended the lock, and others are still kept out. A node that was not reached yet
-    // may have been released by the holder.
+    // The run learned of this before it would have extended the lock, and others are still kept out. On a node that was
+    // not reached yet, the holder may have released the lock.
     let kept = cluster.raws().into_iter();
     assert!(
         2 <= kept
@@ -133,8 +133,8 @@ fn a_run_says_that_a_node_has_restarted_and_when_the_next_may() {
     assert!(run.wait().expect("it ends").success());
 }
 
-/// With `--again`, until the command ends by itself or the user asks it to end. HUP may ask it for a reload. Each is
-/// started with the same priority and limits.
+/// With `--again`, this repeats until the command ends by itself or the user asks it to end. HUP may be a request for a
+/// reload. Each command is started with the same priority and limits.
 #[test]
 fn with_again_the_command_is_started_again_after_a_loss() {
     let cluster = three();
@@ -174,15 +174,16 @@ fn with_again_the_command_is_started_again_after_a_loss() {
     }
 }
 
-/// `--trust` is for the nodes as they are when the command begins. What they lose after that is not trusted: a second
-/// contest does not take the lock from another.
+/// `--trust` is for the nodes as they are when the command begins. It does not cover data that they lose later: a
+/// second start does not take the lock from another client.
 #[test]
 fn with_again_no_node_is_trusted_that_has_restarted_since() {
     not_with!(NoScripts, "fencing tokens need scripts");
     let mut cluster = three();
     let (tool, _folder) = trusting(&cluster, "--max-ttl 2m");
     cluster.await_copies("n");
-    // An operator ends its lock, another takes it, and two nodes restart, before it finds the loss.
+    // An operator ends the lock of the run, another client takes it, and two nodes restart, before the run finds the
+    // loss.
     tool.signal(Signal::STOP);
     cluster.at_once(0..3, &[b"DEL", b"n"]);
     let other = crate::face::shared(&cluster)
@@ -195,7 +196,7 @@ fn with_again_no_node_is_trusted_that_has_restarted_since() {
     assert!(other.is_valid(), "the other still holds it");
 }
 
-/// With a strict guard the word of an operator is written on the nodes, so it would concern each lock of each client.
+/// With a strict guard, the word of an operator is written on the nodes, so it would affect every lock of every client.
 #[test]
 fn with_again_no_barrier_of_a_strict_guard_is_ended() {
     not_with!(NoScripts, "fencing tokens need scripts");
@@ -213,8 +214,8 @@ fn with_again_no_barrier_of_a_strict_guard_is_ended() {
     }
 }
 
-/// A run with a fencing token that trusts the nodes. After a loss it waits for two seconds; a second start of its command
-/// ends with status 9.
+/// Starts a run with a fencing token that trusts the nodes. After a loss it waits for two seconds; a second start of
+/// its command ends with status 9.
 fn trusting(cluster: &Cluster, options: &str) -> (Tool, TempDir) {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = folder.path().display().to_string();
@@ -226,7 +227,7 @@ fn trusting(cluster: &Cluster, options: &str) -> (Tool, TempDir) {
     (tool, folder)
 }
 
-/// What has been begun may be half done, so that is what is told.
+/// The command may have left work half done, so the message is about the loss.
 #[test]
 fn with_again_the_loss_is_told_if_the_lock_is_not_taken_again() {
     let cluster = three();
@@ -266,7 +267,7 @@ fn with_again_the_loss_is_told_if_the_lock_is_not_taken_again() {
     }
 }
 
-/// One that had ended by itself, or had been asked to end, before the lock was lost.
+/// A command is done if it had ended by itself, or had been asked to end, before the lock was lost.
 #[test]
 fn with_again_a_command_that_is_done_is_not_started_again() {
     let cluster = three();
@@ -292,7 +293,7 @@ fn with_again_a_command_that_is_done_is_not_started_again() {
     }
 }
 
-/// It does not wait for the deadline, which is half a minute away.
+/// The watchdog does not wait for the deadline, which is half a minute away.
 #[test]
 fn a_killed_tool_ends_the_command_at_once() {
     let cluster = three();
@@ -305,8 +306,8 @@ fn a_killed_tool_ends_the_command_at_once() {
     assert!(2 <= cluster.copies("n"), "nobody released the lock");
 }
 
-/// A session with a shell that has a job in a group of its own, and 130 processes that wait for the end of another one:
-/// more than die at the same time. A shell's death continues its jobs that are stopped (HUP, CONT).
+/// A session with a shell that has a job in a group of its own, and 130 processes that wait for the end of another one.
+/// So many do not die at the same time. A shell's death continues its jobs that are stopped (HUP, CONT).
 const SESSION: &str = "mkfifo $1/pipe $1/other
     for n in {1..130}; do (exec 8<$1/pipe; echo >>$1/waiting; read -r line <&8; : >$1/woken) & done
     exec 7<>$1/other; set -m
@@ -315,7 +316,7 @@ const SESSION: &str = "mkfifo $1/pipe $1/other
     while ! [ -e $1/job ] || [ $(wc -l <$1/waiting) -lt 130 ]; do sleep 0.02; done
     : >$1/ready; wait";
 
-/// All are stopped before the first is killed, and killed in an order in which nothing continues them.
+/// All processes are stopped before the first one is killed, and killed in an order in which nothing continues them.
 #[test]
 fn from_the_first_that_is_killed_none_does_anything() {
     let cluster = three();
@@ -332,7 +333,8 @@ fn from_the_first_that_is_killed_none_does_anything() {
     }
 }
 
-/// At risk, every process gets the chance to end by itself. On a busy machine it has to be a longer one.
+/// When the lock is at risk, every process gets the chance to end by itself. On a busy machine the ttl has to be
+/// longer.
 #[test]
 fn processes_are_asked_to_end_before_they_are_killed() {
     let goes_on = "trap '' TERM; exec >&- 2>&-; (trap - TERM; exec setsid sh $1/asked.sh $1) & \
@@ -344,7 +346,7 @@ fn processes_are_asked_to_end_before_they_are_killed() {
     );
 }
 
-/// The command ends at once. What it leaves needs longer, and is given the time.
+/// The command ends at once. The processes that it leaves need longer, and get the time.
 #[test]
 fn with_leave_children_what_is_left_at_risk_is_asked_to_end_too() {
     let ends = "exec >&- 2>&-; sh $1/asked.sh $1 & exec sleep 60";
@@ -355,7 +357,8 @@ fn with_leave_children_what_is_left_at_risk_is_asked_to_end_too() {
     );
 }
 
-/// Returns `false` if the process that runs `asked.sh` was killed first, of a lock with this ttl in seconds.
+/// Runs a command under a lock with this ttl in seconds. Returns `false` if the process that runs `asked.sh` was killed
+/// first.
 fn is_asked_to_end(ttl: u32, options: &[&str], script: &str) -> bool {
     let cluster = three();
     let proxies: Vec<Proxy> = cluster.iter().map(Server::address).map(Proxy::to).collect();
@@ -387,8 +390,8 @@ fn is_asked_to_end(ttl: u32, options: &[&str], script: &str) -> bool {
     path.join("asked").exists()
 }
 
-/// A lock that is not released keeps others out until its end, and for the delay after that: nothing of the command is
-/// left long before.
+/// A lock that is not released keeps others out until its end, and then for the delay. All processes of the command are
+/// dead long before that.
 #[test]
 fn after_a_loss_the_next_holder_waits_for_the_lock_delay() {
     let cluster = three();
@@ -399,7 +402,7 @@ fn after_a_loss_the_next_holder_waits_for_the_lock_delay() {
     cluster.await_copies("n");
     tool.signal(Signal::KILL);
     assert_eq!(code(tool.wait()), 128 + 9);
-    // Two nodes of three are needed, so the second that is free decides.
+    // Two of three nodes are needed, so the second one that becomes free decides.
     let mut left: Vec<i64> = cluster
         .raws()
         .iter_mut()
@@ -411,7 +414,7 @@ fn after_a_loss_the_next_holder_waits_for_the_lock_delay() {
     assert!(2 <= cluster.copies("n"), "nobody can have it yet");
 }
 
-/// A run of a command that ends with status 5 when it is told to.
+/// A run of a command that ends with status 5 on request.
 struct Ordered {
     tool: Tool,
     folder: TempDir,
@@ -422,7 +425,8 @@ impl Ordered {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let path = folder.path();
         let script = ": >$1/ready; while ! [ -e $1/end ]; do sleep 0.02; done; exit 5";
-        // Nobody extends the lock before half of this is over. On a busy machine a node may get its copy only then.
+        // The lock is not extended before half of this time is over. On a busy machine a node may get its copy only
+        // then.
         let mut command = run(urls, &["--ttl", "16s", "--report"]);
         command.arg(path.join("report"));
         command
@@ -455,7 +459,7 @@ impl Ordered {
     }
 }
 
-/// What a run says at its end stands on the page for three in the morning.
+/// Asserts that the page about troubles of the manual has the message of a run at its end.
 #[track_caller]
 fn assert_in_troubles(said: &str) {
     let words = said.trim_start_matches("shearline: ").trim_end();
@@ -464,7 +468,8 @@ fn assert_in_troubles(said: &str) {
     assert!(is_there, "{row}");
 }
 
-/// The nodes may not tell that it is gone, and have done the first two extensions: before the start, and of the keeper.
+/// The nodes may not send notifications, and have done the first two extensions: the one before the start, and the one
+/// of the keeper.
 #[test]
 fn a_lock_that_is_gone_at_the_end_was_lost() {
     not_with!(NoScripts, "its first extension is seen by its script");

@@ -45,12 +45,12 @@ use json::Json;
 /// A configuration that waits for a healthy node on any machine.
 const PATIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/command/patient.toml");
 
-/// Returns a configuration that does so too.
+/// Returns such a configuration with more settings.
 fn patient(text: &str) -> String {
     include_str!("patient.toml").to_owned() + text
 }
 
-/// What a command has said.
+/// The output and the status of a command.
 #[derive(Debug)]
 struct Told {
     status: i32,
@@ -58,7 +58,7 @@ struct Told {
     err: String,
 }
 
-/// The command with these arguments, and with the nodes of the cluster in its environment.
+/// Returns the command with these arguments, and with the nodes of the cluster in its environment.
 fn command<S: AsRef<OsStr>>(urls: &[String], arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_shearline"));
     command
@@ -72,7 +72,7 @@ fn command<S: AsRef<OsStr>>(urls: &[String], arguments: impl IntoIterator<Item =
     command
 }
 
-/// What the command finds in its environment.
+/// Returns the variables that the command finds in its environment.
 fn variables(urls: &[String]) -> [(&'static str, String); 3] {
     let without = is_without_scripts().to_string();
     [
@@ -106,7 +106,7 @@ fn fed(cluster: &Cluster, line: &str, input: &str) -> Told {
         .spawn()
         .expect("the binary runs");
     let mut stdin = child.stdin.take().expect("it is piped");
-    let _ = stdin.write_all(input.as_bytes()); // Some do not read it.
+    let _ = stdin.write_all(input.as_bytes()); // Some commands do not read it.
     drop(stdin);
     of(child.wait_with_output().expect("it ends"))
 }
@@ -122,7 +122,7 @@ fn of(output: Output) -> Told {
 }
 
 impl Told {
-    /// Returns what was printed, of a command that has done what it was asked.
+    /// Returns the output of a command that has succeeded.
     #[track_caller]
     fn done(self) -> String {
         assert_eq!((self.status, self.err.as_str()), (0, ""), "{self:?}");
@@ -157,7 +157,7 @@ impl Told {
     }
 }
 
-/// Kills a command that goes on, when a test ends.
+/// A running command, which is killed when its test ends.
 struct Going(Child);
 
 impl Drop for Going {

@@ -8,7 +8,7 @@ use super::{command, over, patient, shearline, told};
 use crate::acl::acl_line;
 use crate::servers::{self, Cluster, Mischief, Options, Proxy};
 
-/// The URLs for a user who may do what these rules say, on each node others.
+/// Returns the URLs for a user with these permissions, one rule for each node.
 pub(super) fn users(cluster: &Cluster, rules: [&str; 3]) -> Vec<String> {
     let one = |(node, rules): (&servers::Server, &str)| {
         let mut raw = node.raw();
@@ -18,7 +18,7 @@ pub(super) fn users(cluster: &Cluster, rules: [&str; 3]) -> Vec<String> {
     cluster.iter().zip(rules).map(one).collect()
 }
 
-/// All that a user needs, from the manual, without some of it.
+/// Returns all permissions that a user needs, from the manual, except for these.
 fn without(rules: &[&str]) -> String {
     let line = acl_line();
     let all = line.split(' ').skip(5);
@@ -76,7 +76,7 @@ fn nodes_say_what_their_users_may_do_and_how_they_do_it() {
     );
     cluster.assert_empty();
 
-    // A majority may not: an operator has to permit it.
+    // A majority forbids it, so an operator has to permit it.
     let urls = users(&cluster, [&all, &none, &none]);
     let said = over(&urls, "nodes lock:try --guard off");
     assert_eq!(said.status, 78);
@@ -84,7 +84,7 @@ fn nodes_say_what_their_users_may_do_and_how_they_do_it() {
         said.out.ends_with(": repair what is named here\n"),
         "{said:?}"
     );
-    // Of names that the user may not use.
+    // Uses names that the user may not use.
     let urls = users(&cluster, [&all, &all, &all]);
     let said = over(&urls, "nodes other --guard off");
     assert_eq!(said.status, 78);
@@ -113,7 +113,7 @@ fn nodes_say_whose_users_may_take_shared_locks_and_permits() {
     cluster.assert_empty();
 }
 
-/// It would be ended halfway.
+/// Otherwise the command would be ended halfway.
 #[test]
 #[cfg(target_os = "linux")]
 fn run_does_not_start_a_command_whose_lock_cannot_be_extended() {
@@ -136,22 +136,22 @@ fn run_does_not_start_a_command_whose_lock_cannot_be_extended() {
         let words = format!("its user may not run `{missing}`");
         assert!(error.contains(&words), "{error}");
         cluster.assert_empty();
-        // A majority may.
+        // A majority permits it.
         let urls = users(cluster, [&all, &all, &some]);
         assert_eq!(over(&urls, run).done(), "started\n");
         cluster.assert_empty();
-        // One of it is gone, and does not come back in time.
+        // One node of this majority is gone, and does not come back in time.
         let mut urls = users(cluster, [&all, &some, &all]);
         urls[2] = servers::ClosedPort::new().url();
         over(&urls, run).failed(69);
         cluster.assert_empty();
-        // Nor is it waited for longer than that.
+        // The command does not wait for it any longer than that.
         over(&urls, &at_once[1]).failed(69);
         cluster.assert_empty();
     }
 }
 
-/// It would refuse any client: it does not vote, whatever its user may do.
+/// Such a node would refuse any client. It does not vote, whatever its user may do.
 #[test]
 fn nodes_say_which_of_them_refuse_a_lock() {
     let cluster = servers::three();
@@ -176,12 +176,12 @@ fn nodes_say_which_of_them_refuse_a_lock() {
             assert!(object.text(field).starts_with("refused: OOM"), "{object:?}");
         }
     }
-    // As `lock` finds.
+    // `lock` finds the same.
     shearline(&cluster, "lock report --guard off -n").failed(69);
     cluster.assert_empty();
 }
 
-/// Words that are not known say something to those who know the server, or what stands before it.
+/// Unknown words help an operator who knows the server, or the proxy before it.
 #[test]
 fn the_words_of_a_refusal_are_shown() {
     not_with!(Tls, "the words of the servers are replaced");
@@ -205,7 +205,7 @@ fn the_words_of_a_refusal_are_shown() {
     assert_eq!(object.text("nodes.0.missing"), refused);
 }
 
-/// The same of a refusal to serve at all: there is no such database.
+/// The same holds for a refusal to serve at all: there is no such database.
 #[test]
 fn the_words_of_a_node_that_cannot_be_used_are_shown() {
     not_with!(
@@ -243,7 +243,7 @@ fn nodes_leave_a_lock_that_is_held_alone() {
     cluster.assert_empty();
 }
 
-/// Each server greets as one that is well.
+/// Each server greets like a healthy one.
 #[test]
 fn check_finds_servers_that_do_not_write() {
     let check = "check --guard off --node-timeout 3s";
@@ -295,7 +295,7 @@ fn check_warns_of_a_memory_that_is_nearly_full() {
     cluster.assert_empty();
 }
 
-/// That nothing could be written is not hidden.
+/// The message does not hide that nothing could be written.
 #[test]
 fn check_says_that_its_user_may_not_use_the_name() {
     let cluster = servers::three();
@@ -308,7 +308,8 @@ fn check_says_that_its_user_may_not_use_the_name() {
     cluster.assert_empty();
 }
 
-/// The name is one of its own then. That a user may not use it says nothing of the names that he needs.
+/// Without a name, the command uses a name of its own. If a user may not use it, this says nothing about the names that
+/// the user needs.
 #[test]
 fn nodes_try_permissions_without_a_name_too() {
     let cluster = servers::three();
@@ -338,7 +339,7 @@ fn nodes_try_permissions_without_a_name_too() {
     );
     cluster.assert_empty();
 
-    // What cannot be asked is told once.
+    // A node that cannot be asked is reported once.
     let gone = servers::ClosedPort::new();
     let said = over(&[gone.url()], "nodes");
     assert_eq!(
@@ -356,7 +357,7 @@ fn an_option_a_variable_and_a_file_leave_out_scripts() {
     let folder = tempfile::tempdir().expect("a directory");
     let file = folder.path().join("shearline.toml");
     fs::write(&file, patient("without-scripts = true\n")).expect("a file");
-    // The option comes before the variable, and that before the file.
+    // The option overrides the variable, and the variable overrides the file.
     for (option, variable, file_is_there, left_out) in [
         ("", "", false, false),
         ("--without-scripts", "", false, true),

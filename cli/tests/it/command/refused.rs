@@ -9,7 +9,7 @@ use super::{command, fed, over, shearline, told};
 use crate::canary::{ESCAPED, Secrets, USER};
 use crate::servers;
 
-/// What is said of each mistake is told without processes, by the command's own `tests::words`.
+/// The unit tests of the command (`tests::words`) check the message about each mistake, without processes.
 #[test]
 fn wrong_arguments_are_refused_and_leave_nothing() {
     not_with!(NoScripts, "asks for a strict guard, which needs scripts");
@@ -34,7 +34,7 @@ fn wrong_arguments_are_refused_and_leave_nothing() {
     cluster.assert_empty();
 }
 
-/// A program that reads objects gets one also if it has mistyped something else.
+/// A program that reads objects gets one even if another argument is wrong.
 #[test]
 fn programs_get_an_object_for_wrong_arguments() {
     for line in [
@@ -91,7 +91,7 @@ fn a_lock_that_was_damaged_on_its_way_is_refused() {
     let error = shearline(&cluster, &format!("unlock {damaged} --trust")).failed(64);
     assert!(error.contains("damaged"), "{error}");
     assert!(2 <= cluster.copies("report"), "the lock is what it was");
-    // In a place where it does not belong.
+    // The lock is in a place where it does not belong.
     for line in [
         format!("unlock {lock} {lock}"),
         format!("extend {lock} --ttl {lock}"),
@@ -150,12 +150,12 @@ fn a_wrong_configuration_is_refused_without_its_secrets() {
         let error = told(command(&none, &arguments)).failed(78);
         Secrets::credentials().assert_not_in("an argument", &error);
     }
-    // In a place where no URL belongs.
+    // The URL is in a place where none belongs.
     let error = told(command(&none, ["watch", "report", "--nodes", &url])).failed(64);
     Secrets::credentials().assert_not_in("a wrong argument", &error);
 }
 
-/// No part of it is taken for a host: a resolver would be asked for it, and it would be shown.
+/// No part of the password is taken for a host: a resolver would be asked for it, and it would be shown.
 #[test]
 fn a_comma_in_a_password_is_refused_by_name() {
     let comma = "redis://me:1,locker:6543,z@10.0.0.1,redis://127.0.0.1:1";
@@ -175,8 +175,8 @@ fn a_comma_in_a_password_is_refused_by_name() {
     }
 }
 
-/// A terminal obeys escapes, and overwrites what stands before a carriage return. In a variable that is no text, nothing
-/// is left out either.
+/// A terminal obeys escapes, and a carriage return overwrites the text before it. A variable that is not valid text is
+/// shown without omissions too.
 #[test]
 #[cfg(target_os = "linux")]
 fn what_was_typed_is_shown_without_control_characters() {
@@ -214,7 +214,7 @@ fn help_is_a_command_too() {
     );
 }
 
-/// A host that does not exist is a node that does not answer: it may exist later.
+/// A host that does not exist counts as a node that does not answer, because it may exist later.
 #[test]
 fn unknown_nodes_are_no_quorum() {
     let urls = ["127.0.0.1:1", "127.0.0.1:2", "nowhere.invalid"].map(str::to_owned);

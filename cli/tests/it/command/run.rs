@@ -47,7 +47,7 @@ impl Run {
         let error = match self.errors.lines().last() {
             _ if ["released", "interrupted"].contains(&outcome) => json!(null),
             Some(line) => json!(line.strip_prefix("shearline: ")),
-            // With `-q` it was not to be said.
+            // With `-q` the error is not printed.
             None => json!(Json::line(&self.report).text("error")),
         };
         let expected = format!(
@@ -85,8 +85,8 @@ fn the_status_of_the_command_is_ours() {
     }
 }
 
-/// The lock is extended meanwhile, and its deadline with it. A machine may be too busy for a short ttl: then a longer
-/// one has to do.
+/// The lock is extended meanwhile, and its deadline with it. If the machine is too busy for a short ttl, the test uses
+/// a longer one.
 #[test]
 fn the_command_may_run_longer_than_the_ttl() {
     let cluster = three();
@@ -158,7 +158,7 @@ fn a_lock_that_another_holds_is_a_conflict() {
     cluster.assert_empty();
 }
 
-/// It waits as long as it takes if nothing else was asked for.
+/// By default, the command waits as long as it takes.
 #[test]
 fn the_lock_is_waited_for() {
     let cluster = three();
@@ -208,7 +208,8 @@ fn the_command_has_our_input_and_finds_the_lock_in_its_environment() {
     cluster.assert_empty();
 }
 
-/// Those who watch over it run before others, and may open more files, where that is permitted. It does not.
+/// The tool and the watchdog have a higher priority and may open more files, if that is permitted. The command does
+/// not.
 #[test]
 fn the_command_has_our_priority_and_limits() {
     let cluster = three();
@@ -239,7 +240,7 @@ fn the_lock_is_kept_for_at_least_so_long() {
     cluster.assert_empty();
 }
 
-/// As systemd hands sockets to a service: the variables name the process, which is the command.
+/// This is how systemd hands sockets to a service: the variables name a process, which has to be the command.
 #[test]
 fn what_names_the_tool_in_variables_of_systemd_names_the_command() {
     let cluster = three();

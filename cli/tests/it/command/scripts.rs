@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{Going, command, fed, of, over, patient, shearline, told, variables};
 use crate::servers::{self, Cluster, Proxy, eventually};
 
-/// How far away a node is.
+/// The distance of a node.
 const DISTANCE: Duration = Duration::from_millis(200);
 
 #[test]
@@ -56,7 +56,7 @@ fn a_lock_comes_in_on_stdin_too() {
     cluster.assert_gone("report");
 }
 
-/// A person at a terminal who forgot the lock is told so. Nobody types one.
+/// If a person at a terminal forgot the lock, a message says so. People do not type locks.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_terminal_is_not_waited_for() {
@@ -71,11 +71,12 @@ fn a_terminal_is_not_waited_for() {
     assert!(said.contains("no lock was given"), "{said}");
 }
 
-/// The text that `lock` has printed ends when the lock would have ended. What `extend` has printed goes on.
+/// The text that `lock` has printed ends when the lock would have ended. The text that `extend` has printed stays
+/// valid.
 #[test]
 fn a_lock_that_has_ended_is_not_extended() {
     let cluster = servers::three();
-    // Of a short one the time may be over before it can be printed.
+    // A short ttl may be over before the lock can be printed.
     let taken = [1, 2, 4, 8, 16].iter().find_map(|ttl| {
         let told = shearline(&cluster, &format!("lock report --trust --ttl {ttl}s"));
         (told.status == 0).then(|| told.line())
@@ -86,7 +87,7 @@ fn a_lock_that_has_ended_is_not_extended() {
     cluster.assert_empty();
 }
 
-/// A program repeats it by itself. This one has ended, so its user has to.
+/// A program repeats the release by itself. This process has ended, so its user has to repeat it.
 #[test]
 fn a_release_that_too_few_confirm_is_to_be_repeated() {
     let mut cluster = servers::three();
@@ -97,7 +98,8 @@ fn a_release_that_too_few_confirm_is_to_be_repeated() {
     assert!(error.contains(what_to_do), "{error}");
 }
 
-/// The process of `unlock` ends with it, so it waits for a node that is on its way. A majority is there long before.
+/// After `unlock` the process is gone, so it waits for a node that is still connecting. A majority is connected long
+/// before.
 #[test]
 fn a_node_that_is_reached_late_is_told_of_the_release() {
     let cluster = servers::three();
@@ -110,7 +112,7 @@ fn a_node_that_is_reached_late_is_told_of_the_release() {
     assert_eq!(cluster.copies("report"), 0);
 }
 
-/// The script of the help, where an extension fails: the lock is released all the same.
+/// In the script of the help, an extension fails. The lock is released nevertheless.
 #[test]
 fn the_example_releases_a_lock_that_it_cannot_extend() {
     let (cluster, folder) = (servers::three(), tempfile::tempdir().expect("a directory"));
@@ -209,7 +211,7 @@ fn a_lock_stands_on_a_distant_node_too() {
     assert_eq!(cluster.copies("report"), 0);
 }
 
-/// Nobody could release it later.
+/// No process could release it later.
 #[test]
 fn a_lock_that_cannot_be_printed_is_released() {
     let cluster = servers::three();
@@ -225,7 +227,7 @@ fn a_lock_that_cannot_be_printed_is_released() {
     cluster.assert_empty();
 }
 
-/// Returns when somebody waits for a lock.
+/// Returns when a client waits for a lock.
 fn await_waiter(cluster: &Cluster) {
     let tracked = |raw: &mut servers::Raw| {
         let clients: u32 = raw.info("clients", "tracking_clients")?.parse().ok()?;
@@ -261,7 +263,7 @@ fn a_signal_ends_the_wait_and_leaves_nothing() {
     }
 }
 
-/// Whenever one comes: a lock whose text was not printed is released, as far as the program lives.
+/// Whenever a signal comes, a lock whose text was not printed is released, if the program still lives.
 #[test]
 #[cfg(target_os = "linux")]
 fn no_lock_is_left_without_its_text_whenever_a_signal_comes() {
@@ -279,7 +281,7 @@ fn no_lock_is_left_without_its_text_whenever_a_signal_comes() {
         let taking = command(&cluster.urls(), ["lock", "report", "--guard=off", "-n"]).spawn();
         let taking = taking.expect("the binary runs");
         thread::sleep(Duration::from_millis(2 * turn));
-        let _ = kill_process(Pid::from_child(&taking), signal); // It may have ended.
+        let _ = kill_process(Pid::from_child(&taking), signal); // The process may have ended.
         let output = taking.wait_with_output().expect("it ends");
         let text = String::from_utf8(output.stdout).expect("it is text");
         if let Some(lock) = text.strip_suffix('\n') {
@@ -290,7 +292,7 @@ fn no_lock_is_left_without_its_text_whenever_a_signal_comes() {
     cluster.assert_empty();
 }
 
-/// As `nohup` does it.
+/// `nohup` ignores a signal in this way.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_signal_that_is_ignored_does_not_end_the_wait() {
@@ -310,7 +312,7 @@ fn a_signal_that_is_ignored_does_not_end_the_wait() {
     assert!(status.success(), "{status:?}");
 }
 
-/// What it has got on a minority is released.
+/// Locks that the attempt got on a minority are released.
 #[test]
 fn a_signal_ends_an_attempt_that_too_few_answer_and_leaves_nothing() {
     let cluster = servers::three();
@@ -344,7 +346,7 @@ fn who_waits_gets_the_lock_when_it_is_released() {
     cluster.assert_empty();
 }
 
-/// Names are bytes. The owner is what was said, or this host and the process for which the lock is.
+/// Names are bytes. The owner is the given text, or this host and the process for which the lock is taken.
 #[test]
 fn names_and_owners_are_those_of_the_script() {
     use std::os::unix::ffi::OsStrExt as _;

@@ -64,7 +64,7 @@ fn a_name_that_another_holds_keeps_all_others_free() {
     for name in ["m", "o"] {
         cluster.assert_gone(name);
     }
-    // One that waits says for which name, and has none of the others.
+    // A command that waits says for which name, and holds none of the others.
     let mut tool = Tool::start(&mut run(
         &cluster.urls(),
         &["m", "n", "--", "echo", "started"],
@@ -84,7 +84,7 @@ fn a_name_that_another_holds_keeps_all_others_free() {
     cluster.assert_empty();
 }
 
-/// As much as the loss of all.
+/// The loss of one name has the same effect as the loss of all.
 #[test]
 fn the_loss_of_one_name_ends_the_command() {
     let cluster = three();

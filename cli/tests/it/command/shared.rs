@@ -1,4 +1,4 @@
-//! `shearline run --shared` and `--permits`: several commands at once, and none beside a lock that one holds alone.
+//! `shearline run --shared` and `--permits`: several commands at once, but none at the same time as an exclusive lock.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -18,7 +18,7 @@ use crate::servers::{Cluster, Raw, eventually, three};
 const MEETS: &str =
     ": >\"$1/$2\"; while ! [ -e \"$1/$3\" ]; do sleep 0.02; done; echo \"$4\" >>\"$1/log\"";
 
-/// A run with a shared lock on `n` that is in `folder`, and waits there.
+/// Starts a run with a shared lock on `n`, which waits in `folder`.
 fn meets(cluster: &Cluster, folder: &Path, words: [&str; 3]) -> Tool {
     let options = ["--shared", "n", "--", "sh", "-c", MEETS, "sh"];
     let mut command = run(&cluster.urls(), &options);
@@ -79,7 +79,7 @@ fn a_plain_run_waits_for_all_shared_ones_and_keeps_later_ones_out() {
     cluster.assert_gone("n");
 }
 
-/// The third has the slot of the one that has ended.
+/// The third run gets the slot of the run that has ended.
 #[test]
 fn each_of_as_many_runs_as_there_are_permits_has_a_slot_of_its_own() {
     not_with!(Acl | NoScripts, "needs scripts, and more permissions");

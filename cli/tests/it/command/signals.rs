@@ -14,7 +14,7 @@ use super::variables;
 use crate::face::shared;
 use crate::servers::{LONG, eventually, three};
 
-/// In a session of its own: a terminal stops no process of it.
+/// The tool is in a session of its own, where no terminal stops a process.
 #[test]
 fn every_signal_that_can_be_handled_is_passed_on() {
     let cluster = three();
@@ -38,7 +38,7 @@ fn every_signal_that_can_be_handled_is_passed_on() {
     cluster.assert_empty();
 }
 
-/// Also if no other program handles it: a real-time one, or that of a power failure.
+/// This also holds for signals that programs do not usually handle: real-time signals, or the one for a power failure.
 #[test]
 fn the_tool_ends_by_the_signal_that_ended_the_command() {
     let cluster = three();
@@ -50,15 +50,15 @@ fn the_tool_ends_by_the_signal_that_ended_the_command() {
         let status = Tool::start(&mut command).wait();
         match status.signal() {
             Some(ended_by) => assert_eq!(ended_by, signal.as_raw()),
-            // It ends nothing.
+            // This signal ends no process.
             None => assert_eq!(status.code(), Some(9), "{signal:?}"),
         }
     }
     cluster.assert_empty();
 }
 
-/// Without a terminal, tool, watchdog and command are groups of their own: a signal to the group of the tool reaches the
-/// command once, by the tool.
+/// Without a terminal, tool, watchdog and command are groups of their own: a signal to the group of the tool reaches
+/// the command once, through the tool.
 #[test]
 fn without_a_terminal_the_command_has_a_group_of_its_own() {
     let cluster = three();
@@ -79,7 +79,7 @@ fn without_a_terminal_the_command_has_a_group_of_its_own() {
     cluster.assert_empty();
 }
 
-/// As shells do: what is stopped is continued, to receive what asks it to end.
+/// As in a shell, a stopped command is continued, so that it receives the signal that asks it to end.
 #[test]
 fn a_command_that_is_stopped_can_be_ended() {
     let cluster = three();
@@ -109,7 +109,7 @@ fn a_signal_ends_the_wait_for_the_lock() {
     let cluster = three();
     let guard = shared(&cluster).try_lock("n", LONG).expect("free");
     let value = cluster.values("n");
-    // Those that end nothing do not end the wait.
+    // Signals that end no process do not end the wait.
     let none = [Signal::WINCH, Signal::URG, Signal::CONT, Signal::PIPE];
     let some = [
         Signal::TERM,
@@ -123,7 +123,7 @@ fn a_signal_ends_the_wait_for_the_lock() {
     for signal in some {
         let mut command = run(&cluster.urls(), &["--report", "1", "n", "--", "true"]);
         let mut tool = Tool::start(&mut command);
-        // It handles signals when it waits, and the end of children is the last that it prepares for.
+        // The tool handles signals when it waits, and SIGCHLD is the last one that it prepares for.
         eventually("it handles signals", || {
             handles(tool.id(), Signal::CHILD).then_some(())
         });
@@ -138,7 +138,7 @@ fn a_signal_ends_the_wait_for_the_lock() {
 }
 
 /// The command ignores what was ignored (`nohup`, units of systemd), and nothing else. The runtime of Rust ignores PIPE
-/// before `main`, and its `exec` does so no more.
+/// before `main`, and its `exec` restores it.
 #[test]
 fn an_ignored_signal_stays_ignored() {
     let cluster = three();

@@ -10,7 +10,7 @@ const COMPOSE: &str = include_str!("../../../../docs/compose.yaml");
 const NODES: &str =
     "SHEARLINE_NODES=redis://127.0.0.1:6371,redis://127.0.0.1:6372,redis://127.0.0.1:6373";
 
-/// The block of the page for a shell that has this text in it.
+/// Returns the shell block of the page that contains this text.
 fn block(with: &str) -> &'static str {
     let blocks = PAGE.split("```sh\n").skip(1);
     let mut blocks = blocks.map(|rest| rest.split_once("```").expect("its end").0);
@@ -37,7 +37,7 @@ fn new_servers_give_a_lock_after_an_operator_has_trusted_them() {
     assert_eq!(said, "the nodes can be locked\n", "{:?}", output.stderr);
 }
 
-/// With the settings of `docs/operating.md`, at the addresses of the page.
+/// The nodes have the settings of `docs/operating.md`, and the addresses of the page.
 #[test]
 fn the_compose_file_has_the_three_nodes_of_the_page() {
     let operating = include_str!("../../../../docs/operating.md");

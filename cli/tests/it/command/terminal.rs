@@ -1,5 +1,5 @@
-//! `shearline run` at a terminal: the command reads from it, and gets its signals once. Ctrl-Z stops both, and what is
-//! stopped for too long has lost the lock.
+//! `shearline run` at a terminal: the command reads from it, and gets its signals once. Ctrl-Z stops both, and a run
+//! that is stopped for too long has lost the lock.
 
 use std::fs;
 use std::io::Write as _;
@@ -25,15 +25,15 @@ const CTRL_Z: &[u8] = b"\x1a";
 /// 128 + TSTP, as a shell shows it.
 const STOPPED: &str = "148";
 
-/// A command that says who it is and that it has begun, counts INT, and ends when it is told to. It starts no other
-/// program meanwhile: a shell that waits for the start of one is not seen as stopped.
+/// A command that writes its process id and that it has begun, counts INT, and ends on request. It starts no other
+/// program meanwhile, because a shell that waits for the start of a program does not show as stopped.
 const COMMAND: &str = "exec 9>>\"$1/flock\"; flock -n 9 || exit 99
     mkfifo \"$1/end\"; exec 8<>\"$1/end\"
     trap 'echo INT >>\"$1/ints\"; exit 9' INT
     echo $$ >\"$1/command\"; echo $PPID >\"$1/watchdog\"; : >\"$1/ready\"
     read line <&8; exit 8";
 
-/// A job in the foreground. The shell goes on when it is stopped, and continues it then.
+/// A job in the foreground. The shell continues when the job is stopped, and then continues the job.
 const STOPPED_AND_CONTINUED: &str = "set -m
     JOB
     echo $? >\"$1/stopped\"
@@ -41,7 +41,7 @@ const STOPPED_AND_CONTINUED: &str = "set -m
     fg
     echo $? >\"$1/ended\"";
 
-/// Runs a line of a shell at a terminal, whose keys are what is written to it.
+/// Runs a shell line at a terminal. The bytes written to the process are the keys of the terminal.
 fn at_a_terminal(cluster: &Cluster, line: &str) -> Child {
     let mut terminal = Command::new("script");
     terminal
@@ -52,15 +52,15 @@ fn at_a_terminal(cluster: &Cluster, line: &str) -> Child {
     terminal.spawn().expect("`script` is there")
 }
 
-/// A shell at a terminal, and a folder for what is said.
+/// A shell at a terminal, and a folder for its output.
 struct Terminal {
     folder: TempDir,
     shell: Child,
 }
 
 impl Terminal {
-    /// Starts a shell that does what the script says. `JOB` in it is a run of [`COMMAND`] with these options, and `$1`
-    /// the folder.
+    /// Starts a shell that runs the script. `JOB` in it is a run of [`COMMAND`] with these options, and `$1` the
+    /// folder.
     fn start(cluster: &Cluster, options: &str, script: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let path = folder.path();
@@ -79,8 +79,8 @@ impl Terminal {
         terminal
     }
 
-    /// Returns when the command sleeps in `read`. A signal that comes just before that, or before it begins anew after
-    /// a stop, would wait for the line.
+    /// Returns when the command sleeps in `read`. A signal that comes just before that, or before the read begins again
+    /// after a stop, would have to wait for the line.
     fn await_reading(&self) {
         let command = self.process("command");
         eventually("the command reads", || is_asleep(command).then_some(()));
@@ -95,7 +95,7 @@ impl Terminal {
         input.write_all(keys).expect("it is read");
     }
 
-    /// Lets the script, or the command, go on.
+    /// Lets the script, or the command, continue.
     fn make(&self, file: &str) {
         fs::write(self.path().join(file), "\n").expect("a file");
     }
@@ -128,7 +128,7 @@ impl Terminal {
         });
     }
 
-    /// Returns what `run` has said.
+    /// Returns the messages of `run`.
     fn errors(&self) -> String {
         fs::read_to_string(self.path().join("said")).expect("the shell has made it")
     }
@@ -136,7 +136,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // The shell has ended, or ends with its terminal: so does all that it has started.
+        // The shell has ended, or ends with its terminal, and so does everything that it has started.
         let _ = self.shell.kill();
         let _ = self.shell.wait();
     }
@@ -148,8 +148,9 @@ fn a_command_in_the_foreground_of_a_terminal_reads_from_it() {
     let cluster = three();
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = folder.path();
-    // The tool is stopped when the size changes: it would pass that on later. When it passes on what continues it, it
-    // has also heard that the command has started: a key is the terminal's then.
+    // The tool is stopped when the size of the terminal changes, and would pass this signal on later. When it passes on
+    // the signal that continues it, it also knows that the command has started. From then on, a signal of a key counts
+    // as one of the terminal.
     let script = "trap 'echo INT >>\"$1/ints\"' INT; trap 'echo >>\"$1/sizes\"' WINCH
         trap 'echo >\"$1/on\"' CONT; read line
         tool=$(cut -d' ' -f4 /proc/$PPID/stat); kill -TSTP $tool; stty cols 91; kill -CONT $tool
@@ -183,12 +184,11 @@ fn a_command_in_the_foreground_of_a_terminal_reads_from_it() {
     cluster.assert_empty();
 }
 
-/// When Ctrl-C is pressed: this long after the tool handles signals, and when it has so many descendants.
+/// The moment when Ctrl-C is pressed: this long after the tool handles signals, and when it has this number of
+/// descendants.
 type Moment = (u64, usize);
 
-/// The terminal sends it to those who are there, which are others from one moment to the next: the tool, the watchdog, or
-/// what becomes the command.
-/// A person is asked, and nothing is changed without a yes.
+/// The command asks the person at the terminal, and changes nothing without a yes.
 #[test]
 fn break_asks_at_a_terminal() {
     let cluster = three();
@@ -220,6 +220,8 @@ fn break_asks_at_a_terminal() {
     drop(lock);
 }
 
+/// The terminal sends the signal to the processes that exist, which differ from one moment to the next: the tool, the
+/// watchdog, or the process that becomes the command.
 #[test]
 fn ctrl_c_ends_the_command_also_while_it_is_being_started() {
     let cluster = three();
@@ -256,7 +258,7 @@ fn ctrl_c_ends_the_command_also_while_it_is_being_started() {
     cluster.assert_empty();
 }
 
-/// Returns how long the line of its first child, the first child of that, and so on, is.
+/// Returns the length of the line of descent: its first child, the first child of that child, and so on.
 fn line_of_descent(of: Pid) -> usize {
     match children(of).first() {
         Some(child) => 1 + line_of_descent(*child),
@@ -275,7 +277,7 @@ fn ctrl_z_stops_the_command_and_fg_continues_it() {
     // The keys of the terminal are for the group of the tool and its command.
     assert_eq!(terminal.group("command"), terminal.process("tool"));
     assert_eq!(terminal.group("watchdog"), terminal.process("watchdog"));
-    // It ends the command if this takes too long.
+    // The watchdog ends the command if this takes too long.
     assert!(!is_stopped(terminal.process("watchdog")));
     assert!(2 <= cluster.copies("n"));
     assert!(!is_free(terminal.path()), "the command is alive");
@@ -288,7 +290,7 @@ fn ctrl_z_stops_the_command_and_fg_continues_it() {
     cluster.assert_empty();
 }
 
-/// As in `ssh -t HOST shearline run ..`: there is no shell that continues it.
+/// This is the case of `ssh -t HOST shearline run ..`, where no shell continues the run.
 #[test]
 fn ctrl_z_stops_a_run_that_leads_its_session_too() {
     let cluster = three();
@@ -305,7 +307,8 @@ fn ctrl_z_stops_a_run_that_leads_its_session_too() {
     cluster.assert_empty();
 }
 
-/// On a busy machine it has to be a longer one: a short one is lost before, or leaves too little time for the watchdog.
+/// On a busy machine the ttl has to be longer: with a short one the lock is lost too early, or the watchdog has too
+/// little time.
 #[test]
 fn who_is_stopped_for_longer_than_the_ttl_has_lost_the_lock() {
     let has_lost = |ttl: u32| has_lost_the_lock(&format!("--ttl {ttl}s"));
@@ -315,7 +318,7 @@ fn who_is_stopped_for_longer_than_the_ttl_has_lost_the_lock() {
     );
 }
 
-/// Returns `false` if the command had ended before it was stopped, or was not ended in the time that is left for that.
+/// Returns `false` if the command had ended before it was stopped, or was not ended in the remaining time.
 fn has_lost_the_lock(ttl: &str) -> bool {
     let cluster = three();
     let mut terminal = Terminal::start(&cluster, ttl, STOPPED_AND_CONTINUED);
@@ -342,7 +345,7 @@ fn has_lost_the_lock(ttl: &str) -> bool {
     true
 }
 
-/// The kernel says which INT is of a key, so what others send to the tool is passed on.
+/// The kernel shows which INT comes from a key, so an INT from another process is passed on.
 #[test]
 fn a_job_in_the_foreground_gets_int_from_others() {
     let cluster = three();
@@ -357,7 +360,7 @@ fn a_job_in_the_foreground_gets_int_from_others() {
     cluster.assert_empty();
 }
 
-/// No terminal sends INT to a group in the background, so what others send to the tool is passed on.
+/// A terminal sends no INT to a group in the background, so an INT that the tool gets is passed on.
 #[test]
 fn a_job_that_went_to_the_background_gets_int_from_others() {
     let cluster = three();

@@ -12,13 +12,13 @@ use rustix_libc_wrappers::process::SignalExt as _;
 
 use crate::servers::{Cluster, Reply, eventually};
 
-/// The command with these options. What stands behind `--` is to be added. No server restarts in these
-/// stories, so nothing depends on when one was met.
+/// Returns the command with these options. The caller adds the arguments after `--`. No server restarts in these
+/// stories, so nothing depends on when it was first connected.
 pub(crate) fn run(urls: &[String], options: &[&str]) -> Command {
     super::command(urls, ["run", "--guard", "off"].iter().chain(options))
 }
 
-/// A running one. Dropping it ends it and all that it started.
+/// A running tool. Dropping it ends it and everything that it started.
 #[derive(Debug)]
 pub(crate) struct Tool(Child);
 
@@ -31,12 +31,12 @@ impl Tool {
         Pid::from_child(&self.0)
     }
 
-    /// Its watchdog.
+    /// Returns its watchdog.
     pub(crate) fn watchdog(&self) -> Pid {
         self.child()
     }
 
-    /// Its only child.
+    /// Returns its only child.
     pub(crate) fn child(&self) -> Pid {
         only_child(self.id())
     }
@@ -54,22 +54,22 @@ impl Tool {
         self.end()
     }
 
-    /// Waits for its end, where more is asked of it afterwards.
+    /// Waits for its end, for tests that still need the value.
     pub(crate) fn end(&mut self) -> ExitStatus {
         self.0.wait().expect("our own child")
     }
 
-    /// Its standard error, for one who reads it line by line.
+    /// Returns its standard error, to be read line by line.
     pub(crate) fn stderr(&mut self) -> ChildStderr {
         self.0.stderr.take().expect("it is piped")
     }
 
-    /// What it writes to the standard output, until all that have it have ended or closed it.
+    /// Returns what it writes to the standard output, until all processes that have the output have ended or closed it.
     pub(crate) fn output(&mut self) -> String {
         text(self.0.stdout.as_mut())
     }
 
-    /// What it writes to the standard error, until then.
+    /// Returns what it writes to the standard error, until all processes that have it have ended or closed it.
     pub(crate) fn errors(&mut self) -> String {
         text(self.0.stderr.as_mut())
     }
@@ -77,7 +77,7 @@ impl Tool {
 
 impl Drop for Tool {
     fn drop(&mut self) {
-        // A test that failed may have stopped the watchdog. When the tool has ended, that ends all.
+        // A failed test may have stopped the watchdog. Once the tool has ended, the watchdog ends everything.
         for watchdog in children(self.id()) {
             let _ = kill_process(watchdog, Signal::CONT);
         }
@@ -109,7 +109,7 @@ pub(crate) fn children(of: Pid) -> Vec<Pid> {
         .collect()
 }
 
-/// The status of a shell: 128 more than the signal that ended it.
+/// Returns the status as a shell shows it: for a signal, 128 plus its number.
 pub(crate) fn code(status: ExitStatus) -> i32 {
     let signal = status.signal().map(|signal| 128 + signal);
     status.code().or(signal).expect("it has ended")
@@ -121,7 +121,7 @@ pub(crate) fn started(cluster: &Cluster, options: &[&str], script: &str, folder:
     command
         .args(["n", "--", "sh", "-c", script, "sh"])
         .arg(folder);
-    // A group that is not in the foreground of a terminal, wherever the tests run.
+    // The tool gets a group that is not in the foreground of a terminal, wherever the tests run.
     let tool = Tool::start(command.process_group(0));
     await_file(&folder.join("ready"));
     tool
@@ -138,8 +138,8 @@ pub(crate) fn await_file(path: &Path) {
 pub(crate) const NOTES_SIGNALS: &str = "for it in $2; do trap \"echo $it >>$1/got\" $it; done
     : >$1/got; : >$1/ready; while ! [ -e $1/end ]; do sleep 0.02; done";
 
-/// Every signal that can be passed on: not KILL and STOP, nor what is about the tool itself, nor what the C library keeps
-/// for itself.
+/// Returns every signal that can be passed on. These do not include KILL, STOP, signals about the tool itself, and
+/// those that the C library reserves.
 pub(crate) fn signals() -> impl Iterator<Item = Signal> {
     let others = [
         Signal::KILL,
@@ -154,7 +154,7 @@ pub(crate) fn signals() -> impl Iterator<Item = Signal> {
     all.filter(move |signal| !others.contains(signal))
 }
 
-/// The numbers of [`signals`], for a shell.
+/// Returns the numbers of [`signals`], for a shell.
 pub(crate) fn numbers() -> String {
     let numbers = signals().map(|signal| signal.as_raw().to_string());
     numbers.collect::<Vec<_>>().join(" ")
@@ -194,7 +194,8 @@ pub(crate) fn is_asleep(process: Pid) -> bool {
     state(process).starts_with('S')
 }
 
-/// Returns `true` if our own child, or a child of a process that does not wait for it now, has ended.
+/// Returns `true` if the process has ended. It must be our own child, or a child of a process that does not wait for it
+/// now.
 pub(crate) fn has_ended(process: Pid) -> bool {
     state(process).starts_with('Z')
 }
@@ -206,14 +207,14 @@ fn state(process: Pid) -> String {
     state.to_owned()
 }
 
-/// Gives the lock `n` to another on `nodes`, a majority. Its token stays there: who keeps the lock copies back what a
-/// minority misses, so keys that were only deleted could come back one after the other.
+/// Gives the lock `n` to another client on `nodes`, a majority. The token of that client stays there. If the keys were
+/// only deleted, the holder that keeps the lock could copy them back one after the other.
 #[track_caller]
 pub(super) fn take_away(cluster: &Cluster, nodes: Range<usize>) {
     cluster.at_once(nodes, &[b"SET", b"n", b"another"]);
 }
 
-/// The other one, to whom [`take_away`] has given the lock on these nodes, releases it.
+/// Releases the lock of the other client, to whom [`take_away`] has given it on these nodes.
 #[track_caller]
 pub(super) fn free(cluster: &Cluster, nodes: Range<usize>) {
     let replies = cluster.at_once(nodes, &[b"DEL", b"n"]);

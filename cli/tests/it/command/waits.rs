@@ -1,4 +1,4 @@
-//! What is said while a lock is waited for, and nodes that come while it is.
+//! The messages while a command waits for a lock, and nodes that come back meanwhile.
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::process::{ChildStderr, Command, Stdio};
@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::{Going, command, over, shearline, told, variables};
 use crate::servers::{self, ClosedPort, Cluster, Mischief, Proxy, Raw, Way, eventually};
 
-/// What a token of another client may be.
+/// A possible token of another client.
 const FOREIGN: &[u8] = b"\x01oreign-foreign-foreanother";
 
-/// One that goes on, and what it writes to stderr.
+/// Starts a command that keeps running. Returns it with its stderr.
 fn going(mut command: Command) -> (Going, BufReader<ChildStderr>) {
     let mut going = Going(command.spawn().expect("the binary runs"));
     let errors = going.0.stderr.take().expect("it is piped");
@@ -66,7 +66,7 @@ fn who_waits_for_nodes_is_told_why() {
     assert!(said.contains(both), "{said}");
 }
 
-/// The time for which they were waited for counts: neither a try nor a second time comes after it.
+/// The wait for the nodes counts as part of the time. After it, there is neither another try nor another wait.
 #[test]
 fn who_waits_for_a_time_does_not_wait_longer_for_nodes_that_do_not_answer() {
     not_with!(NoScripts, "a strict guard needs scripts");
@@ -93,7 +93,7 @@ fn who_waits_for_a_time_does_not_wait_longer_for_nodes_that_do_not_answer() {
     }
 }
 
-/// Two nodes do not answer. So the third is not asked for the lock, nor by another handle.
+/// Two nodes do not answer. So the third is not asked for the lock, not even by another handle.
 #[test]
 fn who_does_not_wait_asks_for_no_lock_that_too_few_would_grant() {
     not_with!(NoScripts, "a strict guard needs scripts");
@@ -111,12 +111,12 @@ fn who_does_not_wait_asks_for_no_lock_that_too_few_would_grant() {
         let scripts = raw.info("commandstats", "cmdstat_eval");
         assert_eq!(scripts.is_some(), guard == "strict", "{guard}");
     }
-    // The shortest timeout that there is.
+    // This is the shortest possible timeout.
     let line = "lock report -w 0 --ttl 2s --connect-timeout 1ms --guard strict";
     over(&cluster.urls(), line).failed(69);
 }
 
-/// Nodes that answer have the time that an answer takes.
+/// Nodes that answer get the time that an answer takes.
 #[test]
 fn who_does_not_wait_gets_a_lock_that_is_free() {
     not_with!(NoScripts, "a strict guard needs scripts");
@@ -130,8 +130,8 @@ fn who_does_not_wait_gets_a_lock_that_is_free() {
     }
 }
 
-/// They load scripts and refuse to run them, in words that are not known. That is told also if another reason was told
-/// before, because nothing else will be.
+/// The nodes load scripts and refuse to run them, in unknown words. The message comes even after a message with another
+/// reason, because there will be no other one.
 #[test]
 fn who_waits_for_nodes_that_refuse_scripts_is_told_what_helps() {
     not_with!(Tls | NoScripts, "the words of the servers are replaced");
@@ -155,7 +155,7 @@ fn who_waits_for_nodes_that_refuse_scripts_is_told_what_helps() {
     for (proxy, server) in proxies.iter().zip(&*cluster) {
         proxy.redirect(server.address_for_clients());
     }
-    // Two of them are enough, so the answer of the third may not be waited for.
+    // Two nodes are enough, so the command may not wait for the answer of the third.
     let refused = " each refused: ERR (out of luck); if that refuses scripts, use `--without-scripts`: locks without a \
                    fencing token need none";
     let said = line(&mut errors);
@@ -166,7 +166,7 @@ fn who_waits_for_nodes_that_refuse_scripts_is_told_what_helps() {
     cluster.assert_empty();
 }
 
-/// They answer questions, and refuse the lock.
+/// The nodes answer questions, but refuse the lock.
 #[test]
 fn who_waits_for_a_lock_that_is_free_is_told_what_to_do() {
     not_with!(NoScripts, "their nodes refuse to answer questions too");
@@ -184,7 +184,8 @@ fn who_waits_for_a_lock_that_is_free_is_told_what_to_do() {
     cluster.assert_empty();
 }
 
-/// What takes longer than either option says is no answer; nodes that are only far away are waited for.
+/// An answer that takes longer than either option does not count. With longer timeouts, the command waits for nodes
+/// that are only far away.
 #[test]
 fn nodes_that_are_far_away_need_longer_timeouts() {
     let cluster = servers::three();
@@ -195,7 +196,7 @@ fn nodes_that_are_far_away_need_longer_timeouts() {
         let refused = over(&urls, line).failed(69);
         assert!(refused.contains(why), "{refused}");
     };
-    // No answer comes at all: one that is only late counts if the command has stood still for as long.
+    // No answer comes at all, because a late answer could count if the command itself stood still for that time.
     for node in [1, 2] {
         cluster[node].raw().run("CLIENT PAUSE 100000 WRITE");
     }
@@ -225,7 +226,7 @@ fn nodes_that_are_far_away_need_longer_timeouts() {
     }
 }
 
-/// A person at a terminal sees it each time that the holder changes, and in colours.
+/// A person at a terminal sees each change of the holder, in colours.
 #[test]
 fn a_terminal_shows_each_holder() {
     let cluster = servers::three();
@@ -259,7 +260,7 @@ fn a_terminal_shows_each_holder() {
     until(" by another, ");
 }
 
-/// Three servers, and URLs by which only the first is reached.
+/// Makes three servers, and URLs that lead only to the first.
 fn one_of_three() -> (Cluster, [Proxy; 2], Vec<String>, ClosedPort) {
     let cluster = servers::three();
     let nowhere = ClosedPort::new();
@@ -272,13 +273,13 @@ fn one_of_three() -> (Cluster, [Proxy; 2], Vec<String>, ClosedPort) {
     (cluster, proxies, urls, nowhere)
 }
 
-/// It waits for as long as it takes to say so.
+/// The command waits long enough to say so.
 #[test]
 fn a_server_that_was_started_later_is_not_trusted() {
     assert!([3, 12, 48].into_iter().any(is_in_quarantine), "too late");
 }
 
-/// Returns `false` if the servers came too late for a command that waits for so many seconds.
+/// Returns `false` if the servers came too late for a command that waits for this number of seconds.
 fn is_in_quarantine(seconds: u32) -> bool {
     let (mut cluster, proxies, urls, _nowhere) = one_of_three();
     let line = format!("lock report --trust --max-ttl 1h -w {seconds}s");

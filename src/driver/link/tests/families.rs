@@ -9,7 +9,7 @@ fn listener_6() -> TcpListener {
     TcpListener::bind("[::1]:0").unwrap()
 }
 
-/// An address of IPv6 that answers nothing: a listener whose queue is full, and what fills it.
+/// Returns an IPv6 address that answers nothing: a listener whose queue is full, and the connection that fills it.
 fn silent_6() -> (OwnedFd, SocketAddr, TcpStream) {
     let any: SocketAddr = "[::1]:0".parse().unwrap();
     let listener = socket(AddressFamily::INET6, SocketType::STREAM, None).unwrap();
@@ -54,7 +54,7 @@ fn where_ipv6_leads_nowhere_ipv4_connects_without_waiting_for_it() {
     assert_eq!(world.turn_until(&Connected), [Connected]);
     assert_eq!(peer_of(world.socket()), good);
     assert_eq!(world.link.last, Some(good), "a probe asks the same address");
-    // The one that worked is tried alone.
+    // The address that worked is tried alone.
     close(&mut world);
     assert_eq!(tried(&mut world, &addresses), [good]);
     assert_eq!(world.turn_until(&Connected), [Connected]);
@@ -95,7 +95,7 @@ fn the_attempt_fails_when_both_have_failed() {
     assert_eq!(world.turn_until(&refused).len(), 1);
     assert!(world.is_idle());
 
-    // One is refused, and the other says nothing: that takes too long for the engine.
+    // One address refuses, and the other says nothing, which takes too long for the engine.
     let (_full, silent, _filling) = silent_6();
     let addresses = [silent, unused_address()];
     assert_eq!(tried(&mut world, &addresses), addresses);
@@ -104,14 +104,14 @@ fn the_attempt_fails_when_both_have_failed() {
     }
     assert_eq!(tried_now(&world), [silent]);
     close(&mut world);
-    // Then the other one is tried first, with this one beside it.
+    // Then the other address is tried first, and this one at the same time.
     let listener = listener();
     let good = listener.local_addr().unwrap();
     assert_eq!(tried(&mut world, &[silent, good]), [good, silent]);
     assert_eq!(world.turn_until(&Connected), [Connected]);
 }
 
-/// What is known of an address says nothing of the one that stands in its place by now.
+/// Knowledge about an address says nothing about another address that is at the same index now.
 #[test]
 fn a_name_that_has_changed_is_connected_to_as_one_that_is_new() {
     let (_full, silent, _filling) = silent_6();
@@ -128,7 +128,7 @@ fn a_name_that_has_changed_is_connected_to_as_one_that_is_new() {
     let newer = newer.local_addr().unwrap();
     assert_eq!(tried(&mut world, &[silent, newer]), [silent, newer]);
     assert_eq!(world.turn_until(&Connected), [Connected]);
-    // One that has moved within the answer is tried alone.
+    // An address that has worked is tried alone, even if it has another index in the answer now.
     close(&mut world);
     assert_eq!(tried(&mut world, &[newer, silent]), [newer]);
     close(&mut world);

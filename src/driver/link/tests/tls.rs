@@ -47,7 +47,7 @@ impl Pair {
         self.serve_over(|stream| stream, story)
     }
 
-    /// The same over what `change` makes of the socket.
+    /// Like `serve`, but over the stream that `change` makes of the socket.
     fn serve_over<S: Read + Write, T: Send + 'static>(
         &self,
         change: impl FnOnce(TcpStream) -> S + Send + 'static,
@@ -101,7 +101,7 @@ fn bytes_flow_both_ways_and_the_end_is_announced() {
         stream.read_exact(&mut bytes).unwrap();
         stream.write_all(b"+OK\r\n").unwrap();
         let mut rest = vec![];
-        // An end that is not announced would be an error.
+        // An end that was not announced would be an error here.
         stream.read_to_end(&mut rest).unwrap();
         (bytes, rest)
     });
@@ -123,8 +123,8 @@ fn a_connection_with_tls_has_the_options_of_tcp() {
     serving.join().unwrap();
 }
 
-/// What was encrypted cannot be taken back, so it counts as written: a `SET` among it runs, and its
-/// release is owed. Nothing more is taken before the kernel has it.
+/// Encrypted bytes cannot be withdrawn, so they count as written: a `SET` in them may run, and its release is a debt.
+/// No more bytes are taken until the kernel has these.
 #[test]
 fn what_was_encrypted_counts_as_written() {
     let mut pair = Pair::new();
@@ -140,7 +140,7 @@ fn what_was_encrypted_counts_as_written() {
         .map(|place: u32| (place % 251) as u8)
         .collect();
     let mut written = 0;
-    // The kernel goes on moving bytes to its other end for a moment.
+    // For a moment, the kernel still moves bytes to the other end.
     while written < all.len() {
         match world.write(&all[written..]).unwrap() {
             0 => break,
@@ -160,7 +160,7 @@ fn what_was_encrypted_counts_as_written() {
     );
 }
 
-/// Little is lost, and little is owed, when a connection ends that takes nothing more.
+/// If a connection that takes no more bytes ends, only few bytes are lost, and there are only few debts.
 #[test]
 fn no_more_than_a_record_waits_for_the_kernel() {
     const KEPT: usize = 4 << 10;
@@ -170,7 +170,7 @@ fn no_more_than_a_record_waits_for_the_kernel() {
     let serving = pair.connected(move |stream| {
         begun.recv().unwrap();
         let mut bytes = vec![];
-        // The end is not announced.
+        // The end was not announced.
         stream.read_to_end(&mut bytes).unwrap_err();
         bytes.len()
     });

@@ -38,7 +38,7 @@ const EVENTS: [Event; 9] = [
     Event::HandedOver,
 ];
 
-/// The new state for each event in each state. An event that is named neither here nor as ignored cannot happen.
+/// The new state for each event in each state. An event that is neither in this table nor ignored cannot happen.
 const TABLE: &str = "\
 Absent: Sent->Sent Has->Stands
     ignored:
@@ -90,7 +90,7 @@ fn every_event_has_its_effect_on_every_state() {
     assert_eq!(table, TABLE, "{table}");
 }
 
-/// What a claim has put into its connection.
+/// A command that a claim has put into its connection.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Command {
     Set,
@@ -105,7 +105,7 @@ enum Key {
     Another,
 }
 
-/// One node, the connection to it, and what a claim knows.
+/// One node, the connection to it, and the knowledge of a claim about it.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct World {
     copy: u8,
@@ -316,7 +316,7 @@ impl Walk {
                 Key::None | Key::Another => world.has_it = false,
             }),
             Command::Release => {
-                // The release was refused, or it has only read another client's key while a `SET` may still run.
+                // The release was refused, or it has only read the key of another client while a `SET` may still run.
                 self.step(&world, |world, walk| world.apply(Event::Owed, walk));
                 self.step(&world, |world, walk| {
                     world.expire();

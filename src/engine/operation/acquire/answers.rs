@@ -17,8 +17,8 @@ use crate::time::Instant;
 use super::permit::{astray_on, is_astray};
 use super::{Acquire, Verdict};
 
-/// `node` has answered a request to take the keys of the claim of `key`. Returns the operation, if this attempt is
-/// still under way.
+/// Handles the answer of `node` to a request to take the keys of the claim of `key`. Returns the operation, if this
+/// attempt is still under way.
 pub(in crate::engine) fn take_answered(
     now: Instant,
     node: NodeId,
@@ -38,8 +38,8 @@ pub(in crate::engine) fn take_answered(
             return None;
         }
         parts.nodes[node].grants += 1;
-        // Every grant of an open attempt is taken to count. When the attempt ends, it leaves out the grants that do
-        // not.
+        // While the attempt is open, every grant is recorded as one that counts. At its end, the attempt leaves out the
+        // grants that do not count.
         let counts = operation.is_some() || !parts.nodes[node].trust.is_kept_by_steps(now);
         let gone_by = parts.settings.drift.gone_by(now, claim.life());
         claim.found_on(node, Event::Granted, gone_by, counts);
@@ -66,7 +66,7 @@ pub(in crate::engine) fn take_answered(
 }
 
 impl Acquire {
-    /// `node` has answered. Counts its vote, or sends another command.
+    /// Counts the vote of `node`, or sends it another command.
     pub(super) fn hear(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
         let Answer { request, reply } = *answer;
         let said = match reply {
@@ -125,7 +125,7 @@ impl Acquire {
         self.vote(node, said, cx);
     }
 
-    /// `node` has said what keeps this operation out.
+    /// Records what keeps this operation out on `node`.
     fn kept_out(&mut self, node: NodeId, reply: Reply, now: Instant) {
         if let Reply::Foreign(which) = reply {
             self.named(node, which);
@@ -136,7 +136,7 @@ impl Acquire {
         }
     }
 
-    /// `node` has shown that it can release the lock, so now it is asked for the lock.
+    /// Asks `node` for the lock, because it has shown that it can release the lock.
     #[cold]
     fn permitted(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let in_time = cx.round.awaits(node) || cx.now < cx.round[node].deadline;
@@ -147,7 +147,7 @@ impl Acquire {
         }
     }
 
-    /// A majority has granted the lock before `node` got its `SET`, so `node` gets a copy.
+    /// Sends a copy to `node`, because a majority has granted the lock before `node` got its `SET`.
     #[cold]
     fn granted_without(&self, node: NodeId, end: Instant, cx: &mut Context<'_>) {
         let claim = cx.parts.claims.keyed(self.claim);
@@ -157,8 +157,8 @@ impl Acquire {
         }
     }
 
-    /// A majority has granted the lock before a `SET` could leave for `nodes`. If a node first had to show how it
-    /// releases locks, it gets a copy.
+    /// Sends copies to those of `nodes` that first had to show how they release locks. A majority has granted the lock
+    /// before a `SET` could leave for them.
     #[cold]
     pub(super) fn copy_withdrawn(&self, nodes: NodeSet, end: Instant, cx: &mut Context<'_>) {
         for node in nodes.iter() {

@@ -12,9 +12,9 @@
 //!
 //! A node with a larger number does not count: it may have given that number as the token of an earlier lock.
 //!
-//! If a lock has an owner text, its token names the proposal. A node grants such a lock only if it would give just that
-//! number, so anyone that sees the token on a majority also knows the fencing token. Otherwise the node says which
-//! number it would give, and the engine repeats the attempt with the largest of these numbers.
+//! If a lock has an owner text, its token names the proposal. A node grants such a lock only if it would give exactly
+//! that number. So a client that sees the token on a majority also knows the fencing token. Otherwise the node says
+//! which number it would give, and the engine repeats the attempt with the largest of these numbers.
 //!
 //! # Guarantees
 //!
@@ -64,9 +64,9 @@ pub(in crate::engine) struct Fencing {
     /// The nodes that would have given a different number from the one in the token, and the largest of their numbers.
     behind: NodeSet,
     wanted: u64,
-    /// Whether the proposal is a number that nodes have asked for.
+    /// Whether nodes have asked for the number that is proposed.
     is_theirs: bool,
-    /// How often the attempt was repeated for such a number.
+    /// How often the attempt was repeated because nodes asked for another number.
     renumbered: u8,
 }
 
@@ -136,13 +136,13 @@ impl Fencing {
         (self.token, self.took_second) = (0, self.is_theirs);
     }
 
-    /// The next attempt is not a repetition of this one.
+    /// Records that the next attempt is not a repetition of this one.
     pub(super) fn stop_renumbering(&mut self) {
         self.wanted = 0;
     }
 
     /// Returns `true` if the counter of `node` is known to have had exactly this number while the node had the key. A
-    /// counter that was raised has had two numbers.
+    /// counter that was raised on request has had two numbers in that time.
     fn confirms(&self, node: NodeId, number: u64) -> bool {
         let raised = number == self.raised_to && self.raised.contains(node);
         self.numbers[node.index()] == number || raised
@@ -163,7 +163,7 @@ impl Fencing {
 }
 
 impl Acquire {
-    /// `node` has granted the lock and returned `number`.
+    /// Handles a grant of `node` that came with `number`.
     #[cold]
     #[inline(never)]
     pub(super) fn counted(&mut self, node: NodeId, number: u64, cx: &mut Context<'_>) {
@@ -189,7 +189,7 @@ impl Acquire {
         }
     }
 
-    /// `node` has raised its counter as requested, and has the key.
+    /// Handles the answer of `node` that it has raised its counter as requested, and has the key.
     #[cold]
     pub(super) fn raised(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let Some(fencing) = self.fencing.as_mut().filter(|_| cx.round.awaits(node)) else {
@@ -203,7 +203,7 @@ impl Acquire {
         }
     }
 
-    /// `node` would have given `number`, but the token names another number.
+    /// Handles a refusal of `node`: it would have given `number`, but the token names another number.
     #[cold]
     pub(super) fn renumbered(&mut self, node: NodeId, number: u64, cx: &mut Context<'_>) {
         if let Some(fencing) = self.fencing.as_mut().filter(|_| cx.round.awaits(node)) {
@@ -247,8 +247,8 @@ impl Acquire {
         }
     }
 
-    /// A node was left out with this `outcome`. If it lacks a counter floor and too few nodes have one, there will be
-    /// no repair of the other nodes without a floor, and the report says so.
+    /// Records that a node was left out with this `outcome`. If it says that too few nodes have a counter floor to
+    /// repair the others, the report no longer calls a node "in repair".
     #[cold]
     #[inline(never)]
     pub(super) fn left_out(&self, outcome: NodeOutcome, cx: &mut Context<'_>) {
@@ -261,8 +261,8 @@ impl Acquire {
         }
     }
 
-    /// `node` has granted the lock, but no majority has its number. If another node has a larger number, asks `node` to
-    /// raise its counter. If its own number is the largest, `node` does not count.
+    /// Asks `node`, which has granted the lock, to raise its counter if its number is smaller than the number that all
+    /// are to have. If its number is larger, `node` does not count.
     fn raise(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let Some(fencing) = self.fencing.as_ref().filter(|_| cx.round.awaits(node)) else {
             return; // The outcome is certain.

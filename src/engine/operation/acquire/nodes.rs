@@ -20,8 +20,8 @@ pub(super) fn prepare_ballots(cx: &mut Context<'_>) {
                 let connected = cx.now.saturating_add(cx.parts.settings.connect_timeout);
                 until.max(connected)
             }
-            // The connection may take as long as a first one, so the node gets the same time, but at most half of the
-            // ttl.
+            // Opening the connection may take as long as the first time, so the node gets the same time, but at most
+            // half of the ttl.
             Access::Handshake { first: false } if cx.parts.nodes.were_closed() => {
                 let settings = &cx.parts.settings;
                 let longest = settings.connect_timeout.min(settings.half_of(cx.round.ttl));
@@ -53,7 +53,7 @@ pub(super) fn why_no_quorum(cx: &Context<'_>) -> Refusal {
 }
 
 /// Returns why a call that has waited gets no lock. If too few nodes can be asked now, this is the reason, and the
-/// report says which nodes are away. Their earlier answers no longer matter then.
+/// report says which nodes are away. In that case, their earlier answers no longer matter.
 pub(super) fn why_at_last(why: Refusal, cx: &mut Context<'_>) -> Refusal {
     let outcomes = || cx.parts.nodes.outcomes(cx.now);
     let there = outcomes().filter(|outcome| *outcome == NodeOutcome::Granted);

@@ -99,8 +99,8 @@ impl Acquire {
         PlaceKey::NONE
     }
 
-    /// From now on, the engine keeps `lock`, which this operation has taken. The limit counts from the time when the
-    /// attempt was sent.
+    /// Makes the engine keep `lock`, which this operation has taken. The limit counts from the time when the attempt
+    /// was sent.
     #[cold]
     pub(super) fn keep(&self, lock: Option<&mut Lock>, cx: &mut Context<'_>) {
         let (Some(lock), Some(key)) = (lock, self.claim) else {

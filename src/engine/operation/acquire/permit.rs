@@ -25,11 +25,11 @@
 //! # Fencing tokens
 //!
 //! All slots of a name share one counter on each node. Consider two holders of one slot. Some node is in the majorities
-//! of both. It gave the slot to the later holder after the earlier one had gone, and it had raised its counter to the
-//! earlier number while the earlier holder was there. So it gave the slot to the later holder with a larger number, and
-//! the later fencing token is at least that number. This needs numbers that were given with the slot. If a node moves
-//! the token to the slot afterwards, its number is useless. So behind each move, the engine asks the node for the slot
-//! again, and the node gives its next number.
+//! of both. While the earlier holder had the slot there, the node raised its counter at least to the earlier fencing
+//! token. After the earlier holder had gone, the node gave the slot to the later holder with a larger number. The later
+//! fencing token is at least that number. So only numbers that were given with the slot count. If a node moves the
+//! token to the slot afterwards, its number is useless. Therefore the engine asks the node for the slot again behind
+//! each move, and the node gives its next number.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -76,7 +76,7 @@ pub(super) struct Slots {
     refused: Vec<(NodeId, u16)>,
 }
 
-/// The vote of a node that has the token in a different slot from a majority. Nothing more will come from this node.
+/// The vote of a node that has the token in another slot than a majority. This node gives no other answer.
 const ELSEWHERE: (Vote, NodeOutcome) = (Vote::Abstain, NodeOutcome::Granted);
 
 /// Where the token is on one node.
@@ -84,7 +84,7 @@ const ELSEWHERE: (Vote, NodeOutcome) = (Vote::Abstain, NodeOutcome::Granted);
 enum At {
     /// Not known.
     Unknown,
-    /// Nowhere: all slots are taken. The first becomes free at this time.
+    /// Nowhere: all slots are taken. The first of them becomes free at this time.
     Full(Instant),
     /// In this slot.
     In(u16),
@@ -106,8 +106,9 @@ impl Slots {
         }
     }
 
-    /// Begins another attempt. Returns its entry, for `name` with this `token`. The attempt registers the key at once
-    /// if the caller `has_waited`. `given_back` is the number of permits that this engine has given back so far.
+    /// Begins another attempt. Returns its entry, for `name` with this `token`. If the caller `has_waited`, the attempt
+    /// asks the nodes at once to report changes of the key. `given_back` is the number of permits that this engine has
+    /// given back so far.
     #[cold]
     pub(super) fn entry(
         &mut self,
@@ -177,14 +178,15 @@ impl Slots {
         })
     }
 
-    /// Returns the number of permits, if too many nodes say that all are taken to leave a `quorum`.
+    /// Returns the number of permits, if so many nodes say that all are taken that the others are no `quorum`.
     fn all_taken(&self, quorum: usize) -> Option<u16> {
         let full = self.at.iter().filter(|at| matches!(at, At::Full(_)));
         (self.at.len() < quorum + full.count()).then_some(self.permits)
     }
 
     /// Returns the slot to which the `open` nodes should move the token: the slot to which it is being moved, or else
-    /// the slot in which most of them have it. Returns `None` if too many nodes refuse this slot to leave a majority.
+    /// the slot in which most of them have it. Returns `None` if so many nodes refuse this slot that the others are no
+    /// majority.
     fn target(&self, open: NodeSet, quorum: usize) -> Option<u16> {
         let may_be_moved = |slot: &u16| {
             let others = open.filter(|node| !self.is_refused(node, *slot));
@@ -219,7 +221,7 @@ impl Acquire {
 
     // ----- answers --------------------------------------------------------------------------
 
-    /// On `node`, all slots are taken, or all that it may give. The first becomes free after the time `left`.
+    /// Records that all slots that `node` may give are taken. The first becomes free after the time `left`.
     #[cold]
     pub(super) fn is_full(&mut self, node: NodeId, left: Duration, now: Instant) {
         if let Some(slots) = self.slots() {
@@ -228,8 +230,8 @@ impl Acquire {
         }
     }
 
-    /// `node` has given `slot`, with `number` unless this is zero. The node has the token even if its vote does not
-    /// count.
+    /// Handles the grant of `slot` by `node`, with `number` unless this is zero. The node has the token even if its
+    /// vote does not count.
     #[cold]
     #[inline(never)]
     pub(super) fn gave(&mut self, node: NodeId, slot: u16, number: u64, cx: &mut Context<'_>) {
@@ -252,7 +254,7 @@ impl Acquire {
         }
     }
 
-    /// `node` has the token in the slot of the permit.
+    /// Counts `node`, which has the token in the slot of the permit.
     fn count(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let number = self.slots().map_or(0, |slots| slots.numbers[node.index()]);
         match self.fenced().is_some() {
@@ -261,7 +263,8 @@ impl Acquire {
         }
     }
 
-    /// `node` has moved the token as requested, or has refused because another client has the slot.
+    /// Handles the answer of `node` to a move: it has moved the token, or has refused because another client has the
+    /// slot.
     #[cold]
     #[inline(never)]
     pub(super) fn moved(&mut self, node: NodeId, is_moved: bool, cx: &mut Context<'_>) {
@@ -381,7 +384,8 @@ impl Acquire {
         }
     }
 
-    /// The permit is held. If a node has the token in another slot, or may have, it gets the token in the right one.
+    /// Brings all copies of a held permit into the right slot, on each node that has or may have the token in another
+    /// one.
     #[cold]
     pub(super) fn gather(&mut self, key: ClaimKey, slot: u16, cx: &mut Context<'_>) {
         let Some(slots) = self.slots() else {
@@ -400,8 +404,8 @@ impl Acquire {
         }
     }
 
-    /// The attempt was refused. The contender learns the answers of the nodes. Returns `true` if it has registered
-    /// nothing yet. In that case it asks again at once, unless its votes were split.
+    /// Passes the answers of a refused attempt to the contender. Returns `true` if the attempt has registered nothing.
+    /// In that case the contender asks again at once, unless its votes were split.
     #[cold]
     #[inline(never)]
     pub(super) fn learns_of_slots(&mut self, cx: &mut Context<'_>) -> bool {
@@ -440,8 +444,8 @@ impl Acquire {
     }
 }
 
-/// `node` has the token of the permit of `key` in a wrong slot, or may have. Takes it out of this slot. If the node
-/// `is_new` and the right slot is free, also takes the right slot; otherwise the next extension does so.
+/// Takes the token of the permit of `key` out of a wrong slot on `node`, where it is or may be. If the node `is_new`
+/// and the right slot is free, also takes the right slot; otherwise the next extension does so.
 #[cold]
 #[inline(never)]
 pub(in crate::engine) fn astray_on(

@@ -59,7 +59,7 @@ impl Several {
 }
 
 impl Acquire {
-    /// `node` says that resource `which`, counted from 0, is taken.
+    /// Records that `node` says that resource `which`, counted from 0, is taken.
     pub(super) fn named(&mut self, node: NodeId, which: u8) {
         if let Some(Special::Several(several)) = self.special.as_deref_mut()
             && usize::from(which) < several.places.len()

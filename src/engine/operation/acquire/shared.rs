@@ -1,10 +1,10 @@
 //! Taking a shared lock: the differences from an exclusive lock.
 //!
-//! A reader asks beside other readers: see [`queues`](crate::engine::queues). It waits only if it is refused. A caller
-//! that waits for the exclusive lock keeps new readers out by its intent, so that a series of readers does not keep it
-//! waiting for ever. From time to time, the nodes let readers pass the intent for a moment. Otherwise a reader could
-//! wait for as long as the readers before it hold their locks. A node that refuses a reader says when the next such
-//! moment is.
+//! A reader asks at the same time as other readers: see [`queues`](crate::engine::queues). It waits only if it is
+//! refused. A caller that waits for the exclusive lock keeps new readers out by its intent, so that a series of readers
+//! does not keep it waiting for ever. From time to time, the nodes let readers pass the intent for a moment. Otherwise
+//! a reader could wait for as long as the readers before it hold their locks. A node that refuses a reader says when
+//! the next such moment is.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -63,7 +63,7 @@ impl Reading {
         Entry::shared(spare, name, token, is_fenced)
     }
 
-    /// The acquisition has ended, and leaves the queue at `place`.
+    /// Leaves the queue at `place`, because the acquisition has ended.
     pub(super) fn step_out(&self, place: PlaceKey, queues: &mut Queues) {
         if let Some(again) = self.again {
             queues.step_out(place, again);
@@ -107,8 +107,8 @@ impl Acquire {
         }
     }
 
-    /// The operation has asked the nodes, so others may ask beside it. If a contender waits nevertheless, this write
-    /// has ended the registrations of the contender on the nodes.
+    /// Lets others ask at the same time, because the operation has asked the nodes. If a contender waits nevertheless,
+    /// this write has ended the registrations of the contender on the nodes.
     #[cold]
     #[inline(never)]
     pub(super) fn ask_beside(&mut self, cx: &mut Context<'_>) {
@@ -124,7 +124,7 @@ impl Acquire {
         }
     }
 
-    /// An intent on `node` keeps readers out for this time.
+    /// Records that an intent on `node` keeps readers out for this time.
     #[cold]
     pub(super) fn met_intent(&mut self, node: NodeId, lasts: Duration, now: Instant) {
         if let Some(Special::Reading(reading)) = self.special.as_deref_mut() {
@@ -145,8 +145,8 @@ impl Acquire {
         times.get(missing).map_or(delay, |at| soonest.max(*at))
     }
 
-    /// Returns why the attempt was refused. Either too many nodes have another number of permits to leave a majority,
-    /// or the lock is held.
+    /// Returns why the attempt was refused. Either so many nodes have another number of permits that the others are no
+    /// majority, or the lock is held.
     pub(super) fn refusal(&self, cx: &Context<'_>) -> Refusal {
         let all = cx.round.ballots.iter();
         let others = all.filter(|ballot| matches!(ballot.outcome, NodeOutcome::OtherPermits(_)));
@@ -166,8 +166,8 @@ impl Acquire {
         intents
     }
 
-    /// The attempt was refused. If another operation waits at its place, or this engine holds the lock, the operation
-    /// goes to the front of the queue. Returns `true` in that case. The operation next asks beside others at `at`, if
+    /// Puts the operation, whose attempt was refused, at the front of the queue if another operation waits at its place
+    /// or this engine holds the lock. Returns `true` in that case. The operation asks again beside others at `at`, if
     /// it may.
     #[cold]
     #[inline(never)]
@@ -214,8 +214,8 @@ impl Acquire {
         true
     }
 
-    /// It is the operation's turn. Knowledge of an operation that wants another kind of lock is of no use to a reader,
-    /// or to an operation that wants a permit.
+    /// Begins the operation's turn. It drops what an operation that wanted another kind of lock has learned: this is of
+    /// no use to a reader, or to an operation that wants a permit.
     pub(super) fn begins_to_lead(&mut self, cx: &mut Context<'_>) {
         let wants = self.wants();
         if let Some((waiting, _)) = cx.parts.queues.waiting(self.place) {

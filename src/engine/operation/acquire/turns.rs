@@ -81,8 +81,8 @@ impl Acquire {
         }
     }
 
-    /// Waits until this engine has released its locks and earlier contenders have ended, or until the time that its
-    /// tries could have taken is over.
+    /// Waits until this engine has released its locks and earlier contenders have ended, or until it has waited for as
+    /// long as its tries could have taken.
     pub(super) fn wait_for_turn(&mut self, cx: &mut Context<'_>) {
         let until = self.tries_end(cx).min(self.may_pass_at(cx));
         cx.round.rest(State::Queued { until }, cx.parts);
@@ -95,7 +95,8 @@ impl Acquire {
         others.for_each(|other| cx.parts.queues.stop_waiting(*other));
     }
 
-    /// It may be the operation's turn. It waits where it waited before, or where an earlier contender has waited.
+    /// Begins the operation's turn, if it has come. Between attempts, the operation waits where it waited before, or
+    /// where an earlier contender has waited.
     pub(super) fn lead(&mut self, cx: &mut Context<'_>) {
         let waits = matches!(cx.round.state, State::Queued { .. } | State::Resting { .. });
         if !waits || !self.leads(cx) {
@@ -125,7 +126,7 @@ impl Acquire {
         }
     }
 
-    /// The wait for a turn may be over. It ends at `until` at the latest.
+    /// Ends the wait for a turn, if it is over: at `until` at the latest.
     pub(super) fn waited(&mut self, until: Instant, cx: &mut Context<'_>) {
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
         if deadline.min(self.tries_end(cx)) <= cx.now {
@@ -156,7 +157,7 @@ impl Acquire {
 
     /// Ends without an attempt. The report has the nodes' answers to the latest attempt for the resource that this
     /// engine holds. If it holds none of the resources, the report is about the resource that an earlier contender
-    /// waits for. A node that has granted this engine's lock is reported as held.
+    /// waits for. The report says "held" for a node that has granted this engine's lock.
     pub(super) fn give_up_waiting(&mut self, cx: &mut Context<'_>) {
         let (queues, key) = (&mut cx.parts.queues, cx.round.key);
         let waits_behind = |place: &PlaceKey| {

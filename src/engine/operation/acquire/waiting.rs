@@ -62,8 +62,8 @@ impl Acquire {
         self.wait(cx);
     }
 
-    /// Asks nodes whether the lock is free, and to report the next change. Skips each node that it has asked since the
-    /// node last reported anything.
+    /// Asks nodes whether the lock is free, and to report the next change. Skips a node that was asked already and has
+    /// reported nothing since.
     fn look(&self, cx: &mut Context<'_>) {
         let (now, place) = (cx.now, self.place);
         let claims = &mut cx.parts.claims;
@@ -122,7 +122,7 @@ impl Acquire {
         }
     }
 
-    /// The delay may be over. It ends at `until` at the latest.
+    /// Ends the delay, if it is over: at `until` at the latest.
     pub(super) fn rested(&mut self, until: Instant, cx: &mut Context<'_>) {
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
         if deadline.min(self.rest_end(cx)) <= cx.now {

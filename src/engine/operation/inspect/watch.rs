@@ -8,7 +8,7 @@
 //!
 //! * If all nodes send notifications and nothing changes, the engine sends nothing.
 //! * An outcome shows the state of the nodes after the last change that was reported before the look.
-//! * An answer to an earlier look is no answer to the present one.
+//! * An answer to an earlier look does not count for the current one.
 //!
 //! # Not here
 //!
@@ -37,7 +37,7 @@ use crate::engine::settings::SHORTEST_REST;
 /// delay is longer than the rounding of a key's time to live.
 const SETTLE: Duration = Duration::from_millis(10);
 
-/// How often a look may be put off because a node has much to answer.
+/// How often a look may be put off because a node has many commands to answer.
 const PUT_OFF_MAX: u32 = 10;
 
 /// See the [module](self).
@@ -78,7 +78,7 @@ impl Watch {
         self.late[node.index()] != 0
     }
 
-    /// `node` has given `answer`. Returns `true` if it belongs to an earlier question.
+    /// Handles the `answer` of `node`. Returns `true` if it belongs to an earlier question.
     pub(super) fn answered(&mut self, node: NodeId, answer: &Answer) -> bool {
         let is_late = self.is_late(node);
         if matches!(answer.request, Request::Question { .. }) {
@@ -90,7 +90,7 @@ impl Watch {
         is_late
     }
 
-    /// The latest question to `node` was answered, or never reached it.
+    /// Records that the latest question to `node` was answered, or never reached it.
     pub(super) fn forget(&mut self, node: NodeId) {
         self.asked.remove(node);
     }
@@ -105,8 +105,8 @@ impl Watch {
 }
 
 impl Inspect {
-    /// Called before the nodes are asked, to register the watch. Returns `false` if it will ask later because a node
-    /// has much to answer. Locks come first, because one change may make thousands of watches look.
+    /// Called before the nodes are asked, to register the watch. Returns `false` if the watch asks later because a node
+    /// has many commands to answer. Locks come first, because one change may make thousands of watches look.
     pub(super) fn begin_to_watch(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(watch) = &mut self.watch else {
             return true;
@@ -153,7 +153,7 @@ impl Inspect {
         false
     }
 
-    /// Returns when the operation looks again if no change is reported before.
+    /// Returns when the operation looks again, unless a node reports a change earlier.
     fn next_look(&self, watch: &Watch, cx: &mut Context<'_>) -> Instant {
         let now = cx.now;
         let stirred = watch.stirred.then_some(SETTLE);
@@ -211,7 +211,7 @@ impl Inspect {
         self.begin(cx);
     }
 
-    /// `node` has disconnected, so its registrations are gone.
+    /// Handles the loss of the registrations on `node`, which has disconnected.
     pub(super) fn lost_sight_of(&mut self, node: NodeId, cx: &mut Context<'_>) {
         if let Some(watch) = &mut self.watch {
             watch.forget(node);

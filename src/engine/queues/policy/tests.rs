@@ -18,7 +18,7 @@ enum Message {
     Set(u32),
     Delete,
     Look,
-    /// The answer to a `SET`, of the attempt of this number.
+    /// The answer to the `SET` of the attempt with this number.
     Said(u32, bool),
     Left(Remaining),
     Changed,
@@ -39,7 +39,7 @@ struct Program {
     attempt: u32,
     votes: Vec<bool>,
     rests: bool,
-    /// When the latest message to each node arrives, and the latest from it: no message overtakes another.
+    /// When the latest message to each node and the latest message from it arrive. No message overtakes another.
     latest: [[Instant; NODES]; 2],
 }
 
@@ -332,7 +332,7 @@ fn a_row_is_short_where_others_were_met() {
     }
 }
 
-/// After a long wait for a lock, it is released long after the one before it.
+/// A lock that was waited for is released long after the previous one.
 #[test]
 fn others_are_remembered_where_no_lock_was_released_of_late() {
     let met = Instant::from_millis(5_000);

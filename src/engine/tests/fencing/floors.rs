@@ -1,10 +1,11 @@
-//! Stories of floors: when the engine looks at them, what an answer about one means, and what an operator gives.
+//! Stories of floors: when the engine looks at them, what an answer about a floor means, and which floor an operator
+//! gives.
 
 use super::*;
 use crate::config::RestartGuard;
 use crate::error::{ServerError, TrustFault};
 
-/// Its handshake was not done when the others were asked.
+/// The handshake of this node was not done when the others were asked.
 #[test]
 fn a_node_that_comes_while_the_floors_are_looked_at_is_looked_at_too() {
     let mut world = asked();
@@ -27,7 +28,7 @@ fn a_node_that_comes_while_the_floors_are_looked_at_is_looked_at_too() {
     }
 }
 
-/// The second one finds no mark any more, because the first has repaired the floor.
+/// The second repair finds no mark any more, because the first one has repaired the floor.
 #[test]
 fn a_repair_that_was_sent_twice_is_over() {
     let mut world = in_repair();
@@ -38,7 +39,7 @@ fn a_repair_that_was_sent_twice_is_over() {
     world.say(0, "*2|:1|:8|");
     world.say(2, "*2|:1|:9|");
     world.take_all();
-    world.sleep(60 * MS); // It is not waited for.
+    world.sleep(60 * MS); // The engine does not wait for this node.
     assert_eq!(world.take(1), repair);
     world.say(1, ":1|*2|:1|:9|:0|");
     world.is_clean();
@@ -49,7 +50,7 @@ fn a_repair_that_was_sent_twice_is_over() {
     assert_eq!(outcomes(&report)[0], IN_REPAIR);
 }
 
-/// Clocks were ahead when these floors were written, and are right now, so the time is too low.
+/// Clocks were ahead when these floors were written, and are right now. So the present time is lower than the floors.
 #[test]
 fn a_floor_that_is_given_is_as_high_as_those_of_the_others() {
     const HIGH: u64 = PROPOSED + 3_600_000_000;
@@ -65,7 +66,7 @@ fn a_floor_that_is_given_is_as_high_as_those_of_the_others() {
     let time = SINCE_1970.as_micros() as u64 + world.now.as_nanos() / 1_000;
     let proposed = time + 1_000_000;
     assert_eq!(world.take(1), [format!("FLOOR run1 {HIGH} {proposed}")]);
-    // No proposal comes from it, because the counters are lower.
+    // The floor is not used as a proposal, because the counters are lower.
     world.say(1, ":1|");
     world.acquire(&fenced());
     assert_eq!(world.take(2), [format!("by digest TAKE k {time}")]);
@@ -73,7 +74,7 @@ fn a_floor_that_is_given_is_as_high_as_those_of_the_others() {
 
 // ----- floors that an operator gives --------------------------------------------------------
 
-/// Returns which nodes have got no floor, and why, if that was reported.
+/// Returns which nodes did not get a floor, and why, if that was reported.
 fn told(world: &mut World) -> Option<Vec<(NodeId, NodeOutcome)>> {
     match world.events.pop() {
         Some(Event::FloorsGiven { without, .. }) => Some(without),
@@ -88,7 +89,7 @@ fn lacking(world: &World) -> Vec<bool> {
     statuses.map(|status| status.lacks_floor).collect()
 }
 
-/// Each line: the answer of the node, and why it has got no floor.
+/// Each line: the answer of the node, and the reason why it did not get a floor.
 #[test]
 fn who_trusts_a_node_is_told_whether_it_has_got_a_floor() {
     for (said, why) in [
@@ -149,12 +150,12 @@ fn a_floor_is_waited_for_as_long_as_for_a_connection() {
     assert_eq!(without.len(), 1);
     assert_eq!(without[0].0, id(1));
     assert!(world.now.saturating_since(begun) <= Duration::from_millis(1_002));
-    // It may come late.
+    // The answer may come late.
     world.say(1, ":1|");
     assert_eq!(told(&mut world), None);
 }
 
-/// It is not trusted either.
+/// The node is not trusted either.
 #[test]
 fn a_node_that_is_not_connected_is_given_no_floor() {
     let mut world = without_floors();
@@ -198,7 +199,7 @@ fn a_node_that_is_trusted_in_its_handshake_gets_its_floor_behind_it() {
         0,
         "$10|run_id:abc|$-1|$-1|-NOPERM no CONFIG|$-1|$-1|$-1|$-1|",
     );
-    world.take(0); // It is asked to join.
+    world.take(0); // The node is asked to join.
     assert_eq!(world.trust(0, "abc"), Ok(true));
     world.drain();
     let sent = world.take(0);

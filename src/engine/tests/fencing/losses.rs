@@ -1,6 +1,6 @@
 //! Random histories of losses: nodes forget everything, come back as another server, or are away, and answers come
-//! late. Each lock is asked for by a client that has seen nothing and has no clock, so its token comes from the nodes
-//! alone, and a floor that is too low shows. One client stays, and repairs.
+//! late. Each lock is taken by a client that has seen nothing and has no clock. So its token comes from the nodes
+//! alone, and the history shows a floor that is too low. One client stays, and repairs.
 
 use super::super::net::Net;
 use super::*;
@@ -15,7 +15,7 @@ use rand::{Rng, SeedableRng};
 
 const TTL: Duration = Duration::from_secs(1);
 
-/// The first one repairs.
+/// The first client repairs.
 const CLIENTS: usize = 4;
 
 const KEYS: [&str; 3] = [
@@ -110,7 +110,7 @@ impl History {
         self.pass(span * 10 * MS);
     }
 
-    /// Some nodes are away, and the others a majority.
+    /// Makes some nodes unreachable. The others are a majority.
     fn part(&mut self) {
         let mut away = (self.nodes() - 1) / 2;
         for node in 0..self.nodes() {
@@ -120,7 +120,7 @@ impl History {
         }
     }
 
-    /// One more node becomes unsound, if it can still be repaired.
+    /// Makes one more node lose its data, if it can still be repaired.
     fn lose(&mut self) {
         let node = self.below(self.nodes());
         let others = (0..self.nodes()).filter(|other| *other != node && self.is_sound(*other));
@@ -150,7 +150,7 @@ impl History {
         self.net.restart(node, memory);
     }
 
-    /// A node writes to its disk.
+    /// Makes a node write to its disk.
     fn save(&mut self) {
         let node = self.below(self.nodes());
         self.on_disk[node] = KEYS.map(|key| self.net.value(node, key.as_bytes()));
@@ -172,7 +172,7 @@ impl History {
         }
     }
 
-    /// A process ends, and another begins, which asks for a lock.
+    /// Ends a process and begins another, which asks for a lock.
     fn ask(&mut self) {
         let client = 1 + self.below(CLIENTS - 1);
         self.net.client(self.builder.clone());
@@ -190,7 +190,7 @@ impl History {
         self.open[client] = round.map(|round| (round, before));
     }
 
-    /// Each lock has a token that no other has had, larger than all tokens that existed when it was asked for.
+    /// Checks that each lock has a new token, larger than all tokens that existed when the lock was asked for.
     fn listen(&mut self) {
         for client in 1..CLIENTS {
             while let Some(event) = self.net.event(client) {

@@ -1,5 +1,5 @@
-//! Stories of repair, over nodes that run the scripts: a token that only lost nodes have confirmed stays below
-//! every later one, or there is none.
+//! Stories of repair, over nodes that run the scripts: a token that only the lost nodes have confirmed is smaller than
+//! every later one, or there is no later one.
 
 use super::super::net::Net;
 use super::stores::{client, refused, take_token, trust};
@@ -9,7 +9,7 @@ use crate::embedded::Memory;
 use crate::error::Report;
 use crate::resource::FLOOR_KEY;
 
-/// How long a node is in repair at least.
+/// The shortest time for which a node is in repair.
 const QUARANTINE: Duration = Duration::from_millis(10_102);
 
 const NO_FLOOR: NodeOutcome = NodeOutcome::Unusable(Unusable::NoFloor);
@@ -33,7 +33,7 @@ struct Story {
 }
 
 impl Story {
-    /// Nodes with floors, a client that sees everything, and a client whose clock is ahead.
+    /// Makes nodes with floors, a client that sees everything, and a client whose clock is ahead.
     fn new(nodes: usize, guard: RestartGuard) -> Self {
         let names = (0..nodes).map(|node| format!("node{node}:6379"));
         let builder = Config::builder()
@@ -56,12 +56,12 @@ impl Story {
         story
     }
 
-    /// Only these nodes are reachable from now on.
+    /// Makes only these nodes reachable from now on.
     fn only(&mut self, reachable: &[usize]) {
         for node in 0..self.nodes {
             self.net.unreachable(node, !reachable.contains(&node));
         }
-        self.net.pass(3 * SECOND); // All have tried again to connect.
+        self.net.pass(3 * SECOND); // All clients have tried again to connect.
     }
 
     /// Makes a token that only these nodes have confirmed, and that no other node knows. It is larger than the time.
@@ -72,7 +72,7 @@ impl Story {
         token
     }
 
-    /// A client that has seen nothing and has no clock, so that its tokens come from the nodes alone.
+    /// Makes a client that has seen nothing and has no clock, so that its tokens come from the nodes alone.
     fn stranger(&mut self) -> usize {
         self.net.client(self.builder.clone())
     }
@@ -84,7 +84,7 @@ impl Story {
         }
     }
 
-    /// The floor of `node`, if it gives tokens.
+    /// Returns the floor of `node`, if it gives tokens.
     fn floor(&self, node: usize) -> Option<u64> {
         let engine = &self.net.clients[0].engine;
         let status = engine.node_statuses(self.net.now).nth(node);
@@ -106,7 +106,8 @@ impl Story {
     }
 }
 
-/// Each line: the number of nodes, the nodes that lose their data together, and the others that are down then.
+/// Each line: the number of nodes, the nodes that lose their data at the same time, and the other nodes that are down
+/// then.
 #[test]
 fn what_becomes_of_nodes_that_lose_their_data() {
     for (nodes, lost, down, becomes) in [
@@ -151,7 +152,7 @@ fn becomes_of(
     let quorum = story.nodes / 2 + 1;
     let others =
         |nodes: &[usize]| Vec::from_iter(all.iter().copied().filter(|node| !nodes.contains(node)));
-    // The lost nodes, and of the others first those that are down. The remaining nodes have never seen the token.
+    // The lost nodes, then the nodes that are down, then others. The remaining nodes have never seen the token.
     let mut majority = [lost, down, &others(&[lost, down].concat())].concat();
     majority.truncate(quorum);
     let token = story.hidden_token(&majority);
@@ -171,13 +172,13 @@ fn becomes_of(
             assert!(said.contains(&IN_REPAIR), "{report}");
             assert!(!report.needs_operator(), "{report}");
             story.only(&all);
-            story.net.pass(QUARANTINE); // Those that were down may be in quarantine.
+            story.net.pass(QUARANTINE); // The nodes that were down may be in quarantine.
         }
         Lost => {
             story.net.pass(3 * QUARANTINE);
             assert!(story.are_in_repair(lost));
             let stranger = story.stranger();
-            let _ = story.report(stranger); // It has not seen all of them yet.
+            let _ = story.report(stranger); // This client has not seen all nodes yet.
             let report = story.report(stranger);
             assert!(outcomes(&report).contains(&NO_FLOOR), "{report}");
             assert!(report.needs_operator(), "{report}");
@@ -192,11 +193,11 @@ fn becomes_of(
     let stranger = story.stranger();
     assert!(token < take_token(&mut story.net, stranger));
     story.only(&all);
-    story.net.pass(2 * SECOND); // What was owed to those that were down.
+    story.net.pass(2 * SECOND); // The debts to the nodes that were down are sent.
     story.net.is_clean();
 }
 
-/// Its process is new, so no client has seen the loss. With its data, or without the node's, it is another server.
+/// The client is new, so it has not seen the loss. With its data or without, the node is another server.
 #[test]
 fn a_process_that_has_not_seen_the_loss_is_refused_by_the_node() {
     for (guard, memory) in [
@@ -220,7 +221,7 @@ fn a_process_that_has_not_seen_the_loss_is_refused_by_the_node() {
     }
 }
 
-/// No connection breaks, and no client sees it before it looks again.
+/// A flush breaks no connection, so no client notices it before it looks again.
 #[test]
 fn a_flush_in_between_begins_the_wait_again() {
     let mut story = Story::new(3, RestartGuard::Observed);
@@ -236,7 +237,7 @@ fn a_flush_in_between_begins_the_wait_again() {
     assert!(story.are_sound(&[1], token));
 }
 
-/// The floor comes back with the data, and the mark too: both are of the server that was.
+/// The floor comes back with the data, and so does the mark. Both belong to the earlier server process.
 #[test]
 fn a_restart_in_between_begins_the_wait_again() {
     for memory in [Memory::Lost, Memory::Kept] {
@@ -262,14 +263,14 @@ fn a_repair_of_an_earlier_loss_comes_to_nothing() {
     story.net.pass(30 * MS);
     story.net.admin(1, "FLUSHALL");
     let stranger = story.stranger();
-    let _ = story.net.lock_with(stranger, &fenced()); // It marks the node.
+    let _ = story.net.lock_with(stranger, &fenced()); // This call marks the node.
     story.net.let_through(0, 0);
     story.net.pass(SECOND);
     assert!(story.are_in_repair(&[1]));
     assert!(story.net.value(1, FLOOR_KEY).is_some());
 }
 
-/// One that has seen the mark of another waits from then on, and goes on alone.
+/// A client that has seen the mark of another client waits from then on, and continues alone.
 #[test]
 fn a_repair_outlives_the_client_that_began_it() {
     let mut story = Story::new(3, RestartGuard::Off);
@@ -285,7 +286,7 @@ fn a_repair_outlives_the_client_that_began_it() {
     assert!(story.are_sound(&[1], token));
 }
 
-/// An operator need not wait.
+/// An operator need not wait for the end of a repair.
 #[test]
 fn an_operator_ends_a_repair() {
     let mut story = Story::new(3, RestartGuard::Observed);

@@ -1,5 +1,5 @@
-//! Stories of a node that has granted the lock while the token is not known: it waits for the others, and the report
-//! says that it granted the lock.
+//! Stories of a node that has granted the lock while the token is not known. Its vote waits for the other nodes, and
+//! the report says that it granted the lock.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn a_node_that_has_granted_is_reported_so_at_the_deadline_of_the_caller() {
     assert_eq!(outcomes(&world.no_quorum()), [pending, GRANTED, pending]);
 }
 
-/// It was asked for something else, and has not answered that.
+/// The node was asked to raise its counter, and has not answered.
 #[test]
 fn a_node_that_has_not_raised_its_counter_is_silent() {
     let mut world = asked_by_two();
@@ -42,7 +42,7 @@ fn a_node_that_has_not_raised_its_counter_is_silent() {
     assert_eq!(outcomes(&report), [TIMED_OUT, GRANTED, TIMED_OUT]);
 }
 
-/// Each node has its own time; the time of a node in its first handshake is longer.
+/// Each node has its own time to answer. A node in its first handshake has more time.
 #[test]
 fn a_node_that_has_granted_waits_for_the_others_beyond_its_own_time() {
     let mut world = World::new(3);

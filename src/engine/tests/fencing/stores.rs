@@ -21,7 +21,7 @@ pub(super) fn client(net: &mut Net, builder: Builder, ahead: Duration) -> usize 
     client
 }
 
-/// Makes this number of clients of three nodes that have floors.
+/// Makes three nodes with floors, and this number of clients.
 fn net(clients: usize) -> Net {
     let mut net = Net::new(3);
     for _ in 0..clients {
@@ -90,7 +90,7 @@ fn nodes_that_were_never_used_have_no_floor_until_an_operator_gives_them_one() {
     assert_eq!(plain.fencing_token(), None);
     net.release(0, plain);
     trust(&mut net, 0);
-    // For all clients.
+    // The tokens rise for all clients.
     assert!(take_token(&mut net, 0) < take_token(&mut net, 1));
     net.is_clean();
 }
@@ -127,20 +127,20 @@ fn the_token_stays_for_as_long_as_the_lock_is_held() {
     net.extend(0, &mut lock, TTL).expect("it is held");
     net.confirm(0, &mut lock).expect("it is held");
     assert_eq!(lock.fencing_token(), token);
-    // A node that has lost it gets it back.
+    // A node that has lost the lock gets it back.
     net.admin(1, "DEL k");
     net.extend(0, &mut lock, TTL).expect("it is held");
     net.extend(0, &mut lock, TTL).expect("it is held");
     assert!(net.value(1, b"k").is_some());
     assert_eq!(number(&net, 1), token.expect("it was asked for"));
-    // Handed over.
+    // The lock is handed over.
     let now = net.now;
     let lock = net.clients[0].engine.detach(now, lock);
     net.pump();
     let mut lock = net.clients[1].engine.adopt(now, lock);
     net.extend(1, &mut lock, TTL).expect("it is held");
     assert_eq!(lock.fencing_token(), token);
-    // Kept: its claim has its name and token then, too.
+    // The lock is kept. Its claim then has the name and the token, too.
     let engine = &mut net.clients[1].engine;
     engine
         .keep(now, &mut lock, Duration::MAX)
@@ -152,7 +152,7 @@ fn the_token_stays_for_as_long_as_the_lock_is_held() {
     assert!(token < Some(take_token(&mut net, 0)));
 }
 
-/// So does one that has ended.
+/// An expired counter also reads as the floor.
 #[test]
 fn a_counter_that_is_no_number_reads_as_the_floor() {
     for text in [
@@ -203,7 +203,7 @@ fn behind_the_largest_token_there_is_none() {
     assert_eq!(take_token(&mut net, again), micros(&net) + 1_000_001);
 }
 
-/// The text is no floor and no mark.
+/// The text is neither a floor nor a mark.
 #[test]
 fn a_floor_that_somebody_else_has_written_is_repaired() {
     for text in [
@@ -240,7 +240,8 @@ fn a_floor_that_somebody_else_has_written_is_repaired() {
     }
 }
 
-/// It has come back from a disk. The floor that the operator gave covers what it does not know.
+/// The counter has come back from a disk. The floor that the operator gave is at least as high as the numbers that the
+/// counter lacks.
 #[test]
 fn an_old_counter_reads_as_the_floor_that_was_given_since() {
     let mut net = net(1);
@@ -288,14 +289,14 @@ fn a_strict_guard_and_tokens_go_together() {
     trust(&mut net, first);
     trust(&mut net, second);
     let before = take_token(&mut net, first);
-    // Its counters differ, so that there is a second round trip.
+    // The counters differ, so that there is a second round trip.
     set_number(&mut net, 1, before + 5_000_000);
     net.unreachable(2, true);
     let after = take_token(&mut net, second);
     assert_eq!(after, before + 5_000_001);
     net.unreachable(2, false);
     net.pass(Duration::from_secs(3));
-    // Its marker is gone: the node does not count.
+    // The marker of the node is gone, so the node does not count.
     net.unreachable(0, true);
     net.admin(1, "DEL shearline:marker");
     let outcome = refused(&mut net, second)[1];

@@ -1,9 +1,10 @@
-//! Stories of locks that are kept although they were not taken with that option: from another engine, or from now on.
+//! Stories of locks that are kept although they were not taken with that option: they come from another engine, or are
+//! kept from now on.
 
 use super::*;
 
 impl World {
-    /// Another engine with three nodes, which has adopted `lock`.
+    /// Makes another engine with three nodes, which has adopted `lock`.
     fn inherits(now: Instant, lock: Lock) -> (Self, Lock) {
         let (mut world, lock) = Self::taken_over(now, lock);
         world.take_all();
@@ -37,7 +38,7 @@ fn a_lock_that_was_adopted_can_be_kept_from_now_on() {
     assert_eq!(heir.engine.work.parts.keeper.kept_from_elsewhere(), 0);
 }
 
-/// The third node has granted it, but the previous owner did not get the answer, and is releasing it there.
+/// The third node has granted the lock, but the previous owner did not get the answer, and is releasing it there.
 #[test]
 fn a_kept_lock_that_was_adopted_is_extended_by_those_alone_that_it_stands_on() {
     let (mut world, lock) = World::won(3, 2);
@@ -58,7 +59,7 @@ fn a_kept_lock_that_was_adopted_is_extended_by_those_alone_that_it_stands_on() {
     assert_eq!(lock.valid_until(), before);
 }
 
-/// The same if it was not detached first.
+/// The same holds if the lock was not detached first.
 #[test]
 fn what_its_engine_learns_of_a_kept_lock_that_another_has_adopted_does_not_change_it() {
     let (mut world, lock) = World::keeping(3, kept());
@@ -89,7 +90,7 @@ fn a_lock_that_is_kept_again_has_no_more_extensions_than_before() {
     assert_eq!(world.take_all().concat(), NOTHING);
 }
 
-/// It comes from another clock, so its validity is not known before it is confirmed.
+/// The lock comes from another clock, so its validity is not known until it is confirmed.
 #[test]
 fn a_lock_without_a_known_end_is_kept_when_it_was_confirmed() {
     let (mut world, lock) = World::held(3);
@@ -111,7 +112,7 @@ fn a_lock_without_a_known_end_is_kept_when_it_was_confirmed() {
 fn what_cannot_be_kept_is_left_as_it_is() {
     let (mut world, mut lock) = World::held(1);
     let (mut other, mut foreign) = World::held(1);
-    // Of no engine, and over.
+    // The lock belongs to no engine, and is over.
     let mut detached = other.detach(foreign);
     let refused = other.begins_to_keep(&mut detached, Duration::MAX);
     assert_matches!(refused, Err(ExtendError::Expired));
@@ -154,7 +155,7 @@ fn a_lock_that_is_kept_from_now_on_shows_the_earlier_end_that_was_found_before()
     assert!(lock.is_valid_at(world.now));
 }
 
-/// One of the operations is the holder's own, from the time before the lock was kept.
+/// One of the operations belongs to the holder itself, from the time before the lock was kept.
 #[test]
 fn the_names_of_locks_that_are_kept_are_found_whoever_wants_them_and_goes_again() {
     let (mut world, lock) = World::keeping(3, kept());
@@ -168,7 +169,7 @@ fn the_names_of_locks_that_are_kept_are_found_whoever_wants_them_and_goes_again(
     world.take_all();
     world.all_say(0..3, ":1|");
     assert!(world.unlocked().is_ok());
-    // Its end is not reported. It is lost at its next extension, while a caller waits for it.
+    // The end of the lock is not reported. The lock is lost at its next extension, while a caller waits for it.
     world.acquire_of(b"k", &LockOptions::new(TTL));
     world.sleep_until_sent(0);
     world.take_all();
@@ -189,7 +190,7 @@ fn the_names_of_locks_that_are_kept_are_found_whoever_wants_them_and_goes_again(
     world.release(lock);
 }
 
-/// It was extended before it was kept, and its holder applies that outcome when the lock is lost.
+/// The lock was extended before it was kept, and its holder applies that outcome after the lock is lost.
 #[test]
 fn an_outcome_of_the_time_before_it_was_kept_does_not_revive_a_lock_that_is_lost() {
     for reply in [":1|", ":9001|"] {
@@ -214,7 +215,7 @@ fn an_outcome_of_the_time_before_it_was_kept_does_not_revive_a_lock_that_is_lost
     }
 }
 
-/// It gets no copies: who handed it over may still release one there.
+/// The node gets no copies: the previous owner may still release one there.
 #[test]
 fn a_node_that_was_away_is_asked_for_no_lock_that_was_adopted() {
     let (mut world, lock) = World::held(3);

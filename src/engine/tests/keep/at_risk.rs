@@ -47,7 +47,7 @@ fn of_several_alerts_the_earliest_is_given_and_at_once_if_it_is_due() {
     }
 }
 
-/// A quarter of a ttl may be months: the alert comes then, and not at once again and again.
+/// A quarter of a ttl may be months. The alert comes only then, and not again and again before.
 #[test]
 fn an_alert_may_be_months_before_the_end() {
     let day = 24 * 3_600 * SECOND;
@@ -81,7 +81,7 @@ fn extensions_put_an_alert_off_and_a_release_ends_it() {
     }
 }
 
-/// The tries of a kept lock keep their pauses, however often an alert is asked for.
+/// The pauses between the tries of a kept lock stay the same, however often an alert is asked for.
 #[test]
 fn alerts_make_no_tries() {
     let (mut world, lock) = World::keeping(1, kept());
@@ -105,7 +105,7 @@ fn alerts_make_no_tries() {
     );
 }
 
-/// Its holder asks too late. What is remembered of it is for the nodes that it is still to be released on.
+/// The holder asks too late. The claim remains only for the nodes on which the lock still has to be released.
 #[test]
 fn an_alert_for_a_lock_that_is_over_changes_nothing() {
     let mut world = World::ready(3);

@@ -1,4 +1,4 @@
-//! Stories of what ends keeping: limits, a release, another owner.
+//! Stories of the end of keeping: limits, a release, another owner.
 
 use super::*;
 
@@ -48,7 +48,7 @@ fn the_number_of_extensions_limits_keeping() {
     world.expired(&lock);
 }
 
-/// A caller's own extension puts the next one off.
+/// An extension by the caller postpones the next one of the engine.
 #[test]
 fn a_callers_extension_counts() {
     let (mut world, mut lock) = World::keeping(1, kept());
@@ -62,7 +62,7 @@ fn a_callers_extension_counts() {
     assert!(VALIDITY / 2 <= after && after <= VALIDITY / 2 + MS);
 }
 
-/// The claim stays busy while both are open, and no longer.
+/// The claim is busy only while the two questions are open.
 #[test]
 fn a_claim_rests_again_after_two_questions_about_it_were_open_together() {
     let (mut world, mut lock) = World::keeping(3, kept());
@@ -115,8 +115,8 @@ fn nothing_is_extended_after_a_release() {
     assert_eq!(world.take(0), ["EVALSHA release"]);
 }
 
-/// An extension was under way when the lock was written down. The process that reads the bytes may release the lock
-/// before a copy that is sent now arrives.
+/// An extension was under way when the lock was turned into bytes. The process that reads the bytes may release the
+/// lock before a copy that is sent now arrives.
 #[cfg(feature = "std")]
 #[test]
 fn a_lock_that_was_written_down_gets_no_copy() {
@@ -138,7 +138,7 @@ fn a_lock_that_was_written_down_gets_no_copy() {
     }
 }
 
-/// A plain lock that is dropped is not released, and ends with its ttl as any other.
+/// A plain lock that is dropped is not released, and expires like any other.
 #[test]
 fn a_lock_that_is_dropped_adopted_elsewhere_or_written_down_is_not_kept() {
     let leaves: &[fn(&World, Lock) -> Option<Lock>] = &[
@@ -146,7 +146,7 @@ fn a_lock_that_is_dropped_adopted_elsewhere_or_written_down_is_not_kept() {
         |world, lock| Some(World::taken_over(world.now, lock).1),
         #[cfg(feature = "std")]
         |_, lock| {
-            let _bytes = lock.to_bytes(); // It was written down.
+            let _bytes = lock.to_bytes(); // The lock was turned into bytes.
             Some(lock)
         },
     ];

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A caller has an extension under way, and has asked something else since. The engine begins no second one.
+/// A caller has an extension under way, and has asked something else since then. The engine begins no second extension.
 #[test]
 fn an_extension_of_a_caller_lets_no_second_one_begin() {
     let builder = named(1).node_timeout(4 * SECOND);
@@ -20,7 +20,7 @@ fn an_extension_of_a_caller_lets_no_second_one_begin() {
     assert_eq!(lock.extensions_left(), 0);
 }
 
-/// An extension that was not confirmed, or was cancelled, does not keep the next one from beginning.
+/// An extension that was not confirmed or was cancelled does not prevent the next one.
 #[test]
 fn an_extension_of_a_caller_that_is_over_does_not_keep_the_next_from_beginning() {
     for cancelled in [false, true] {
@@ -44,7 +44,7 @@ fn an_extension_of_a_caller_that_is_over_does_not_keep_the_next_from_beginning()
     }
 }
 
-/// A caller may apply an outcome late. An end that the engine has found since stands.
+/// A caller may apply an outcome late. An end that the engine has found since then counts.
 #[test]
 fn a_confirmation_that_is_applied_late_does_not_shorten_a_kept_lock() {
     let (mut world, mut lock) = World::keeping(1, kept());
@@ -79,7 +79,7 @@ fn a_kept_lock_that_is_found_to_end_now_shows_that() {
 }
 
 /// The program is stopped between the answer to a caller's extension and the end of the lock. The lock is over, but its
-/// keys were extended nevertheless. Its release is owed for as long.
+/// keys were extended nevertheless. So its release is a debt until the extended keys expire.
 #[test]
 fn a_kept_lock_that_has_ended_shows_for_how_long_it_was_extended_last() {
     let builder = named(1).node_timeout(4 * SECOND);
@@ -99,8 +99,8 @@ fn a_kept_lock_that_has_ended_shows_for_how_long_it_was_extended_last() {
     assert_eq!(lock.ttl(), 3 * TTL);
 }
 
-/// A lock that has left its engine is extended and confirmed as any other, with an end of its own. An end that another
-/// engine finds counts too, even if that engine has not adopted the lock.
+/// A lock that has left its engine is extended and confirmed like any other, with an end of its own. An end that
+/// another engine finds counts too, even if that engine has not adopted the lock.
 #[test]
 fn a_kept_lock_shows_what_an_engine_finds_that_does_not_keep_it() {
     for has_left in [true, false] {
@@ -136,7 +136,7 @@ fn a_kept_lock_shows_what_an_engine_finds_that_does_not_keep_it() {
     }
 }
 
-/// A caller extends it while an extension of its engine is under way: one of the two was allowed.
+/// A caller extends the lock while an extension of its engine is under way. Only one of the two was allowed.
 #[test]
 fn two_extensions_at_once_are_not_more_than_were_allowed() {
     let (mut world, lock) = World::keeping(1, kept().extensions(1));
@@ -182,7 +182,7 @@ fn a_confirmation_that_is_cancelled_leaves_no_kept_lock_valid_for_longer_than_it
     }
 }
 
-/// A caller has extended the lock for longer while its engine did. The engine reports the end that stands.
+/// A caller has extended the lock for longer while its engine did. The engine reports the later end.
 #[test]
 fn an_extension_that_gains_nothing_reports_the_end_that_stands() {
     let (mut world, mut lock) = World::keeping(1, kept());
@@ -190,7 +190,7 @@ fn an_extension_that_gains_nothing_reports_the_end_that_stands() {
     world.extend_for(&lock, 3 * TTL);
     world.take(0);
     let end = lock.valid_until();
-    world.say(0, "-NOSCRIPT x|:1|"); // The engine's own one is sent again.
+    world.say(0, "-NOSCRIPT x|:1|"); // The extension of the engine is sent again.
     world.extended(&mut lock);
     assert!(end.saturating_add(TTL) < lock.valid_until());
     let end = lock.valid_until();
@@ -199,7 +199,7 @@ fn an_extension_that_gains_nothing_reports_the_end_that_stands() {
     world.release(lock);
 }
 
-/// A majority had confirmed it.
+/// A majority had confirmed the extension.
 #[test]
 fn an_extension_counts_also_if_it_is_cancelled_then() {
     let (mut world, lock) = World::keeping(1, kept().extensions(1));
@@ -213,7 +213,7 @@ fn an_extension_counts_also_if_it_is_cancelled_then() {
     assert_eq!(world.take(0), NOTHING);
 }
 
-/// A try has failed, and then a confirmation finds a later end: the next try is at half of that.
+/// A try has failed, and then a confirmation finds a later end. The next try is at half of the new validity.
 #[test]
 fn a_later_end_is_extended_at_half_whatever_was_tried_before() {
     let (mut world, mut lock) = World::keeping(1, kept());
@@ -232,7 +232,7 @@ fn a_later_end_is_extended_at_half_whatever_was_tried_before() {
     world.release(lock);
 }
 
-/// A caller that keeps a lock anew may have repaired what made the last try fail.
+/// A caller that keeps a lock once more may have repaired the cause of the last failure.
 #[test]
 fn a_lock_that_is_kept_anew_is_extended_at_once_if_that_is_due() {
     let (mut world, mut lock) = World::keeping(1, kept());

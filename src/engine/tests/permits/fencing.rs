@@ -2,14 +2,14 @@
 
 use super::*;
 
-/// The node has given this slot and this number.
+/// Returns the answer of a node that has given this slot and this number.
 fn numbered(slot: u16, number: u64) -> String {
     format!("*4|:1|:0|:{slot}|:{number}|")
 }
 
 const ALONE: &str = "NUMBERED SLOT k 10000 alone 3 of 4 from 1";
 
-/// One attempt to get one of four permits of `nodes` nodes.
+/// Begins one attempt to get one of four permits from `nodes` nodes.
 fn asked_of(nodes: usize) -> World {
     let mut world = World::ready(nodes);
     world.ask_for(4, &once().fenced());
@@ -17,7 +17,7 @@ fn asked_of(nodes: usize) -> World {
     world
 }
 
-/// Two nodes have given these slots and numbers.
+/// Makes nodes, of which two have given these slots and numbers.
 fn given(nodes: usize, [first, second]: [(u16, u64); 2]) -> World {
     let mut world = asked_of(nodes);
     world.say(0, &numbered(first.0, first.1));
@@ -42,7 +42,7 @@ fn one_round_trip_is_enough_where_a_majority_gives_one_slot_and_one_number() {
     let mut world = given(3, [(2, 7), (2, 7)]);
     holds(&mut world, 2, 7, 0);
     assert_eq!(world.take(0), ["RELEASE k 4/2/"]);
-    // The next proposal is above all that was seen.
+    // The next proposal is larger than all numbers that were seen.
     world.say(2, &numbered(2, 9));
     world.all_say(0..2, ":1|");
     world.take_all();
@@ -59,7 +59,7 @@ fn counters_that_differ_are_raised_in_the_slot_that_is_to_be_held() {
     world.play(&[(&["RAISE k 4/2/ to 9"], ":1|"), (&[], "")]);
     holds(&mut world, 2, 9, 1);
 
-    // A member that is over was not counted on: no vote. The last node has the number, too.
+    // A member that is over did not raise its counter, so the node gives no vote. The last node has the number, too.
     let mut world = given(3, [(2, 7), (2, 9)]);
     world.play(&[(&["RAISE k 4/2/ to 9"], ":0|"), (&[], "")]);
     assert!(world.events.is_empty());
@@ -69,7 +69,7 @@ fn counters_that_differ_are_raised_in_the_slot_that_is_to_be_held() {
     world.say(2, ":1|");
     holds(&mut world, 2, 9, 1);
 
-    // A node that has given a larger number since may have given it to the holder before.
+    // A node that has given a larger number since then may have given it to the previous holder.
     let mut world = given(3, [(2, 7), (2, 9)]);
     world.take_all();
     world.say(2, &numbered(2, 10));
@@ -85,7 +85,8 @@ fn counters_that_differ_are_raised_in_the_slot_that_is_to_be_held() {
     );
 }
 
-/// It gave the number with a slot that it has left. Another may have had the right slot since, with a larger number.
+/// The node gave the number with a slot that the token has left. Another client may have had the right slot since then,
+/// with a larger number.
 #[test]
 fn a_node_that_has_moved_the_token_gives_another_number() {
     let mut world = given(3, [(2, 7), (3, 9)]);
@@ -145,7 +146,7 @@ fn numbers_of_other_slots_do_not_count() {
         let sent = world.take(node);
         assert_eq!(sent == ["RAISE k 4/2/ to 9"], raised, "{node}: {sent:?}");
     }
-    world.say(4, &numbered(3, 9)); // It has its number, but not the slot.
+    world.say(4, &numbered(3, 9)); // The node has the number, but not the slot.
     world.say(0, ":1|");
     assert!(world.events.is_empty());
     world.say(3, ":1|");
@@ -182,7 +183,7 @@ fn a_caller_that_waits_for_a_number_is_told_of_the_next_change_too() {
     holds(&mut world, 0, 5, 0);
 }
 
-/// A node that lacks the permit gets a copy in its slot. That makes no number.
+/// A node that lacks the permit gets a copy in its slot. The copy does not raise a counter.
 #[test]
 fn a_copy_has_no_number() {
     let mut world = given(3, [(2, 7), (2, 7)]);

@@ -156,8 +156,8 @@ fn callers_of_several_programs_take_turns() {
     panic!("{} wait for ever", calls.len());
 }
 
-/// While all permits are held, a place has a queue and no contender. A set that comes then must not overtake the set in
-/// that queue, which stands before it at its other place.
+/// While all permits are held, a place has a queue and no contender. A set that arrives then must not overtake the set
+/// in that queue, which is before it at its other place.
 #[test]
 fn sets_wait_in_the_same_order_behind_permits_as_elsewhere() {
     let mut world = Programs::new(2);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::engine::tests::shared::programs::Programs;
 
-/// A program whose callers come back all the time, each with a hold of `hold`.
+/// A program whose callers come back all the time. Each holds a permit for `hold`.
 struct Loops {
     world: Programs,
     calls: Vec<(usize, RoundId)>,
@@ -25,7 +25,7 @@ impl Loops {
         }
     }
 
-    /// All that have a permit give it back, and call again in the same turn of their program.
+    /// All callers that have a permit give it back, and call again in the same turn of their program.
     fn turn(&mut self) {
         self.world.pass(self.hold);
         let now = self.world.net.now;
@@ -57,7 +57,8 @@ impl Loops {
     }
 }
 
-/// The callers of the first program have all permits, perhaps for longer than a row is remembered, and the next one of them stands behind each release.
+/// The callers of the first program have all permits, perhaps for longer than a row is remembered. The next of them
+/// waits right behind each release.
 #[test]
 fn many_callers_of_one_program_leave_a_permit_to_another_program_after_a_row() {
     for permits in [1, 2, 4] {
@@ -77,7 +78,7 @@ fn many_callers_of_one_program_leave_a_permit_to_another_program_after_a_row() {
     }
 }
 
-/// Each of them finds a free permit when it comes back, because the other program has not heard of that yet.
+/// Each of them finds a free permit when it comes back, because the other program does not know yet that it is free.
 #[test]
 fn one_that_comes_back_again_and_again_leaves_its_permit_to_another_program() {
     let mut loops = Loops::new(1, 1, 10 * MS);
@@ -103,7 +104,8 @@ fn a_program_that_has_met_nobody_hardly_ever_rests() {
     }
 }
 
-/// The same for locks. A row is forgotten a second after its last release, but not while callers wait for each other.
+/// The same holds for locks. A row is forgotten a second after its last release, but not while callers wait for one
+/// another.
 #[test]
 fn many_callers_of_one_program_leave_a_lock_that_each_holds_for_long_to_another_program() {
     for shared in [false, true] {

@@ -6,8 +6,8 @@ use crate::effort::effort;
 use crate::engine::tests::net::Client;
 
 impl Programs {
-    /// If a caller wants something and nothing is held, some caller has a lock within the time for which a lock is left
-    /// to other programs.
+    /// Asserts that, if a caller wants something and nothing is held, some caller gets a lock within the time for which
+    /// a lock is left to other programs.
     fn serves_somebody(&mut self) {
         let held = |one: &Program| !one.locks.is_empty();
         let wanted = |one: &Client| one.engine.load().rounds != 0;
@@ -21,7 +21,7 @@ impl Programs {
     }
 }
 
-/// The nodes have refused it because of another name, which is free by now.
+/// The nodes have refused the set because of another name, which is free by now.
 #[test]
 fn a_set_that_waits_for_a_lock_of_this_handle_names_that_on_each_node() {
     let mut world = Programs::new(2);
@@ -42,7 +42,7 @@ fn a_set_that_waits_for_a_lock_of_this_handle_names_that_on_each_node() {
     world.serve_all();
 }
 
-/// No timer has to help: some caller has a lock as soon as nothing is held.
+/// Without the help of a timer, some caller has a lock as soon as nothing is held.
 #[test]
 fn nobody_waits_where_nothing_is_held() {
     for programs in 1..=3 {
@@ -52,7 +52,7 @@ fn nobody_waits_where_nothing_is_held() {
     }
 }
 
-/// Others take its names in turns, so that it never finds both free.
+/// Others take the names of the set in turn, so that it never finds both free.
 #[test]
 fn a_set_that_never_finds_its_names_free_asks_once_for_each_change() {
     let mut world = Programs::new(2);
@@ -81,7 +81,7 @@ fn a_set_that_never_finds_its_names_free_asks_once_for_each_change() {
     world.serve_all();
 }
 
-/// No node is asked for that name.
+/// No node was asked for the name that is left free.
 #[test]
 fn a_single_whose_time_is_up_at_a_name_that_is_left_free_names_no_holder() {
     let mut world = Programs::new(2);
@@ -102,7 +102,7 @@ fn a_single_whose_time_is_up_at_a_name_that_is_left_free_names_no_holder() {
     world.serve_all();
 }
 
-/// As if the handle was closed: no node is asked in vain, and nothing is left.
+/// This happens when a handle is closed: no node is asked in vain, and nothing is left.
 #[test]
 fn sets_that_end_together_ask_for_nothing() {
     let mut world = Programs::new(2);
@@ -124,7 +124,7 @@ fn sets_that_end_together_ask_for_nothing() {
     world.serve_all();
 }
 
-/// With three tries it waits for three of the longest delays, wherever it stands.
+/// With three tries, a set waits for three of the longest delays, wherever it is in its queues.
 #[test]
 fn a_set_with_few_tries_ends_in_their_time_if_nothing_changes() {
     for program in 0..2 {
@@ -142,7 +142,7 @@ fn a_set_with_few_tries_ends_in_their_time_if_nothing_changes() {
     }
 }
 
-/// It knows what the one before it has seen, and hears of the next change.
+/// The set knows what the previous contender has seen, and learns of the next change.
 #[test]
 fn a_set_whose_turn_comes_where_another_has_waited_asks_nothing_before_a_change() {
     let mut world = Programs::new(2);
@@ -159,7 +159,7 @@ fn a_set_whose_turn_comes_where_another_has_waited_asks_nothing_before_a_change(
     world.serve_all();
 }
 
-/// One of its names is held by another, for which a contender before it waits.
+/// Another client holds one of the names of the set, and an earlier contender waits for it.
 #[test]
 fn a_set_whose_time_is_up_names_the_lock_of_this_handle_rather_than_that_of_another() {
     let mut world = Programs::new(2);

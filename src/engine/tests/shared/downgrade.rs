@@ -4,7 +4,7 @@ use super::*;
 use crate::entry::Kind;
 
 impl World {
-    /// Begins to make `lock` a shared one. All nodes are asked.
+    /// Begins to make `lock` a shared one, and asserts that all nodes are asked.
     #[track_caller]
     fn downgrade(&mut self, lock: &mut Lock) {
         let end = lock.valid_until();
@@ -168,7 +168,7 @@ fn an_extension_that_is_open_ends_with_the_exclusive_lock() {
     assert!(begun.is_ok());
     world.drain();
     assert_matches!(world.not_extended(), ExtendError::Closed);
-    // The extension was run, and is not counted.
+    // The extension was run, but does not count.
     world.all_say(0..3, ":1|:10001|");
     world.extended(&mut lock);
     assert!(end < lock.valid_until(), "the confirmation has found it");

@@ -1,5 +1,5 @@
-//! Stories of programs on the same three nodes, which run the scripts as a server does: readers, callers of the exclusive
-//! lock, and foreign clients.
+//! Stories of programs on the same three nodes, which run the scripts as a server does: readers, callers that want the
+//! exclusive lock, and foreign clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::entry::Kind;
 
 pub(in crate::engine::tests) const NODES: usize = 3;
 
-/// Programs, and what each of their calls has come to.
+/// Programs, and the result of each of their calls.
 pub(in crate::engine::tests) struct Programs {
     pub(in crate::engine::tests) net: Net,
     pub(in crate::engine::tests) locks: BTreeMap<(usize, RoundId), Lock>,
@@ -135,7 +135,7 @@ impl Programs {
         self.pump();
     }
 
-    /// What a foreign client is told by a majority: whether it has the lock for a second.
+    /// Lets a foreign client ask for the lock for a second. Returns whether a majority has granted it.
     pub(in crate::engine::tests) fn foreign_takes(&mut self, token: &str) -> bool {
         let line = format!("SET k {token} NX PX 1000");
         (0..NODES).for_each(|node| self.net.admin(node, &line));
@@ -143,7 +143,8 @@ impl Programs {
         NODES / 2 < (0..NODES).filter(own).count()
     }
 
-    /// No exclusive belief overlaps another belief, no reader stands beside a permit, and no two permits have one slot.
+    /// Asserts that no exclusive lock is believed valid together with another lock, that readers and permits are not
+    /// held together, and that no two permits have the same slot.
     pub(in crate::engine::tests) fn exclude_each_other(&self) {
         let now = self.net.now;
         let locks = self.locks.values();
@@ -158,7 +159,7 @@ impl Programs {
         assert_eq!(different.len(), slots.len(), "{slots:?}");
     }
 
-    /// Releases what is held until no caller waits and nothing is owed.
+    /// Releases the held locks until no caller waits and there is no debt.
     pub(in crate::engine::tests) fn serve_all(&mut self) {
         for _ in 0..8_000 {
             while let Some(call) = self.locks.keys().next().copied() {
@@ -174,8 +175,8 @@ impl Programs {
         panic!("somebody waits for ever");
     }
 
-    /// Calls, releases, downgrades, cancels, cut connections and nodes that are away, until all are served. `call`
-    /// draws which call it is.
+    /// Makes random calls, releases, downgrades and cancels, cuts connections and makes nodes unreachable, until all
+    /// callers are served. `call` draws the kind of call.
     pub(in crate::engine::tests) fn at_random(
         mut self,
         seed: u64,
@@ -245,7 +246,7 @@ impl Programs {
         self.serve_all();
     }
 
-    /// Nothing is open, and no node has a key other than counters and an intent, which ends.
+    /// Asserts that nothing is open, and that no node has a key other than counters and an intent, which ends.
     fn is_clean(&mut self) {
         self.pass(SECOND);
         (0..NODES).for_each(|node| {
@@ -326,7 +327,7 @@ fn a_lock_that_becomes_shared_keeps_others_out_all_the_time_and_lets_readers_in(
     world.serve_all();
 }
 
-/// One node is away while the lock becomes a shared one, so that it keeps the exclusive key, and is asked later.
+/// One node is away while the lock becomes a shared one, so it keeps the exclusive key. It is asked later.
 #[test]
 fn a_node_that_missed_the_downgrade_is_turned_by_the_next_question_or_by_the_release() {
     for extends in [false, true] {
@@ -356,7 +357,7 @@ fn a_node_that_missed_the_downgrade_is_turned_by_the_next_question_or_by_the_rel
 
 // ----- neither side starves -------------------------------------------------------------------
 
-/// At each moment some reader has the lock for 300 ms more.
+/// At each moment some reader still has the lock for 300 ms.
 #[test]
 fn readers_that_follow_each_other_let_a_caller_of_the_exclusive_lock_in_within_its_bound() {
     let mut world = Programs::new(4);
@@ -374,7 +375,7 @@ fn readers_that_follow_each_other_let_a_caller_of_the_exclusive_lock_in_within_i
         assert!(world.net.now.saturating_since(began) < 20 * SECOND);
     }
     let waited = world.granted[&writer].saturating_since(began);
-    // It asks who holds the lock after 250 ms, or 300, and the readers of then end.
+    // The caller asks who holds the lock after 250 or 300 ms. Then the readers of that moment end.
     assert!(waited <= 800 * MS, "{waited:?}");
     world.gives_back(writer);
     world.pass(MS * 1_500);
@@ -402,7 +403,7 @@ fn readers_pass_together_by_a_caller_that_waits_for_a_lock_that_is_held_for_long
         }
     }
     assert!(!world.has(writer));
-    // The intent is there since some moment between 250 and 300 ms, and it takes two milliseconds to ask.
+    // The intent began between 250 and 300 ms, and asking takes two milliseconds.
     let windows = [2_200, 4_400, 8_800, 17_600].map(|at| (at + 250) * MS..=(at + 552) * MS);
     for window in &windows {
         assert!(passed.iter().any(|at| window.contains(at)), "{passed:?}");
@@ -415,8 +416,8 @@ fn readers_pass_together_by_a_caller_that_waits_for_a_lock_that_is_held_for_long
     world.serve_all();
 }
 
-/// Each holds for two seconds, and others come all the time, some of them to the program of the caller of the exclusive
-/// lock.
+/// Each reader holds for two seconds, and others come all the time. Some of them belong to the program of the caller
+/// that wants the exclusive lock.
 #[test]
 fn readers_who_hold_for_two_seconds_let_a_caller_of_the_exclusive_lock_in_and_wait_no_longer() {
     let mut world = Programs::new(4);
@@ -451,7 +452,7 @@ fn readers_who_hold_for_two_seconds_let_a_caller_of_the_exclusive_lock_in_and_wa
     world.serve_all();
 }
 
-/// The caller of the exclusive lock is of its own program, and stands before it in the queue.
+/// The caller that wants the exclusive lock belongs to the same program, and is before the reader in the queue.
 #[test]
 fn readers_pass_by_a_caller_of_their_own_program_that_waits_for_others() {
     let mut world = Programs::new(2);
@@ -474,7 +475,7 @@ fn readers_pass_by_a_caller_of_their_own_program_that_waits_for_others() {
         assert!(!world.has(writer));
         world.gives_back(reader);
     }
-    // A lock that is exclusive is not passed by.
+    // Readers do not pass a lock that is exclusive.
     world.gives_back(long);
     world.pass(MS);
     assert!(world.has(writer));
@@ -495,7 +496,7 @@ fn the_intent_of_a_caller_that_has_gone_ends_by_itself() {
     world.pump();
     let reader = world.reads(2);
     assert!(!world.has(reader));
-    world.pass(850 * MS); // 600 ms, and a random delay.
+    world.pass(850 * MS); // This is 600 ms and a random delay.
     assert!(world.has(reader));
     world.gives_back(long);
     world.serve_all();
@@ -503,14 +504,14 @@ fn the_intent_of_a_caller_that_has_gone_ends_by_itself() {
 
 // ----- holding --------------------------------------------------------------------------------
 
-/// What several may have at once: the shared lock, or one of two permits.
+/// The locks that several callers may hold at once: the shared lock, or one of two permits.
 const SEVERAL: [fn(&LockOptions) -> Request<'_>; 2] = [
     |options| Request::shared(b"k", options),
     |options| Request::permit(b"k", 2, options),
 ];
 
 impl Programs {
-    /// Each of two programs has one of several.
+    /// Makes two programs, each of which has one of `SEVERAL`.
     fn both_hold(
         &mut self,
         one: fn(&LockOptions) -> Request<'_>,
@@ -526,7 +527,7 @@ impl Programs {
         locks.all(|lock| lock.is_valid_at(self.net.now))
     }
 
-    /// On how many nodes each is known to stand.
+    /// Returns on how many nodes each lock is known to be.
     fn copies(&self, calls: &[(usize, RoundId)]) -> Vec<usize> {
         let count = |call: &(usize, RoundId)| {
             let engine = &self.net.clients[call.0].engine;
@@ -535,7 +536,7 @@ impl Programs {
         calls.iter().map(count).collect()
     }
 
-    /// One try finds too few nodes that may vote.
+    /// Asserts that one try finds too few nodes that may vote.
     fn has_no_quorum(&mut self, request: &Request<'_>) {
         let call = self.asks(1, request);
         let refused = self.refused.remove(&call);
@@ -562,7 +563,7 @@ fn kept_holders_last_and_are_lost_when_their_keys_are_deleted() {
     }
 }
 
-/// After the first extension finds it lacking, the second sends a copy.
+/// The first extension finds that the node lacks the member, and the second sends a copy.
 #[test]
 fn a_node_that_has_lost_its_data_or_was_away_gets_the_members_of_kept_holders() {
     for (one, is_away) in SEVERAL
@@ -648,7 +649,7 @@ fn a_shared_lock_is_confirmed_handed_over_and_released_elsewhere() {
 
 // ----- fencing tokens -------------------------------------------------------------------------
 
-/// A reader's number is larger than that of each exclusive lock before it.
+/// The number of a reader is larger than the number of each earlier exclusive lock.
 #[test]
 fn readers_get_numbers_as_exclusive_locks_do_and_a_downgrade_keeps_the_number() {
     let mut world = Programs::new(2);
@@ -672,7 +673,7 @@ fn readers_get_numbers_as_exclusive_locks_do_and_a_downgrade_keeps_the_number() 
     world.gives_back(last);
 }
 
-/// Each node that votes has a counter of its own, so the readers are asked to raise them.
+/// Each node that votes has a counter of its own, so the nodes are asked to raise their counters.
 #[test]
 fn readers_whose_numbers_differ_are_raised_to_the_largest() {
     let mut world = Programs::new(2);
@@ -711,14 +712,14 @@ fn whatever_happens_no_reader_stands_beside_an_exclusive_lock_and_all_have_their
 
 // ----- many callers ---------------------------------------------------------------------------
 
-/// So many callers of each program take locks in turns, and hold each for some milliseconds. Returns the longest waits
-/// of readers and of callers of the exclusive lock, and how many locks each side had.
+/// Lets this number of callers of each program take locks in turn, and hold each for some milliseconds. Returns the
+/// longest waits of readers and of callers of the exclusive lock, and how many locks each side had.
 fn crowd(programs: usize, callers: usize, writes: usize, hold: usize) -> [(Duration, usize); 2] {
     let mut random = StdRng::seed_from_u64(7);
     let mut below = |bound: usize| random.random_range(0..bound);
     let mut world = Programs::new(programs);
     let mut found = [(Duration::ZERO, 0); 2];
-    // Each caller: its call, whether it writes, since when, and when it acts next.
+    // Each caller: its call, whether it writes, when it began, and when it acts next.
     let mut all: Vec<_> = (0..programs * callers)
         .map(|_| (None, false, world.net.now, world.net.now))
         .collect();
@@ -755,7 +756,7 @@ fn crowd(programs: usize, callers: usize, writes: usize, hold: usize) -> [(Durat
     found
 }
 
-/// Each has its turn within the bound for both sides.
+/// Each caller gets its turn within the bound for its side.
 #[test]
 fn many_readers_and_some_callers_of_the_exclusive_lock_let_each_other_in() {
     for (programs, callers) in [(1, 24), (4, 6)] {
@@ -770,8 +771,8 @@ fn many_readers_and_some_callers_of_the_exclusive_lock_let_each_other_in() {
 
 // ----- a name that has permits too ------------------------------------------------------------
 
-/// The number of permits that an earlier call has named, or one that waits behind them, says nothing about readers and
-/// callers of the exclusive lock.
+/// The number of permits that an earlier call, or one behind it, has named does not apply to readers and callers of the
+/// exclusive lock.
 #[test]
 fn readers_of_a_name_that_had_permits_hold_at_once_and_let_others_in() {
     for permit_waits in [false, true] {

@@ -21,7 +21,8 @@ impl World {
         let mut random = StdRng::seed_from_u64(seed);
         let mut net = Net::new(3);
         for client in 0..CLIENTS {
-            // The longer ttl comes first, because a client that comes later with a longer one makes all wait.
+            // The client with the longer ttl comes first, because a client that comes later with a longer ttl makes all
+            // others wait.
             let halves = match client {
                 0 => 2,
                 _ => random.random_range(1..=2),

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A handle that waits for its next try has as little to wait for as one that is asking.
+/// A handle that waits for its next try fails at once, like a handle that is asking the nodes.
 #[test]
 fn a_call_that_waits_is_refused_when_a_node_is_of_another_cluster() {
     let mut net = trusted(2);
@@ -32,7 +32,7 @@ fn names_another_cluster(result: Result<Lock, LockError>) {
     assert_eq!(outcomes(report).iter().position(other), Some(1));
 }
 
-/// One client of two nodes that were vouched for, and that it has been connected to for a while.
+/// Makes one client of two nodes for which an operator has vouched. It has been connected to them for a while.
 fn trusted_pair() -> Net {
     let mut net = Net::new(2);
     net.client(builder(2).max_ttl(LONGEST));
@@ -42,7 +42,7 @@ fn trusted_pair() -> Net {
     net
 }
 
-/// The reason is not that too few answered: no later try would succeed.
+/// The reason is not that too few nodes answered: no later try would succeed.
 #[test]
 fn a_call_with_one_try_is_refused_for_what_its_last_node_says() {
     let mut net = trusted_pair();
@@ -126,7 +126,7 @@ fn one_node_of_another_cluster_is_enough_and_held_locks_are_extended() {
         other => panic!("{other:?}"),
     })[0] else {
         net.extend(0, &mut lock, TTL).expect("the first two");
-        // The refusal stands when the node cannot be reached.
+        // The refusal still holds when the node cannot be reached.
         net.unreachable(2, true);
         net.pass(Duration::from_secs(1));
         other(net.lock(0, TTL));
@@ -163,7 +163,7 @@ fn a_change_of_members_is_a_barrier_on_every_node() {
         let marker = net.marker(node);
         assert!(marker.ends_with(" 20000 5 3 0 default"), "{marker}");
     }
-    // The old members had locks of twice the ttl.
+    // Clients of the old group had locks of twice the ttl.
     let barred = begin.saturating_add(40_402 * MS);
     let told = net.kept_until(new, 0).expect("behind its barrier");
     assert!(barred <= told && told <= barred.saturating_add(2 * GRAIN));

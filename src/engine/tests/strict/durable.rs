@@ -1,8 +1,8 @@
-//! Stories of what a server says of itself when it is asked to join.
+//! Stories of what a server says about itself when it is asked to join.
 
 use super::*;
 
-/// The refusal names only what is missing.
+/// The refusal names only the missing facts.
 #[test]
 fn a_server_that_does_not_tell_its_run_id_cannot_serve() {
     let strict = named(1);
@@ -18,8 +18,8 @@ fn a_server_that_does_not_tell_its_run_id_cannot_serve() {
     assert_eq!(state, NodeState::Unusable(Unusable::NoRunId));
 }
 
-/// One node that is asked by hand: its `CONFIG GET`, its `INFO replication`, and what of the two it
-/// is asked to join with.
+/// Makes one node with these answers to `CONFIG GET` and `INFO replication`. Returns what the request to join says
+/// about durability.
 fn durable(config: &str, replication: &str) -> String {
     let strict = Config::builder().node("node0:6379");
     let mut world = World::with(strict.restart_guard(RestartGuard::Strict));

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Three nodes behind barriers that two clients have seen just now, and that the second of these has ended.
+/// Makes three nodes with barriers that two clients have just seen. The second client has ended the barriers.
 fn trusted_by_another() -> Net {
     let mut net = Net::new(3);
     for _ in 0..2 {
@@ -43,7 +43,7 @@ fn a_call_that_waits_gets_its_lock_when_the_barriers_are_ended() {
     net.release(0, lock);
 }
 
-/// One node is free, one is behind a barrier, and one has the key of another.
+/// One node is free, one has a barrier, and one has the key of another client.
 #[test]
 fn a_call_that_waits_for_a_holder_asks_behind_barriers_too() {
     let mut net = trusted(2);
@@ -72,7 +72,7 @@ fn an_extension_counts_when_the_barriers_are_ended() {
     net.release(0, lock);
 }
 
-/// Only an operator can give floors, and no wait ends that. The refusal says nothing of the barriers.
+/// Only an operator can give floors, so waiting does not help. The refusal says nothing about the barriers.
 #[test]
 fn a_call_for_a_token_behind_barriers_fails_for_lack_of_floors() {
     let mut net = Net::new(3);

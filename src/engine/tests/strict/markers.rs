@@ -22,8 +22,8 @@ fn a_client_that_learns_of_a_longer_ttl_raises_the_markers_of_its_nodes() {
     refusal(net.try_lock(short, Duration::from_secs(5)));
 }
 
-/// No guard sees this, and its documentation says so. The longer ttl was written to a majority, one node of which has
-/// forgotten it. A client that knows only a shorter ttl does not reach the others.
+/// The guard does not detect this, as its documentation says. The longer ttl was written to a majority, one node of
+/// which has forgotten it. A client that knows only a shorter ttl does not reach the other nodes that know it.
 #[test]
 fn a_longer_ttl_that_was_not_told_to_all_is_not_heard_of_by_all() {
     let mut net = Net::new(3);
@@ -77,7 +77,7 @@ fn a_server_that_forgot_the_script_is_asked_by_its_text_in_the_same_round() {
     net.is_clean();
 }
 
-/// It would come behind the release, and would never be released.
+/// The `SET` would follow the release, and would never be released.
 #[test]
 fn a_set_that_met_no_script_is_not_sent_again_when_its_round_is_over() {
     let mut net = trusted(1);
@@ -90,8 +90,8 @@ fn a_set_that_met_no_script_is_not_sent_again_when_its_round_is_over() {
     net.is_clean();
 }
 
-/// Commands that were written before it had joined again are answered under the old marker. That does not make it join
-/// once more.
+/// Commands that were written before the node had joined again are answered under the old marker. This does not make
+/// the node join once more.
 #[test]
 fn an_answer_under_an_old_marker_says_nothing_of_the_new_one() {
     let mut net = trusted(1);
@@ -112,7 +112,7 @@ fn an_answer_under_an_old_marker_says_nothing_of_the_new_one() {
         "once, for all that were answered so"
     );
     assert!(net.kept_until(0, 1).is_some());
-    // It was joined by a marker that is the same, word for word.
+    // The node has joined with a marker that is the same, word for word.
     net.hold(0, 1);
     net.acquire(0, b"e", TTL);
     net.pump();
@@ -135,7 +135,7 @@ fn two_clients_that_say_different_things_do_not_rewrite_the_marker_for_ever() {
     );
 }
 
-/// A node with a marker that counts, whose server has been taught the scripts.
+/// Makes a node that has a marker and counts, and whose server has loaded the scripts.
 fn marked() -> World {
     use crate::node::{CHECKED_ACQUIRE, CHECKED_EXTEND, RELEASE, RELEASE_EACH};
     let strict = named(1).restart_guard(RestartGuard::Strict).max_ttl(TTL);
@@ -153,8 +153,8 @@ fn marked() -> World {
     world
 }
 
-/// The server answers scripts that check a marker as if they had checked none. The answer says nothing, so the command
-/// counts as one that was not answered.
+/// The server answers scripts that check a marker as if they had checked none. The answer says nothing about the
+/// marker, so the command counts as unanswered.
 #[test]
 fn an_answer_that_does_not_speak_of_the_marker_is_no_answer() {
     for said in [":1|", ":0|"] {
@@ -169,7 +169,7 @@ fn an_answer_that_does_not_speak_of_the_marker_is_no_answer() {
 }
 
 /// The client learns of a longer ttl between the question and the answers that make the majority. The nodes that give
-/// them have to join again. No clock was set, so their keys last as long as was asked.
+/// these answers have to join again. No clock was set, so their keys last as long as requested.
 #[test]
 fn an_extension_lasts_as_long_as_ever_while_nodes_join_again() {
     let five = Duration::from_secs(5);
@@ -197,7 +197,7 @@ fn an_extension_lasts_as_long_as_ever_while_nodes_join_again() {
     assert_eq!(lock.valid_until(), net.now.saturating_add(end));
 }
 
-/// The script for many keys checks no marker.
+/// The script for many keys does not check a marker.
 #[test]
 fn renewals_on_a_node_with_a_marker_are_in_no_batch() {
     let mut world = marked();
@@ -211,7 +211,7 @@ fn renewals_on_a_node_with_a_marker_are_in_no_batch() {
     assert_eq!(sent, ["EVALSHA extend"; 2]);
 }
 
-/// The node may have forgotten other locks, whatever it says of this one, and however long it has had it.
+/// The node may have forgotten other locks, whatever it says about this one, and however long it has had it.
 #[test]
 fn a_barrier_counts_for_copies_that_are_older_too() {
     let mut net = trusted(1);

@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// Two names, and a node that is another server. The test writes what they say of themselves.
+/// Makes two names, and a node that is another server. The test writes what they say about themselves.
 fn world() -> World {
     let strict = named(3).max_ttl(LONGEST);
     let mut world = World::with(strict.restart_guard(RestartGuard::Strict));
@@ -24,7 +24,7 @@ fn greet(world: &mut World, node: usize, run_id: &str) {
     world.take(node);
 }
 
-/// Both names were met, and are of one server.
+/// Makes two connected names of one server.
 fn twins() -> World {
     let mut world = world();
     greet(&mut world, 0, "abc");
@@ -46,7 +46,7 @@ fn greet_again(world: &mut World, node: usize, run_id: &str) {
     greet(world, node, run_id);
 }
 
-/// By then the run_id is another, and no barrier shows the earlier alarm.
+/// By then the run_id has changed, and no barrier shows the earlier alarm.
 #[test]
 fn an_alarm_outlives_a_restart_under_the_other_name() {
     for greeted_again in [false, true] {
@@ -64,7 +64,7 @@ fn an_alarm_outlives_a_restart_under_the_other_name() {
     }
 }
 
-/// The other name may stand for another server by then, which has not greeted since the alarm.
+/// The other name may lead to another server by then, which has not greeted since the alarm.
 #[test]
 fn an_alarm_is_not_over_with_a_greeting_of_another_process() {
     let mut world = twins();
@@ -76,7 +76,7 @@ fn an_alarm_is_not_over_with_a_greeting_of_another_process() {
     assert_eq!(world.quarantined_until(0), Some(until));
 }
 
-/// The two are known to be one only when the first name greets again.
+/// Only when the first name greets again is it known that both names are one server.
 #[test]
 fn an_alarm_reaches_a_name_that_was_met_after_the_restart() {
     let mut world = world();
@@ -94,7 +94,7 @@ fn an_alarm_reaches_a_name_that_was_met_after_the_restart() {
     assert_eq!(world.quarantined_until(1), until);
 }
 
-/// An operator vouches for a server, not for one of its names.
+/// An operator vouches for a server, not only for one of its names.
 #[test]
 fn trust_in_a_server_is_for_all_its_names() {
     let mut world = twins();

@@ -8,13 +8,13 @@ const REFUSALS: [&str; 6] = [
     NO_COMMAND,
     UNKNOWN,
     NO_ENGINE,
-    // Proxies and servers that are like Redis.
+    // Proxies and servers that resemble Redis.
     "-ERR bad lua script for redis cluster, all the keys should be passed by KEYS|",
     "-ERR unsupported command `eval`|",
     "-EVAL is disabled|",
 ];
 
-/// The node knows none of these. The transaction that they were asked with shows its way.
+/// Returns the answers of a node that knows none of these ways but the transaction, which was tried with them.
 fn only_by_transaction() -> String {
     only_watches(NO_NUMBER)
 }
@@ -40,13 +40,13 @@ fn a_node_that_refuses_scripts_is_asked_how_it_releases_and_grants_the_lock() {
         world.say(0, "+OK|+QUEUED|*1|:1|");
         assert_eq!(world.unlocked().expect("released").deleted, 1);
         world.is_clean();
-        // From then on nothing is asked by scripts over this connection.
+        // From then on, no script is sent over this connection.
         world.try_once();
         assert_eq!(world.take(0), ["SET k 10000"]);
     }
 }
 
-/// The others are asked by scripts as ever.
+/// The other nodes are still asked by scripts.
 #[test]
 fn each_node_of_a_cluster_is_asked_in_its_own_way() {
     let mut world = unasked(3);
@@ -135,7 +135,7 @@ fn several_are_taken_and_released_where_scripts_are_refused() {
     world.take(0);
     world.say(0, "+OK|+QUEUED|+QUEUED|*2|+OK|+OK|");
     drop(world.lock());
-    // And released, if scripts are forbidden in between.
+    // The lock is also released if scripts are forbidden in between.
     let mut world = World::ready(1);
     world.try_all();
     world.say(0, ":1|");
@@ -173,7 +173,7 @@ fn a_release_of_several_that_is_refused_in_both_ways_is_asked_by_script_again() 
     assert_eq!((world.claims(), world.owed()), (0, 0));
 }
 
-/// The trial of ways without scripts says nothing of the native command that goes with scripts.
+/// The trial of the ways without scripts says nothing about the native command that is used beside scripts.
 #[test]
 fn a_node_that_is_asked_by_scripts_again_is_asked_for_permission_again() {
     let mut world = World::new(1);
@@ -264,7 +264,7 @@ fn a_node_that_has_loaded_the_scripts_again_is_asked_by_them() {
     }
 }
 
-/// The guard reads a marker by scripts. No caller waits for a fault that only an operator can repair.
+/// The guard reads a marker by scripts. Callers do not wait for a fault that only an operator can repair.
 #[test]
 fn a_strict_guard_says_at_once_that_it_needs_scripts() {
     for refusal in REFUSALS {
@@ -286,7 +286,7 @@ fn a_strict_guard_says_at_once_that_it_needs_scripts() {
     }
 }
 
-/// A fault that may pass does not turn scripts off, and is shown.
+/// A temporary fault does not turn scripts off, and is shown.
 #[test]
 fn an_error_that_says_nothing_known_is_shown_in_its_words() {
     let without = "use `without_scripts`: locks without a fencing token need";

@@ -1,4 +1,4 @@
-//! Stories of nodes that refuse scripts in words that are not known, and so have not loaded them either.
+//! Stories of nodes that refuse scripts in unknown words, and have not loaded them for the same reason.
 
 use super::super::permissions::{FIRST, lacks};
 use super::*;
@@ -15,14 +15,14 @@ fn refused() -> NodeOutcome {
     NodeOutcome::Refused(ServerError::from_line(b"ERR"))
 }
 
-/// The rest of a greeting by a node that refuses to load the scripts so.
+/// Ends the greeting of a node that refuses to load the scripts in these words.
 fn finish_without(world: &mut World, node: usize, refusal: &str) {
     let loads = refusal.repeat(4);
     world.say(node, &format!("$11|run_id:run{node}|$-1|$-1|{loads}"));
     world.take(node);
 }
 
-/// `nodes` nodes that have greeted so.
+/// Makes `nodes` nodes that have greeted in this way.
 fn doubted(nodes: usize) -> World {
     let mut world = World::new(nodes);
     world.unpermitted = true;
@@ -33,12 +33,12 @@ fn doubted(nodes: usize) -> World {
     world
 }
 
-/// What a node answers that knows the transaction only, and refuses all else in words of its own.
+/// Returns the answers of a node that knows only the transaction, and refuses everything else in words of its own.
 fn watches_in_own_words() -> String {
     format!("{OWN}{OWN}{OWN}{WATCHED}$-1|:-2|{NO_NUMBER}")
 }
 
-/// A lock on one that releases by transactions.
+/// Makes a lock on a node that releases by transactions.
 fn held_by_one() -> (World, Lock) {
     let mut world = doubted(1);
     world.try_once();
@@ -52,7 +52,7 @@ fn held_by_one() -> (World, Lock) {
     (world, lock)
 }
 
-/// The node is asked for an extension by a transaction, and grants it.
+/// Extends `lock` by a transaction, which the node grants.
 fn extends_by_a_transaction(world: &mut World, lock: &mut Lock) {
     assert_eq!(world.take(0), EXTENDING);
     say_token(world, WATCHED, lock.token().as_bytes(), ":3000|");
@@ -75,7 +75,7 @@ fn a_lock_is_taken_extended_and_released_by_transactions() {
     world.say(0, GRANTED);
     assert_eq!(world.unlocked().expect("released").deleted, 1);
     world.is_clean();
-    // Nothing more is asked over this connection.
+    // No other trial is made over this connection.
     world.try_once();
     assert_eq!(world.take(0), ["SET k 10000"]);
 }
@@ -85,9 +85,9 @@ fn a_native_release_is_used_where_there_is_one() {
     for (refusal, first) in [
         (OWN, OWN),
         ("-NOTHERE|", OWN),
-        // It knows no `SCRIPT`, and says of the rest what is not known.
+        // The node knows no `SCRIPT`, and refuses the rest in unknown words.
         ("-ERR unknown command 'SCRIPT'|", OWN),
-        // What it says of scripts is known.
+        // The node refuses scripts in known words.
         (OWN, "-EVAL is disabled|"),
     ] {
         let mut world = World::new(1);
@@ -110,7 +110,7 @@ fn a_native_release_is_used_where_there_is_one() {
     }
 }
 
-/// Proxies pass on scripts that they cannot load.
+/// Proxies may pass on scripts that they cannot load.
 #[test]
 fn a_node_that_runs_scripts_and_loads_none_is_asked_by_them() {
     let mut world = doubted(1);
@@ -128,13 +128,13 @@ fn a_node_that_runs_scripts_and_loads_none_is_asked_by_them() {
     world.is_clean();
 }
 
-/// The node is asked once more, because an error may have passed.
+/// Lets the node refuse to load the scripts. It is asked once more, because the error may have been temporary.
 fn refuses_to_load(world: &mut World) {
     assert_eq!(world.take(0), ["SCRIPT LOAD"; 4]);
     world.say(0, &OWN.repeat(4));
 }
 
-/// The trouble may pass, so the next lock tries a script again.
+/// The trouble may be temporary, so the next lock tries a script again.
 #[test]
 fn a_node_that_stops_to_run_scripts_is_asked_without() {
     let mut world = doubted(1);
@@ -158,7 +158,7 @@ fn a_node_that_stops_to_run_scripts_is_asked_without() {
     drop(other);
 }
 
-/// What refuses to load for now, or forbids that alone, is no doubt.
+/// A temporary refusal to load scripts is no reason for doubt, and neither is a missing permission to load them.
 #[test]
 fn other_refusals_to_load_cost_no_round_trip() {
     for refusal in [
@@ -206,7 +206,7 @@ fn a_key_that_is_not_permitted_is_named() {
     world.is_clean();
 }
 
-/// It costs the scripts of this connection, and no more.
+/// Such an error turns scripts off for this connection only.
 #[test]
 fn scripts_are_used_again_after_an_error_that_has_passed() {
     let (mut world, lock) = held_by_one();
@@ -214,7 +214,7 @@ fn scripts_are_used_again_after_an_error_that_has_passed() {
     world.lose(0);
     world.welcome_again(0);
     finish_without(&mut world, 0, OWN);
-    // What is held is asked for as before.
+    // Held locks are extended as before.
     world.extend(&lock);
     assert_eq!(world.take(0), EXTENDING);
     say_token(&mut world, WATCHED, &token, ":3000|");
@@ -251,7 +251,7 @@ fn scripts_that_are_loaded_later_are_used() {
     assert_eq!(world.take(0), [FIRST]);
 }
 
-/// The last of them is a transaction that the node refuses in known words, in its own, or only for this user.
+/// The last way is a transaction, which the node refuses in known words, in its own words, or only for this user.
 #[test]
 fn where_every_way_is_refused_the_words_about_scripts_are_told() {
     for (no_way, no_watch) in [
@@ -276,7 +276,7 @@ fn where_every_way_is_refused_the_words_about_scripts_are_told() {
             assert_eq!(world.state(0), NodeState::Ready);
             world.is_clean();
         }
-        // The error has passed.
+        // The error is over.
         world.try_once();
         world.say(0, ":0|:1|");
         drop(world.lock());
@@ -334,7 +334,7 @@ fn those_who_ask_together_are_all_told() {
     world.is_clean();
 }
 
-/// Its answer is late: the lock was granted by the others.
+/// The answer is late: the other nodes have already granted the lock.
 #[test]
 fn a_node_that_shows_late_that_it_runs_none_gets_a_copy() {
     let mut world = World::new(3);
@@ -365,7 +365,7 @@ fn an_extension_that_is_refused_in_own_words_is_asked_by_a_transaction() {
     assert_eq!(world.take(0), ["EVAL extend"]);
     world.say(0, OWN);
     extends_by_a_transaction(&mut world, &mut lock);
-    // Refused so too: the next is asked by a script again.
+    // The node refuses this in the same words, so the next question is asked by a script again.
     world.extend(&lock);
     assert_eq!(world.take(0), EXTENDING);
     world.say(0, &format!("{UNKNOWN}{UNKNOWN}{UNKNOWN}$-1|:-2|"));
@@ -396,7 +396,7 @@ fn a_release_that_is_refused_in_own_words_is_done_in_another_way() {
     world.is_clean();
 }
 
-/// What is told is how the script was refused; it is tried again, as what is owed always is.
+/// The report says how the script was refused. The release is tried again, as every debt is.
 #[test]
 fn a_release_that_is_refused_in_every_way_tells_the_words_about_scripts() {
     let (mut world, lock) = World::held(1);
@@ -445,7 +445,7 @@ fn a_node_that_loads_the_scripts_and_refuses_the_first_is_asked_without() {
     assert!(tried.contains(&"WATCH k".into()), "{tried:?}");
 }
 
-/// It has run scripts on this connection: perhaps a proxy has another server behind it by now.
+/// The node has run scripts on this connection. Perhaps a proxy has another server behind it by now.
 #[test]
 fn a_node_that_stops_to_run_loaded_scripts_is_asked_without() {
     let mut world = World::new(1);
@@ -471,7 +471,7 @@ fn a_node_that_stops_to_run_loaded_scripts_is_asked_without() {
     assert_eq!(world.take(0), [PROBE_BY_DIGESTS]);
 }
 
-/// A refusal in words of its own is then about that request.
+/// After that, a refusal in its own words is about the request itself.
 #[test]
 fn a_node_that_loads_the_scripts_later_is_not_doubted_any_more() {
     let mut world = doubted(1);
@@ -487,7 +487,7 @@ fn a_node_that_loads_the_scripts_later_is_not_doubted_any_more() {
     assert_eq!(world.unconfirmed(), [refused()]);
 }
 
-/// It has refused them in known words, and everything else.
+/// The node has refused scripts in known words, and everything else too.
 #[test]
 fn a_script_is_tried_before_the_first_set_again_where_no_way_is_left() {
     let mut world = doubted(1);
@@ -539,7 +539,7 @@ fn several_are_taken_by_a_transaction() {
     world.take(0);
     world.say(0, "+OK|+QUEUED|+QUEUED|*2|+OK|+OK|");
     drop(world.lock());
-    // Or they are refused, in the words about scripts.
+    // Or the transactions are refused too, in the words about scripts.
     for no_watch in [OWN, UNKNOWN] {
         let mut world = doubted(1);
         world.try_all();
@@ -550,7 +550,8 @@ fn several_are_taken_by_a_transaction() {
             &format!("{no_watch}{no_watch}{no_watch}$-1|:-2|{OWN}$-1|:-2|{OWN}{OWN}"),
         );
         assert_eq!(outcomes(&world.no_quorum()), [refused()], "{no_watch}");
-        // What is forbidden has taken nothing. What fails in words that are not known may have.
+        // A forbidden transaction has taken nothing. A transaction that fails in unknown words may have taken
+        // something.
         assert_eq!(
             world.engine.work.parts.claims.slab.is_empty(),
             no_watch == UNKNOWN
@@ -558,8 +559,8 @@ fn several_are_taken_by_a_transaction() {
     }
 }
 
-/// Scripts are tried again when the transaction that releases two names is refused. That says nothing of the native
-/// command, which releases one name.
+/// Scripts are tried again when the transaction that releases two names is refused. The refusal says nothing about the
+/// native command, which releases one name.
 #[test]
 fn a_refused_transaction_is_no_refusal_of_the_native_release() {
     let mut world = World::new(1);
@@ -590,7 +591,7 @@ fn a_refused_transaction_is_no_refusal_of_the_native_release() {
     assert!(world.take(0).contains(&"DELIFEQ k".into()));
 }
 
-/// It needs scripts, and is asked by one: the answer shows whether they are run by now.
+/// A fencing token needs scripts, so a script asks for it. The answer shows whether the node runs scripts by now.
 #[test]
 fn a_fencing_token_is_asked_for_by_a_script_all_the_same() {
     let (mut world, lock) = held_by_one();
@@ -618,7 +619,7 @@ fn a_fencing_token_is_asked_for_by_a_script_all_the_same() {
     assert_eq!(world.take(0), [BY_TEXT]);
 }
 
-/// The guard has read the marker by a script before.
+/// The guard has read the marker by a script before that.
 #[test]
 fn a_strict_guard_tells_the_words() {
     let guard = crate::RestartGuard::Strict;

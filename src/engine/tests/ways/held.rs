@@ -1,4 +1,4 @@
-//! Stories of what is asked about locks by transactions.
+//! Stories of questions about locks that are asked by transactions.
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn an_extension_raises_what_ends_earlier_and_shortens_nothing() {
     }
 }
 
-/// Both have waited until no transaction was open. The second must read what the first has left.
+/// Both have waited until no transaction was open. The second must read the result of the first.
 #[test]
 fn an_extension_that_waits_beside_a_longer_one_shortens_nothing() {
     let (mut world, lock) = held();

@@ -1,10 +1,10 @@
-//! Stories of a node that shows in which way it releases when a majority has granted the lock already.
+//! Stories of a node that shows how it releases locks after a majority has already granted the lock.
 
 use super::super::permissions::unasked;
 use super::*;
 use crate::quorum::Drift;
 
-/// Three nodes that are tried with one lock; two have been asked for it. The last one has not shown its way.
+/// Makes three nodes and one attempt, which has asked two of them. The last node has not shown how it releases locks.
 fn asked_of_two() -> World {
     let mut world = bare(3);
     world.try_once();
@@ -16,7 +16,7 @@ fn asked_of_two() -> World {
     world
 }
 
-/// Like [`asked_of_two`], and these two have granted it.
+/// Like [`asked_of_two`], but the two nodes have granted the lock.
 fn granted_by_two() -> (World, Lock) {
     let mut world = asked_of_two();
     world.all_say(0..2, "+OK|");
@@ -29,7 +29,7 @@ fn a_node_that_shows_its_way_when_the_lock_is_held_gets_a_copy() {
     let (mut world, lock) = granted_by_two();
     world.pass(1_000 * MS);
     world.say(2, &only_watches(NO_NUMBER));
-    // It ends with the others: what is rounded up is less than a millisecond.
+    // The copy ends with the others: it is rounded up by less than a millisecond.
     let left = lock.valid_until().saturating_since(world.now) + Drift::default().of(TTL);
     assert_eq!(world.take(2), [format!("SET k {}", left.as_millis())]);
     assert_eq!(left.as_millis(), 9_000);
@@ -39,7 +39,7 @@ fn a_node_that_shows_its_way_when_the_lock_is_held_gets_a_copy() {
     assert_eq!(world.take_all(), vec![RELEASING; 3], "on all three");
 }
 
-/// The same if its answer comes in the turn in which the majority has granted.
+/// The same holds if its answer comes in the turn in which the majority has granted.
 #[test]
 fn a_node_that_shows_its_way_before_the_lock_is_returned_gets_a_copy() {
     let mut world = asked_of_two();
@@ -50,7 +50,7 @@ fn a_node_that_shows_its_way_before_the_lock_is_returned_gets_a_copy() {
     assert_eq!(world.take(2), ["SET k 10000"]);
 }
 
-/// Its `SET` has not left yet when the majority grants: it is withdrawn, and the copy goes in its place.
+/// Its `SET` has not left yet when the majority grants. The `SET` is withdrawn, and the copy goes in its place.
 #[test]
 fn a_node_that_shows_its_way_just_before_the_majority_grants_gets_a_copy() {
     let mut world = asked_of_two();
@@ -64,7 +64,7 @@ fn a_node_that_shows_its_way_just_before_the_majority_grants_gets_a_copy() {
     assert_eq!(world.take_all(), vec![RELEASING; 3], "on all three");
 }
 
-/// It refuses the script by which the others have granted the lock, after the lock was returned to its owner.
+/// The node refuses the script by which the others have granted the lock. The lock was already returned to its owner.
 #[test]
 fn a_node_that_refuses_scripts_when_the_lock_is_held_gets_a_copy() {
     let mut world = unasked(3);
@@ -81,7 +81,7 @@ fn a_node_that_refuses_scripts_when_the_lock_is_held_gets_a_copy() {
     assert_eq!(world.take(2), RELEASING);
 }
 
-/// Two locks were asked for by scripts before it said so.
+/// Two locks were asked for by scripts before the node refused.
 #[test]
 fn a_node_that_refuses_two_scripts_when_the_locks_are_held_gets_copies_of_both() {
     let mut world = unasked(3);
@@ -142,7 +142,8 @@ fn a_node_that_shows_its_way_when_the_lock_is_over_gets_no_copy() {
     }
 }
 
-/// Two of three extend the lock, and the last one says first that it lacks it. Returns the commands to the last one.
+/// Two of three nodes extend the lock, after the last one has said that it lacks it. Returns the commands to the last
+/// one.
 fn extend_by_two(world: &mut World, lock: &mut Lock) -> Vec<String> {
     let token = lock.token().as_bytes().to_vec();
     world.extend(lock);
@@ -156,7 +157,8 @@ fn extend_by_two(world: &mut World, lock: &mut Lock) -> Vec<String> {
     world.take(2)
 }
 
-/// A copy may have been denied or lost there. It gets another when a majority without it has confirmed the lock.
+/// A copy may have been denied or lost there. The node gets another one when a majority without it has confirmed the
+/// lock.
 #[test]
 fn a_node_that_an_extension_has_found_lacking_gets_no_copy_before_the_next() {
     let (mut world, mut lock) = granted_by_two();

@@ -20,7 +20,7 @@ fn released<const N: usize>(names: [&[u8; 1]; N]) -> (World, [Vec<u8>; N]) {
     (world, tokens)
 }
 
-/// Three such releases, the first of which is done.
+/// Makes three such releases, of which the first is done.
 fn two_released_behind_one() -> (World, [Vec<u8>; 3]) {
     let (mut world, tokens) = released([b"a", b"b", b"c"]);
     say_token(&mut world, WATCHED, &tokens[0], "");
@@ -36,11 +36,11 @@ fn a_release_deletes_what_has_not_changed_since_it_was_read() {
         assert_eq!(world.take(0), RELEASING);
         say_token(&mut world, WATCHED, &token, "");
         assert_eq!(world.take(0), DELETING);
-        world.say(0, "+OK|+QUEUED|$-1|"); // Somebody has written to it.
+        world.say(0, "+OK|+QUEUED|$-1|"); // Another client has written to the key.
     }
     assert_eq!(world.take(0), RELEASING);
     assert!(world.events.is_empty());
-    // The key is another client's by now.
+    // The key belongs to another client by now.
     say_token(&mut world, WATCHED, b"another", "");
     assert_eq!(world.take(0), NOTHING);
     assert!(world.unlocked().is_err());
@@ -72,7 +72,7 @@ fn a_lost_set_outlives_the_reading_of_anothers_token() {
     assert_eq!((world.claims(), world.owed()), (1, 1));
     world.welcome_again(0);
     assert_eq!(world.take(0)[..4], RELEASING);
-    // The `SET` may be run yet, when that other lock is over.
+    // The `SET` may still be run, when the other lock is over.
     say_token(&mut world, WATCHED, b"another", "");
     finish(&mut world, 0);
     assert_eq!((world.claims(), world.owed()), (1, 1));
@@ -97,7 +97,7 @@ fn where_multi_is_not_accepted_nothing_is_sent_behind_it() {
     world.say(0, ":1|");
     assert!(world.unlocked().is_ok());
     world.is_clean();
-    // It was forbidden in between: whether a command behind it was run is not known.
+    // `MULTI` was forbidden in between, so it is not known whether a command after it was run.
     let (mut world, token) = releasing();
     say_token(&mut world, WATCHED, &token, "");
     world.say(0, NO_COMMAND);
@@ -121,7 +121,7 @@ fn a_command_that_is_refused_in_a_transaction_refuses_its_own_work_alone() {
     assert_eq!((world.claims(), world.owed()), (1, 1));
 }
 
-/// The first refusal ends the connection, and the second is owed its release all the same.
+/// The first refusal ends the connection. The second lock still has to be released.
 #[test]
 fn what_was_refused_with_another_whose_refusal_ends_the_connection_is_owed_too() {
     let (mut world, tokens) = two_released_behind_one();
@@ -184,8 +184,8 @@ fn a_lost_set_behind_the_lock_of_another_hides_that_lock_from_nobody() {
     }
 }
 
-/// Its release waits for the release of another lock. A `SET` that has met its key is sent again when that release is
-/// written.
+/// A release waits for the release of another lock. A `SET` that has met the key is sent again when the first release
+/// is written.
 #[test]
 fn a_lock_that_is_wanted_behind_a_release_that_waits_is_taken_behind_its_transaction() {
     let (mut world, tokens) = released([b"a", b"k"]);
@@ -220,7 +220,7 @@ fn what_is_owed_under_another_name_of_a_server_is_paid_before_its_connection_is_
     world.cancel(round);
     assert_eq!((world.claims(), world.owed()), (1, 1));
     let token = token_of(&world);
-    // The same server, under the name that votes from now on.
+    // This is the same server, under the name that votes from now on.
     world.welcome(0);
     world.take(0);
     world.say(0, "$11|run_id:run1|$-1|$-1|");
@@ -244,7 +244,7 @@ fn what_is_owed_under_another_name_of_a_server_is_paid_before_its_connection_is_
     assert_eq!(world.state(1), twin);
 }
 
-/// Where others write all the time, less is tried at once.
+/// If other clients write all the time, fewer releases are tried at once.
 #[test]
 fn releases_that_were_aborted_together_are_done_again_by_fewer() {
     let (mut world, tokens) = two_released_behind_one();

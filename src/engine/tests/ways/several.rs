@@ -23,12 +23,12 @@ const DELETING: [&str; 4] = ["MULTI", "PEXPIRE a -1", "PEXPIRE b -1", "EXEC"];
 const TAKEN: &str = "+OK|+QUEUED|+QUEUED|*2|+OK|+OK|";
 const DELETED: &str = "+OK|+QUEUED|+QUEUED|*2|:1|:1|";
 
-/// The commands of the first question.
+/// Returns the commands of the first question.
 fn reading() -> Vec<&'static str> {
     [&AGAIN[..], &["MSETEX a b ?"]].concat()
 }
 
-/// The answer of a node that has neither key, to a user who may write both.
+/// Returns the answer of a node that has neither key, to a user who may write both.
 fn free_again() -> String {
     format!("{WATCHED}$-1|:-2|{NO_NUMBER}$-1|:-2|{NO_NUMBER}")
 }
@@ -38,7 +38,7 @@ fn free() -> String {
     free_again() + UNKNOWN
 }
 
-/// One node without scripts that was asked for both names and has taken them.
+/// Makes one node without scripts that was asked for both names and has taken them.
 fn taken() -> (World, Lock) {
     let mut world = bare(1);
     world.try_all();
@@ -50,7 +50,7 @@ fn taken() -> (World, Lock) {
     (world, lock)
 }
 
-/// Both keys have the token of `lock`, with `left` of them if the node was asked for that.
+/// Answers that both keys have the token, with the time that is `left` if the node was asked for that.
 fn say_both(world: &mut World, token: &[u8], left: &str) {
     say_token(world, WATCHED, token, left);
     say_token(world, "", token, left);
@@ -67,7 +67,7 @@ fn released(world: &mut World, lock: Lock) {
     world.is_clean();
 }
 
-/// Both keys are read as they are left when nothing of a lock was taken, and released.
+/// Reads and releases both keys, of which none was taken.
 fn released_unread(world: &mut World) {
     assert_eq!(world.take(0), RELEASING);
     world.say(0, &format!("{WATCHED}$-1|$-1|"));
@@ -102,7 +102,7 @@ fn all_are_taken_extended_and_released_by_two_round_trips_each() {
     released(&mut world, lock);
 }
 
-/// A user without scripts is asked nothing before the transaction, which finds out each time what the user may do.
+/// Without scripts, no permission is checked before the transaction, which finds out each time what the user may do.
 #[test]
 fn nothing_is_taken_while_one_is_anothers() {
     for (a, b, held) in [
@@ -196,7 +196,7 @@ fn an_attempt_that_is_over_takes_nothing_for_which_it_has_only_read() {
     world.say(0, &free());
     assert_eq!(world.take(0), NOTHING);
     world.is_clean();
-    // Nor what waits for another transaction.
+    // Work that waits for another transaction is not done either.
     let round = world.try_all();
     let other = world.acquire_all(&[b"b", b"c"], &LockOptions::new(TTL).tries(1));
     assert_eq!(world.take(0), AGAIN);
@@ -208,7 +208,7 @@ fn an_attempt_that_is_over_takes_nothing_for_which_it_has_only_read() {
     world.is_clean();
 }
 
-/// It is one copy more.
+/// This gives the lock one more copy.
 #[test]
 fn a_node_that_has_only_read_when_a_majority_decides_takes_all_the_same() {
     let mut world = bare(3);
@@ -248,7 +248,7 @@ fn what_is_being_taken_for_an_attempt_that_is_over_is_released_behind_it() {
     }
 }
 
-/// A server that executes its queue never does this.
+/// A server that really executes its queue never does this.
 #[test]
 fn what_was_taken_in_part_is_owed_its_release_whatever_it_was_refused_by() {
     for (first, second) in [
@@ -277,7 +277,8 @@ fn what_was_taken_in_part_is_owed_its_release_whatever_it_was_refused_by() {
     }
 }
 
-/// It shares a transaction with another when it is taken once more. All of that is refused, so each is asked for alone.
+/// When the lock is taken once more, it shares a transaction with another one. The whole transaction is refused, so
+/// each is asked for alone.
 #[test]
 fn what_was_taken_in_part_is_owed_its_release_also_when_it_is_asked_for_alone() {
     for cancelled in [false, true] {

@@ -17,7 +17,7 @@ use crate::resp::Value;
 /// What to do with the keys.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Work {
-    /// Take the keys for at least this ttl, if none is another client's and the user may delete all of them.
+    /// Take the keys for at least this ttl, if none belongs to another client and the user may delete all of them.
     Take(Duration),
     /// Delete the keys that hold the token.
     Release,
@@ -77,7 +77,7 @@ pub(super) struct Job {
     pub(super) request: Request,
     pub(super) entry: Entry,
     pub(super) work: Work,
-    /// The work was withdrawn after it had begun, so an aborted transaction is not repeated for it.
+    /// The work was withdrawn after it had begun, so it is not repeated if its transaction is aborted.
     pub(super) withdrawn: bool,
     /// Whether some of the keys may have been taken.
     pub(super) may_be_done: bool,
@@ -104,7 +104,7 @@ struct Seen {
     short: u64,
     /// The keys that were written to.
     done: u64,
-    /// One more than the remaining milliseconds of the key that ends first. Zero if this was not read.
+    /// The remaining milliseconds of the key that ends first, plus one. Zero if these were not read.
     above: i64,
 }
 
@@ -158,12 +158,12 @@ impl Job {
         self.work.watches() && !self.at_once
     }
 
-    /// `MSETEX` was refused and has done nothing. From now on, the keys are read first.
+    /// Makes the work read the keys first from now on, because `MSETEX` was refused and has done nothing.
     pub(super) fn read_first(&mut self) {
         self.reads_first = true;
     }
 
-    /// Returns `true` if the next try works in another way, because `MSETEX` was refused.
+    /// Returns `true` if the next try does not use `MSETEX`, because it was refused.
     pub(super) fn is_to_change(&self) -> bool {
         self.at_once && self.reads_first
     }
@@ -317,7 +317,7 @@ impl Job {
 
     /// Returns `true` if the work writes nothing: the reads have already given its answer, or it was refused.
     ///
-    /// For a release, a missing key does not settle the matter: a `SET` that this node delays may run after the read. A
+    /// For a release, it is not enough that the key is missing: a `SET` that this node delays may run after the read. A
     /// command that writes runs after that `SET`.
     pub(super) fn is_answered(&self) -> bool {
         let Seen {
@@ -408,8 +408,9 @@ impl Job {
         }
     }
 
-    /// Returns `true` if the work has to be repeated. Either some of the keys that it takes ended between reading and
-    /// writing, for the first time. Or `MSETEX` has found keys, and none of them is another client's.
+    /// Returns `true` if the work has to be repeated. Either some of the keys that it takes ended between the read and
+    /// the write, which has not happened to it before. Or `MSETEX` has found keys, and none of them belongs to another
+    /// client.
     pub(super) fn is_to_repeat(&self) -> bool {
         let is_lacking = match self.is_to_change() {
             true => self.seen.foreign == 0,
@@ -446,7 +447,7 @@ impl Job {
                 _ => Reply::Foreign(foreign.trailing_zeros() as u8),
             }),
             (None, Work::Take(_)) if foreign | missing & !done == 0 => Ok(Reply::Done),
-            // The node may have some of the keys. A refusal that is certain would say that it has none.
+            // The node may have some of the keys. A certain refusal would say that it has none.
             (_, Work::Take(_)) if self.may_be_done => Err(unknown),
             (Some(Refusal::Forbidden(Forbidden::Command | Forbidden::Within)), _) => {
                 Err(Refusal::Forbidden(Forbidden::Part))
@@ -476,7 +477,7 @@ impl Job {
         }
     }
 
-    /// Returns how long all keys are kept, as `read` reads it.
+    /// Returns how long all keys are kept, in the form that `read` makes of it.
     fn kept(&self, read: fn(i64) -> Option<Reply>) -> Reply {
         let kept = read(self.seen.above.max(1));
         self.of_token(kept.unwrap_or(Reply::Missing))

@@ -13,7 +13,8 @@
 //!
 //! If the node knows and permits `MSETEX`, one such command takes all keys in one transaction without reading them
 //! first. The first such lock on a connection asks for the permission. If `MSETEX` has not taken the keys although none
-//! is another client's, they are read after all. If the node has refused it, the keys of all later locks are read too.
+//! belongs to another client, the keys are read after all. If the node has refused it, the keys of all later locks are
+//! read too.
 //!
 //! # Guarantees
 //!
@@ -56,7 +57,8 @@ pub(crate) use job::Work;
 /// The most work in one batch.
 const BATCH_MAX: usize = 256;
 
-// The answer to `EXEC` has room for the string and the time that each piece of work reads, with their headers.
+// The answer to `EXEC` holds the string and the time that each piece of work reads, with their headers. It fits into
+// the longest reply.
 const _: () = assert!(BATCH_MAX * (STRING_BYTES_MAX + 48) <= REPLY_BYTES_MAX);
 
 /// The most keys in one batch, unless a single piece of work has more.
@@ -227,8 +229,8 @@ impl Transactions {
         false
     }
 
-    /// The keys that are being taken for `claim` are no longer wanted. Returns `true` if none was taken, because they
-    /// were only read.
+    /// Gives up the keys that are being taken for `claim`. Returns `true` if they were only read so far, so that none
+    /// is taken.
     #[cold]
     pub(in crate::node) fn give_up_taking(&mut self, claim: ClaimKey) -> bool {
         let reading = self.stage == Stage::Reading;

@@ -14,7 +14,7 @@ impl Transactions {
     ///
     /// # Errors
     ///
-    /// The server's place in the transaction is no longer known.
+    /// It is no longer known how far the server is in the transaction.
     #[cold]
     #[inline(never)]
     pub(in crate::node) fn heard(&mut self, value: Value<'_>) -> Result<bool, Trouble> {
@@ -37,7 +37,7 @@ impl Transactions {
                 self.batch[place].may_write(value);
             }
             Expected::TrySetAll(place) => self.may_set_all(place, value),
-            // The server has accepted `MULTI` a moment ago. It is not known whether it has now run the commands behind
+            // The server accepted a `MULTI` a moment ago, and has now refused one. It may have run the commands behind
             // it.
             Expected::Multi if !is_ok(value) => {
                 if self.batch.iter().any(|job| job.work.watches()) {
@@ -140,7 +140,7 @@ impl Transactions {
                 self.most = (2 * self.most).min(BATCH_MAX);
             }
             Value::Error(line) if line.starts_with(b"EXECABORT") => {
-                // Work whose own commands were refused stays refused. The rest is tried again.
+                // Work whose own commands were refused stays refused. The other work is tried again.
                 let known = |job: &Job| job.is_refused() || job.is_to_change();
                 if !self.batch.iter().any(known) {
                     let refusal = Refusal::of(value);
@@ -148,7 +148,7 @@ impl Transactions {
                 }
                 self.abort();
             }
-            // Without `MULTI` there was nothing to execute.
+            // The server has refused `MULTI`, so there was nothing to execute.
             Value::Error(_) if self.batch.iter().all(Job::is_refused) => self.abort(),
             _ => return Err(Trouble::Link(LinkFault::Protocol)),
         }

@@ -15,7 +15,7 @@ const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
 impl Transactions {
-    /// All commands of a stage are answered. Continues with the next stage.
+    /// Continues with the next stage, because all commands of the present one are answered.
     #[cold]
     #[inline(never)]
     pub(in crate::node) fn go_on(&mut self, now: Instant, wire: &mut Wire) {
@@ -104,7 +104,7 @@ impl Transactions {
                     job.alone();
                     self.queue.push_front(job);
                 } else if job.takes() && !job.is_untaken() {
-                    self.finish(job); // Part of the work may be taken, and needs its release.
+                    self.finish(job); // Some of the keys may be taken, and need a release.
                 }
             }
             return;
@@ -166,8 +166,7 @@ impl Transactions {
         (self.batch, self.steps) = (batch, steps);
     }
 
-    /// The last stage is over. Ends the rest of the batch. If some keys of a lock ended in between, takes the lock
-    /// again.
+    /// Ends the rest of the batch after the last stage. If some keys of a lock ended in between, takes the lock again.
     fn finish_all(&mut self) {
         let batch = core::mem::take(&mut self.batch).into_iter();
         let (again, done): (Vec<_>, Vec<_>) = batch.partition(Job::is_to_repeat);

@@ -1,6 +1,6 @@
 //! The model: every reply within some limits, by the rules of the grammar alone.
 //!
-//! Bytes that are as good as each other are listed once: see [`Place`].
+//! If several bytes are equally valid at a place, only one of them is listed: see [`Place`].
 
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
@@ -11,10 +11,10 @@ use core::cell::RefCell;
 
 use super::Limits;
 
-/// What may stand at a place of a reply beside what the model puts there.
+/// The bytes that are valid at a place of a reply, besides the byte that the model puts there.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Place {
-    /// Nothing.
+    /// No other byte.
     Exact,
     /// `E` instead of `e`.
     Mark,
@@ -29,7 +29,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Whether this byte is as good there as one that the model lists.
+    /// Returns `true` if this byte is as valid there as the byte that the model lists.
     pub(super) fn is_another(self, byte: u8) -> bool {
         match self {
             Self::Exact => false,
@@ -74,7 +74,7 @@ fn number(text: &str) -> Spelled {
         b'e' => Place::Mark,
         _ => Place::Exact,
     });
-    // What follows a zero in front of it, and the zero itself, is another matter.
+    // A leading zero, and the digit after it, follow other rules.
     let is_sign = |byte| matches!(byte, b'-' | b'+');
     if let Some(first) = spelled.0.iter_mut().find(|(byte, _)| !is_sign(*byte)) {
         first.1 = Place::FirstDigit;
@@ -82,7 +82,7 @@ fn number(text: &str) -> Spelled {
     spelled
 }
 
-/// All replies within the limits.
+/// Returns all replies within the limits.
 pub(super) fn replies(limits: Limits) -> Elements {
     let around = Around {
         depth: limits.depth,
@@ -96,27 +96,27 @@ pub(super) fn replies(limits: Limits) -> Elements {
     model.elements(limits.reply_bytes, around)
 }
 
-/// What an element has around it.
+/// The surroundings of an element.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Around {
     /// Levels that may still be opened.
     depth: usize,
     /// Whether it is the reply itself.
     is_reply: bool,
-    /// Whether it says of what kind a push is.
+    /// Whether it is the kind of a push.
     is_kind: bool,
 }
 
 struct Model {
     limits: Limits,
-    /// What was listed before, by room and surroundings.
+    /// The elements that were listed before, by room and surroundings.
     known: RefCell<BTreeMap<(usize, Around), Elements>>,
 }
 
 pub(super) type Elements = Rc<Vec<Spelled>>;
 
 impl Model {
-    /// All elements of at most so many bytes, with and without attributes.
+    /// Returns all elements of at most `room` bytes, with and without attributes.
     fn elements(&self, room: usize, around: Around) -> Elements {
         if let Some(known) = self.known.borrow().get(&(room, around)) {
             return known.clone();
@@ -141,7 +141,7 @@ impl Model {
         all
     }
 
-    /// What may say of what kind a push is.
+    /// Returns the strings that may be the kind of a push.
     fn strings(&self, room: usize) -> Vec<Spelled> {
         let mut all = self.lines("+", room);
         all.extend(self.counted("$", 0, room));
@@ -182,8 +182,7 @@ impl Model {
             .collect()
     }
 
-    /// Strings that say their length, `least` or more: the payload begins with a format if that
-    /// is not zero.
+    /// Returns strings with a length of `least` or more. If `least` is not zero, the payload begins with a format.
     fn counted(&self, kind: &str, least: usize, room: usize) -> Vec<Spelled> {
         let payload = |len| Spelled::new(&"x".repeat(len), |_| Place::Payload);
         let format = match least {
@@ -198,7 +197,7 @@ impl Model {
             .collect()
     }
 
-    /// Aggregates of a kind whose items consist of so many elements each.
+    /// Returns aggregates of a kind whose items consist of this number of elements each.
     fn aggregates(&self, kind: &str, each: usize, room: usize, around: Around) -> Vec<Spelled> {
         let mut all = Vec::new();
         let Some(depth) = around.depth.checked_sub(1) else {
@@ -222,7 +221,7 @@ impl Model {
         all
     }
 
-    /// All sequences of so many elements.
+    /// Returns all sequences of this number of elements.
     fn sequences(&self, count: usize, room: usize, first: Around, other: Around) -> Vec<Spelled> {
         if count == 0 {
             return vec![Spelled::default()];

@@ -1,8 +1,8 @@
 //! The decoder against a model of the grammar, within tiny limits.
 //!
-//! The model lists every reply that the limits allow. So it is known of any bytes whether they are
-//! a reply, the beginning of one, or neither; and the decoder has to know it too, at the latest when the line or the
-//! payload is whole that the last byte is in.
+//! The model lists every reply that the limits allow. So for any bytes it is known whether they are a reply, the
+//! beginning of one, or neither. The decoder has to know this too, at the latest when the line or payload of the last
+//! byte is complete.
 
 mod grammar;
 
@@ -17,15 +17,15 @@ use grammar::{Place, Spelled, replies};
 /// Bytes that are tried at each place.
 const BYTES: &[u8] = b"+-:$*_#,(!=%~>|0123456789\r\n.eEinfatxy?@ \0\xff";
 
-/// What the model says of some bytes.
+/// What the model says about some bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Says {
     Reply,
-    /// The beginning of a reply, and what else may stand behind it.
+    /// The beginning of a reply, and the other bytes that may follow it.
     More(Place),
 }
 
-/// What the model says of all bytes that can become a reply.
+/// Returns what the model says about all bytes that can become a reply.
 fn sayings(limits: Limits) -> BTreeMap<Vec<u8>, Says> {
     let mut sayings = BTreeMap::new();
     for Spelled(reply) in replies(limits).iter() {
@@ -44,7 +44,7 @@ fn sayings(limits: Limits) -> BTreeMap<Vec<u8>, Says> {
     sayings
 }
 
-/// Of each beginning the length of the shortest reply that it can become.
+/// Returns, for each beginning, the length of the shortest reply that it can become.
 fn shortest_replies(sayings: &BTreeMap<Vec<u8>, Says>) -> BTreeMap<Vec<u8>, usize> {
     let mut shortest = BTreeMap::new();
     let replies = sayings.iter().filter(|(_, says)| **says == Says::Reply);
@@ -57,11 +57,11 @@ fn shortest_replies(sayings: &BTreeMap<Vec<u8>, Says>) -> BTreeMap<Vec<u8>, usiz
     shortest
 }
 
-/// What may lie behind a byte that is wrong: nothing changes with it.
+/// Bytes that may follow a wrong byte: they change nothing.
 const TAILS: [&[u8]; 3] = [b"0", b"\r\n", b"1\r\n+x\r\n"];
 
-/// Asks the decoder about all that can become a reply, and about all that is wrong by one byte. Of
-/// how much the model knew.
+/// Asks the decoder about all bytes that can become a reply, and about all that are wrong by one byte. Returns how many
+/// of them the model knew.
 fn check(limits: Limits) -> usize {
     let sayings = sayings(limits);
     let shortest = shortest_replies(&sayings);
@@ -85,7 +85,8 @@ fn check(limits: Limits) -> usize {
     sayings.len()
 }
 
-/// Asks it about bytes that were valid up to the last, of which the model says this. The answer.
+/// Asks the decoder about bytes that were valid up to the last one, about which the model says this. Returns the
+/// answer.
 fn check_one(
     limits: Limits,
     bytes: &[u8],
@@ -119,7 +120,7 @@ fn check_one(
     found
 }
 
-/// The ends of the line or the payload in which `bytes` end, at each place where it may end.
+/// Returns the bytes that complete the line or the payload at the end of `bytes`, for each place where it may end.
 fn ends(limits: Limits, bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut decoder = Decoder::new(limits);
     assert_eq!(decoder.measure(bytes), Ok(None));
@@ -136,8 +137,8 @@ const WIDE: Limits = Limits {
     reply_bytes: 99,
 };
 
-/// Checks the first of these limits in each run, and the others in the long one. So much is known within the first,
-/// and within all.
+/// Checks the first of these limits in each run, and the others in the long run. The model knows this number of replies
+/// within the first, and within all.
 #[track_caller]
 fn check_all<const N: usize>(limits: [Limits; N], first: usize, known: [usize; 2]) {
     let (first, others) = limits.split_at(first);
@@ -184,7 +185,7 @@ fn all_bounds_at_once() {
     check_all([10, 13].map(bound), 1, [784, 11_515]);
 }
 
-/// Integers, doubles and big numbers with room for all that may be in them.
+/// Checks integers, doubles and big numbers with room for everything that they may contain.
 #[test]
 fn numbers_of_some_length() {
     let numbers = |(line_bytes, reply_bytes)| Limits {

@@ -96,7 +96,7 @@ impl Model {
         }
     }
 
-    /// Notes its request, or begins it.
+    /// Notes the request of the caller, or begins it.
     fn begin(&mut self, op: usize, kind: Kind) {
         if self.may_note(op) {
             self.places -= 1;
@@ -121,7 +121,8 @@ impl Model {
         }
     }
 
-    /// There is a place for its request. If wakers are called, threads take none.
+    /// Returns `true` if there is a place for the request of the caller. While wakers are called, threads take no
+    /// place.
     fn may_note(&self, op: usize) -> bool {
         let takes = self.is_task(op) || !self.calls_wakers;
         takes && self.places != 0 && !matches!(self.kinds[op], Kind::Expiry | Kind::Drop)
@@ -158,7 +159,7 @@ impl Model {
         self.see_written(op, self.asked, None);
     }
 
-    /// Other callers may have asked since. This returns when the requests up to `asked` are written.
+    /// Waits until the requests up to `asked` are written. Other callers may have asked since then.
     fn see_written(&mut self, op: usize, asked: u32, moves: Option<u8>) {
         self.begin_noted();
         let at = match self.move_bytes(moves, false) {

@@ -82,7 +82,7 @@ impl Model {
         self.leave(me, at);
     }
 
-    /// Wakes callers. If they are many, sets out places for what they ask next.
+    /// Wakes callers. If there are many, prepares places for their next requests.
     fn wake_callers(&mut self, serving: bool) {
         let me = self.ops.len();
         self.calling = core::mem::take(&mut self.tasks);

@@ -12,7 +12,7 @@ impl Model {
         }
     }
 
-    /// Every section begins what is noted.
+    /// Begins the noted requests, as every section does.
     pub(super) fn begin_noted(&mut self) {
         for op in core::mem::take(&mut self.noted) {
             self.ask(op);
@@ -173,7 +173,7 @@ impl Model {
         self.processes[process].todo = todo;
     }
 
-    /// Returns a promise of the module doc of `roles` for the end of a section that does not hold.
+    /// Returns the promise that is broken, among those that the module doc of `roles` makes for the end of a section.
     fn unheard(&self) -> Option<&'static str> {
         let (roles, due) = (&self.roles, self.due());
         let (is_free, rests) = (

@@ -15,20 +15,20 @@ use crate::play::Part;
 use crate::statistics::Statistics;
 use crate::{Report, addresses};
 
-/// How many there are.
+/// How many contenders there are.
 const CONTENDERS: usize = 16;
 
 const HOLD: Duration = Duration::from_millis(1);
 
-/// Until all have heard when it begins.
+/// The time until all contenders know when they begin.
 const LEAD: Duration = Duration::from_millis(200);
 
-/// How they are distributed. They want the lock all the time.
+/// How the contenders are distributed. They want the lock all the time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     title: &'static str,
     processes: usize,
-    /// On the longest wait in fair shares, and on messages for each node and hand-over.
+    /// The bounds on the longest wait in fair shares, and on messages for each node and hand-over.
     bounds: [Bound; 2],
 }
 
@@ -39,19 +39,19 @@ pub(crate) const TWO: Shape = Shape {
     bounds: [Bound::AtMost(8.0), Bound::AtMost(6.0)],
 };
 
-/// One in each of sixteen processes.
+/// One thread in each of sixteen processes.
 pub(crate) const SIXTEEN: Shape = Shape {
     title: "16 processes",
     processes: CONTENDERS,
     bounds: [Bound::AtMost(10.0), Bound::AtMost(35.0)],
 };
 
-/// What became of one library.
+/// The results of one library.
 pub(crate) struct Crowd {
     who: Who,
     /// All waits of all turns, in milliseconds.
     waits: Vec<f64>,
-    /// Of each turn: hand-overs in a second,
+    /// For each turn, hand-overs in a second,
     rates: Vec<f64>,
     /// the longest wait in milliseconds,
     longest: Vec<f64>,
@@ -99,7 +99,7 @@ impl Crowd {
     fn note(&mut self, locks: &[[u64; 3]], end: u64, time: Duration, statistics: Statistics) {
         let waits = locks.iter().map(|[wanted, granted, _]| granted - wanted);
         let waits: Vec<f64> = waits.map(|wait| wait as f64 / 1e6).collect();
-        // Waits that were begun are finished behind the end, and count as waits.
+        // Waits that had begun are finished after the end, and count as waits.
         let within = locks.iter().filter(|[_, granted, _]| *granted < end);
         self.rates.push(within.count() as f64 / time.as_secs_f64());
         self.longest.push(waits.iter().copied().fold(0.0, f64::max));
@@ -107,7 +107,7 @@ impl Crowd {
         self.waits.extend(waits);
     }
 
-    /// The longest wait of each turn, in fair shares: if all took turns, everybody would wait for one.
+    /// Returns the longest wait of each turn, in fair shares: if all took turns, everyone would wait for one.
     fn shares(&self) -> Figure {
         let pairs = self.longest.iter().zip(&self.rates);
         let share = |rate: f64| CONTENDERS as f64 * 1e3 / rate;
@@ -148,7 +148,7 @@ fn stamps(lock: &str) -> Result<[u64; 3], Failure> {
     stamps?.try_into().map_err(|_| "not three stamps".into())
 }
 
-/// Fails if two held the lock at a time.
+/// Fails if two held the lock at the same time.
 fn one_at_a_time(locks: &mut [[u64; 3]]) -> Result<(), Failure> {
     if locks.is_empty() {
         return Err("nobody got the lock".into());
@@ -161,7 +161,7 @@ fn one_at_a_time(locks: &mut [[u64; 3]]) -> Result<(), Failure> {
     }
 }
 
-/// Both libraries take turns.
+/// Lets both libraries take turns.
 pub(crate) fn measure(
     servers: &[Server],
     shape: Shape,

@@ -1,4 +1,5 @@
-//! A waiter on a key that expires: how long after its end, by the clock of the nodes, it has the lock.
+//! A waiter on a key that expires: how long after the end of the key, by the clock of the nodes, the waiter has the
+//! lock.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -17,14 +18,14 @@ use crate::play::Part;
 use crate::raw::Raw;
 use crate::{Report, addresses};
 
-/// A key lives for so long, and up to so many milliseconds more.
+/// How long a key lives at least, and how many milliseconds more it may live.
 const LIFE: u64 = 150;
 const MORE: usize = 50;
 
-/// `TIME` as one number of microseconds.
+/// A script that returns `TIME` as one number of microseconds.
 const TIME: &str = "local t=redis.call('TIME') return t[1]*1000000+t[2]";
 
-/// Milliseconds.
+/// The bound in milliseconds.
 const MOST: f64 = 3.0;
 
 /// Returns when the key ends at this node, by our clock.
@@ -42,7 +43,7 @@ fn end(node: SocketAddr, name: &str) -> Result<u64, Failure> {
     Ok(now + end.saturating_sub(time))
 }
 
-/// Returns milliseconds from when a majority of the nodes was free.
+/// Returns the milliseconds since a majority of the nodes was free.
 fn late(
     holder: &mut Raw,
     mate: &mut Mate,

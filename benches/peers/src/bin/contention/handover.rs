@@ -18,13 +18,13 @@ use crate::play::Part;
 use crate::raw::Raw;
 use crate::{Report, addresses};
 
-/// How often everyone hands over in a round.
+/// How often each pair hands over in a round.
 const EACH: usize = 5;
 
-/// The waiter sleeps for at least so long before the release.
+/// How long the waiter sleeps at least before the release.
 const REST: Duration = Duration::from_millis(10);
 
-/// And for up to so many microseconds more, so that it is at no place of a rhythm.
+/// How many microseconds more it may sleep, so that it follows no rhythm.
 const MORE: usize = 20_000;
 
 /// Where the waiter is.
@@ -42,7 +42,7 @@ impl Place {
         }
     }
 
-    /// So many round trips and microseconds are allowed.
+    /// Returns how many round trips and microseconds are allowed.
     const fn bound(self) -> (f64, f64) {
         match self {
             Self::Between => (2.0, 100.0),
@@ -51,7 +51,7 @@ impl Place {
     }
 }
 
-/// One that holds and one that waits.
+/// One client that holds and one that waits.
 struct Pair {
     place: Place,
     who: Who,
@@ -59,7 +59,7 @@ struct Pair {
     mate: Mate,
     /// The median of each round, in microseconds.
     times: Vec<f64>,
-    /// The longest of all, in milliseconds.
+    /// The longest time of all, in milliseconds.
     longest: f64,
 }
 
@@ -84,7 +84,7 @@ impl Pair {
         format!("{:?} {:?}", self.who, self.place)
     }
 
-    /// Returns microseconds from the beginning of the release.
+    /// Hands the lock over. Returns the microseconds since the beginning of the release.
     fn hand_over(&mut self, rest: Duration) -> Result<f64, Failure> {
         let name = self.name();
         self.holder.lock(&name)?;
@@ -106,14 +106,14 @@ impl Pair {
     }
 }
 
-/// All who hand over, and what they are compared with.
+/// All pairs, and the floors with which they are compared.
 struct Contest {
     pairs: Vec<Pair>,
-    /// Round trips behind such a rest as the waiters have,
+    /// Round trips after a rest like that of the waiters,
     trips: Vec<f64>,
-    /// and one behind the other.
+    /// and round trips one after the other.
     busy: Vec<f64>,
-    /// Both steps on the same connections: the floor inside a process.
+    /// Both steps on the same connections, which is the floor inside a process.
     inside: Vec<f64>,
 }
 
@@ -168,7 +168,7 @@ impl Contest {
             .map_or(&self.inside, |pair| &pair.times)
     }
 
-    /// The longest of both libraries, in milliseconds.
+    /// Returns the longest time of each library, in milliseconds.
     fn longest(&self, place: Place) -> String {
         let of = |who| {
             let mut pairs = self.pairs.iter();

@@ -1,4 +1,4 @@
-//! Those who take a lock and release it: raw sockets, shearline and `rslock`.
+//! Clients that take a lock and release it: raw sockets, shearline and `rslock`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,37 +16,36 @@ use tokio::runtime::Runtime;
 
 use crate::raw::Raw;
 
-/// Nobody has to wait as long: then something is wrong.
+/// The longest wait: anyone that waits for longer shows that something is wrong.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A library, or none.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Who {
-    /// Raw sockets, which `CLIENT TRACKING` tells of the release.
+    /// Raw sockets, which `CLIENT TRACKING` notifies of the release.
     Floor,
     /// This library.
     Redlock,
-    /// The other one.
+    /// The other library.
     Rslock,
 }
 
-/// The libraries, beside each other in every table.
+/// The libraries, which every table shows side by side.
 pub(crate) const LIBRARIES: [Who; 2] = [Who::Redlock, Who::Rslock];
 
 /// Takes one lock at a time.
 pub(crate) trait Hands: Send {
-    /// Calls `waiting` as late as possible before it waits, takes the lock, and returns when that
-    /// was, by [`stamp`].
+    /// Calls `waiting` as late as possible before it waits, and takes the lock. Returns when that was, by [`stamp`].
     fn wait(
         &mut self,
         name: &str,
         waiting: &mut dyn FnMut() -> Result<(), Failure>,
     ) -> Result<u64, Failure>;
 
-    /// Releases it.
+    /// Releases the lock.
     fn release(&mut self) -> Result<(), Failure>;
 
-    /// Returns others on the same connections.
+    /// Returns another client on the same connections.
     fn twin(&self) -> Result<Box<dyn Hands>, Failure>;
 
     /// Takes the lock.
@@ -55,7 +54,7 @@ pub(crate) trait Hands: Send {
     }
 }
 
-/// Nanoseconds by the monotonic clock, which is the same for all processes of a machine.
+/// Returns nanoseconds of the monotonic clock, which is the same for all processes of a machine.
 pub(crate) fn stamp() -> u64 {
     of_clock(ClockId::Monotonic).as_nanos() as u64
 }

@@ -1,7 +1,7 @@
-//! Contention: how a lock goes from one to the next, within a process and between processes.
+//! Contention: how a lock goes from one caller to the next, within a process and between processes.
 //!
-//! Starts itself again for the other processes. Prints tables in Markdown, which go into
-//! `README.md` beside this file unchanged.
+//! The program starts itself again for the other processes. It prints tables in Markdown, which go unchanged into the
+//! `README.md` next to this file.
 
 mod crowd;
 mod expiry;
@@ -88,7 +88,7 @@ enum Case {
 }
 
 impl Case {
-    /// On so many nodes by default.
+    /// Returns on how many nodes the case runs by default.
     const fn nodes(self) -> &'static [u64] {
         match self {
             Self::HandOver => &[1, 3, 5],
@@ -106,7 +106,7 @@ fn main() -> ExitCode {
     status(arguments.check, ended)
 }
 
-/// The tables, how many bounds were met, and how far it is.
+/// The tables, the number of bounds that were met, and the progress.
 struct Report {
     judgement: Judgement,
     progress: Progress,

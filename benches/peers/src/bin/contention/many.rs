@@ -1,5 +1,5 @@
-//! Very many waiters on one key in one process: what they cost while nothing happens, and how fast
-//! the lock goes from hand to hand afterwards.
+//! Very many waiters on one key in one process: what they cost while nothing happens, and how fast the lock goes from
+//! one to the next afterwards.
 
 use std::thread;
 use std::time::Duration;
@@ -18,22 +18,22 @@ use crate::raw::Raw;
 use crate::statistics::Statistics;
 use crate::{Report, addresses};
 
-/// The key lives longer than anybody looks.
+/// The ttl of the key, which is longer than the measurement.
 const LONG: Duration = Duration::from_secs(600);
 
-/// From the last waiter to the first look.
+/// The pause between the last waiter and the first look.
 const REST: Duration = Duration::from_secs(1);
 
-/// How often it is asked how many have had the lock.
+/// The pause between two questions how many waiters have had the lock.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Messages to a node in a second while nothing happens: the safety look.
+/// The bound on messages to a node in a second while nothing happens: the waiters look for safety.
 const MESSAGES: f64 = 1.0;
 
-/// Hundredths of a processor.
+/// The bound on processor time, in hundredths of a processor.
 const PROCESSOR: f64 = 1.0;
 
-/// What is seen while nothing happens, for each second.
+/// The figures while nothing happens, for each second.
 struct Idle {
     client: f64,
     nodes: f64,
@@ -104,7 +104,7 @@ pub(crate) fn measure(
         report.many.row(row);
         report.progress.round(index + 1);
         drop(mate);
-        // What the process left behind.
+        // Remove what the process left.
         for server in servers {
             server.ask(&["DEL", WANTED])?;
         }
@@ -112,7 +112,7 @@ pub(crate) fn measure(
     Ok(())
 }
 
-/// Returns how many had the lock, and how many in a second, until the last or until it is time.
+/// Returns how many waiters had the lock, and how many in a second, until the last one or until `time` is over.
 fn handed_over(mate: &mut Mate, waiters: u64, time: Duration) -> Result<(u64, f64), Failure> {
     let begin = stamp();
     let end = begin + time.as_nanos() as u64;

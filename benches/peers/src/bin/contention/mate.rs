@@ -1,4 +1,4 @@
-//! Another one, told line by line what to do: this program, started once more, or a thread.
+//! A mate that gets its orders line by line: this program, started once more, or a thread.
 
 use std::env;
 use std::io::{self, BufReader};
@@ -13,7 +13,7 @@ use shearline_peers::mate::Mate;
 use crate::hands::{Hands, Who};
 use crate::play::{self, Part};
 
-/// Starts this program once more, and waits until it has connected.
+/// Starts this program once more, and waits until that has connected.
 pub(crate) fn process(part: Part, who: Who, nodes: &[SocketAddr]) -> Result<Mate, Failure> {
     let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
     let mut command = Command::new(env::current_exe()?);
@@ -23,7 +23,7 @@ pub(crate) fn process(part: Part, who: Who, nodes: &[SocketAddr]) -> Result<Mate
     Mate::process(command)
 }
 
-/// Starts a thread with these hands.
+/// Starts a thread with this client.
 pub(crate) fn thread(hands: Box<dyn Hands>) -> Result<Mate, Failure> {
     let (its_input, to) = io::pipe()?;
     let (from, its_output) = io::pipe()?;

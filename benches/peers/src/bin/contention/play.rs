@@ -1,4 +1,4 @@
-//! What the processes do that this program starts: they wait, contend, or are many.
+//! The parts of the processes that this program starts: they wait, contend, or have many waiters.
 
 use std::io::{self, BufRead, Write};
 use std::net::SocketAddr;
@@ -25,11 +25,11 @@ pub(crate) enum Part {
     Waiter,
     /// Contends, with several threads.
     Contender,
-    /// Is many waiters.
+    /// Has many waiters.
     Many,
 }
 
-/// The name of the lock that all want.
+/// The name of the lock that all contenders want.
 pub(crate) const WANTED: &str = "wanted";
 
 pub(crate) fn play(part: Part, who: Who, nodes: &[SocketAddr]) -> Result<(), Failure> {
@@ -41,8 +41,7 @@ pub(crate) fn play(part: Part, who: Who, nodes: &[SocketAddr]) -> Result<(), Fai
     }
 }
 
-/// For each line `wait NAME`: says that it waits, takes the lock, releases it and says when it was
-/// granted.
+/// For each line `wait NAME`, prints that it waits, takes the lock, releases it and prints when it was granted.
 pub(crate) fn wait(
     mut hands: Box<dyn Hands>,
     input: impl BufRead,
@@ -59,10 +58,10 @@ pub(crate) fn wait(
     Ok(())
 }
 
-/// One line: threads, microseconds of holding, and when to begin and to end. Says of each lock when it was wanted,
-/// granted and about to be released.
+/// Reads one line: the number of threads, the microseconds of holding, and when to begin and to end. Prints for each
+/// lock when it was wanted, granted and about to be released.
 fn contend(hands: &dyn Hands, input: impl BufRead, mut output: impl Write) -> Result<(), Failure> {
-    // What a first lock costs is not what is compared.
+    // The cost of a first lock is not part of the comparison.
     let mut first = hands.twin()?;
     first.lock(&format!("own of {}", std::process::id()))?;
     first.release()?;
@@ -102,7 +101,7 @@ fn one(
     thread::sleep(Duration::from_nanos(begin.saturating_sub(stamp())));
     loop {
         let wanted = stamp();
-        // Each has one lock, also if the machine is so busy that it begins after the end.
+        // Each thread takes one lock, even if the machine is so busy that the thread begins after the end.
         if end <= wanted && !locks.is_empty() {
             return Ok(locks);
         }
@@ -114,7 +113,7 @@ fn one(
     }
 }
 
-/// Many tasks that want the same lock; with lines it is asked how they are.
+/// Runs many tasks that want the same lock. Lines ask for their state.
 fn many(
     who: Who,
     nodes: &[SocketAddr],
@@ -126,12 +125,12 @@ fn many(
     let (locks, failures) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let handle = patient(&urls(nodes)).build()?;
     let manager = LockManager::new(urls(nodes));
-    // Connections, buffers, what is there once.
+    // Everything that exists once: connections, buffers.
     match who {
         Who::Rslock => runtime.block_on(lock_other(&manager))?,
         Who::Redlock | Who::Floor => runtime.block_on(lock_own(&handle))?,
     }
-    // Closed when all tasks are there, so that what they take is known before anybody waits.
+    // The gate is opened when all tasks exist, so that their memory is known before any of them waits.
     let gate = Arc::new(Semaphore::new(0));
     let waiter = || {
         let gate = Arc::clone(&gate);
@@ -174,7 +173,7 @@ fn many(
         let word = line.split(' ').next().unwrap_or_default();
         writeln!(output, "{word} {answer}")?;
     }
-    // Nobody waits for the rest.
+    // The rest of the tasks is not awaited.
     std::process::exit(0)
 }
 

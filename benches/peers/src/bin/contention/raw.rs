@@ -1,4 +1,4 @@
-//! The floor of a hand-over: `DEL` on raw sockets, a push to those of the waiter, then `SET`.
+//! The floor of a hand-over: `DEL` on raw sockets, a push to the waiter's sockets, then `SET`.
 //!
 //! It counts the lines of the replies, as [`Sockets`] do, and has no parser.
 
@@ -18,22 +18,22 @@ const TOKEN: &str = "twenty bytes, random";
 /// How many lines a push has that names one key.
 const PUSH: usize = 6;
 
-/// So long behind the last answer to the first commands, no more are expected; they are not counted.
+/// How long after the last answer to the first commands no more answers are expected. These are not counted.
 const GREETING: Duration = Duration::from_millis(100);
 
 /// Connections to all nodes.
 pub(crate) struct Raw {
     sockets: Sockets,
     nodes: Vec<SocketAddr>,
-    /// How many lines each node owes in all.
+    /// How many lines each node has to send in all.
     due: usize,
-    /// How many each has sent.
+    /// How many lines each node has sent.
     got: Vec<usize>,
     name: String,
 }
 
 impl Raw {
-    /// Without pushes, and with errors for locks that are not free.
+    /// Connects without pushes. A lock that is not free is an error.
     pub(crate) fn connect(nodes: &[SocketAddr]) -> Result<Self, Failure> {
         let (sockets, _) = Sockets::connect(nodes)?;
         Ok(Self {
@@ -45,7 +45,7 @@ impl Raw {
         })
     }
 
-    /// With pushes.
+    /// Connects with pushes.
     pub(crate) fn tracking(nodes: &[SocketAddr]) -> Result<Self, Failure> {
         let mut raw = Self::connect(nodes)?;
         let greeting = [
@@ -64,7 +64,7 @@ impl Raw {
         Ok(raw)
     }
 
-    /// Takes a lock that is free at all nodes, for so long.
+    /// Takes a lock that is free at all nodes, for this long.
     pub(crate) fn hold(&mut self, name: &str, ttl: Duration) -> Result<(), Failure> {
         name.clone_into(&mut self.name);
         self.sockets.write(&set(name, ttl))?;
@@ -78,8 +78,7 @@ impl Raw {
         self.timed(&bytes, 1, rest)
     }
 
-    /// Returns how long a lock takes from one to the other on the same connections, after such a
-    /// rest, in microseconds.
+    /// Returns how long a hand-over takes on the same connections after such a rest, in microseconds.
     pub(crate) fn inside(&mut self, name: &str, rest: Duration) -> Result<f64, Failure> {
         self.hold(name, TTL)?;
         let bytes = [command(&["DEL", name]), set(name, TTL)].concat();
@@ -98,12 +97,12 @@ impl Raw {
         Ok(time as f64 / 1e3)
     }
 
-    /// Waits for so many more lines of all nodes.
+    /// Waits for this many more lines of all nodes.
     fn await_all(&mut self, lines: usize) -> Result<(), Failure> {
         self.await_lines(lines, self.sockets.nodes())
     }
 
-    /// Every node owes so many more lines. Waits until `needed` nodes owe nothing.
+    /// Adds this number to the lines that every node has to send. Waits until `needed` nodes have sent all.
     fn await_lines(&mut self, lines: usize, needed: usize) -> Result<(), Failure> {
         self.due += lines;
         let Self {
@@ -126,7 +125,7 @@ fn set(name: &str, ttl: Duration) -> Vec<u8> {
 }
 
 impl Hands for Raw {
-    /// The lock is held at all nodes when this begins.
+    /// Waits for the lock, which is held at all nodes when this begins.
     fn wait(
         &mut self,
         name: &str,
@@ -134,7 +133,7 @@ impl Hands for Raw {
     ) -> Result<u64, Failure> {
         name.clone_into(&mut self.name);
         let set = set(name, TTL);
-        // What is read is registered: one line says that it is held, two by whom.
+        // The server registers keys that are read. One line of the answers says that the lock is held, two say by whom.
         self.sockets
             .write(&[set.clone(), command(&["GET", name])].concat())?;
         self.await_all(3)?;
@@ -143,7 +142,7 @@ impl Hands for Raw {
         self.sockets.write(&set)?;
         self.await_lines(1, self.sockets.majority())?;
         let granted = stamp();
-        // Where the push is still to come, our own `DEL` would be first, and there would be none.
+        // Wait for the pushes that are still to come: if our own `DEL` came first, there would be none.
         self.await_all(0)?;
         Ok(granted)
     }

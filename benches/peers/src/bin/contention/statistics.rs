@@ -6,15 +6,15 @@ use std::fmt::Write;
 use shearline_peers::Failure;
 use shearline_peers::servers::Server;
 
-/// Calls by command, of all nodes together; as numbers that can be divided.
+/// The calls of each command on all nodes together, as numbers that can be divided.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Statistics {
     calls: BTreeMap<String, f64>,
     nodes: f64,
 }
 
-/// What scripts call, what this program asks itself, and what goes with another one: `CACHING` is
-/// sent with the `PTTL` behind it, and both count as one.
+/// Commands that are no messages of clients: scripts call them, this program sends them itself, or they belong to
+/// another one. `CACHING` is sent with the `PTTL` after it, and both count as one.
 const NO_MESSAGES: [&str; 6] = ["get", "del", "client|caching", "info", "eval", "time"];
 
 impl Statistics {
@@ -38,7 +38,7 @@ impl Statistics {
         self
     }
 
-    /// For each node and each of so many.
+    /// Returns the calls for each node and for each of this many.
     pub(crate) fn divided(mut self, by: f64) -> Self {
         for calls in self.calls.values_mut() {
             *calls /= by * self.nodes;
@@ -51,24 +51,24 @@ impl Statistics {
         self.calls.iter().filter(sent)
     }
 
-    /// How many messages clients sent.
+    /// Returns how many messages clients sent.
     pub(crate) fn messages(&self) -> f64 {
         self.sent().map(|(_, calls)| calls).sum()
     }
 
-    /// The same by command, without the rare ones.
+    /// Returns the messages by command, without the rare ones.
     pub(crate) fn words(&self) -> String {
         let mut words = String::new();
         for (name, calls) in self.sent().filter(|(_, calls)| 0.05 <= **calls) {
             let comma = if words.is_empty() { "" } else { ", " };
-            // A String takes everything.
+            // Writing to a String cannot fail.
             let _ = write!(words, "{comma}{name} {calls:.1}");
         }
         words
     }
 }
 
-/// `cmdstat_set:calls=3,usec=…`.
+/// Reads a line such as `cmdstat_set:calls=3,usec=…`.
 fn calls_of(line: &str) -> Option<(&str, f64)> {
     let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
     let (calls, _) = rest.split_once(',')?;

@@ -1,4 +1,4 @@
-//! What both faces of the library do here.
+//! The interface of both faces of the library in this program.
 
 use std::fmt;
 use std::thread;
@@ -15,23 +15,23 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The pause between two looks.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// What an extension asks for.
+/// The ttl that an extension asks for.
 const LONGER: Duration = Duration::from_secs(TTL.as_secs() + 1);
 
 /// A handle of the library.
 pub(crate) trait Face: Caller + fmt::Debug + Sized {
     const NAME: &'static str;
 
-    /// Builds it with the defaults.
+    /// Builds the handle with the defaults.
     fn connect(urls: &[String]) -> Result<Self, Failure>;
 
-    /// Lets time pass, and returns how the nodes stand.
+    /// Lets time pass, and returns the status of the nodes.
     fn look(&mut self) -> Result<Vec<NodeStatus>, Failure>;
 
-    /// Takes a lock and releases it. The inner outcome is that of the lock.
+    /// Takes a lock and releases it. The inner result is that of the lock.
     fn lock_within(&mut self, wait: Duration) -> Result<Result<(), LockError>, Failure>;
 
-    /// Extends the lock. Longer than before, or the servers would have nothing to do.
+    /// Extends the lock, for longer than before: otherwise the servers would have nothing to do.
     fn extend(&mut self, lock: &mut Self::Lock) -> Result<(), Failure>;
 
     /// Takes the lock, extends it and releases it.
@@ -41,7 +41,7 @@ pub(crate) trait Face: Caller + fmt::Debug + Sized {
         let acquired = now();
         let outcome = self.extend(&mut lock);
         let extended = now();
-        // In any case, or it would be in the way of the next.
+        // Release in any case: the lock would block the next cycle.
         self.release(lock)?;
         outcome?;
         log.note(begun, acquired, extended, now());

@@ -1,7 +1,7 @@
 //! Latency while nodes are disturbed, and what happens without a majority.
 //!
-//! Prints tables in Markdown, which go into `README.md` beside this file unchanged. What a figure
-//! means is explained there, in `shearline_peers::turns` and in `shearline_peers::figure`.
+//! Prints tables in Markdown, which go unchanged into the `README.md` next to this file. The meaning of the figures is
+//! explained there, in `shearline_peers::turns` and in `shearline_peers::figure`.
 
 mod face;
 mod majority;
@@ -21,7 +21,7 @@ use majority::Lost;
 use minority::Contest;
 use trouble::Trouble;
 
-/// How many there are.
+/// How many nodes there are.
 const NODES: usize = 5;
 
 /// Measures lock rounds while one, two or three of five servers are in trouble, and prints tables.
@@ -74,7 +74,7 @@ fn measure(arguments: &Arguments) -> Result<bool, Failure> {
     Ok(judgement.good())
 }
 
-/// Every trouble that was asked for. Slow nodes answer: without the others they are a majority.
+/// Returns every trouble that was asked for. Slow nodes still answer, so a slow majority is no lost majority.
 fn chosen(arguments: &Arguments) -> Vec<(Trouble, usize)> {
     let wanted = |trouble: &Trouble, nodes: u64| {
         (arguments.cases.is_empty() || arguments.cases.contains(trouble))
@@ -88,7 +88,7 @@ fn chosen(arguments: &Arguments) -> Vec<(Trouble, usize)> {
         .collect()
 }
 
-/// The urls of these.
+/// Returns the URLs of these servers.
 fn urls(servers: &[Server]) -> Vec<String> {
     servers.iter().map(Server::url).collect()
 }

@@ -1,4 +1,4 @@
-//! Three of five nodes disturbed: calls end in time, and the first that can succeed does.
+//! Three of five nodes are disturbed: calls end in time, and the first call that can succeed does.
 
 use std::thread;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::trouble::{Scene, Trouble};
 /// How long a call may take that cannot succeed.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// How long one may take that can.
+/// How long a call may take that can succeed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Calls that cannot succeed, in each episode.
+/// The number of calls that cannot succeed, in each episode.
 const CALLS: usize = 3;
 
 /// The clock of the timers, in milliseconds.
@@ -38,11 +38,11 @@ pub(crate) struct Lost {
     faces: [Times; 2],
 }
 
-/// All in milliseconds.
+/// The times of one face, all in milliseconds.
 #[derive(Default)]
 struct Times {
     name: &'static str,
-    /// By how much the latest call of each episode was late.
+    /// By how much the latest call of each episode exceeded its time.
     late: Vec<f64>,
     /// By how much a sleep of the same length was late, in the same moments.
     sleeps: Vec<f64>,
@@ -142,7 +142,7 @@ fn times<F: Face>(
     Ok(times)
 }
 
-/// Returns how many milliseconds longer it took. Earlier is not late.
+/// Returns by how many milliseconds `elapsed` exceeds the time. An earlier end counts as zero.
 fn beyond(elapsed: Duration) -> f64 {
     elapsed.saturating_sub(WAIT).as_secs_f64() * 1e3
 }

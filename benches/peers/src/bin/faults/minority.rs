@@ -1,4 +1,4 @@
-//! Latency while one or two of five nodes are disturbed, beside that while all are well.
+//! Latency while one or two of five nodes are disturbed, compared with that while all are well.
 //!
 //! The disturbance begins and ends with each turn: the first cycles are those without any warning.
 //! An undisturbed client, on the same servers, takes its turns in between.
@@ -18,23 +18,23 @@ use shearline_peers::turns::{Metric, Turns, take_turns};
 use crate::face::Face;
 use crate::trouble::{Scene, Trouble};
 
-/// Beyond the 100 ms after which a silent node is suspect.
+/// The length of a turn: longer than the 100 ms after which a silent node is suspect.
 const SLOT: Duration = Duration::from_millis(200);
 
-/// A trouble may cost so many times what health costs,
+/// How many times the latency without a disturbance one may cost,
 const TIMES: f64 = 1.1;
 
-/// and so many milliseconds.
+/// and how many milliseconds.
 const MILLISECONDS: Bound = Bound::AtMost(1.0);
 
 const SPANS: [Span; 3] = [Span::Acquire, Span::Extend, Span::Release];
 
-/// Both faces, healthy and not.
+/// Both faces, each with and without a disturbance.
 pub(crate) struct Contest {
     trouble: Trouble,
     nodes: usize,
     turns: Turns,
-    /// Of each face, healthy and in trouble.
+    /// The failures of each face, without and with a disturbance.
     failures: [[u64; 2]; FACES],
 }
 
@@ -104,7 +104,7 @@ impl Contest {
         })
     }
 
-    /// A line for each face, and one for each part of its cycles.
+    /// Adds a line for each face, and one for each part of its cycles.
     pub(crate) fn report(&self, judgement: &mut Judgement, summary: &mut Table, all: &mut Table) {
         let mut title = format!("{}, {} of {}", self.trouble, self.nodes, crate::NODES);
         for (face, name) in NAMES.iter().enumerate() {
@@ -123,7 +123,7 @@ impl Contest {
                 title.clear();
             }
             let [healthy, troubled] = self.failures[face].map(|count| count as f64);
-            // On a shared machine all servers may get no processor for long enough.
+            // On a shared machine, all servers may get no processor for so long that calls fail.
             let verdict = judgement.note_exact(troubled, Bound::AtMost(healthy));
             let title = format!("{}, {} of {}", self.trouble, self.nodes, crate::NODES);
             summary.row([title, (*name).to_string(), healthy.to_string(), verdict]);
@@ -154,7 +154,7 @@ pub(crate) fn table() -> Table {
     ])
 }
 
-/// One client that stays healthy, and one that does not.
+/// Makes one client that is not disturbed, and one that is.
 fn pair<F: Face>(
     servers: &[Server],
     trouble: Trouble,

@@ -10,13 +10,13 @@ use shearline_peers::servers::Server;
 /// A disturbance.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Trouble {
-    /// SIGSTOP: the kernel takes what is sent.
+    /// SIGSTOP: the kernel still takes the bytes that are sent.
     Stalled,
     /// Connections end, new ones are refused.
     Dead,
-    /// It answers `-OOM` to every `SET`.
+    /// The node answers `-OOM` to every `SET`.
     Refusing,
-    /// Connections stay, what is sent vanishes.
+    /// Connections stay, but bytes that are sent vanish.
     BlackHoled,
     /// Answers come 20 ms later.
     Slow,
@@ -34,7 +34,7 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// Some servers that are disturbed from time to time, for one client. Dropping it ends that.
+/// Some servers that are disturbed from time to time, for one client. Dropping this ends the disturbance.
 #[derive(Debug)]
 pub(crate) struct Scene<'a> {
     trouble: Trouble,
@@ -45,7 +45,7 @@ pub(crate) struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// The last `count` of these are disturbed.
+    /// Makes a scene in which the last `count` of these servers are disturbed.
     pub(crate) fn new(
         servers: &'a [Server],
         trouble: Trouble,
@@ -72,7 +72,7 @@ impl<'a> Scene<'a> {
         })
     }
 
-    /// Returns all nodes, as the client reaches them.
+    /// Returns the URLs of all nodes for the client.
     pub(crate) fn urls(&self) -> &[String] {
         &self.urls
     }

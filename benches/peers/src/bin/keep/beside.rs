@@ -1,4 +1,4 @@
-//! The lock of another key beside some 30,000 renewals a second, and beside none, in turns.
+//! The lock of another key, in turns with some 30,000 renewals a second and without any.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,24 +17,24 @@ use crate::kept::KeptLocks;
 
 const RENEWALS_A_SECOND: f64 = 30_000.0;
 
-/// The pause between two cycles: a program that locks a thousand times a second.
+/// The pause between two cycles, as of a program that locks a thousand times a second.
 const PAUSE: Duration = Duration::from_micros(500);
 
-/// How long it took to take the lock, in microseconds.
+/// The times that it took to take the lock, in microseconds.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     median: f64,
     tail: f64,
 }
 
-/// Turns beside renewals and turns beside none.
+/// Turns with renewals and turns without.
 #[derive(Debug, Default)]
 struct Turns {
     none: Vec<Turn>,
     renewals: Vec<Turn>,
     /// How many renewals there were in a second.
     rates: Vec<f64>,
-    /// How much processor time the servers took for a renewal, each.
+    /// How much processor time each server took for a renewal.
     servers: Vec<f64>,
     lost: usize,
 }
@@ -54,7 +54,7 @@ pub(crate) fn measure(
     for round in 0..plan.rounds {
         turns.none.push(turn(&mut ours, plan.turn)?);
         let kept = KeptLocks::take(&ours.handle, locks, plan.ttl, Some(half))?;
-        // From here on as many are extended in each moment as were taken.
+        // From here on, extensions are as evenly spread over time as the locks were when they were taken.
         let (ends, gauges) = (kept.ends(), Gauges::read(&servers)?);
         turns.renewals.push(turn(&mut ours, plan.turn)?);
         let grown = gauges.grown(&servers)?;
@@ -69,7 +69,7 @@ pub(crate) fn measure(
     Ok(table(&turns, judgement))
 }
 
-/// Takes and releases the lock of another key for so long.
+/// Takes and releases the lock of another key for this long.
 fn turn(caller: &mut impl Caller, time: Duration) -> Result<Turn, Failure> {
     let mut taken = Vec::with_capacity(1 << 16);
     let end = now() + time;
@@ -127,7 +127,7 @@ fn of(turns: &[Turn], get: fn(&Turn) -> f64) -> Figure {
     Figure::of(turns.iter().map(get))
 }
 
-/// How many times the others each turn took.
+/// Returns the ratio of each turn to the other one.
 fn of_pairs(turns: &[Turn], others: &[Turn], get: fn(&Turn) -> f64) -> Figure {
     let pairs = turns.iter().zip(others);
     Figure::of(pairs.map(|(one, other)| get(one) / get(other)))

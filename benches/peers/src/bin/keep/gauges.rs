@@ -1,4 +1,4 @@
-//! What is read off the client and the servers: processor time, memory, bytes and commands.
+//! Figures that are read from the client and the servers: processor time, memory, bytes and commands.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -13,13 +13,13 @@ pub(crate) struct Gauges {
     at: Instant,
     /// The processor time of this process.
     client: Duration,
-    /// The same of all servers.
+    /// The processor time of all servers.
     servers: Duration,
     /// Bytes that all servers have received.
     received: u64,
 }
 
-/// What has grown from one moment to another.
+/// The growth from one moment to another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grown {
     pub(crate) time: Duration,

@@ -1,4 +1,4 @@
-//! Locks that are held and nothing else, beside a bare loop that sends as many extensions.
+//! Locks that are only held, compared with a bare loop that sends as many extensions.
 
 use std::thread;
 use std::time::Duration;
@@ -21,11 +21,11 @@ use crate::kept::KeptLocks;
 /// The tick of the bare loop: that of the engine.
 const TICK: Duration = Duration::from_millis(1);
 
-/// The bare loop: it knows what is due, sends it in each tick, and waits for the answers.
+/// The bare loop: it knows which extensions are due, sends them in each tick, and waits for the answers.
 struct Bare {
     sockets: Sockets,
     commands: Commands,
-    /// How many are due in a second.
+    /// How many extensions are due in a second.
     rate: f64,
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn measure(
     let (servers, urls) = crate::start()?;
     let handle = patient(&urls).build()?;
     let kept = KeptLocks::take(&handle, locks, ttl, Some(ttl / 2))?;
-    // From their second extension on those that are due at about the same time go together.
+    // From their second extension on, locks that are due at about the same time are extended together.
     thread::sleep(ttl / 2);
     let (mut shares, mut bares, mut rates, mut bytes) = (vec![], vec![], vec![], vec![]);
     let mut bare = Bare::connect(&servers, locks as f64 / (ttl / 2).as_secs_f64())?;
@@ -98,9 +98,9 @@ impl Bare {
         })
     }
 
-    /// Returns the share of a core that it takes.
+    /// Runs the loop. Returns the share of a core that it takes.
     fn run(&mut self, time: Duration) -> Result<f64, Failure> {
-        // Its key may have expired since the last turn.
+        // The key may have expired since the last turn.
         self.send(Step::Release, 1)?;
         self.send(Step::Acquire, 1)?;
         let (begin, cpu) = (now(), thread_time());
@@ -116,7 +116,7 @@ impl Bare {
         Ok((thread_time() - cpu).as_secs_f64() / begin.elapsed().as_secs_f64())
     }
 
-    /// Sends so many of one command in one write to each node, and waits for all answers.
+    /// Sends one command this many times in one write to each node, and waits for all answers.
     fn send(&mut self, step: Step, count: usize) -> Result<(), Failure> {
         self.sockets
             .write(&self.commands.bytes(step).repeat(count))?;

@@ -9,16 +9,16 @@ use shearline::{LockGuard, LockOptions, Redlock, UnlockError};
 use shearline_peers::Failure;
 use shearline_peers::cycle::now;
 
-/// How many are asked for at once.
+/// How many locks are requested at once.
 const WAVE: usize = 1_000;
 
-/// As many names as fit have the same length: eight letters and seven digits.
+/// The length of all names: eight letters and seven digits.
 const NAME_BYTES: usize = 15;
 
 /// Random bytes of a token.
 const TOKEN_BYTES: usize = 20;
 
-/// What a lock has besides its memory: it is not counted to it.
+/// The bytes of a lock's name and token, which are not counted as its memory.
 pub(crate) const NAME_AND_TOKEN: usize = NAME_BYTES + TOKEN_BYTES;
 
 /// Locks that one handle keeps, in the order in which they were taken.
@@ -28,15 +28,15 @@ pub(crate) struct KeptLocks {
     guards: Vec<LockGuard>,
 }
 
-/// How they are at one moment.
+/// The state of the locks at one moment.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct State {
-    /// Not valid any more.
+    /// How many are no longer valid.
     pub(crate) lost: usize,
-    /// Valid, but the first try to extend them cannot have been answered in time: less than
-    /// three eighths of the ttl are left.
+    /// How many are valid although the first try to extend them cannot have been answered in time: less than three
+    /// eighths of the ttl are left.
     pub(crate) late: usize,
-    /// The shortest validity that is left.
+    /// The shortest remaining validity.
     pub(crate) least: Duration,
 }
 
@@ -52,7 +52,7 @@ impl State {
 }
 
 impl KeptLocks {
-    /// Takes so many. With `over` they are taken evenly within that time, or as fast as possible.
+    /// Takes this many locks: evenly within `over` if that is given, otherwise as fast as possible.
     pub(crate) fn take(
         handle: &Redlock,
         count: usize,
@@ -62,7 +62,7 @@ impl KeptLocks {
         let mut guards = Vec::with_capacity(count);
         let begin = now();
         let wave = over.map_or(WAVE, |over| {
-            // A wave each two milliseconds, as well as it goes.
+            // A wave every two milliseconds, as far as possible.
             let waves = over.as_millis().max(2) as usize / 2;
             count.div_ceil(waves).min(WAVE)
         });
@@ -79,7 +79,7 @@ impl KeptLocks {
         Ok(Self { ttl, guards })
     }
 
-    /// Returns how they are.
+    /// Returns the state of the locks.
     pub(crate) fn state(&self) -> State {
         let mut state = State {
             least: Duration::MAX,
@@ -97,7 +97,7 @@ impl KeptLocks {
         state
     }
 
-    /// Looks at them again and again until then, and returns the worst.
+    /// Looks at the locks again and again until then, and returns the worst state.
     pub(crate) fn watch(&self, until: Instant, each: impl Fn()) -> State {
         let mut worst = self.state();
         while now() < until {
@@ -108,14 +108,14 @@ impl KeptLocks {
         worst
     }
 
-    /// Returns the end of each.
+    /// Returns the end of each lock.
     pub(crate) fn ends(&self) -> Vec<u64> {
         let ends = self.guards.iter();
         ends.map(|guard| guard.valid_until().as_nanos()).collect()
     }
 
-    /// Returns how many were extended since they had these ends. None is extended twice in less
-    /// than half of the ttl.
+    /// Returns how many locks were extended since they had these ends. None is extended twice in less than half of the
+    /// ttl.
     pub(crate) fn extended_since(&self, ends: &[u64]) -> usize {
         let pairs = self.guards.iter().zip(ends);
         pairs
@@ -123,8 +123,8 @@ impl KeptLocks {
             .count()
     }
 
-    /// Releases all, and waits for it. Returns how many were not held any more by a majority. Where too few
-    /// nodes have answered in time, because the machine is busy, it is not known.
+    /// Releases all locks, and waits for that. Returns how many were no longer held by a majority. This is not known if
+    /// too few nodes have answered in time because the machine is busy.
     pub(crate) fn release(mut self) -> Result<usize, Failure> {
         let mut gone = 0;
         while !self.guards.is_empty() {

@@ -1,8 +1,8 @@
-//! Kept locks: what very many of them cost on one handle over three real nodes, in memory, processor
-//! time and delay of others.
+//! Kept locks: what very many of them on one handle over three real nodes cost in memory, processor time and delay of
+//! other locks.
 //!
-//! Prints tables in Markdown, which go into `README.md` beside this file unchanged. What a figure
-//! means is explained there.
+//! Prints tables in Markdown, which go unchanged into the `README.md` next to this file. The meaning of the figures is
+//! explained there.
 
 mod beside;
 mod gauges;
@@ -62,13 +62,13 @@ enum Case {
 struct Plan {
     sweep: Vec<usize>,
     rounds: usize,
-    /// The ttl of the locks beside which another is taken: with it follows how many they are.
+    /// The ttl of the locks while another is taken. Their number follows from it.
     ttl: Duration,
     /// How long another key is locked and released in a turn.
     turn: Duration,
     /// How many locks an idle handle has, and their ttl: 2,000 are extended in a second.
     idle: (usize, Duration),
-    /// How long an idle handle is looked at in a turn.
+    /// How long an idle handle is measured in a turn.
     look: Duration,
 }
 
@@ -102,7 +102,7 @@ impl Plan {
 }
 
 fn main() -> ExitCode {
-    // Before anything is allocated that could be freed later.
+    // Count before anything is allocated that could be freed later.
     keep_counting();
     let arguments = Arguments::parse();
     status(arguments.check, measure(&arguments))

@@ -21,19 +21,19 @@ use crate::kept::{KeptLocks, NAME_AND_TOKEN, State};
 pub(crate) struct Row {
     locks: usize,
     ttl: Duration,
-    /// How long it took until all were held.
+    /// How long it took until all locks were held.
     taken_in: Duration,
-    /// Bytes on the heap for each, name and token included.
+    /// Bytes on the heap for each lock, name and token included.
     client: f64,
-    /// Resident bytes for each.
+    /// Resident bytes for each lock.
     resident: f64,
-    /// Bytes that a server has allocated for each.
+    /// Bytes that a server has allocated for each lock.
     server: f64,
-    /// How many were extended in the window.
+    /// How many locks were extended in the window.
     renewals: usize,
     window: Grown,
     state: State,
-    /// Missing when they were released.
+    /// How many were missing when they were released.
     gone: usize,
 }
 
@@ -41,7 +41,8 @@ pub(crate) fn measure(sizes: &[usize], progress: &mut Progress) -> Result<Vec<Ro
     sizes.iter().map(|size| row(*size, progress)).collect()
 }
 
-/// Some 30,000 renewals a second of a million: no server that shares two cores does many more.
+/// Returns the ttl with which a million locks need some 30,000 renewals a second: no server that shares two cores does
+/// many more.
 fn ttl(locks: usize) -> Duration {
     match locks {
         0..=20_000 => Duration::from_secs(4),
@@ -55,7 +56,7 @@ fn row(locks: usize, progress: &mut Progress) -> Result<Row, Failure> {
     let ttl = ttl(locks);
     let (servers, urls) = crate::start()?;
     let handle = patient(&urls).build()?;
-    // The buffers of the first wave are no locks.
+    // The buffers of the first wave must not be counted as locks.
     KeptLocks::take(&handle, locks.min(1_000), ttl, None)?.release()?;
     let before = (live(), resident()?, server_memory(&servers)?);
     let begin = now();
@@ -64,7 +65,7 @@ fn row(locks: usize, progress: &mut Progress) -> Result<Row, Failure> {
     let after = (live(), resident()?, server_memory(&servers)?);
     let each = |before: f64, after: f64| (after - before) / locks as f64;
     let tell = || progress.second(begin.elapsed().as_secs() as usize);
-    // All are extended once between 0.45 and 0.9 of the ttl, if they were taken faster than that.
+    // All locks are extended once between 0.45 and 0.9 of the ttl, if they were taken faster than that.
     let first = kept.watch(begin + ttl.mul_f64(0.45), tell);
     let (ends, gauges) = (kept.ends(), Gauges::read(&servers)?);
     thread::sleep((begin + ttl.mul_f64(0.9)).saturating_duration_since(now()));
@@ -95,7 +96,7 @@ fn server_memory(servers: &[Server]) -> Result<f64, Failure> {
     Ok(sum as f64 / servers.len() as f64)
 }
 
-/// What a lock takes, and how long it takes to have them all.
+/// Makes the table of the memory of a lock, and of the time until all are held.
 pub(crate) fn memory(rows: &[Row], judgement: &mut Judgement) -> Table {
     let mut table = Table::new(&[
         "locks",
@@ -122,7 +123,7 @@ pub(crate) fn memory(rows: &[Row], judgement: &mut Judgement) -> Table {
     table
 }
 
-/// What it takes to extend them all.
+/// Makes the table of the cost of extending them all.
 pub(crate) fn renewals(rows: &[Row], judgement: &mut Judgement) -> Table {
     let mut table = Table::new(&[
         "locks",

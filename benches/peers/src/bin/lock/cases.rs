@@ -1,4 +1,4 @@
-//! What is compared, and the bounds that shearline has set itself.
+//! The comparisons, and the bounds that shearline has set itself.
 
 use std::time::Duration;
 
@@ -29,11 +29,11 @@ pub(crate) struct Case {
 /// A bound.
 #[derive(Debug)]
 pub(crate) enum Rule {
-    /// On the ratio of two, in one round.
+    /// A bound on the ratio of two contestants, in one round.
     Ratio(Metric, Who, Who, Bound),
-    /// As before, of the best of the first ones.
+    /// A bound on the ratio of the better of the first two.
     Best(Metric, [Who; 2], Who, Bound),
-    /// On the allocations for each cycle.
+    /// A bound on the allocations for each cycle.
     Allocations(Who, Bound),
 }
 
@@ -42,7 +42,7 @@ const P99: Metric = Metric::Tail(Span::Cycle);
 const ONE: &[Metric] = &[P50, P99, Metric::Cpu];
 const MANY: &[Metric] = &[Metric::Rate, Metric::Cpu, P50, P99];
 
-/// Of a case with one caller.
+/// The common part of the cases with one caller.
 const SOME: Case = Case {
     name: "",
     title: "",

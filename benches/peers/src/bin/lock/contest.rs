@@ -11,13 +11,13 @@ use crate::cases::{Case, Rule};
 use crate::who::Who;
 use crate::world::World;
 
-/// Cycles over which allocations are counted, for each caller.
+/// How many cycles of each caller are counted for allocations.
 const COUNTED: u64 = 200;
 
 pub(crate) struct Contest {
     pub(crate) case: &'static Case,
     turns: Turns,
-    /// For each cycle, by contestant.
+    /// The allocations of each cycle, by contestant.
     allocations: Vec<Option<f64>>,
 }
 

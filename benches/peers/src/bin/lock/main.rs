@@ -1,7 +1,7 @@
-//! Lock rounds on real servers: shearline beside the floor and beside other libraries.
+//! Lock rounds on real servers: shearline, the floor and other libraries.
 //!
-//! Prints tables in Markdown, which go into `README.md` beside this file unchanged. What a figure
-//! means is explained there, in `shearline_peers::turns` and in `shearline_peers::figure`.
+//! Prints tables in Markdown, which go unchanged into the `README.md` next to this file. The meaning of the figures is
+//! explained there, in `shearline_peers::turns` and in `shearline_peers::figure`.
 
 mod cases;
 mod contest;

@@ -37,7 +37,7 @@ pub(crate) enum Who {
 }
 
 impl Who {
-    /// Returns `true` if it speaks TLS.
+    /// Returns `true` if this client speaks TLS.
     pub(crate) const fn is_over_tls(self) -> bool {
         matches!(self, Self::FloorTls | Self::LocalTls | Self::RedlockTls)
     }

@@ -25,7 +25,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Starts so many servers, with TLS and without.
+    /// Starts this many servers, with TLS and without.
     pub(crate) fn start(count: usize) -> Result<Self, Failure> {
         let encryption = Encryption::new()?;
         Ok(Self {
@@ -34,7 +34,7 @@ impl World {
         })
     }
 
-    /// Returns a client with so many locks at once.
+    /// Returns a client with this many locks at once.
     pub(crate) fn client(&self, callers: usize, who: Who) -> Result<Box<dyn Client>, Failure> {
         let url = match who.is_over_tls() {
             true => Server::url_over_tls,
@@ -127,8 +127,9 @@ mod tests {
 
     use super::*;
 
-    /// How many keys there are. Those of other libraries do not count: on a busy machine they give up on an
-    /// answer, and leave a key until it ends. Nor do the counters of fencing tokens, which are to stay.
+    /// A script that returns how many keys there are. Those of other libraries do not count: on a busy machine they
+    /// stop waiting for an answer, and leave a key until it ends. The counters of fencing tokens do not count either,
+    /// because they have to stay.
     const OURS: &str = "local ours = 0 \
         for _, key in ipairs(redis.call('KEYS', '*')) do \
             if not (key:find('^Multiplexed') or key:find('^Rslock') or key:find('^shearline:')) then \
@@ -137,7 +138,7 @@ mod tests {
         end \
         return ours";
 
-    /// Keys that are left show that a client did not release, or not everywhere.
+    /// If a key is left, a client did not release it, or not everywhere.
     #[test]
     fn every_client_locks_and_leaves_no_key() {
         let world = World::start(3).unwrap();

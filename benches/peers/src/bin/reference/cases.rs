@@ -1,4 +1,4 @@
-//! What is compared, and the bounds that shearline has set itself.
+//! The comparisons, and the bounds that shearline has set itself.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ pub(crate) enum Way {
     Contention,
 }
 
-/// One contest: so many callers in this way.
+/// One contest: this many callers that call in this way.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Case {
     pub(crate) way: Way,
@@ -33,7 +33,7 @@ pub(crate) struct Rule {
     pub(crate) bound: Bound,
 }
 
-/// What this tree is compared with.
+/// The contestant with which this tree is compared.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Under {
     Reference,
@@ -50,7 +50,7 @@ const FUTURES: Case = Case::new(Way::Joined, 64);
 const THREADS: Case = Case::new(Way::Threads, 64);
 const CONTENTION: Case = Case::new(Way::Contention, 16);
 
-/// What takes less than two minutes.
+/// The cases that take less than two minutes.
 pub(crate) const SHORT: [Case; 5] = [LOCAL, LONE, FUTURES, THREADS, CONTENTION];
 
 pub(crate) const RULES: [Rule; 6] = [

@@ -22,7 +22,7 @@ use crate::trees::Tree;
 /// The length of a turn.
 const SLOT: Duration = Duration::from_millis(150);
 
-/// The places of the first two.
+/// The places of the first two contestants.
 const REFERENCE: usize = 0;
 const OURS: usize = 1;
 
@@ -71,7 +71,7 @@ impl Contest {
         Ok(Self { case, who, turns })
     }
 
-    /// What is recorded: this tree ÷ the reference tree, and ÷ the floor.
+    /// Returns the figures to record: this tree ÷ the reference tree, and ÷ the floor.
     pub(crate) fn figures(&self) -> Vec<(String, Figure)> {
         let ours = |metric, under| self.turns.ratio(metric, OURS, under);
         let mut figures: Vec<_> = METRICS
@@ -85,7 +85,7 @@ impl Contest {
         figures
     }
 
-    /// The place of the floor that waits for all.
+    /// Returns the place of the floor that waits for all.
     fn floor(&self) -> Option<usize> {
         self.who.iter().position(|name| name == FLOOR_ALL)
     }
@@ -137,10 +137,10 @@ impl Contestant {
     }
 }
 
-/// The floors under a case, by name.
+/// Makes the floors of a case, with their names.
 fn floors(case: Case, addresses: &[SocketAddr]) -> Result<Vec<(String, Contestant)>, Failure> {
     let callers = case.callers;
-    // As long as the names that the players lock.
+    // These are as long as the names that the players lock.
     let locks = |prefix| names(prefix, usize::from(callers));
     let batched = |name: &str, prefix, needed| {
         let batch = Batch::connect(addresses, &locks(prefix), needed)?;

@@ -1,7 +1,7 @@
-//! This tree of the library beside an older one, in one run.
+//! Compares this tree of the library with an older one, in one run.
 //!
 //! Two trees of one library cannot be in one program, so each is in a process of its own, a player of
-//! `benches/reference`. Prints tables in Markdown; `README.md` beside this file says what a figure is.
+//! `benches/reference`. Prints tables in Markdown; the `README.md` next to this file explains the figures.
 
 mod cases;
 mod contest;

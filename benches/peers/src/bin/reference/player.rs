@@ -9,8 +9,8 @@ use shearline_peers::Failure;
 use shearline_peers::mate::Mate;
 use shearline_peers::turns::Sample;
 
-/// After so many turns a new process takes over: where code and memory happen to lie makes a difference, which is not
-/// to be taken for one of the trees.
+/// After how many turns a new process takes over. The places of code and memory make a difference, which must not be
+/// mistaken for one between the trees.
 const LIFE: usize = 10;
 
 /// A player. Dropping it ends the process.
@@ -23,7 +23,7 @@ pub(crate) struct Player {
 }
 
 impl Player {
-    /// Starts it, and waits until it has connected.
+    /// Starts a player, and waits until it has connected.
     pub(crate) fn start(program: &Path, arguments: Vec<OsString>) -> Result<Self, Failure> {
         let mut command = Command::new(program);
         command.args(&arguments);
@@ -35,7 +35,7 @@ impl Player {
         })
     }
 
-    /// Lets it lock for this long.
+    /// Lets the player lock for this long.
     pub(crate) fn turn(&mut self, slot: Duration) -> Result<Sample, Failure> {
         if self.turns == LIFE {
             *self = Self::start(&self.program, self.arguments.clone())?;
@@ -52,7 +52,7 @@ impl Player {
     }
 }
 
-/// Reads what a player says behind a turn.
+/// Reads the line that a player prints after a turn.
 fn sample(line: &str) -> Result<Sample, Failure> {
     let numbers: Result<Vec<u64>, _> = line.split(' ').map(str::parse).collect();
     match numbers.as_deref() {
@@ -100,7 +100,7 @@ mod tests {
         Player::start(Path::new("/bin/sh"), vec!["-c".into(), script.into()])
     }
 
-    /// It says its process as the cycles.
+    /// The player in this test prints its process id as the number of cycles.
     #[test]
     fn a_new_process_takes_over_after_ten_turns() {
         let mut player =

@@ -1,4 +1,4 @@
-//! The record of all runs, so that a drift over months is seen.
+//! The record of all runs, which shows a drift over months.
 
 use std::fs::OpenOptions;
 use std::io::Write;

@@ -16,8 +16,8 @@ pub(crate) struct Tree {
     pub(crate) player: PathBuf,
 }
 
-/// Returns the reference tree, this one, and these others, each with its player. What was built stays built until
-/// the tree or the player changes.
+/// Returns the reference tree, this one, and these others, each with its player. A player is only built again if the
+/// tree or the player changes.
 pub(crate) fn contestants(others: &[PathBuf]) -> Result<Vec<Tree>, Failure> {
     let commit = reference()?;
     let short = commit.get(..8).unwrap_or(&commit);
@@ -35,13 +35,13 @@ pub(crate) fn contestants(others: &[PathBuf]) -> Result<Vec<Tree>, Failure> {
     trees.collect()
 }
 
-/// The commit of the reference tree.
+/// Returns the commit of the reference tree.
 pub(crate) fn reference() -> Result<String, Failure> {
     let commit = fs::read_to_string(root().join("benches/reference/commit"))?;
     Ok(commit.trim().into())
 }
 
-/// The commit of this tree, with a `+` if the library differs from it.
+/// Returns the commit of this tree, with a `+` if the library differs from it.
 pub(crate) fn commit() -> Result<String, Failure> {
     let mut commit = said(git().args(["rev-parse", "--short=12", "HEAD"]))?;
     let library = ["--", "src", "Cargo.toml", "Cargo.lock"];
@@ -51,7 +51,7 @@ pub(crate) fn commit() -> Result<String, Failure> {
     Ok(commit)
 }
 
-/// Runs a command to its end, and returns what it says.
+/// Runs a command to its end, and returns its output.
 pub(crate) fn said(command: &mut Command) -> Result<String, Failure> {
     let output = command
         .output()
@@ -63,7 +63,7 @@ pub(crate) fn said(command: &mut Command) -> Result<String, Failure> {
     Ok(String::from_utf8(output.stdout)?.trim_end().into())
 }
 
-/// Where this tree is.
+/// Returns the path of this tree.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -74,14 +74,14 @@ fn git() -> Command {
     git
 }
 
-/// Where the reference tree and the players are: in the target folder.
+/// Returns the folder of the reference tree and the players, which is in the target folder.
 fn store() -> Result<PathBuf, Failure> {
     let program = env::current_exe()?;
     let target = program.ancestors().nth(2).ok_or("no target folder")?;
     Ok(target.join("reference"))
 }
 
-/// Returns the tree of this commit, unpacked from the repository unless it was before.
+/// Returns the tree of this commit, unpacked from the repository if it is not there yet.
 fn checkout(commit: &str) -> Result<PathBuf, Failure> {
     let tree = store()?.join(commit);
     if !tree.exists() {
@@ -96,7 +96,7 @@ fn checkout(commit: &str) -> Result<PathBuf, Failure> {
                 .arg(&new),
         )?;
         fs::remove_file(&archive)?;
-        // A tree that has its name is whole.
+        // Rename last: a tree that has its name is complete.
         fs::rename(&new, &tree)?;
     }
     Ok(tree)
@@ -116,7 +116,7 @@ fn build(tree: &Path) -> Result<PathBuf, Failure> {
     let [manifest, lock, player] = texts;
     let texts = [manifest?, lock?, player?];
     let whole = texts.concat();
-    // Cargo may have adapted the lock file of the copy, and builds anew what was written.
+    // Cargo may have changed the lock file of the copy, and rebuilds whatever was written.
     let last = copy.join("last");
     if fs::read_to_string(&last).ok().as_ref() != Some(&whole) {
         fs::create_dir_all(&copy)?;

@@ -1,4 +1,4 @@
-//! How a connection with TLS ends, and what the next one to that node resumes.
+//! How a connection with TLS ends, and whether the next one to that node resumes a session.
 
 use super::*;
 use rustls::HandshakeKind;
@@ -30,7 +30,7 @@ fn an_abort_resets_and_announces_nothing() {
     assert_eq!(serving.join().unwrap(), io::ErrorKind::ConnectionReset);
 }
 
-/// As in a forked child: the parent has the same sockets, and goes on using them.
+/// This is the case of a forked child: the parent has the same sockets, and still uses them.
 #[test]
 fn dropping_a_link_with_tls_only_closes_its_descriptor() {
     let mut pair = Pair::new();
@@ -49,7 +49,7 @@ fn dropping_a_link_with_tls_only_closes_its_descriptor() {
     drop(parents);
 }
 
-/// Connects, reads a reply, behind the tickets for later sessions, and closes.
+/// Connects, reads the tickets for later sessions and a reply after them, and closes.
 fn kind_of_a_connection(pair: &mut Pair) -> HandshakeKind {
     let serving = pair.serve(|stream| {
         stream.write_all(b"+OK\r\n").unwrap();
@@ -62,7 +62,7 @@ fn kind_of_a_connection(pair: &mut Pair) -> HandshakeKind {
     serving.join().unwrap()
 }
 
-/// Resuming one checks no certificate.
+/// Resuming a session checks no certificate.
 #[test]
 fn sessions_are_resumed_until_something_was_wrong() {
     use HandshakeKind::{Full, Resumed};
@@ -71,14 +71,14 @@ fn sessions_are_resumed_until_something_was_wrong() {
     assert_eq!(kind_of_a_connection(&mut pair), Resumed);
     assert_eq!(kind_of_a_connection(&mut pair), Resumed);
 
-    // A handshake that was given up.
+    // The handshake is given up.
     pair.world.open();
     drop(pair.listener.accept().unwrap());
     pair.world.with(|link, tools| link.abort(tools.registry));
     assert_eq!(kind_of_a_connection(&mut pair), Full);
     assert_eq!(kind_of_a_connection(&mut pair), Resumed);
 
-    // One that failed.
+    // The handshake fails.
     pair.world.open();
     let mut peer = pair.listener.accept().unwrap().0;
     peer.write_all(b"-ERR unknown command\r\n").unwrap();
@@ -88,11 +88,11 @@ fn sessions_are_resumed_until_something_was_wrong() {
     assert_eq!(kind_of_a_connection(&mut pair), Resumed);
 }
 
-/// What rustls reports as an alert after the handshake is about the client's certificate. What is no TLS is, by then, not
-/// for want of it.
+/// An alert after the handshake is about the client's certificate. Bytes that are no TLS do not mean, at this point,
+/// that the node does not speak TLS.
 #[test]
 fn a_connection_that_was_tampered_with_is_a_broken_protocol() {
-    // A record of application data that was not encrypted by anyone.
+    // A record of application data that is not encrypted at all.
     let mut forged = b"\x17\x03\x03\0\x20".to_vec();
     forged.extend([7; 32]);
     for bytes in [forged, b"-ERR max number of clients reached\r\n".to_vec()] {

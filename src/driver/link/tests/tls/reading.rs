@@ -23,7 +23,7 @@ fn data_and_the_end_together() {
     }
 }
 
-/// An end that is announced need not come with one of TCP, and then no event reports it.
+/// The announced end of TLS may come without the end of TCP, and then no event reports it.
 #[test]
 fn an_announced_end_is_met_behind_the_data() {
     let mut pair = Pair::new();
@@ -43,7 +43,7 @@ fn an_announced_end_is_met_behind_the_data() {
     assert_eq!(serving.join().unwrap(), io::ErrorKind::ConnectionReset);
 }
 
-/// What was read with the end of the handshake waits here, and no event reports it.
+/// Data that was read together with the end of the handshake waits in the session, and no event reports it.
 #[test]
 fn what_was_read_with_the_handshake_is_not_forgotten() {
     let mut pair = Pair::with(|server| server.send_half_rtt_data = true);
@@ -66,7 +66,7 @@ fn what_was_read_with_the_handshake_is_not_forgotten() {
     serving.join().unwrap();
 }
 
-/// Answers the hello, and says something with that.
+/// Answers the hello, and sends more in the same piece.
 fn greet(stream: &mut Stream<TcpStream>) {
     while stream.conn.wants_read() && !stream.conn.wants_write() {
         stream.conn.read_tls(&mut stream.sock).unwrap();
@@ -124,8 +124,8 @@ fn torn_records_are_put_together() {
     serving.join().unwrap();
 }
 
-/// One record holds thousands of replies, of which a turn reads a few: the next turns go on, though no
-/// event reports the rest.
+/// One record holds thousands of replies, of which a turn reads a few: the next turns continue, although no event
+/// reports the rest.
 #[test]
 fn long_records_are_read_in_many_turns() {
     const LEN: usize = 50_000;
@@ -159,7 +159,7 @@ fn long_records_are_read_in_many_turns() {
     serving.join().unwrap();
 }
 
-/// The event of bytes that arrive while a record is read in many turns is used up with one of these.
+/// If bytes arrive while a record is read in many turns, one of these turns uses up their event.
 #[test]
 fn what_arrives_while_a_record_is_read_is_not_forgotten() {
     const LEN: usize = READS_PER_TURN * BUFFER + 6;
@@ -191,7 +191,7 @@ fn what_arrives_while_a_record_is_read_is_not_forgotten() {
             };
             read.extend_from_slice(&bytes);
         }
-        // The event may have been that of the six bytes: another follows then.
+        // The event may have been for the six bytes. In that case another one follows.
         let is_whole = read.len() == rest.len() || world.link.has_more();
         assert!(is_whole || world.wait(PATIENCE) != 0, "forgotten: {read:?}");
     }

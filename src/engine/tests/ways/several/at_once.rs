@@ -1,4 +1,4 @@
-//! Stories of nodes that have `MSETEX`: one command takes all keys, and none is read before.
+//! Stories of nodes that have `MSETEX`: one command takes all keys, and no key is read before.
 
 use super::*;
 use crate::engine::RoundId;
@@ -15,12 +15,12 @@ const AT_ONCE: [&str; 7] = [
 const QUEUED: &str = "+OK|+QUEUED|+QUEUED|+QUEUED|+QUEUED|+QUEUED|*5|";
 const ABORTED: &str = "-EXECABORT Transaction discarded because of previous errors.|";
 
-/// What precedes the answers to `GET`, if `MSETEX` was answered by `said`.
+/// Returns the answers before those to `GET`, if `MSETEX` was answered by `said`.
 fn executed(said: &str) -> String {
     format!("{QUEUED}{NO_NUMBER}{NO_NUMBER}{said}")
 }
 
-/// One node that was found to have `MSETEX` when a lock was taken and released.
+/// Makes one node that has shown that it knows `MSETEX`, when a lock was taken and released.
 fn known() -> World {
     let mut world = bare(1);
     world.try_all();
@@ -33,7 +33,7 @@ fn known() -> World {
     world
 }
 
-/// Asks for both. Returns the token.
+/// Asks for both names. Returns the token.
 fn asked(world: &mut World) -> (RoundId, Vec<u8>) {
     let operation = world.try_all();
     assert_eq!(world.take(0), AT_ONCE);
@@ -51,7 +51,7 @@ fn all_are_taken_by_one_round_trip() {
         assert_eq!(lock.token().as_bytes(), token);
         released(&mut world, lock);
     }
-    // It is asked again over the next connection.
+    // The permission is asked for again over the next connection.
     world.lose(0);
     world.reconnect(0);
     greet(&mut world, 0);
@@ -59,7 +59,7 @@ fn all_are_taken_by_one_round_trip() {
     assert_eq!(world.take(0), reading());
 }
 
-/// What was not taken is owed nothing.
+/// Keys that were not taken leave no debt.
 #[test]
 fn nothing_is_taken_and_nothing_owed_where_one_is_anothers() {
     for (a, b, held) in [
@@ -77,7 +77,7 @@ fn nothing_is_taken_and_nothing_owed_where_one_is_anothers() {
     }
 }
 
-/// A copy that meets a part of the lock does the same: only the missing key is set.
+/// A copy that finds a part of the lock works in the same way: only the missing key is set.
 #[test]
 fn what_meets_its_own_keys_is_read_and_the_missing_ones_are_set() {
     let mut world = known();
@@ -112,7 +112,7 @@ fn a_node_that_refuses_it_later_is_read_first_from_then_on() {
     }
 }
 
-/// Only a server that executes its queue gives this answer. Whether it has set anything is not known.
+/// Only a server that executes its queue gives this answer. It is not known whether it has set anything.
 #[test]
 fn a_node_that_fails_at_it_is_read_first_and_owed_the_release() {
     for is_free in [true, false] {
@@ -138,7 +138,7 @@ fn a_node_that_fails_at_it_is_read_first_and_owed_the_release() {
     }
 }
 
-/// A user is asked about each key, in the same transaction: it is not run then.
+/// The transaction checks the permission for each key. If one is missing, the transaction is not run.
 #[test]
 fn no_key_is_taken_that_the_user_could_not_release() {
     let mut world = known();
@@ -152,7 +152,7 @@ fn no_key_is_taken_that_the_user_could_not_release() {
     let outcome = NodeOutcome::Unusable(Unusable::KeyPermission);
     assert_eq!(outcomes(&world.no_quorum()), [outcome]);
     world.is_clean();
-    // That was about the key: others are taken in the same way.
+    // The refusal was about the key, so other keys are still taken in this way.
     asked(&mut world);
 }
 
@@ -209,7 +209,7 @@ fn what_is_being_taken_for_an_attempt_that_is_over_is_released() {
     }
 }
 
-/// A command that waits while others are read is not run if no operation wants it any more.
+/// A command that waits while the keys of others are read is not run if no operation wants it any more.
 #[test]
 fn what_waits_beside_what_is_read_is_given_up_untaken() {
     let mut world = known();
@@ -242,7 +242,7 @@ fn taken_at_once(world: &mut World) -> Lock {
     world.lock()
 }
 
-/// An `EXEC` that was aborted because of others says nothing about it.
+/// An `EXEC` that was aborted because of other keys says nothing about `MSETEX`.
 #[test]
 fn an_aborted_transaction_is_done_again_in_the_same_way() {
     let mut world = known();
@@ -253,7 +253,7 @@ fn an_aborted_transaction_is_done_again_in_the_same_way() {
     }
 }
 
-/// A user who may not run it is asked once on a connection.
+/// If the user may not run `MSETEX`, this is asked only once on a connection.
 #[test]
 fn a_refusal_for_now_tells_nothing_and_a_refusal_of_the_command_all() {
     for (said, asks_again) in [
