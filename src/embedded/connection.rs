@@ -42,23 +42,10 @@ pub(super) struct Connection {
     input: Vec<u8>,
     taken: usize,
     out: Vec<u8>,
-    /// Whether there may be bytes to read: no read has come back empty since the last event.
-    readable: bool,
-    /// Whether there may be room to write: no write was cut short since the last event.
-    writable: bool,
+    /// Whether there may be something to do: bytes to read, commands to execute, or room to write what waits.
+    pub(super) ready: bool,
     /// Nothing more is read. Waiting bytes are written if possible, then the connection ends.
     closing: bool,
-}
-
-/// Whether a connection goes on.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Served {
-    /// There may be more to do at once.
-    Again,
-    /// There is nothing to do before the next event.
-    Idle,
-    /// The connection has ended.
-    Ended,
 }
 
 impl Connection {
@@ -70,16 +57,9 @@ impl Connection {
             input: Vec::new(),
             taken: 0,
             out: Vec::new(),
-            readable: true,
-            writable: true,
+            ready: true,
             closing: false,
         }
-    }
-
-    /// Records an event, and does nothing else.
-    pub(super) fn ready(&mut self, readable: bool, writable: bool) {
-        self.readable |= readable;
-        self.writable |= writable;
     }
 
     pub(super) const fn session(&self) -> &Session {
@@ -88,6 +68,7 @@ impl Connection {
 
     /// Adds a push, which is written when the connection has its turn.
     pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.ready = true;
         self.closing |= self.out.len() >= PUSHED_BYTES_MAX;
         if !self.closing {
             self.out.extend_from_slice(bytes);
@@ -95,27 +76,15 @@ impl Connection {
     }
 
     /// Reads once, executes the commands that have arrived, and writes as much as it can: a bounded amount of work.
-    pub(super) fn serve(&mut self, store: &mut Store, clock: fn() -> Instant) -> Served {
-        let mut outcome = Ok(());
-        if self.may_read() {
-            outcome = self.read();
-        }
-        if self.may_run() {
-            self.run(store, clock());
-        }
-        if outcome.and_then(|()| self.write()).is_err() || self.closing && self.out.is_empty() {
-            return Served::Ended;
-        }
-        let may_write = self.writable && !self.out.is_empty();
-        if self.may_read() || self.may_run() || may_write {
-            Served::Again
-        } else {
-            Served::Idle
-        }
-    }
-
-    fn may_read(&self) -> bool {
-        self.readable && !self.closing && self.input.len() == self.taken
+    /// Returns `false` if the connection has ended.
+    pub(super) fn serve(&mut self, store: &mut Store, now: Instant) -> bool {
+        self.ready = false;
+        let may_read = !self.closing && self.input.len() == self.taken;
+        let read = if may_read { self.read() } else { Ok(()) };
+        self.run(store, now);
+        let written = read.and_then(|()| self.write());
+        self.ready |= self.may_run();
+        written.is_ok() && !(self.closing && self.out.is_empty())
     }
 
     fn may_run(&self) -> bool {
@@ -129,8 +98,8 @@ impl Connection {
         self.input.truncate(result.as_ref().map_or(0, |len| *len));
         match result {
             Ok(0) => self.closing = true,
-            Ok(_) => (),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
+            Ok(_) => self.ready = true,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }
         Ok(())
@@ -158,10 +127,10 @@ impl Connection {
     }
 
     fn write(&mut self) -> io::Result<()> {
-        while self.writable && !self.out.is_empty() {
+        while !self.out.is_empty() {
             match retry(|| self.stream.write(&self.out)) {
                 Ok(len) => drop(self.out.drain(..len)),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
             }
         }
@@ -228,9 +197,7 @@ mod tests {
             let mut bytes = Vec::new();
             client.read_to_end(&mut bytes).map(|_| bytes.len())
         });
-        while connection.serve(&mut store, || Instant::ZERO) != Served::Ended {
-            connection.ready(false, true);
-        }
+        while connection.serve(&mut store, Instant::ZERO) {}
         drop(connection);
         assert_eq!(reader.join().unwrap().unwrap(), PUSHED_BYTES_MAX);
     }
@@ -251,17 +218,12 @@ mod tests {
             client
         });
         // The replies are far longer than the kernel's buffers, so they must pile up here.
-        while connection.out.len() < OUT_BYTES_MAX || connection.writable {
-            connection.ready(true, false);
-            assert_ne!(
-                connection.serve(&mut store, || Instant::ZERO),
-                Served::Ended
-            );
+        while connection.out.len() < OUT_BYTES_MAX {
+            assert!(connection.serve(&mut store, Instant::ZERO));
             assert!(connection.out.len() < OUT_BYTES_MAX + VALUE_BYTES + 16);
             assert!(connection.input.len() <= READ_BYTES);
         }
-        let served = connection.serve(&mut store, || Instant::ZERO);
-        assert_eq!(served, Served::Idle, "nothing to do until the client reads");
+        assert!(!connection.ready, "nothing to do until the client reads");
         drop(connection);
         drop(writer.join());
     }
