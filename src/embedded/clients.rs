@@ -7,21 +7,13 @@ use super::refusal::Refusal;
 use super::reply::Answer;
 use super::state::State;
 
-pub(super) fn setinfo(_: &mut State, _: &mut Call<'_>) -> Answer {
+/// `CLIENT SETNAME`, `CLIENT SETINFO`: no command shows the name or the info.
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the table has one type of command"
+)]
+pub(super) fn describe(_: &mut State, _: &mut Call<'_>) -> Answer {
     Ok(ok())
-}
-
-/// No command shows the name.
-pub(super) fn setname(_: &mut State, call: &mut Call<'_>) -> Answer {
-    check_name(call.words[2])?;
-    Ok(ok())
-}
-
-pub(super) fn check_name(name: &[u8]) -> Result<(), Refusal> {
-    const BAD_NAME: Refusal =
-        Refusal::fixed("ERR Client names cannot contain spaces, newlines or special characters.");
-    let good = name.iter().all(u8::is_ascii_graphic);
-    if good { Ok(()) } else { Err(BAD_NAME) }
 }
 
 /// `CLIENT TRACKING ON OPTIN NOLOOP`, `CLIENT TRACKING OFF`.
@@ -45,10 +37,7 @@ pub(super) fn tracking(state: &mut State, call: &mut Call<'_>) -> Answer {
 
 /// `CLIENT CACHING YES`: registers the keys that the next command reads. Other `CLIENT` commands may come in between.
 pub(super) fn caching(_: &mut State, call: &mut Call<'_>) -> Answer {
-    const NOT_ON: Refusal = Refusal::fixed(
-        "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or \
-         OPTOUT mode enabled",
-    );
+    const NOT_ON: Refusal = Refusal::fixed("ERR CLIENT CACHING without CLIENT TRACKING ON OPTIN");
     if !call.session.tracking {
         return Err(NOT_ON);
     }

@@ -1,10 +1,9 @@
 //! The commands on keys.
 
 use alloc::vec::Vec;
-use core::mem::discriminant;
 
 use super::call::{Call, count, integer, ok};
-use super::keyspace::{Database, Millis, Value};
+use super::keyspace::{Database, Millis};
 use super::refusal::Refusal;
 use super::reply::{Answer, Reply};
 use super::state::State;
@@ -46,41 +45,21 @@ fn del_equal(state: &mut State, call: &Call<'_>, value: &[u8]) -> Answer {
 
 /// `MSETEX numkeys key value .. [NX|XX] [PX ms|..]`: sets all keys, or none. A key that is named twice is set twice.
 pub(super) fn msetex(state: &mut State, call: &mut Call<'_>) -> Answer {
-    const NO_COUNT: Refusal = Refusal::fixed("ERR invalid numkeys value or out of range");
-    let count = integer(call.words[1]).ok().filter(|count| *count > 0);
-    let count = count.and_then(|count| usize::try_from(count).ok());
-    let words = count.ok_or(NO_COUNT)?.checked_mul(2);
+    let keys = usize::try_from(integer(call.words[1])?).unwrap_or(0);
+    let words = keys.checked_mul(2).filter(|words| *words != 0);
     let (pairs, options) = words
         .and_then(|words| call.words_from(2).split_at_checked(words))
         .ok_or(Refusal::SYNTAX)?;
-    let options = SetOptions::parse(options)?;
-    let wants = match options.condition {
-        Some(Condition::Key(wants)) => Some(wants),
-        None => None,
-        Some(Condition::Value(_)) => return Err(Refusal::SYNTAX),
-    };
-    let end = options.end(call.now, "msetex")?;
     let mut database = call.database(state);
-    let refused = pairs.chunks_exact(2).any(|pair| {
-        let there = database.entry(pair[0]).is_some();
-        wants.is_some_and(|wants| wants != there)
-    });
-    for pair in pairs.chunks_exact(2).filter(|_| !refused) {
-        options.insert(&mut database, pair[0], pair[1], end);
+    let options = SetOptions::parse(options, &database)?;
+    let mut allowed = true;
+    for pair in pairs.chunks_exact(2) {
+        allowed &= options.allow(&mut database, pair[0])?;
     }
-    Ok(Reply::Integer(i64::from(!refused)))
-}
-
-/// `EXISTS key ...`: a key that is named twice counts twice.
-pub(super) fn exists(state: &mut State, call: &mut Call<'_>) -> Answer {
-    let mut database = call.database(state);
-    let keys = call.words_from(1).iter();
-    let found = keys.filter(|key| {
-        let found = database.entry(key).is_some();
-        database.register(key);
-        found
-    });
-    Ok(count(found.count()))
+    for pair in pairs.chunks_exact(2).filter(|_| allowed) {
+        options.insert(&mut database, pair[0], pair[1]);
+    }
+    Ok(Reply::Integer(i64::from(allowed)))
 }
 
 /// `PTTL key`: -2 if the key does not exist, -1 if it never ends.
@@ -118,43 +97,19 @@ pub(super) fn zadd(state: &mut State, call: &mut Call<'_>) -> Answer {
     Ok(count(added))
 }
 
-/// `ZRANGE key start stop`, without options. Negative places count from the end.
+/// `ZRANGE key 0 -1`: all members.
 pub(super) fn zrange(state: &mut State, call: &mut Call<'_>) -> Answer {
-    let mut database = call.database(state);
-    let members = ordered(&mut database, call);
-    database.register(call.words[1]); // Whatever the answer is, the key was read.
-    members
-}
-
-fn ordered(database: &mut Database<'_>, call: &Call<'_>) -> Answer {
-    if !call.words_from(4).is_empty() {
+    if call.words[2..] != [&b"0"[..], b"-1"] {
         return Err(Refusal::SYNTAX);
     }
-    let [start, stop] = [integer(call.words[2])?, integer(call.words[3])?];
-    let members = database.members(call.words[1])?.0;
-    let len = members.len() as i64;
-    let place = |place: i64| place.saturating_add(if place < 0 { len } else { 0 });
-    let (start, stop) = (place(start).max(0), place(stop));
-    let all = (0..).zip(members);
-    let within = all.filter(|(at, _)| (start..=stop).contains(at));
-    Ok(Reply::array(
-        within.map(|(_, (member, _))| Reply::Bulk(member)),
-    ))
-}
-
-/// `TYPE key`.
-pub(super) fn type_of(state: &mut State, call: &mut Call<'_>) -> Answer {
     let mut database = call.database(state);
-    let name = match database.entry(call.words[1]).map(|entry| &entry.value) {
-        None => "none",
-        Some(Value::Text(_)) => "string",
-        Some(Value::Members(_)) => "zset",
-    };
-    database.register(call.words[1]);
-    Ok(Reply::Simple(name))
+    let members = database.members(call.words[1]);
+    database.register(call.words[1]); // Whatever the answer is, the key was read.
+    let members = members?.0.into_iter();
+    Ok(Reply::array(members.map(|(member, _)| Reply::Bulk(member))))
 }
 
-/// `SET key value [NX|XX|IFEQ value] [PX ms|EX s|PXAT ms|KEEPTTL]`.
+/// `SET key value [NX|XX|IFEQ value] [PX ms|PXAT ms|KEEPTTL]`.
 pub(super) fn set(state: &mut State, call: &mut Call<'_>) -> Answer {
     let (key, value) = (call.words[1], call.words[2]);
     set_in(&mut call.database(state), key, value, call.words_from(3))
@@ -167,21 +122,11 @@ pub(super) fn set_in(
     value: &[u8],
     options: &[&[u8]],
 ) -> Answer {
-    let options = SetOptions::parse(options)?;
-    let compares = matches!(options.condition, Some(Condition::Value(_)));
-    if compares && !database.flavour.compares_in_set() {
-        return Err(Refusal::SYNTAX);
-    }
-    let end = options.end(database.now, "set")?;
-    let refused = match options.condition {
-        None => false,
-        Some(Condition::Key(wants)) => wants != database.entry(key).is_some(),
-        Some(Condition::Value(wants)) => database.text(key)? != Some(wants),
-    };
-    if refused {
+    let options = SetOptions::parse(options, database)?;
+    if !options.allow(database, key)? {
         return Ok(Reply::Null);
     }
-    options.insert(database, key, value, end);
+    options.insert(database, key, value);
     Ok(ok())
 }
 
@@ -201,13 +146,12 @@ pub(super) fn getset(state: &mut State, call: &mut Call<'_>) -> Answer {
     Ok(before)
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct SetOptions<'a> {
     condition: Option<Condition<'a>>,
-    lifetime: Lifetime<'a>,
+    lifetime: Option<Lifetime>,
 }
 
-#[derive(Clone, Copy, Eq, PartialEq)]
 enum Condition<'a> {
     /// `XX` requires that the key exists, `NX` that it does not.
     Key(bool),
@@ -215,103 +159,83 @@ enum Condition<'a> {
     Value(&'a [u8]),
 }
 
-#[derive(Clone, Copy, Default, Eq, PartialEq)]
-enum Lifetime<'a> {
-    #[default]
-    Endless,
+enum Lifetime {
+    /// As long as the old value.
     Keep,
-    Millis(&'a [u8]),
-    Seconds(&'a [u8]),
-    /// Until a time of the clock.
-    UntilMillis(&'a [u8]),
+    Until(Millis),
 }
 
 impl<'a> SetOptions<'a> {
-    /// Parses the options. If an option is repeated, the last one counts. Two that exclude each other are refused.
-    fn parse(mut words: &[&'a [u8]]) -> Result<Self, Refusal> {
+    /// Parses the options. Two of a kind are refused.
+    fn parse(mut words: &[&'a [u8]], database: &Database<'_>) -> Result<Self, Refusal> {
         let mut options = Self::default();
-        while let Some((option, mut rest)) = words.split_first() {
-            let is = |name: &str| option.eq_ignore_ascii_case(name.as_bytes());
-            match () {
-                () if is("nx") => options.condition(Condition::Key(false))?,
-                () if is("xx") => options.condition(Condition::Key(true))?,
-                () if is("ifeq") && options.condition.is_none() => {
-                    options.condition = Some(Condition::Value(take(&mut rest)?));
+        let Self {
+            condition,
+            lifetime,
+        } = &mut options;
+        while let [option, rest @ ..] = words {
+            let name = option.to_ascii_lowercase();
+            let value = rest.first().copied();
+            let is_second = match (name.as_slice(), value) {
+                (b"nx", _) => condition.replace(Condition::Key(false)).is_some(),
+                (b"xx", _) => condition.replace(Condition::Key(true)).is_some(),
+                (b"ifeq", Some(value)) if database.flavour.compares_in_set() => {
+                    condition.replace(Condition::Value(value)).is_some()
                 }
-                () if is("keepttl") => options.lives(Lifetime::Keep)?,
-                () if is("px") => options.lives(Lifetime::Millis(take(&mut rest)?))?,
-                () if is("ex") => options.lives(Lifetime::Seconds(take(&mut rest)?))?,
-                () if is("pxat") => options.lives(Lifetime::UntilMillis(take(&mut rest)?))?,
-                () => return Err(Refusal::SYNTAX),
+                (b"keepttl", _) => lifetime.replace(Lifetime::Keep).is_some(),
+                (b"px", Some(millis)) => lifetime.replace(until(millis, database.now)?).is_some(),
+                (b"pxat", Some(millis)) => lifetime.replace(until(millis, 0)?).is_some(),
+                _ => true,
+            };
+            if is_second {
+                return Err(Refusal::SYNTAX);
             }
-            words = rest;
+            let has_value = ["ifeq", "px", "pxat"]
+                .iter()
+                .any(|other| name == other.as_bytes());
+            words = if has_value { &rest[1..] } else { rest };
         }
         Ok(options)
     }
 
-    fn lives(&mut self, lifetime: Lifetime<'a>) -> Result<(), Refusal> {
-        let known = self.lifetime;
-        if known != Lifetime::Endless && discriminant(&known) != discriminant(&lifetime) {
-            return Err(Refusal::SYNTAX);
-        }
-        self.lifetime = lifetime;
-        Ok(())
+    fn allow(&self, database: &mut Database<'_>, key: &[u8]) -> Result<bool, Refusal> {
+        Ok(match self.condition {
+            None => true,
+            Some(Condition::Key(wants)) => wants == database.entry(key).is_some(),
+            Some(Condition::Value(wants)) => database.text(key)? == Some(wants),
+        })
     }
 
-    fn condition(&mut self, condition: Condition<'a>) -> Result<(), Refusal> {
-        if self.condition.is_some_and(|other| other != condition) {
-            return Err(Refusal::SYNTAX);
-        }
-        self.condition = Some(condition);
-        Ok(())
-    }
-
-    /// Returns the end of a key that `command` sets now.
-    fn end(&self, now: Millis, command: &str) -> Result<Option<Millis>, Refusal> {
-        let (text, unit, from) = match self.lifetime {
-            Lifetime::Endless | Lifetime::Keep => return Ok(None),
-            Lifetime::Millis(text) => (text, 1, now),
-            Lifetime::Seconds(text) => (text, 1000, now),
-            Lifetime::UntilMillis(text) => (text, 1, 0),
-        };
-        let span = Some(integer(text)?).filter(|span| *span > 0);
-        let span = span.and_then(|span| span.checked_mul(unit));
-        let end = span.and_then(|span| from.checked_add(span));
-        end.map(Some).ok_or_else(|| Refusal::expire_time(command))
-    }
-
-    /// Sets the key until `end`, unless it keeps its old end.
-    fn insert(&self, database: &mut Database<'_>, key: &[u8], text: &[u8], end: Option<Millis>) {
-        let end = match self.lifetime == Lifetime::Keep {
-            true => database.entry(key).and_then(|entry| entry.end),
-            false => end,
+    fn insert(&self, database: &mut Database<'_>, key: &[u8], text: &[u8]) {
+        let end = match self.lifetime {
+            None => None,
+            Some(Lifetime::Keep) => database.entry(key).and_then(|entry| entry.end),
+            Some(Lifetime::Until(end)) => Some(end),
         };
         database.insert(key, text, end);
     }
 }
 
-fn take<'a>(words: &mut &[&'a [u8]]) -> Result<&'a [u8], Refusal> {
-    let (first, rest) = words.split_first().ok_or(Refusal::SYNTAX)?;
-    *words = rest;
-    Ok(first)
+/// Returns the time `millis` after `from`, which has to be later.
+fn until(millis: &[u8], from: Millis) -> Result<Lifetime, Refusal> {
+    let span = Some(integer(millis)?).filter(|span| *span > 0);
+    let end = span.and_then(|span| from.checked_add(span));
+    end.map(Lifetime::Until).ok_or(Refusal::EXPIRE_TIME)
 }
 
 /// `PEXPIRE key ms [LT]`. An end that is not in the future deletes the key. With `LT`, the end changes only if it
 /// becomes earlier.
 pub(super) fn pexpire(state: &mut State, call: &mut Call<'_>) -> Answer {
-    let options = call.words_from(3);
-    let other = options
-        .iter()
-        .find(|word| !word.eq_ignore_ascii_case(b"lt"));
-    if let Some(word) = other {
-        return Err(Refusal::quoting("ERR Unsupported option ", word, ""));
-    }
-    let end = expiry(call.words[2], call.now)?;
-    let key = call.words[1];
+    let only_earlier = match call.words.get(3) {
+        None => false,
+        Some(word) if word.eq_ignore_ascii_case(b"lt") => true,
+        Some(_) => return Err(Refusal::SYNTAX),
+    };
+    let (key, end) = (call.words[1], expiry(call.words[2], call.now)?);
     let mut database = call.database(state);
-    let is_earlier = |old: Option<Millis>| old.is_none_or(|old| end < old);
     let old = database.entry(key).map(|entry| entry.end);
-    let allowed = old.is_some_and(|old| options.is_empty() || is_earlier(old));
+    let is_earlier = |old: Option<Millis>| old.is_none_or(|old| end < old);
+    let allowed = old.is_some_and(|old| !only_earlier || is_earlier(old));
     if allowed {
         database.set_end(key, end);
     }
@@ -321,7 +245,7 @@ pub(super) fn pexpire(state: &mut State, call: &mut Call<'_>) -> Answer {
 /// Returns the time `text` milliseconds from now.
 pub(super) fn expiry(text: &[u8], now: Millis) -> Result<Millis, Refusal> {
     let end = now.checked_add(integer(text)?);
-    end.ok_or_else(|| Refusal::expire_time("pexpire"))
+    end.ok_or(Refusal::EXPIRE_TIME)
 }
 
 /// Returns the reply to `GET key`.

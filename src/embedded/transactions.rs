@@ -40,18 +40,16 @@ pub(super) fn end(state: &mut State, call: &mut Call<'_>) -> Result<Option<Queue
     };
     let same = end_watches(state, call);
     match queue.spoiled {
-        true => Err(Refusal::fixed(
-            "EXECABORT Transaction discarded because of previous errors.",
-        )),
+        true => Err(Refusal::ABORTED),
         false => Ok(same.then_some(queue)),
     }
 }
 
 /// Ends the transaction, because `EXEC` itself was refused. Nothing is run.
-pub(super) fn abort(state: &mut State, call: &mut Call<'_>, refusal: Refusal) -> Refusal {
+pub(super) fn abort(state: &mut State, call: &mut Call<'_>) -> Answer {
     call.session.queue = None;
     end_watches(state, call);
-    refusal.aborting()
+    Err(Refusal::ABORTED)
 }
 
 /// `DISCARD`.

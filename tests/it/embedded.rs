@@ -1,12 +1,12 @@
 //! The embedded node held against a real `redis-server`: both get the same random commands, and
-//! their replies must be the same bytes.
+//! their replies must be the same bytes. Of an error the first word must be the same.
 //!
 //! The commands come from a seed, so a failure can be repeated. Excluded are: `INFO` (its fields
 //! are compared instead), the `id` in the answer to `HELLO`, foreign scripts, and
 //! the milliseconds of `PTTL`, also within a script, and the ways of `CLIENT TRACKING` that the node
 //! refuses. Pushes are compared with their places among the replies, and after each batch with what
-//! it has brought the other connections. Of a Valkey, whose error texts are its own, only that it
-//! refuses is compared, and that it answers `HELLO`. Times to live are at least a quarter of an
+//! it has brought the other connections. Of a Valkey, only that it refuses is compared, and that it
+//! answers `HELLO`. Times to live are at least a quarter of an
 //! hour apart from each other and from zero, so that no delay of the machine changes their order.
 //! Keys with short ones are waited for until they are gone.
 
@@ -264,18 +264,30 @@ fn expire(set: &[Vec<u8>], pair: &mut Pair, model: &mut Model) {
 fn is_like(flavour: Flavour, command: &[Vec<u8>], expected: &[u8], reply: &[u8]) -> bool {
     let own_words = expected[0] == b'-' || command[0].eq_ignore_ascii_case(b"hello");
     match flavour {
-        Redis => is_same(command, expected, reply),
+        Redis => is_same(command, &with_codes(expected), &with_codes(reply)),
         _ if own_words => expected[0] == reply[0],
         _ => is_same(command, &wordless(expected), &wordless(reply)),
     }
 }
 
+/// The same with the first words of errors.
+fn with_codes(reply: &[u8]) -> Vec<u8> {
+    with_errors(reply, |line| {
+        let end = line.iter().position(|byte| byte.is_ascii_whitespace());
+        &line[..end.expect("a line end")]
+    })
+}
+
 /// The same without the texts of errors.
 fn wordless(reply: &[u8]) -> Vec<u8> {
+    with_errors(reply, |_| b"-")
+}
+
+fn with_errors(reply: &[u8], shown: fn(&[u8]) -> &[u8]) -> Vec<u8> {
     let lines = reply.split_inclusive(|byte| *byte == b'\n');
     let lines = lines.map(|line| match line {
-        [b'-', ..] => b"-\n",
-        line => line,
+        [b'-', ..] => [shown(line), b"\n"].concat(),
+        line => line.to_vec(),
     });
     lines.collect::<Vec<_>>().concat()
 }

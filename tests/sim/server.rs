@@ -776,20 +776,12 @@ impl World {
             (None, Some(session)) => match *words {
                 [b"EVAL", stranger::SCRIPT, _, key, token] => {
                     let own = before == Some(token_of(token));
-                    let words: &[&[u8]] = if own {
-                        &[b"DEL", key]
-                    } else {
-                        &[b"EXISTS", b"?"]
-                    };
+                    let words: &[&[u8]] = if own { &[b"DEL", key] } else { &[b"DEL", b"?"] };
                     there.store.execute(session, shown, words, out);
                 }
                 [b"DELEX", key, _, token] => {
                     let own = before == Some(token_of(token));
-                    let words: &[&[u8]] = if own {
-                        &[b"DEL", key]
-                    } else {
-                        &[b"EXISTS", b"?"]
-                    };
+                    let words: &[&[u8]] = if own { &[b"DEL", key] } else { &[b"DEL", b"?"] };
                     there.store.execute(session, shown, words, out);
                     self.oracle.counts.sights.note("DelEx");
                 }

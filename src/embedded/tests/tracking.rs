@@ -126,8 +126,7 @@ fn pushes_need_tracking_and_resp3_when_they_are_due() {
 
 #[test]
 fn what_the_node_does_not_know_is_refused() {
-    let off = "-ERR CLIENT CACHING can be called only when the client is in tracking mode with \
-               OPTIN or OPTOUT mode enabled|";
+    let off = "-ERR CLIENT CACHING without CLIENT TRACKING ON OPTIN|";
     let other = "-ERR this embedded node tracks only with OPTIN and NOLOOP; use a redis-server for \
                  others|";
     let syntax = "-ERR syntax error|";
