@@ -254,12 +254,11 @@ fn select(_: &mut State, call: &mut Call<'_>) -> Answer {
     Ok(ok())
 }
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the table has one type of command"
+)]
 fn flushall(state: &mut State, _: &mut Call<'_>) -> Answer {
-    let State {
-        keyspace, watches, ..
-    } = state;
-    watches.flushed(|database, key| keyspace.has(database, key));
-    keyspace.databases.clear();
-    state.tracking.flushed();
+    state.flush();
     Ok(ok())
 }

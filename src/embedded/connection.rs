@@ -9,7 +9,7 @@ use std::vec::Vec;
 
 use mio::net::TcpStream;
 
-use crate::resp::{Frame, Inbox, Limits, Value};
+use crate::resp::{Frame, Inbox, Limits};
 use crate::time::Instant;
 
 use super::session::Session;
@@ -94,11 +94,12 @@ impl Connection {
     fn read(&mut self) -> io::Result<()> {
         self.taken = 0;
         self.input.resize(READ_BYTES, 0);
-        let result = retry(|| self.stream.read(&mut self.input));
+        let result = self.stream.read(&mut self.input);
         self.input.truncate(result.as_ref().map_or(0, |len| *len));
         match result {
             Ok(0) => self.closing = true,
             Ok(_) => self.ready = true,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => self.ready = true,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }
@@ -128,8 +129,9 @@ impl Connection {
 
     fn write(&mut self) -> io::Result<()> {
         while !self.out.is_empty() {
-            match retry(|| self.stream.write(&self.out)) {
+            match self.stream.write(&self.out) {
                 Ok(len) => drop(self.out.drain(..len)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
             }
@@ -138,28 +140,10 @@ impl Connection {
     }
 }
 
-/// Returns the words of a command. The null and the empty array are commands of no words.
+/// Returns the words of a command. An empty array is a command of no words.
 fn words<'a>(frame: &Frame<'a>) -> Option<Vec<&'a [u8]>> {
-    let word = |value| {
-        let Value::Bulk(word) = value else {
-            return None;
-        };
-        Some(word)
-    };
-    if let Value::Array(items) = frame.value {
-        return items.iter().map(word).collect();
-    }
-    matches!(frame.value, Value::Null).then(Vec::new)
-}
-
-/// Repeats a call that a signal has interrupted.
-fn retry(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
-    loop {
-        match call() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
-            result => return result,
-        }
-    }
+    let items = frame.value.as_items()?;
+    items.iter().map(|word| word.as_bytes()).collect()
 }
 
 #[cfg(test)]

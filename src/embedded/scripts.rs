@@ -20,7 +20,7 @@ use crate::node::{
 };
 
 use names::{acquire, confirm, extend, release};
-use running::{Running, Words, numbers};
+use running::{Running, TOO_FEW, Words, numbers};
 
 use super::call::{Call, integer, ok};
 use super::refusal::Refusal;
@@ -34,56 +34,67 @@ const FOREIGN: Refusal = Refusal::fixed(
 /// A script that the node knows, and its function for a user with all permissions.
 struct Known {
     script: &'static Script,
+    /// The fewest keys and arguments.
+    least: [usize; 2],
     /// Whether the script answers 0 to an empty ttl, to show that the user may run it.
     asks: bool,
-    run: fn(&mut Running<'_>) -> Answer,
+    run: Run,
 }
+
+type Run = fn(&mut Running<'_>) -> Answer;
 
 /// All scripts that the node knows.
 static KNOWN: [Known; 32] = [
-    Known::new(&RELEASE, |run| release(run).map(Reply::Integer)),
-    Known::new(&RELEASE_EACH, names::release_each),
-    Known::new(&EXTEND, |run| extend(run).map(Reply::Integer)),
-    Known::new(&EXTEND_EACH, names::extend_each),
-    Known::new(&CONFIRM, |run| confirm(run).map(Reply::Integer)),
-    Known::new(&CHECKED_ACQUIRE, |run| checked(run, 2, acquire)),
-    Known::new(&CHECKED_EXTEND, |run| checked(run, 2, extend)),
-    Known::new(&CHECKED_CONFIRM, |run| checked(run, 1, confirm)),
-    Known::new(&INSPECT, names::inspect),
-    Known::new(&OVERWRITE, names::overwrite),
-    Known::new(&JOIN, join::join),
-    Known::asking(&SET_IF_PERMITTED, |run| acquire(run).map(Reply::Integer)),
-    Known::asking(&TAKE_SEVERAL, names::take),
-    Known::new(&EXTEND_SEVERAL, names::extend_several),
-    Known::new(&CONFIRM_SEVERAL, names::confirm_several),
-    Known::new(&RELEASE_SEVERAL, names::release_several),
-    Known::asking(&TAKE_SHARED, members::take_shared),
-    Known::new(&LEAVE_INTENT, members::leave_intent),
-    Known::asking(&TAKE_SLOT, members::take_slot),
-    Known::new(&MOVE_SLOT, members::move_slot),
-    Known::new(&EXTEND_MEMBER, members::extend),
-    Known::new(&CONFIRM_MEMBER, members::confirm),
-    Known::new(&RELEASE_MEMBER, members::release),
-    Known::asking(&TAKE_SHARED_FENCED, members::take_shared_fenced),
-    Known::asking(&TAKE_SLOT_FENCED, members::take_slot_fenced),
-    Known::new(&RAISE_MEMBER, members::raise),
-    Known::new(&TAKE_FENCED, fencing::take),
-    Known::new(&RAISE_FENCED, fencing::raise),
-    Known::new(&SET_FLOOR, fencing::floor),
-    Known::new(&LOOK_AT_FLOOR, fencing::look_at_floor),
-    Known::new(&REPAIR_FLOOR, fencing::repair_floor),
-    Known::new(&COUNT_COUNTERS, fencing::count_counters),
+    Known::new(&RELEASE, [1, 1], |run| release(run).map(Reply::Integer)),
+    Known::new(&RELEASE_EACH, [0, 0], names::release_each),
+    Known::new(&EXTEND, [1, 2], |run| extend(run).map(Reply::Integer)),
+    Known::new(&EXTEND_EACH, [0, 0], names::extend_each),
+    Known::new(&CONFIRM, [1, 1], |run| confirm(run).map(Reply::Integer)),
+    Known::new(&CHECKED_ACQUIRE, [3, 3], |run| checked(run, 2, acquire)),
+    Known::new(&CHECKED_EXTEND, [3, 3], |run| checked(run, 2, extend)),
+    Known::new(&CHECKED_CONFIRM, [3, 2], |run| checked(run, 1, confirm)),
+    Known::new(&INSPECT, [1, 0], names::inspect),
+    Known::new(&OVERWRITE, [1, 2], names::overwrite),
+    Known::new(&JOIN, [2, 8], join::join),
+    Known::asking(&SET_IF_PERMITTED, [1, 2], |run| {
+        acquire(run).map(Reply::Integer)
+    }),
+    Known::asking(&TAKE_SEVERAL, [1, 3], names::take),
+    Known::new(&EXTEND_SEVERAL, [1, 3], names::extend_several),
+    Known::new(&CONFIRM_SEVERAL, [1, 3], names::confirm_several),
+    Known::new(&RELEASE_SEVERAL, [1, 1], names::release_several),
+    Known::asking(&TAKE_SHARED, [2, 4], members::take_shared),
+    Known::new(&LEAVE_INTENT, [1, 2], members::leave_intent),
+    Known::asking(&TAKE_SLOT, [1, 6], members::take_slot),
+    Known::new(&MOVE_SLOT, [1, 4], members::move_slot),
+    Known::new(&EXTEND_MEMBER, [1, 4], members::extend),
+    Known::new(&CONFIRM_MEMBER, [1, 4], members::confirm),
+    Known::new(&RELEASE_MEMBER, [1, 2], members::release),
+    Known::asking(&TAKE_SHARED_FENCED, [4, 7], members::take_shared_fenced),
+    Known::asking(&TAKE_SLOT_FENCED, [3, 9], members::take_slot_fenced),
+    Known::new(&RAISE_MEMBER, [3, 7], members::raise),
+    Known::new(&TAKE_FENCED, [3, 6], fencing::take),
+    Known::new(&RAISE_FENCED, [3, 6], fencing::raise),
+    Known::new(&SET_FLOOR, [1, 3], fencing::floor),
+    Known::new(&LOOK_AT_FLOOR, [1, 2], fencing::look_at_floor),
+    Known::new(&REPAIR_FLOOR, [1, 3], fencing::repair_floor),
+    Known::new(&COUNT_COUNTERS, [0, 1], fencing::count_counters),
 ];
 
 impl Known {
-    const fn new(script: &'static Script, run: fn(&mut Running<'_>) -> Answer) -> Self {
-        let asks = false;
-        Self { script, asks, run }
+    const fn new(script: &'static Script, least: [usize; 2], run: Run) -> Self {
+        Self {
+            script,
+            least,
+            asks: false,
+            run,
+        }
     }
 
-    const fn asking(script: &'static Script, run: fn(&mut Running<'_>) -> Answer) -> Self {
+    const fn asking(script: &'static Script, least: [usize; 2], run: Run) -> Self {
         let asks = true;
-        Self { script, asks, run }
+        let known = Self::new(script, least, run);
+        Self { asks, ..known }
     }
 
     fn run(
@@ -92,16 +103,20 @@ impl Known {
         call: &Call<'_>,
         (keys, words): (Words<'_>, Words<'_>),
     ) -> Answer {
-        let database = call.database(state);
-        let mut running = Running {
+        let [least_keys, least_words] = self.least;
+        if keys.len() < least_keys || words.len() < least_words {
+            return Err(TOO_FEW);
+        }
+        if self.asks && words[1].is_empty() {
+            return Ok(Reply::Integer(0));
+        }
+        let mut database = call.database(state);
+        database.together = keys;
+        (self.run)(&mut Running {
             database,
             keys,
             words,
-        };
-        if self.asks && running.ttl() == Some(b"") {
-            return Ok(Reply::Integer(0));
-        }
-        (self.run)(&mut running)
+        })
     }
 }
 
@@ -165,6 +180,6 @@ fn checked(
     plain: fn(&mut Running<'_>) -> Result<i64, Refusal>,
 ) -> Answer {
     let said = plain(run)?;
-    let counts = run.counts(run.words.get(marker).copied(), 1)?;
+    let counts = run.counts(run.words[marker])?;
     numbers([said, counts])
 }

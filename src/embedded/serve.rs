@@ -163,7 +163,7 @@ impl Server {
         let both = Interest::READABLE | Interest::WRITABLE;
         self.registry
             .register(&mut stream, Token(self.next), both)?;
-        let session = self.store.session_of(self.next as u64);
+        let session = Store::session_of(self.next as u64);
         self.connections
             .insert(self.next, Connection::new(stream, session));
         self.next += 1;

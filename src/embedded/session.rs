@@ -10,8 +10,6 @@ use super::reply::Protocol;
 #[derive(Clone, Debug, Default)]
 pub struct Session {
     pub(super) id: u64,
-    /// The caller's number of the connection, for pushes.
-    pub(super) connection: u64,
     pub(super) protocol: Protocol,
     pub(super) database: u32,
     pub(super) authenticated: bool,

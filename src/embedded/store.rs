@@ -10,7 +10,7 @@ use crate::time::Instant;
 use super::call::Call;
 use super::commands;
 use super::flavour::{Flavour, Refused};
-use super::keyspace::Millis;
+use super::keyspace::{Millis, Value};
 use super::reply::Reply;
 use super::session::Session;
 use super::state::State;
@@ -133,20 +133,19 @@ impl Store {
         millis(now).saturating_add(self.ahead)
     }
 
-    /// Returns the session of a new client. `HELLO` shows its number, and pushes name it too.
+    /// Returns the session of a new client without a connection. Its number is far above those of connections.
     #[must_use]
     pub fn session(&mut self) -> Session {
-        self.session_of(self.sessions + 1)
+        self.sessions += 1;
+        Self::session_of(u64::MAX - self.sessions)
     }
 
-    /// Returns the session of a new client on the caller's connection with this number. Pushes to the client name the
-    /// number.
+    /// Returns the session of a new client on the caller's connection with this number. `HELLO` shows it, and pushes to
+    /// the client name it. No other client of the store has it.
     #[must_use]
-    pub fn session_of(&mut self, connection: u64) -> Session {
-        self.sessions += 1;
+    pub fn session_of(connection: u64) -> Session {
         Session {
-            id: self.sessions,
-            connection,
+            id: connection,
             ..Session::default()
         }
     }
@@ -167,7 +166,7 @@ impl Store {
     /// use shearline::internals::{Session, Store};
     ///
     /// let mut store = Store::new(7, Instant::ZERO);
-    /// let (mut waiter, mut holder) = (store.session_of(10), store.session_of(11));
+    /// let (mut waiter, mut holder) = (Store::session_of(10), Store::session_of(11));
     /// let mut run = |session: &mut Session, line: &str| {
     ///     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     ///     store.execute(session, Instant::ZERO, &words, &mut Vec::new());
@@ -195,14 +194,7 @@ impl Store {
     /// Removes all keys whose time is over at `now`, as a server does ten times a second or less often, so that their
     /// end is pushed although no command reads them. Linear in the number of keys.
     pub fn expire(&mut self, now: Instant) {
-        let now = self.millis(now);
-        let State {
-            keyspace,
-            tracking,
-            watches,
-            ..
-        } = &mut self.state;
-        keyspace.expire(now, tracking, watches);
+        self.state.expire(self.millis(now));
     }
 
     /// Starts the store again under a new identity. Scripts and registrations are always forgotten. Earlier sessions
@@ -219,7 +211,7 @@ impl Store {
         self.sessions = 0;
         match memory {
             Memory::Kept => (),
-            Memory::Lost => self.state.keyspace.databases.clear(),
+            Memory::Lost => self.state.databases.clear(),
         }
     }
 
@@ -250,14 +242,17 @@ impl Store {
 
     /// Deletes `key` of the first database at `now`, as another client does. Returns `false` if there is none.
     pub fn remove(&mut self, now: Instant, key: &[u8]) -> bool {
-        let (now, client) = (self.millis(now), self.session_of(0));
+        let (now, client) = (self.millis(now), self.session());
         self.state.database(&client, now).remove(key)
     }
 
     /// Returns the text that `key` of the first database holds at `now`. Changes nothing.
     #[must_use]
     pub fn get(&self, now: Instant, key: &[u8]) -> Option<&[u8]> {
-        self.state.keyspace.peek(key, self.millis(now))
+        match self.state.peek(key, self.millis(now))? {
+            Value::Text(text) => Some(text),
+            Value::Members(_) => None,
+        }
     }
 
     /// Returns the members of the sorted set that `key` of the first database holds at `now`, in the order of their
@@ -265,12 +260,16 @@ impl Store {
     #[must_use]
     pub fn members(&self, now: Instant, key: &[u8]) -> Vec<(&[u8], Option<Duration>)> {
         let millis = self.millis(now);
-        let members = self.state.keyspace.peek_members(key, millis).iter();
+        let Some(Value::Members(members)) = self.state.peek(key, millis) else {
+            return Vec::new();
+        };
         let left = |deadline: f64| {
             let left = deadline - millis as f64;
             (0.0 <= left).then(|| Duration::from_millis(left as u64))
         };
         members
+            .0
+            .iter()
             .map(|(member, deadline)| (&member[..], left(*deadline)))
             .collect()
     }
@@ -278,7 +277,11 @@ impl Store {
     /// Returns how many keys there are at `now`, in all databases.
     #[cfg(test)]
     pub(crate) fn keys(&self, now: Instant) -> usize {
-        self.state.keyspace.len(self.millis(now))
+        let databases = self.state.databases.values();
+        let entries = databases.flat_map(|keys| keys.values());
+        entries
+            .filter(|entry| !entry.is_over(self.millis(now)))
+            .count()
     }
 }
 

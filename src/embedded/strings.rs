@@ -1,7 +1,5 @@
 //! The commands on keys.
 
-use alloc::vec::Vec;
-
 use super::call::{Call, count, integer, ok};
 use super::keyspace::{Database, Millis};
 use super::refusal::Refusal;
@@ -11,9 +9,8 @@ use super::state::State;
 /// `GET key`.
 pub(super) fn get(state: &mut State, call: &mut Call<'_>) -> Answer {
     let mut database = call.database(state);
-    let answer = read(&mut database, call.words[1]);
-    database.register(call.words[1]);
-    answer
+    let text = database.get(call.words[1])?;
+    Ok(text.map_or(Reply::Null, Reply::bulk))
 }
 
 /// `DEL key ...`.
@@ -64,29 +61,25 @@ pub(super) fn msetex(state: &mut State, call: &mut Call<'_>) -> Answer {
 
 /// `PTTL key`: -2 if the key does not exist, -1 if it never ends.
 pub(super) fn pttl(state: &mut State, call: &mut Call<'_>) -> Answer {
-    let mut database = call.database(state);
-    let left = database.left(call.words[1]).unwrap_or(-2);
-    database.register(call.words[1]);
-    Ok(Reply::Integer(left))
+    let left = call.database(state).pttl(call.words[1]);
+    Ok(Reply::Integer(left.unwrap_or(-2)))
 }
 
 /// `ZADD key score member ...`, without options.
 pub(super) fn zadd(state: &mut State, call: &mut Call<'_>) -> Answer {
-    const NO_FLOAT: Refusal = Refusal::fixed("ERR value is not a valid float");
     let (key, pairs) = (call.words[1], call.words_from(2));
     if pairs.len() % 2 != 0 {
         return Err(Refusal::SYNTAX);
     }
-    let score = |text: &[u8]| {
-        let text = core::str::from_utf8(text).ok()?;
-        text.parse().ok().filter(|score: &f64| !score.is_nan())
-    };
-    let scores: Option<Vec<f64>> = pairs.iter().step_by(2).map(|pair| score(pair)).collect();
-    let scores = scores.ok_or(NO_FLOAT)?;
     let mut database = call.database(state);
     let mut members = database.members(key)?;
     let (mut added, mut changed) = (0, false);
-    for (score, pair) in scores.into_iter().zip(pairs.chunks_exact(2)) {
+    for pair in pairs.chunks_exact(2) {
+        let score = core::str::from_utf8(pair[0]).ok();
+        let score = score.and_then(|score| score.parse().ok());
+        let score = score
+            .filter(|score: &f64| !score.is_nan())
+            .ok_or(Refusal::SYNTAX)?;
         let old = members.put(pair[1], score);
         added += usize::from(old.is_none());
         changed |= old != Some(score);
@@ -102,10 +95,8 @@ pub(super) fn zrange(state: &mut State, call: &mut Call<'_>) -> Answer {
     if call.words[2..] != [&b"0"[..], b"-1"] {
         return Err(Refusal::SYNTAX);
     }
-    let mut database = call.database(state);
-    let members = database.members(call.words[1]);
-    database.register(call.words[1]); // Whatever the answer is, the key was read.
-    let members = members?.0.into_iter();
+    let members = call.database(state).read_members(call.words[1])?;
+    let members = members.0.into_iter();
     Ok(Reply::array(members.map(|(member, _)| Reply::Bulk(member))))
 }
 
@@ -141,7 +132,7 @@ pub(super) fn setnx(state: &mut State, call: &mut Call<'_>) -> Answer {
 pub(super) fn getset(state: &mut State, call: &mut Call<'_>) -> Answer {
     let (key, value) = (call.words[1], call.words[2]);
     let mut database = call.database(state);
-    let before = read(&mut database, key)?;
+    let before = database.text(key)?.map_or(Reply::Null, Reply::bulk);
     database.insert(key, value, None);
     Ok(before)
 }
@@ -179,7 +170,7 @@ impl<'a> SetOptions<'a> {
             let is_second = match (name.as_slice(), value) {
                 (b"nx", _) => condition.replace(Condition::Key(false)).is_some(),
                 (b"xx", _) => condition.replace(Condition::Key(true)).is_some(),
-                (b"ifeq", Some(value)) if database.flavour.compares_in_set() => {
+                (b"ifeq", Some(value)) if database.state.flavour.knows("ifeq") => {
                     condition.replace(Condition::Value(value)).is_some()
                 }
                 (b"keepttl", _) => lifetime.replace(Lifetime::Keep).is_some(),
@@ -246,10 +237,4 @@ pub(super) fn pexpire(state: &mut State, call: &mut Call<'_>) -> Answer {
 pub(super) fn expiry(text: &[u8], now: Millis) -> Result<Millis, Refusal> {
     let end = now.checked_add(integer(text)?);
     end.ok_or(Refusal::EXPIRE_TIME)
-}
-
-/// Returns the reply to `GET key`.
-fn read(database: &mut Database<'_>, key: &[u8]) -> Answer {
-    let text = database.text(key)?;
-    Ok(text.map_or(Reply::Null, Reply::bulk))
 }

@@ -27,11 +27,9 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let mut store = Store::new(1, Instant::ZERO);
-        let session = store.session();
         Self {
-            store,
-            session,
+            store: Store::new(1, Instant::ZERO),
+            session: Store::session_of(1),
             now: 0,
         }
     }

@@ -28,18 +28,11 @@ use super::session::Session;
 /// See the [module](self). Clients are identified by the numbers that `HELLO` shows.
 #[derive(Clone, Default)]
 pub(super) struct Tracking {
-    /// The clients that get pushes, because they track and speak RESP3, and their connections.
-    listeners: BTreeMap<u64, u64>,
+    /// The clients that get pushes, because they track and speak RESP3.
+    listeners: BTreeSet<u64>,
     registered: BTreeMap<Vec<u8>, BTreeSet<u64>>,
-    pushes: VecDeque<Push>,
-}
-
-/// A push to send to a client.
-#[derive(Clone)]
-struct Push {
-    client: u64,
-    connection: u64,
-    bytes: Vec<u8>,
+    /// What is to be sent to which client.
+    pushes: VecDeque<(u64, Vec<u8>)>,
 }
 
 impl Tracking {
@@ -51,7 +44,7 @@ impl Tracking {
     /// Takes over a command's changes to the session.
     pub(super) fn update(&mut self, session: &Session) {
         match session.tracking && session.protocol == Protocol::Resp3 {
-            true => self.listeners.insert(session.id, session.connection),
+            true => self.listeners.insert(session.id),
             false => self.listeners.remove(&session.id),
         };
     }
@@ -72,8 +65,7 @@ impl Tracking {
     /// Records that all keys of at least one database are gone.
     pub(super) fn flushed(&mut self) {
         self.registered.clear();
-        let all: Vec<u64> = self.listeners.keys().copied().collect();
-        for client in all {
+        for client in self.listeners.clone() {
             self.push(client, None);
         }
     }
@@ -81,12 +73,8 @@ impl Tracking {
     /// Adds a push to `client` which says that this key, or all keys, may have changed. Adds none if the client takes
     /// no pushes now.
     fn push(&mut self, client: u64, key: Option<&[u8]>) {
-        if let Some(&connection) = self.listeners.get(&client) {
-            self.pushes.push_back(Push {
-                client,
-                connection,
-                bytes: invalidate(key),
-            });
+        if self.listeners.contains(&client) {
+            self.pushes.push_back((client, invalidate(key)));
         }
     }
 
@@ -97,24 +85,21 @@ impl Tracking {
             clients.remove(&client);
             !clients.is_empty()
         });
-        self.pushes.retain(|push| push.client != client);
+        self.pushes.retain(|(other, _)| *other != client);
     }
 
     /// Moves the pushes to `client` to the end of `out`.
     pub(super) fn take(&mut self, client: u64, out: &mut Vec<u8>) {
-        self.pushes.retain(|push| {
-            let own = push.client == client;
-            out.extend_from_slice(if own { &push.bytes } else { &[] });
+        self.pushes.retain(|(other, push)| {
+            let own = *other == client;
+            out.extend_from_slice(if own { push } else { &[] });
             !own
         });
     }
 
-    /// Returns the next push, and the connection that it goes to.
+    /// Returns the next push, and the client that it goes to.
     pub(super) fn poll(&mut self) -> Option<(u64, Vec<u8>)> {
-        let Push {
-            connection, bytes, ..
-        } = self.pushes.pop_front()?;
-        Some((connection, bytes))
+        self.pushes.pop_front()
     }
 }
 

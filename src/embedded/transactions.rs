@@ -38,7 +38,7 @@ pub(super) fn end(state: &mut State, call: &mut Call<'_>) -> Result<Option<Queue
     let Some(queue) = call.session.queue.take() else {
         return Err(Refusal::fixed("ERR EXEC without MULTI"));
     };
-    let same = end_watches(state, call);
+    let same = state.end_watches(call.session.id, call.now);
     match queue.spoiled {
         true => Err(Refusal::ABORTED),
         false => Ok(same.then_some(queue)),
@@ -48,7 +48,7 @@ pub(super) fn end(state: &mut State, call: &mut Call<'_>) -> Result<Option<Queue
 /// Ends the transaction, because `EXEC` itself was refused. Nothing is run.
 pub(super) fn abort(state: &mut State, call: &mut Call<'_>) -> Answer {
     call.session.queue = None;
-    end_watches(state, call);
+    state.end_watches(call.session.id, call.now);
     Err(Refusal::ABORTED)
 }
 
@@ -57,7 +57,7 @@ pub(super) fn discard(state: &mut State, call: &mut Call<'_>) -> Answer {
     if call.session.queue.take().is_none() {
         return Err(Refusal::fixed("ERR DISCARD without MULTI"));
     }
-    end_watches(state, call);
+    state.end_watches(call.session.id, call.now);
     Ok(ok())
 }
 
@@ -70,14 +70,4 @@ pub(super) fn watch(state: &mut State, call: &mut Call<'_>) -> Answer {
         state.watches.watch(database, key, client);
     }
     Ok(ok())
-}
-
-/// Ends the watches of the client. Returns `true` if none of its watched keys has changed.
-fn end_watches(state: &mut State, call: &Call<'_>) -> bool {
-    let State {
-        keyspace, watches, ..
-    } = state;
-    watches.end(call.session.id, |database, key| {
-        keyspace.is_over(database, key, call.now)
-    })
 }

@@ -500,7 +500,7 @@ impl World {
             self.turn_away(conn);
             return;
         }
-        link.far.session = Some(there.store.session_of(conn as u64));
+        link.far.session = Some(Store::session_of(conn as u64));
         link.far.commands = Some(Box::new(Inbox::default()));
         there.open.push(conn);
         if !link.far.unread.is_empty() || link.far.ended {

@@ -6,17 +6,17 @@ use alloc::vec::Vec;
 use crate::embedded::reply::{Answer, Reply};
 
 use super::number::lua_number;
-use super::running::{NO_KEY, Running, barrier_left};
+use super::running::{Running, TOO_FEW, barrier_left};
 
 /// Does what [`JOIN`](crate::node::JOIN) does on a node that has no replica and never was one.
 pub(super) fn join(run: &mut Running<'_>) -> Answer {
     let (&[marker_key, barrier_key], &[run_id, _, nodes, quorum, cluster, durable, _, mode]) =
         (run.keys, run.words)
     else {
-        return Err(NO_KEY);
+        return Err(TOO_FEW);
     };
-    let marker = run.get(marker_key)?.map(<[u8]>::to_vec);
-    let barrier = run.left(barrier_key);
+    let marker = run.database.get(marker_key)?.map(<[u8]>::to_vec);
+    let barrier = run.database.pttl(barrier_key);
     let mut left = barrier_left(barrier);
     let (own, span) = (run.number(1)?, run.number(6)?);
     let reinit = mode == b"anew";

@@ -1,14 +1,13 @@
 //! A script that is being run: its keys and arguments, and the steps that several scripts have in common.
 
-use crate::embedded::keyspace::{Database, Members};
+use crate::embedded::keyspace::Database;
 use crate::embedded::refusal::Refusal;
 use crate::embedded::reply::{Answer, Reply};
 use crate::embedded::strings::{expiry, set_in};
 
 use super::number::lua_number;
 
-pub(super) const NO_KEY: Refusal =
-    Refusal::fixed("ERR Lua redis lib command arguments must be strings or integers");
+pub(super) const TOO_FEW: Refusal = Refusal::fixed("ERR too few keys or arguments for this script");
 pub(super) const NO_NUMBER: Refusal =
     Refusal::fixed("ERR user_script:1: attempt to compare number with nil");
 
@@ -26,27 +25,12 @@ pub(super) struct Running<'a> {
 
 impl<'a> Running<'a> {
     /// Returns `KEYS[1]`.
-    pub(super) fn key(&self) -> Result<&'a [u8], Refusal> {
-        self.keys.first().copied().ok_or(NO_KEY)
-    }
-
-    pub(super) fn word(&self, place: usize) -> Result<&'a [u8], Refusal> {
-        self.words.get(place).copied().ok_or(NO_KEY)
+    pub(super) fn key(&self) -> &'a [u8] {
+        self.keys[0]
     }
 
     pub(super) fn number(&self, place: usize) -> Result<f64, Refusal> {
-        let word = self.words.get(place);
-        word.and_then(|word| lua_number(word)).ok_or(NO_NUMBER)
-    }
-
-    /// Returns `ARGV[1]`, the token.
-    pub(super) fn token(&self) -> Option<&'a [u8]> {
-        self.words.first().copied()
-    }
-
-    /// Returns `ARGV[2]`, the ttl.
-    pub(super) fn ttl(&self) -> Option<&'a [u8]> {
-        self.words.get(1).copied()
+        lua_number(self.words[place]).ok_or(NO_NUMBER)
     }
 
     /// Returns the keys without the two keys of a marker check.
@@ -57,36 +41,7 @@ impl<'a> Running<'a> {
 
     /// Returns `true` if the last two keys belong to a marker check. `ARGV[3]` is the marker.
     fn is_checked(&self) -> bool {
-        self.words.get(2).is_none_or(|marker| !marker.is_empty())
-    }
-
-    /// Does what `redis.call('get',key)` does.
-    pub(super) fn get(&mut self, key: &[u8]) -> Result<Option<&[u8]>, Refusal> {
-        self.database.entry(key);
-        self.register(key);
-        self.database.text(key)
-    }
-
-    /// Does what a command does that only reads the members of `key`.
-    pub(super) fn members(&mut self, key: &[u8]) -> Result<Members, Refusal> {
-        self.database.entry(key);
-        self.register(key);
-        self.database.members(key)
-    }
-
-    /// Does what `redis.call('pttl',key)` does, except for a key that does not exist.
-    pub(super) fn left(&mut self, key: &[u8]) -> Option<i64> {
-        let left = self.database.left(key);
-        self.register(key);
-        left
-    }
-
-    /// Registers a key that the script has read. Redis then registers all keys of the script.
-    pub(super) fn register(&mut self, key: &[u8]) {
-        match self.database.flavour.is_valkey() {
-            true => self.database.register(key),
-            false => self.keys.iter().for_each(|key| self.database.register(key)),
-        }
+        !self.words[2].is_empty()
     }
 
     /// Does what `redis.call('set',key,text,..)` does. Returns `true` if it was set.
@@ -101,29 +56,24 @@ impl<'a> Running<'a> {
     }
 
     /// Returns 1 if `key` holds the token, -1 if it holds another value, 0 if it does not exist.
-    pub(super) fn holds(&mut self, key: &[u8], token: Option<&[u8]>) -> Result<i64, Refusal> {
-        Ok(match self.get(key)? {
+    pub(super) fn holds(&mut self, key: &[u8], token: &[u8]) -> Result<i64, Refusal> {
+        Ok(match self.database.get(key)? {
             None => 0,
-            value if value == token => 1,
+            Some(value) if value == token => 1,
             Some(_) => -1,
         })
     }
 
     /// Returns 1 if all `names` hold the token, -1 if one holds another value, 0 if one does not exist.
-    pub(super) fn all_hold(
-        &mut self,
-        names: &[&[u8]],
-        token: Option<&[u8]>,
-    ) -> Result<i64, Refusal> {
+    pub(super) fn all_hold(&mut self, names: &[&[u8]], token: &[u8]) -> Result<i64, Refusal> {
         names
             .iter()
             .try_fold(1, |said, name| Ok(self.holds(name, token)?.min(said)))
     }
 
     /// Extends the life of `key`, which exists, to at least the ttl.
-    pub(super) fn raise(&mut self, key: &[u8], ttl: Option<&[u8]>) -> Result<(), Refusal> {
-        let left = self.left(key).unwrap_or(-1);
-        let ttl = ttl.unwrap_or_default();
+    pub(super) fn raise(&mut self, key: &[u8], ttl: &[u8]) -> Result<(), Refusal> {
+        let left = self.database.pttl(key).unwrap_or(-1);
         // Lua counts in doubles.
         if left >= 0 && (left as f64) < lua_number(ttl).ok_or(NO_NUMBER)? {
             let end = expiry(ttl, self.database.now)?;
@@ -151,23 +101,18 @@ impl<'a> Running<'a> {
 
     /// Returns whether the answer counts; `None` without a marker check.
     pub(super) fn counts_if_checked(&mut self) -> Result<Option<i64>, Refusal> {
-        if !self.is_checked() {
-            return Ok(None);
-        }
-        let (marker, place) = (self.words.get(2), self.keys.len().wrapping_sub(2));
-        self.counts(marker.copied(), place).map(Some)
+        let marker = self.is_checked().then(|| self.counts(self.words[2]));
+        marker.transpose()
     }
 
-    /// Does what every script with a marker check does at its end. `place` is the index of the marker's key. The key of
-    /// the barrier follows it.
-    pub(super) fn counts(&mut self, wanted: Option<&[u8]>, place: usize) -> Result<i64, Refusal> {
-        let keys = self.keys;
-        let same = keys.get(place).is_some_and(|key| {
-            let marker = self.get(key);
-            matches!(marker, Ok(Some(text)) if Some(text) == wanted)
-        });
-        let barrier = keys.get(place.wrapping_add(1)).ok_or(NO_KEY)?;
-        let barrier = self.left(barrier);
+    /// Does what every script with a marker check does at its end. The last two keys are those of the marker and of the
+    /// barrier.
+    pub(super) fn counts(&mut self, wanted: &[u8]) -> Result<i64, Refusal> {
+        let &[.., marker, barrier] = self.keys else {
+            return Err(TOO_FEW);
+        };
+        let same = self.database.get(marker) == Ok(Some(wanted));
+        let barrier = self.database.pttl(barrier);
         Ok(if same { barrier_left(barrier) } else { -1 })
     }
 }
