@@ -3,24 +3,26 @@
 //! The look-up finds errors in the server's order: an unknown name, a wrong number of arguments, and only then a client
 //! that has not given the password.
 
+#![expect(
+    clippy::unnecessary_wraps,
+    reason = "the table has one type of command"
+)]
+
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use super::call::{Call, integer, ok};
-use super::clients;
 use super::flavour::Refused;
 use super::info;
 use super::keyspace::DATABASES;
 use super::refusal::Refusal;
 use super::reply::{Answer, Protocol, Reply};
 use super::scripts;
-use super::session::Session;
-use super::state::State;
 use super::strings;
 use super::transactions;
 
-type Run = fn(&mut State, &mut Call<'_>) -> Answer;
+type Run = fn(&mut Call<'_>) -> Answer;
 
 struct Command {
     /// In lower case. The name of a subcommand follows its container: `client|setname`.
@@ -34,10 +36,10 @@ const MANY: usize = usize::MAX;
 
 const COMMANDS: &[Command] = &[
     Command::new("auth", 2..=3, auth),
-    Command::new("client|caching", 3..=3, clients::caching),
-    Command::new("client|setinfo", 4..=4, clients::describe),
-    Command::new("client|setname", 3..=3, clients::describe),
-    Command::new("client|tracking", 3..=MANY, clients::tracking),
+    Command::new("client|caching", 3..=3, caching),
+    Command::new("client|setinfo", 4..=4, describe),
+    Command::new("client|setname", 3..=3, describe),
+    Command::new("client|tracking", 3..=MANY, tracking),
     Command::new("del", 2..=MANY, strings::del),
     Command::new("delex", 4..=4, strings::delex),
     Command::new("delifeq", 3..=3, strings::delifeq),
@@ -90,18 +92,18 @@ impl Command {
     }
 
     /// Returns the function of the command, if the client may run it.
-    fn checked(&self, state: &State, call: &Call<'_>) -> Result<Run, Refusal> {
+    fn checked(&self, call: &Call<'_>) -> Result<Run, Refusal> {
         if !self.words.contains(&call.words.len()) {
             return Err(Refusal::arity(self.name));
         }
         if FOR_ALL.contains(&self.name) {
             return Ok(self.run);
         }
-        if !may_enter(state, call.session) {
+        if !may_enter(call) {
             return Err(Refusal::NO_AUTH);
         }
         let mut names = [self.name, self.container()].into_iter();
-        match names.any(|name| state.refused.contains_key(name)) {
+        match names.any(|name| call.state.refused.contains_key(name)) {
             true => Err(Refusal::forbidden(self.name)),
             false => Ok(self.run),
         }
@@ -110,12 +112,12 @@ impl Command {
 
 /// Looks the command up and runs it, or queues it for `EXEC`. `CLIENT CACHING` applies to the next command other than
 /// `CLIENT`, even a faulty one; between `MULTI` and `EXEC` it applies to all commands.
-pub(super) fn run(state: &mut State, call: &mut Call<'_>) -> Answer {
-    let found = find(call.words, state);
+pub(super) fn run(call: &mut Call<'_>) -> Answer {
+    let found = find(call);
     let name = found.as_ref().map_or("", |command| command.name);
-    let checked = found.and_then(|command| command.checked(state, call));
+    let checked = found.and_then(|command| command.checked(call));
     let answer = match (checked, &mut call.session.queue) {
-        (Err(_), _) if name == "exec" => transactions::abort(state, call),
+        (Err(_), _) if name == "exec" => transactions::abort(call),
         (Err(refusal), queue) => {
             if let Some(queue) = queue {
                 queue.spoiled = true;
@@ -127,7 +129,7 @@ pub(super) fn run(state: &mut State, call: &mut Call<'_>) -> Answer {
             queue.commands.push(words.collect());
             Ok(Reply::Simple("QUEUED"))
         }
-        (Ok(run), _) => run(state, call),
+        (Ok(run), _) => run(call),
     };
     if call.session.queue.is_none() {
         call.session.caching &= name.starts_with("client|");
@@ -136,46 +138,43 @@ pub(super) fn run(state: &mut State, call: &mut Call<'_>) -> Answer {
 }
 
 /// `EXEC`: answers with a null if a watched key has changed.
-fn exec(state: &mut State, call: &mut Call<'_>) -> Answer {
-    let Some(queue) = transactions::end(state, call)? else {
+fn exec(call: &mut Call<'_>) -> Answer {
+    let Some(queue) = transactions::end(call)? else {
         return Ok(Reply::NullArray);
     };
     let mut answers = Vec::with_capacity(queue.commands.len());
     for command in &queue.commands {
         let words: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
         let mut call = Call {
+            state: &mut *call.state,
             session: &mut *call.session,
             words: &words,
             ..*call
         };
-        let run = find(call.words, state).and_then(|command| command.checked(state, &call));
-        let answer = run.and_then(|run| run(state, &mut call));
+        let run = find(&call).and_then(|command| command.checked(&call));
+        let answer = run.and_then(|run| run(&mut call));
         answers.push(answer.unwrap_or_else(Reply::Error));
     }
     Ok(Reply::Array(answers))
 }
 
-fn find(words: &[&[u8]], state: &State) -> Result<&'static Command, Refusal> {
+fn find(call: &Call<'_>) -> Result<&'static Command, Refusal> {
     let is_meant = |command: &&Command| {
         let container = command.container();
-        command.begins(words)
-            && state.flavour.knows(container)
-            && state.refused.get(container) != Some(&Refused::Unknown)
+        command.begins(call.words)
+            && call.state.flavour.knows(container)
+            && call.state.refused.get(container) != Some(&Refused::Unknown)
     };
     let found = COMMANDS.iter().find(is_meant);
-    found.ok_or_else(|| Refusal::unknown_command(words[0]))
+    found.ok_or_else(|| Refusal::unknown_command(call.words[0]))
 }
 
-fn may_enter(state: &State, session: &Session) -> bool {
-    session.authenticated || state.password.is_none()
+fn may_enter(call: &Call<'_>) -> bool {
+    call.session.authenticated || call.state.password.is_none()
 }
 
 /// `TIME`: seconds and microseconds. The last three digits are zeros here.
-#[expect(
-    clippy::unnecessary_wraps,
-    reason = "the table has one type of command"
-)]
-fn time(_: &mut State, call: &mut Call<'_>) -> Answer {
+fn time(call: &mut Call<'_>) -> Answer {
     let words = [call.now / 1_000, call.now % 1_000 * 1_000];
     let words = words.map(|word| Reply::bulk(word.to_string().as_bytes()));
     Ok(Reply::array(words))
@@ -183,7 +182,7 @@ fn time(_: &mut State, call: &mut Call<'_>) -> Answer {
 
 /// `HELLO [2|3 [AUTH user password] [SETNAME name]]`. The options take effect one by one, even if a later one is
 /// refused; the protocol changes last.
-fn hello(state: &mut State, call: &mut Call<'_>) -> Answer {
+fn hello(call: &mut Call<'_>) -> Answer {
     let version = call.words.get(1).map(|version| integer(version));
     let protocol = match version.transpose()? {
         None => call.session.protocol,
@@ -195,58 +194,53 @@ fn hello(state: &mut State, call: &mut Call<'_>) -> Answer {
     while let Some((option, rest)) = words.split_first() {
         words = match rest {
             [user, password, rest @ ..] if option.eq_ignore_ascii_case(b"auth") => {
-                log_in(state, call.session, user, password)?;
+                log_in(call, user, password)?;
                 rest
             }
             [_, rest @ ..] if option.eq_ignore_ascii_case(b"setname") => rest,
             _ => return Err(Refusal::SYNTAX),
         };
     }
-    if !may_enter(state, call.session) {
+    if !may_enter(call) {
         return Err(Refusal::NO_AUTH);
     }
     call.session.protocol = protocol;
-    state.tracking.update(call.session);
-    Ok(info::hello(state, call.session))
+    call.state.tracking.update(call.session);
+    Ok(info::hello(call))
 }
 
 /// `AUTH [user] password`.
-fn auth(state: &mut State, call: &mut Call<'_>) -> Answer {
+fn auth(call: &mut Call<'_>) -> Answer {
     const NO_PASSWORD_SET: Refusal = Refusal::fixed("ERR AUTH without any password configured");
     match *call.words_from(1) {
-        [_] if state.password.is_none() => return Err(NO_PASSWORD_SET),
-        [password] => log_in(state, call.session, b"default", password)?,
-        [user, password, ..] => log_in(state, call.session, user, password)?,
+        [_] if call.state.password.is_none() => return Err(NO_PASSWORD_SET),
+        [password] => log_in(call, b"default", password)?,
+        [user, password, ..] => log_in(call, user, password)?,
         [] => return Err(Refusal::SYNTAX),
     }
     Ok(ok())
 }
 
 /// There is one user, `default`. If no password is set, the client may give any.
-fn log_in(
-    state: &State,
-    session: &mut Session,
-    user: &[u8],
-    password: &[u8],
-) -> Result<(), Refusal> {
-    let right = state.password.as_deref().is_none_or(|set| set == password);
+fn log_in(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<(), Refusal> {
+    let right = call
+        .state
+        .password
+        .as_deref()
+        .is_none_or(|set| set == password);
     if user != b"default" || !right {
         return Err(Refusal::WRONG_PASS);
     }
-    session.authenticated = true;
+    call.session.authenticated = true;
     Ok(())
 }
 
-#[expect(
-    clippy::unnecessary_wraps,
-    reason = "the table has one type of command"
-)]
-fn ping(_: &mut State, call: &mut Call<'_>) -> Answer {
+fn ping(call: &mut Call<'_>) -> Answer {
     let word = call.words.get(1);
     Ok(word.map_or(Reply::Simple("PONG"), |word| Reply::bulk(word)))
 }
 
-fn select(_: &mut State, call: &mut Call<'_>) -> Answer {
+fn select(call: &mut Call<'_>) -> Answer {
     match u32::try_from(integer(call.words[1])?) {
         Ok(number) if number < DATABASES => call.session.database = number,
         Ok(_) | Err(_) => return Err(Refusal::fixed("ERR DB index is out of range")),
@@ -254,11 +248,44 @@ fn select(_: &mut State, call: &mut Call<'_>) -> Answer {
     Ok(ok())
 }
 
-#[expect(
-    clippy::unnecessary_wraps,
-    reason = "the table has one type of command"
-)]
-fn flushall(state: &mut State, _: &mut Call<'_>) -> Answer {
-    state.flush();
+fn flushall(call: &mut Call<'_>) -> Answer {
+    call.state.flush();
+    Ok(ok())
+}
+
+/// `CLIENT SETNAME`, `CLIENT SETINFO`: no command shows the name or the info.
+fn describe(_: &mut Call<'_>) -> Answer {
+    Ok(ok())
+}
+
+/// `CLIENT TRACKING ON OPTIN NOLOOP`, `CLIENT TRACKING OFF`.
+///
+/// Without RESP3 it is accepted as well, and no push is ever sent. The servers do the same.
+fn tracking(call: &mut Call<'_>) -> Answer {
+    const OTHER_WAY: Refusal = Refusal::fixed(
+        "ERR this embedded node tracks only with OPTIN and NOLOOP; use a redis-server for others",
+    );
+    let is = |place: usize, name: &[u8]| call.words[place].eq_ignore_ascii_case(name);
+    let on = match call.words.len() {
+        3 if is(2, b"off") => false,
+        5 if is(2, b"on") && is(3, b"optin") && is(4, b"noloop") => true,
+        _ => return Err(OTHER_WAY),
+    };
+    call.session.tracking = on;
+    call.session.caching &= on;
+    call.state.tracking.update(call.session);
+    Ok(ok())
+}
+
+/// `CLIENT CACHING YES`: registers the keys that the next command reads. Other `CLIENT` commands may come in between.
+fn caching(call: &mut Call<'_>) -> Answer {
+    const NOT_ON: Refusal = Refusal::fixed("ERR CLIENT CACHING without CLIENT TRACKING ON OPTIN");
+    if !call.session.tracking {
+        return Err(NOT_ON);
+    }
+    if !call.words[2].eq_ignore_ascii_case(b"yes") {
+        return Err(Refusal::SYNTAX);
+    }
+    call.session.caching = true;
     Ok(ok())
 }

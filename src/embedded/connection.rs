@@ -151,21 +151,20 @@ mod tests {
     use super::*;
     use crate::resp::command;
 
-    /// Returns a connection of the store, and its client.
-    fn connection(store: &mut Store) -> (Connection, std::net::TcpStream) {
+    /// Returns a connection, and its client.
+    fn connection() -> (Connection, std::net::TcpStream) {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, _) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
-        let session = store.session();
-        let connection = Connection::new(TcpStream::from_std(stream), session);
+        let connection = Connection::new(TcpStream::from_std(stream), Store::session());
         (connection, client)
     }
 
     #[test]
     fn a_client_that_reads_no_pushes_is_closed() {
         let mut store = Store::new(1, Instant::ZERO);
-        let (mut connection, mut client) = connection(&mut store);
+        let (mut connection, mut client) = connection();
         let push = [b'x'; 1 << 10];
         for _ in 0..PUSHED_BYTES_MAX >> 10 {
             connection.push(&push);
@@ -190,7 +189,7 @@ mod tests {
     fn unread_replies_stay_bounded() {
         const VALUE_BYTES: usize = 100_000;
         let mut store = Store::new(1, Instant::ZERO);
-        let (mut connection, mut client) = connection(&mut store);
+        let (mut connection, mut client) = connection();
 
         let mut bytes = Vec::new();
         command(&mut bytes, &[b"SET", b"k", &[b'v'; VALUE_BYTES]]);

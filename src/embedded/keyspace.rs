@@ -7,9 +7,8 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use super::call::Call;
 use super::refusal::Refusal;
-use super::session::Session;
-use super::state::State;
 
 /// The number of databases, which a server has by default.
 pub(super) const DATABASES: u32 = 16;
@@ -18,15 +17,6 @@ pub(super) const DATABASES: u32 = 16;
 pub(super) type Millis = i64;
 
 pub(super) type Keys = BTreeMap<Vec<u8>, Entry>;
-
-/// The keys of the database that a client selected, for a command of this client.
-pub(super) struct Database<'a> {
-    pub(super) state: &'a mut State,
-    pub(super) session: &'a Session,
-    pub(super) now: Millis,
-    /// The keys of the script that is run.
-    pub(super) together: &'a [&'a [u8]],
-}
 
 #[derive(Clone)]
 pub(super) struct Entry {
@@ -79,8 +69,9 @@ impl Members {
     }
 }
 
-impl Database<'_> {
-    fn keys(&mut self) -> &mut Keys {
+/// Steps of commands: they work on the database that the client has selected.
+impl Call<'_> {
+    fn database(&mut self) -> &mut Keys {
         let databases = &mut self.state.databases;
         databases.entry(self.session.database).or_default()
     }
@@ -89,9 +80,9 @@ impl Database<'_> {
     /// Each command that only reads does this with its keys after it has read them: a key whose time is over changes
     /// before that.
     pub(super) fn register(&mut self, key: &[u8]) {
-        let together = match self.state.flavour.is_valkey() || self.together.is_empty() {
+        let together = match self.state.flavour.is_valkey() || self.keys.is_empty() {
             true => &[key],
-            false => self.together,
+            false => self.keys,
         };
         for key in together.iter().filter(|_| self.session.caching) {
             self.state.tracking.register(key, self.session.id);
@@ -100,11 +91,11 @@ impl Database<'_> {
 
     pub(super) fn entry(&mut self, key: &[u8]) -> Option<&Entry> {
         let now = self.now;
-        if self.keys().get(key)?.is_over(now) {
-            self.keys().remove(key);
+        if self.database().get(key)?.is_over(now) {
+            self.database().remove(key);
             self.changed(key);
         }
-        self.keys().get(key)
+        self.database().get(key)
     }
 
     /// Returns the text that `key` holds.
@@ -161,7 +152,7 @@ impl Database<'_> {
             return;
         }
         let value = Value::Text(text.to_vec());
-        self.keys().insert(key.to_vec(), Entry { value, end });
+        self.database().insert(key.to_vec(), Entry { value, end });
         self.changed(key);
     }
 
@@ -169,10 +160,10 @@ impl Database<'_> {
     pub(super) fn insert_members(&mut self, key: &[u8], members: Members) {
         let end = self.entry(key).and_then(|entry| entry.end);
         if members.0.is_empty() {
-            self.keys().remove(key);
+            self.database().remove(key);
         } else {
             let value = Value::Members(members);
-            self.keys().insert(key.to_vec(), Entry { value, end });
+            self.database().insert(key.to_vec(), Entry { value, end });
         }
         self.changed(key);
     }
@@ -180,9 +171,9 @@ impl Database<'_> {
     /// Sets the end of `key`, which exists. An end that is not in the future removes it.
     pub(super) fn set_end(&mut self, key: &[u8], end: Millis) {
         let now = self.now;
-        match self.keys().get_mut(key) {
+        match self.database().get_mut(key) {
             Some(entry) if now < end => entry.end = Some(end),
-            Some(_) | None => drop(self.keys().remove(key)),
+            Some(_) | None => drop(self.database().remove(key)),
         }
         self.changed(key);
     }
@@ -191,7 +182,7 @@ impl Database<'_> {
     pub(super) fn remove(&mut self, key: &[u8]) -> bool {
         let there = self.entry(key).is_some();
         if there {
-            self.keys().remove(key);
+            self.database().remove(key);
             self.changed(key);
         }
         there
@@ -200,14 +191,16 @@ impl Database<'_> {
     /// Returns how many keys begin with `prefix`.
     pub(super) fn count(&mut self, prefix: &[u8]) -> i64 {
         let now = self.now;
-        let keys = self.keys().range(prefix.to_vec()..);
+        let keys = self.database().range(prefix.to_vec()..);
         let keys = keys.take_while(|(key, _)| key.starts_with(prefix));
         keys.filter(|(_, entry)| !entry.is_over(now)).count() as i64
     }
 
     fn changed(&mut self, key: &[u8]) {
         self.state.tracking.changed(key, Some(self.session.id));
-        self.state.watches.changed(self.session.database, key);
+        let selected = self.session.database;
+        let watches = &mut self.state.watches;
+        watches.changed(|database, other| (database, other) == (selected, key));
     }
 }
 

@@ -51,7 +51,6 @@
 //! * A client that leaves 2 MiB unread is closed at the next push.
 
 mod call;
-mod clients;
 mod commands;
 mod connection;
 pub(crate) mod flavour;

@@ -8,7 +8,7 @@ mod join;
 mod members;
 mod names;
 mod number;
-mod running;
+mod steps;
 
 use crate::node::{
     CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, CONFIRM, CONFIRM_MEMBER, CONFIRM_SEVERAL,
@@ -20,12 +20,11 @@ use crate::node::{
 };
 
 use names::{acquire, confirm, extend, release};
-use running::{Running, TOO_FEW, Words, numbers};
+use steps::{TOO_FEW, numbers};
 
-use super::call::{Call, integer, ok};
+use super::call::{Call, Words, integer, ok};
 use super::refusal::Refusal;
 use super::reply::{Answer, Reply};
-use super::state::State;
 
 const FOREIGN: Refusal = Refusal::fixed(
     "ERR this embedded node runs only the scripts of shearline; use a redis-server for others",
@@ -41,7 +40,7 @@ struct Known {
     run: Run,
 }
 
-type Run = fn(&mut Running<'_>) -> Answer;
+type Run = fn(&mut Call<'_>) -> Answer;
 
 /// All scripts that the node knows.
 static KNOWN: [Known; 32] = [
@@ -97,12 +96,7 @@ impl Known {
         Self { asks, ..known }
     }
 
-    fn run(
-        &self,
-        state: &mut State,
-        call: &Call<'_>,
-        (keys, words): (Words<'_>, Words<'_>),
-    ) -> Answer {
+    fn run(&self, call: &mut Call<'_>, (keys, words): (Words<'_>, Words<'_>)) -> Answer {
         let [least_keys, least_words] = self.least;
         if keys.len() < least_keys || words.len() < least_words {
             return Err(TOO_FEW);
@@ -110,59 +104,59 @@ impl Known {
         if self.asks && words[1].is_empty() {
             return Ok(Reply::Integer(0));
         }
-        let mut database = call.database(state);
-        database.together = keys;
-        (self.run)(&mut Running {
-            database,
+        (self.run)(&mut Call {
+            state: &mut *call.state,
+            session: &mut *call.session,
             keys,
             words,
+            ..*call
         })
     }
 }
 
 /// Returns the script with this text. From now on the node also knows its digest.
-fn by_text(state: &mut State, text: &[u8]) -> Result<&'static Known, Refusal> {
+fn by_text(call: &mut Call<'_>, text: &[u8]) -> Result<&'static Known, Refusal> {
     let mut all = KNOWN.iter();
     let known = all.find(|known| known.script.text.as_bytes() == text);
     let known = known.ok_or(FOREIGN)?;
-    state.scripts.insert(known.script.sha1);
+    call.state.scripts.insert(known.script.sha1);
     Ok(known)
 }
 
 /// Returns the script with this digest, if the node was given it.
-fn by_digest(state: &State, digest: &[u8]) -> Result<&'static Known, Refusal> {
+fn by_digest(call: &Call<'_>, digest: &[u8]) -> Result<&'static Known, Refusal> {
     let mut all = KNOWN.iter();
     all.find(|known| digest.eq_ignore_ascii_case(known.script.sha1.as_bytes()))
-        .filter(|known| state.scripts.contains(known.script.sha1))
+        .filter(|known| call.state.scripts.contains(known.script.sha1))
         .ok_or(Refusal::NO_SCRIPT)
 }
 
 /// `SCRIPT LOAD text`.
-pub(super) fn load(state: &mut State, call: &mut Call<'_>) -> Answer {
-    let known = by_text(state, call.words[2])?;
+pub(super) fn load(call: &mut Call<'_>) -> Answer {
+    let known = by_text(call, call.words[2])?;
     Ok(Reply::bulk(known.script.sha1.as_bytes()))
 }
 
 /// `SCRIPT FLUSH`.
-pub(super) fn flush(state: &mut State, _: &mut Call<'_>) -> Answer {
-    state.scripts.clear();
+pub(super) fn flush(call: &mut Call<'_>) -> Answer {
+    call.state.scripts.clear();
     Ok(ok())
 }
 
 /// `EVAL text numkeys key ... argument ...`.
-pub(super) fn eval(state: &mut State, call: &mut Call<'_>) -> Answer {
+pub(super) fn eval(call: &mut Call<'_>) -> Answer {
     let given = keys_and_words(call)?;
-    by_text(state, call.words[1])?.run(state, call, given)
+    by_text(call, call.words[1])?.run(call, given)
 }
 
 /// `EVALSHA digest numkeys key ... argument ...`.
-pub(super) fn evalsha(state: &mut State, call: &mut Call<'_>) -> Answer {
+pub(super) fn evalsha(call: &mut Call<'_>) -> Answer {
     // A word that cannot be a digest is refused before the other arguments are read.
     if call.words[1].len() != RELEASE.sha1.len() {
         return Err(Refusal::NO_SCRIPT);
     }
     let given = keys_and_words(call)?;
-    by_digest(state, call.words[1])?.run(state, call, given)
+    by_digest(call, call.words[1])?.run(call, given)
 }
 
 /// Returns the keys, whose number comes first, and the arguments.
@@ -175,9 +169,9 @@ fn keys_and_words<'a>(call: &Call<'a>) -> Result<(Words<'a>, Words<'a>), Refusal
 /// Runs `plain` and then the marker check. Returns the answer of `plain` and whether it counts. The marker is the
 /// argument with the index `marker`.
 fn checked(
-    run: &mut Running<'_>,
+    run: &mut Call<'_>,
     marker: usize,
-    plain: fn(&mut Running<'_>) -> Result<i64, Refusal>,
+    plain: fn(&mut Call<'_>) -> Result<i64, Refusal>,
 ) -> Answer {
     let said = plain(run)?;
     let counts = run.counts(run.words[marker])?;

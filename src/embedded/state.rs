@@ -8,8 +8,7 @@ use alloc::vec::Vec;
 use core::mem;
 
 use super::flavour::{Flavour, Refused};
-use super::keyspace::{Database, Keys, Millis, Value};
-use super::session::Session;
+use super::keyspace::{Keys, Millis, Value};
 use super::tracking::Tracking;
 use super::watches::Watches;
 
@@ -30,16 +29,6 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Returns the database that the client has selected.
-    pub(super) fn database<'a>(&'a mut self, session: &'a Session, now: Millis) -> Database<'a> {
-        Database {
-            state: self,
-            session,
-            now,
-            together: &[],
-        }
-    }
-
     /// Returns the value that `key` of the first database holds at `now`, without removing anything.
     pub(super) fn peek(&self, key: &[u8], now: Millis) -> Option<&Value> {
         let entry = self.databases.get(&0)?.get(key)?;
@@ -53,7 +42,8 @@ impl State {
                 let over = entry.is_over(now);
                 if over {
                     self.tracking.changed(key, None);
-                    self.watches.changed(*database, key);
+                    self.watches
+                        .changed(|of, other| (of, other) == (*database, key));
                 }
                 !over
             });
@@ -73,7 +63,7 @@ impl State {
     /// Removes all keys.
     pub(super) fn flush(&mut self) {
         let databases = mem::take(&mut self.databases);
-        self.watches.flushed(|database, key| {
+        self.watches.changed(|database, key| {
             databases
                 .get(&database)
                 .is_some_and(|keys| keys.contains_key(key))

@@ -31,7 +31,7 @@ use super::watches::Watches;
 /// use shearline::internals::Store;
 ///
 /// let mut store = Store::new(7, Instant::ZERO);
-/// let mut session = store.session();
+/// let mut session = Store::session();
 /// let mut run = |millis, words: &[&[u8]]| {
 ///     let mut out = Vec::new();
 ///     store.execute(&mut session, Instant::from_millis(millis), words, &mut out);
@@ -49,7 +49,6 @@ pub struct Store {
     up_before: Duration,
     /// The sum of the steps of its clock.
     ahead: Millis,
-    sessions: u64,
 }
 
 /// Whether a node still has its keys after a restart.
@@ -76,7 +75,6 @@ impl Store {
             started: now,
             up_before: Duration::ZERO,
             ahead: 0,
-            sessions: 0,
         };
         store.restart(seed, now, Memory::Lost);
         store
@@ -99,7 +97,7 @@ impl Store {
     /// for command in ["eval", "evalsha", "script"] {
     ///     store.refuse(command, Some(Refused::Forbidden));
     /// }
-    /// let (mut session, mut out) = (store.session(), Vec::new());
+    /// let (mut session, mut out) = (Store::session(), Vec::new());
     /// let load: &[&[u8]] = &[b"SCRIPT", b"LOAD", b"return 1"];
     /// store.execute(&mut session, Instant::ZERO, load, &mut out);
     /// assert!(out.starts_with(b"-NOPERM "));
@@ -133,11 +131,10 @@ impl Store {
         millis(now).saturating_add(self.ahead)
     }
 
-    /// Returns the session of a new client without a connection. Its number is far above those of connections.
+    /// Returns the session of a new client without a connection. It gets no pushes.
     #[must_use]
-    pub fn session(&mut self) -> Session {
-        self.sessions += 1;
-        Self::session_of(u64::MAX - self.sessions)
+    pub fn session() -> Session {
+        Self::session_of(u64::MAX)
     }
 
     /// Returns the session of a new client on the caller's connection with this number. `HELLO` shows it, and pushes to
@@ -208,7 +205,6 @@ impl Store {
         self.state.tracking = Tracking::default();
         self.state.watches = Watches::default();
         (self.started, self.up_before) = (now, Duration::ZERO);
-        self.sessions = 0;
         match memory {
             Memory::Kept => (),
             Memory::Lost => self.state.databases.clear(),
@@ -228,13 +224,14 @@ impl Store {
             session.caching = false;
             return;
         }
-        let mut call = Call {
-            session,
-            words: command,
+        let answer = commands::run(&mut Call {
             now: self.millis(now),
             uptime: self.up_before + whole_seconds(now).saturating_sub(whole_seconds(self.started)),
-        };
-        let answer = commands::run(&mut self.state, &mut call);
+            state: &mut self.state,
+            session: &mut *session,
+            keys: &[],
+            words: command,
+        });
         let reply = answer.unwrap_or_else(Reply::Error);
         reply.write(session.protocol, out);
         self.state.tracking.take(session.id, out);
@@ -242,8 +239,9 @@ impl Store {
 
     /// Deletes `key` of the first database at `now`, as another client does. Returns `false` if there is none.
     pub fn remove(&mut self, now: Instant, key: &[u8]) -> bool {
-        let (now, client) = (self.millis(now), self.session());
-        self.state.database(&client, now).remove(key)
+        let mut out = Vec::new();
+        self.execute(&mut Self::session(), now, &[b"DEL", key], &mut out);
+        out == b":1\r\n"
     }
 
     /// Returns the text that `key` of the first database holds at `now`. Changes nothing.

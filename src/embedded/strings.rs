@@ -1,78 +1,72 @@
 //! The commands on keys.
 
 use super::call::{Call, count, integer, ok};
-use super::keyspace::{Database, Millis};
+use super::keyspace::Millis;
 use super::refusal::Refusal;
 use super::reply::{Answer, Reply};
-use super::state::State;
 
 /// `GET key`.
-pub(super) fn get(state: &mut State, call: &mut Call<'_>) -> Answer {
-    let mut database = call.database(state);
-    let text = database.get(call.words[1])?;
+pub(super) fn get(call: &mut Call<'_>) -> Answer {
+    let text = call.get(call.words[1])?;
     Ok(text.map_or(Reply::Null, Reply::bulk))
 }
 
 /// `DEL key ...`.
-pub(super) fn del(state: &mut State, call: &mut Call<'_>) -> Answer {
-    let mut database = call.database(state);
+pub(super) fn del(call: &mut Call<'_>) -> Answer {
     let keys = call.words_from(1).iter();
-    Ok(count(keys.filter(|key| database.remove(key)).count()))
+    Ok(count(keys.filter(|key| call.remove(key)).count()))
 }
 
 /// `DELIFEQ key value`: deletes the key if it holds the value.
-pub(super) fn delifeq(state: &mut State, call: &mut Call<'_>) -> Answer {
-    del_equal(state, call, call.words[2])
+pub(super) fn delifeq(call: &mut Call<'_>) -> Answer {
+    del_equal(call, call.words[2])
 }
 
 /// `DELEX key IFEQ value`: does the same as `DELIFEQ`. From the documentation.
-pub(super) fn delex(state: &mut State, call: &mut Call<'_>) -> Answer {
+pub(super) fn delex(call: &mut Call<'_>) -> Answer {
     match call.words[2].eq_ignore_ascii_case(b"ifeq") {
-        true => del_equal(state, call, call.words[3]),
+        true => del_equal(call, call.words[3]),
         false => Err(Refusal::SYNTAX),
     }
 }
 
-fn del_equal(state: &mut State, call: &Call<'_>, value: &[u8]) -> Answer {
-    let mut database = call.database(state);
-    let same = database.text(call.words[1])? == Some(value);
-    let deleted = same && database.remove(call.words[1]);
+fn del_equal(call: &mut Call<'_>, value: &[u8]) -> Answer {
+    let same = call.text(call.words[1])? == Some(value);
+    let deleted = same && call.remove(call.words[1]);
     Ok(Reply::Integer(i64::from(deleted)))
 }
 
 /// `MSETEX numkeys key value .. [NX|XX] [PX ms|..]`: sets all keys, or none. A key that is named twice is set twice.
-pub(super) fn msetex(state: &mut State, call: &mut Call<'_>) -> Answer {
+pub(super) fn msetex(call: &mut Call<'_>) -> Answer {
     let keys = usize::try_from(integer(call.words[1])?).unwrap_or(0);
     let words = keys.checked_mul(2).filter(|words| *words != 0);
     let (pairs, options) = words
         .and_then(|words| call.words_from(2).split_at_checked(words))
         .ok_or(Refusal::SYNTAX)?;
-    let mut database = call.database(state);
-    let options = SetOptions::parse(options, &database)?;
+    let options = SetOptions::parse(options, call)?;
     let mut allowed = true;
     for pair in pairs.chunks_exact(2) {
-        allowed &= options.allow(&mut database, pair[0])?;
+        allowed &= options.allow(call, pair[0])?;
     }
     for pair in pairs.chunks_exact(2).filter(|_| allowed) {
-        options.insert(&mut database, pair[0], pair[1]);
+        options.insert(call, pair[0], pair[1]);
     }
     Ok(Reply::Integer(i64::from(allowed)))
 }
 
 /// `PTTL key`: -2 if the key does not exist, -1 if it never ends.
-pub(super) fn pttl(state: &mut State, call: &mut Call<'_>) -> Answer {
-    let left = call.database(state).pttl(call.words[1]);
+pub(super) fn pttl(call: &mut Call<'_>) -> Answer {
+    let left = call.pttl(call.words[1]);
     Ok(Reply::Integer(left.unwrap_or(-2)))
 }
 
 /// `ZADD key score member ...`, without options.
-pub(super) fn zadd(state: &mut State, call: &mut Call<'_>) -> Answer {
+pub(super) fn zadd(call: &mut Call<'_>) -> Answer {
     let (key, pairs) = (call.words[1], call.words_from(2));
     if pairs.len() % 2 != 0 {
         return Err(Refusal::SYNTAX);
     }
-    let mut database = call.database(state);
-    let mut members = database.members(key)?;
+    let mut members = call.members(key)?;
     let (mut added, mut changed) = (0, false);
     for pair in pairs.chunks_exact(2) {
         let score = core::str::from_utf8(pair[0]).ok();
@@ -85,55 +79,57 @@ pub(super) fn zadd(state: &mut State, call: &mut Call<'_>) -> Answer {
         changed |= old != Some(score);
     }
     if changed {
-        database.insert_members(key, members);
+        call.insert_members(key, members);
     }
     Ok(count(added))
 }
 
 /// `ZRANGE key 0 -1`: all members.
-pub(super) fn zrange(state: &mut State, call: &mut Call<'_>) -> Answer {
+pub(super) fn zrange(call: &mut Call<'_>) -> Answer {
     if call.words[2..] != [&b"0"[..], b"-1"] {
         return Err(Refusal::SYNTAX);
     }
-    let members = call.database(state).read_members(call.words[1])?;
+    let members = call.read_members(call.words[1])?;
     let members = members.0.into_iter();
     Ok(Reply::array(members.map(|(member, _)| Reply::Bulk(member))))
 }
 
 /// `SET key value [NX|XX|IFEQ value] [PX ms|PXAT ms|KEEPTTL]`.
-pub(super) fn set(state: &mut State, call: &mut Call<'_>) -> Answer {
+pub(super) fn set(call: &mut Call<'_>) -> Answer {
     let (key, value) = (call.words[1], call.words[2]);
-    set_in(&mut call.database(state), key, value, call.words_from(3))
+    let set = call.set(key, value, call.words_from(3))?;
+    Ok(if set { ok() } else { Reply::Null })
 }
 
-/// Does what [`set`] does, also for a script.
-pub(super) fn set_in(
-    database: &mut Database<'_>,
-    key: &[u8],
-    value: &[u8],
-    options: &[&[u8]],
-) -> Answer {
-    let options = SetOptions::parse(options, database)?;
-    if !options.allow(database, key)? {
-        return Ok(Reply::Null);
+impl Call<'_> {
+    /// Does what [`set`] does, also for a script. Returns `true` if the key was set.
+    pub(super) fn set(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        options: &[&[u8]],
+    ) -> Result<bool, Refusal> {
+        let options = SetOptions::parse(options, self)?;
+        let allowed = options.allow(self, key)?;
+        if allowed {
+            options.insert(self, key, value);
+        }
+        Ok(allowed)
     }
-    options.insert(database, key, value);
-    Ok(ok())
 }
 
 /// `SETNX key value`. Locks before 2012 used it, and so does the example `setnx_getset`.
-pub(super) fn setnx(state: &mut State, call: &mut Call<'_>) -> Answer {
+pub(super) fn setnx(call: &mut Call<'_>) -> Answer {
     let (key, value) = (call.words[1], call.words[2]);
-    let set = set_in(&mut call.database(state), key, value, &[b"nx"])?;
-    Ok(Reply::Integer(i64::from(set != Reply::Null)))
+    let set = call.set(key, value, &[b"nx"])?;
+    Ok(Reply::Integer(i64::from(set)))
 }
 
 /// `GETSET key value`: returns the old value. The new one never ends.
-pub(super) fn getset(state: &mut State, call: &mut Call<'_>) -> Answer {
+pub(super) fn getset(call: &mut Call<'_>) -> Answer {
     let (key, value) = (call.words[1], call.words[2]);
-    let mut database = call.database(state);
-    let before = database.text(key)?.map_or(Reply::Null, Reply::bulk);
-    database.insert(key, value, None);
+    let before = call.text(key)?.map_or(Reply::Null, Reply::bulk);
+    call.insert(key, value, None);
     Ok(before)
 }
 
@@ -158,7 +154,7 @@ enum Lifetime {
 
 impl<'a> SetOptions<'a> {
     /// Parses the options. Two of a kind are refused.
-    fn parse(mut words: &[&'a [u8]], database: &Database<'_>) -> Result<Self, Refusal> {
+    fn parse(mut words: &[&'a [u8]], call: &Call<'_>) -> Result<Self, Refusal> {
         let mut options = Self::default();
         let Self {
             condition,
@@ -170,11 +166,11 @@ impl<'a> SetOptions<'a> {
             let is_second = match (name.as_slice(), value) {
                 (b"nx", _) => condition.replace(Condition::Key(false)).is_some(),
                 (b"xx", _) => condition.replace(Condition::Key(true)).is_some(),
-                (b"ifeq", Some(value)) if database.state.flavour.knows("ifeq") => {
+                (b"ifeq", Some(value)) if call.state.flavour.knows("ifeq") => {
                     condition.replace(Condition::Value(value)).is_some()
                 }
                 (b"keepttl", _) => lifetime.replace(Lifetime::Keep).is_some(),
-                (b"px", Some(millis)) => lifetime.replace(until(millis, database.now)?).is_some(),
+                (b"px", Some(millis)) => lifetime.replace(until(millis, call.now)?).is_some(),
                 (b"pxat", Some(millis)) => lifetime.replace(until(millis, 0)?).is_some(),
                 _ => true,
             };
@@ -189,21 +185,21 @@ impl<'a> SetOptions<'a> {
         Ok(options)
     }
 
-    fn allow(&self, database: &mut Database<'_>, key: &[u8]) -> Result<bool, Refusal> {
+    fn allow(&self, call: &mut Call<'_>, key: &[u8]) -> Result<bool, Refusal> {
         Ok(match self.condition {
             None => true,
-            Some(Condition::Key(wants)) => wants == database.entry(key).is_some(),
-            Some(Condition::Value(wants)) => database.text(key)? == Some(wants),
+            Some(Condition::Key(wants)) => wants == call.entry(key).is_some(),
+            Some(Condition::Value(wants)) => call.text(key)? == Some(wants),
         })
     }
 
-    fn insert(&self, database: &mut Database<'_>, key: &[u8], text: &[u8]) {
+    fn insert(&self, call: &mut Call<'_>, key: &[u8], text: &[u8]) {
         let end = match self.lifetime {
             None => None,
-            Some(Lifetime::Keep) => database.entry(key).and_then(|entry| entry.end),
+            Some(Lifetime::Keep) => call.entry(key).and_then(|entry| entry.end),
             Some(Lifetime::Until(end)) => Some(end),
         };
-        database.insert(key, text, end);
+        call.insert(key, text, end);
     }
 }
 
@@ -216,19 +212,18 @@ fn until(millis: &[u8], from: Millis) -> Result<Lifetime, Refusal> {
 
 /// `PEXPIRE key ms [LT]`. An end that is not in the future deletes the key. With `LT`, the end changes only if it
 /// becomes earlier.
-pub(super) fn pexpire(state: &mut State, call: &mut Call<'_>) -> Answer {
+pub(super) fn pexpire(call: &mut Call<'_>) -> Answer {
     let only_earlier = match call.words.get(3) {
         None => false,
         Some(word) if word.eq_ignore_ascii_case(b"lt") => true,
         Some(_) => return Err(Refusal::SYNTAX),
     };
     let (key, end) = (call.words[1], expiry(call.words[2], call.now)?);
-    let mut database = call.database(state);
-    let old = database.entry(key).map(|entry| entry.end);
+    let old = call.entry(key).map(|entry| entry.end);
     let is_earlier = |old: Option<Millis>| old.is_none_or(|old| end < old);
     let allowed = old.is_some_and(|old| !only_earlier || is_earlier(old));
     if allowed {
-        database.set_end(key, end);
+        call.set_end(key, end);
     }
     Ok(Reply::Integer(i64::from(allowed)))
 }

@@ -9,7 +9,6 @@ use super::call::{Call, ok};
 use super::refusal::Refusal;
 use super::reply::Answer;
 use super::session::Queue;
-use super::state::State;
 
 /// Returns `true` for a command that is run at once, even between `MULTI` and `EXEC`.
 pub(super) fn is_run_at_once(name: &str) -> bool {
@@ -17,28 +16,28 @@ pub(super) fn is_run_at_once(name: &str) -> bool {
 }
 
 /// `MULTI`.
-pub(super) fn multi(state: &mut State, call: &mut Call<'_>) -> Answer {
-    not_within(state, call, "ERR MULTI calls can not be nested")?;
+pub(super) fn multi(call: &mut Call<'_>) -> Answer {
+    not_within(call, "ERR MULTI calls can not be nested")?;
     call.session.queue = Some(Queue::default());
     Ok(ok())
 }
 
 /// Refuses a command between `MULTI` and `EXEC`.
-fn not_within(state: &State, call: &mut Call<'_>, line: &'static str) -> Result<(), Refusal> {
+fn not_within(call: &mut Call<'_>, line: &'static str) -> Result<(), Refusal> {
     let Some(queue) = &mut call.session.queue else {
         return Ok(());
     };
     // Valkey then runs nothing at `EXEC`.
-    queue.spoiled |= state.flavour.is_valkey();
+    queue.spoiled |= call.state.flavour.is_valkey();
     Err(Refusal::fixed(line))
 }
 
 /// `EXEC`: returns the commands to run, or `None` if a watched key has changed.
-pub(super) fn end(state: &mut State, call: &mut Call<'_>) -> Result<Option<Queue>, Refusal> {
+pub(super) fn end(call: &mut Call<'_>) -> Result<Option<Queue>, Refusal> {
     let Some(queue) = call.session.queue.take() else {
         return Err(Refusal::fixed("ERR EXEC without MULTI"));
     };
-    let same = state.end_watches(call.session.id, call.now);
+    let same = call.state.end_watches(call.session.id, call.now);
     match queue.spoiled {
         true => Err(Refusal::ABORTED),
         false => Ok(same.then_some(queue)),
@@ -46,28 +45,28 @@ pub(super) fn end(state: &mut State, call: &mut Call<'_>) -> Result<Option<Queue
 }
 
 /// Ends the transaction, because `EXEC` itself was refused. Nothing is run.
-pub(super) fn abort(state: &mut State, call: &mut Call<'_>) -> Answer {
+pub(super) fn abort(call: &mut Call<'_>) -> Answer {
     call.session.queue = None;
-    state.end_watches(call.session.id, call.now);
+    call.state.end_watches(call.session.id, call.now);
     Err(Refusal::ABORTED)
 }
 
 /// `DISCARD`.
-pub(super) fn discard(state: &mut State, call: &mut Call<'_>) -> Answer {
+pub(super) fn discard(call: &mut Call<'_>) -> Answer {
     if call.session.queue.take().is_none() {
         return Err(Refusal::fixed("ERR DISCARD without MULTI"));
     }
-    state.end_watches(call.session.id, call.now);
+    call.state.end_watches(call.session.id, call.now);
     Ok(ok())
 }
 
 /// `WATCH key ...`.
-pub(super) fn watch(state: &mut State, call: &mut Call<'_>) -> Answer {
-    not_within(state, call, "ERR WATCH inside MULTI is not allowed")?;
+pub(super) fn watch(call: &mut Call<'_>) -> Answer {
+    not_within(call, "ERR WATCH inside MULTI is not allowed")?;
     for key in call.words_from(1) {
-        call.database(state).entry(key);
+        call.entry(key);
         let (database, client) = (call.session.database, call.session.id);
-        state.watches.watch(database, key, client);
+        call.state.watches.watch(database, key, client);
     }
     Ok(ok())
 }

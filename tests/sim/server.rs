@@ -204,7 +204,7 @@ impl Server {
         let run_id = marker.split(|byte| *byte == b' ').nth(1);
         let mut store = self.store.clone(); // It numbers its clients.
         store.set_password(None);
-        let (mut session, mut identity) = (store.session(), Vec::new());
+        let (mut session, mut identity) = (Store::session(), Vec::new());
         let shown = self.clock.show(now);
         store.execute(&mut session, shown, &[b"INFO", b"server"], &mut identity);
         run_id.is_some_and(|id| identity.windows(id.len().max(1)).any(|text| text == id))

@@ -4,13 +4,14 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::embedded::call::{Call, Words};
 use crate::embedded::keyspace::Millis;
 use crate::embedded::refusal::Refusal;
 use crate::embedded::reply::{Answer, Reply};
 use crate::resource::{COUNTER_PREFIX, NUMBER_MARK, WANTED_MARK};
 
 use super::number::lua_number;
-use super::running::{NO_NUMBER, Running, TOO_FEW, Words, numbers};
+use super::steps::{NO_NUMBER, TOO_FEW, numbers};
 
 /// The largest number that the scripts use.
 const MOST: f64 = 9e15;
@@ -58,11 +59,11 @@ impl<'a> Parts<'a> {
 
 /// Steps of scripts with these arguments: the fourth is a number, the fifth is the life of counters, and the sixth is
 /// the `run_id`.
-impl<'a> Running<'a> {
+impl<'a> Call<'a> {
     /// Returns the counter floor, if it belongs to this `run_id`.
     pub(super) fn floor(&mut self, key: &'a [u8]) -> Result<Option<Floor<'a>>, Refusal> {
         let run_id = self.words[5];
-        let parts = Parts::read(self.database.get(key)?.unwrap_or_default());
+        let parts = Parts::read(self.get(key)?.unwrap_or_default());
         let own = parts.filter(|parts| parts.run_id == run_id && !parts.is_in_repair);
         Ok(own.and_then(|parts| {
             let [base, number] = parts.numbers()?;
@@ -78,7 +79,7 @@ impl<'a> Running<'a> {
 
     /// Returns the number of a counter. A counter that is missing, too large or no number reads as the floor.
     fn counter(&mut self, floor: &Floor<'_>, key: &[u8]) -> Result<f64, Refusal> {
-        let number = self.database.get(key)?.and_then(lua_number);
+        let number = self.get(key)?.and_then(lua_number);
         let number = number.filter(|number| (0.0..=MOST).contains(number));
         Ok(number.unwrap_or(floor.number).max(floor.base))
     }
@@ -114,7 +115,7 @@ impl<'a> Running<'a> {
         };
         if floor.number < number {
             let words = [self.words[5], &floor.base_text, &text];
-            self.database.insert(floor.key, &words.join(&b':'), None);
+            self.insert(floor.key, &words.join(&b':'), None);
         }
         for key in counters {
             if self.counter(floor, key)? < number {
@@ -141,12 +142,12 @@ pub(super) struct Number<'a> {
 
 impl<'a> Number<'a> {
     /// Returns the number to give, or the answer of a script that gives no number.
-    pub(super) fn choose(run: &mut Running<'a>) -> Result<Result<Self, Answer>, Refusal> {
+    pub(super) fn choose(run: &mut Call<'a>) -> Result<Result<Self, Answer>, Refusal> {
         let counter = run.keys[1];
         let Some(floor) = run.floor(run.keys[2])? else {
             return Ok(Err(numbers([-1, 0, 0])));
         };
-        let most = latest(run.database.now);
+        let most = latest(run.now);
         let number = run.next_number(&floor, &[counter], most)?;
         if MOST < number {
             return Ok(Err(numbers([-1, 0, 1])));
@@ -159,7 +160,7 @@ impl<'a> Number<'a> {
     }
 
     /// Writes the counter and the counter floor.
-    pub(super) fn write(&self, run: &mut Running<'_>) -> Result<(), Refusal> {
+    pub(super) fn write(&self, run: &mut Call<'_>) -> Result<(), Refusal> {
         run.raise_to(self.number, &self.floor, &[self.counter])
             .map(drop)
     }
@@ -180,7 +181,7 @@ fn latest(now: Millis) -> f64 {
 }
 
 /// Does what [`TAKE_FENCED`](crate::node::TAKE_FENCED) does.
-pub(super) fn take(run: &mut Running<'_>) -> Answer {
+pub(super) fn take(run: &mut Call<'_>) -> Answer {
     let (names, counters, floor) = run.counted()?;
     let Some(floor) = run.floor(floor)? else {
         return numbers([-1, 0, 0]);
@@ -188,7 +189,7 @@ pub(super) fn take(run: &mut Running<'_>) -> Answer {
     let counts = run.counts_if_checked()?;
     for (number, key) in (2..).zip(names) {
         // A key of another type belongs to another program.
-        if run.database.get(key) != Ok(None) {
+        if run.get(key) != Ok(None) {
             return numbers([number, counts.unwrap_or(0), 0]);
         }
     }
@@ -197,7 +198,7 @@ pub(super) fn take(run: &mut Running<'_>) -> Answer {
     let is_wanted = mark == Some(&WANTED_MARK);
     let most = match is_wanted {
         true => f64::INFINITY,
-        false => latest(run.database.now),
+        false => latest(run.now),
     };
     let number = run.next_number(&floor, counters, most)?;
     if MOST < number {
@@ -217,7 +218,7 @@ pub(super) fn take(run: &mut Running<'_>) -> Answer {
 }
 
 /// Does what [`RAISE_FENCED`](crate::node::RAISE_FENCED) does.
-pub(super) fn raise(run: &mut Running<'_>) -> Answer {
+pub(super) fn raise(run: &mut Call<'_>) -> Answer {
     let (names, counters, floor) = run.counted()?;
     let mut held = run.all_hold(names, run.words[0])?;
     match run.floor(floor)? {
@@ -231,19 +232,19 @@ pub(super) fn raise(run: &mut Running<'_>) -> Answer {
 }
 
 /// Does what [`SET_FLOOR`](crate::node::SET_FLOOR) does.
-pub(super) fn floor(run: &mut Running<'_>) -> Answer {
-    let old = last_number(run.database.get(run.key())?.unwrap_or_default());
+pub(super) fn floor(run: &mut Call<'_>) -> Answer {
+    let old = last_number(run.get(run.key())?.unwrap_or_default());
     let floor = old.max(run.number(1)?);
-    let floor = floor.max(run.number(2)?.min(latest(run.database.now)));
+    let floor = floor.max(run.number(2)?.min(latest(run.now)));
     set_floor(run, floor);
     Ok(Reply::Integer(1))
 }
 
 /// Writes a counter floor of this `run_id`, the first argument, that begins with `number`.
-fn set_floor(run: &mut Running<'_>, number: f64) {
+fn set_floor(run: &mut Call<'_>, number: f64) {
     let run_id = String::from_utf8_lossy(run.words[0]);
     let text = format!("{run_id}:{number:.0}:{number:.0}");
-    run.database.insert(run.key(), text.as_bytes(), None);
+    run.insert(run.key(), text.as_bytes(), None);
 }
 
 /// Returns the number at the end of a counter floor, or zero if there is none, or it is too large.
@@ -255,9 +256,9 @@ fn last_number(text: &[u8]) -> f64 {
 }
 
 /// Does what [`LOOK_AT_FLOOR`](crate::node::LOOK_AT_FLOOR) does.
-pub(super) fn look_at_floor(run: &mut Running<'_>) -> Answer {
+pub(super) fn look_at_floor(run: &mut Call<'_>) -> Answer {
     let (key, run_id, nonce) = (run.key(), run.words[0], run.words[1]);
-    let text = run.database.get(key)?.unwrap_or_default();
+    let text = run.get(key)?.unwrap_or_default();
     let own = Parts::read(text).filter(|parts| parts.run_id == run_id);
     if let Some(parts) = own
         && let Some([before, number]) = parts.numbers()
@@ -270,14 +271,14 @@ pub(super) fn look_at_floor(run: &mut Running<'_>) -> Answer {
     let number = last_number(text);
     let [run_id, text] = [run_id, nonce].map(String::from_utf8_lossy);
     let text = format!("{run_id}:?{text}:{number:.0}");
-    run.database.insert(key, text.as_bytes(), None);
+    run.insert(key, text.as_bytes(), None);
     numbers([0, run.number(1)? as i64])
 }
 
 /// Does what [`REPAIR_FLOOR`](crate::node::REPAIR_FLOOR) does.
-pub(super) fn repair_floor(run: &mut Running<'_>) -> Answer {
+pub(super) fn repair_floor(run: &mut Call<'_>) -> Answer {
     let (run_id, nonce) = (run.words[0], run.words[1]);
-    let text = run.database.get(run.key())?.unwrap_or_default();
+    let text = run.get(run.key())?.unwrap_or_default();
     let own = Parts::read(text)
         .filter(|parts| parts.is_in_repair && [parts.run_id, parts.before] == [run_id, nonce]);
     let Some(parts) = own else {
@@ -289,10 +290,10 @@ pub(super) fn repair_floor(run: &mut Running<'_>) -> Answer {
 }
 
 /// Does what [`COUNT_COUNTERS`](crate::node::COUNT_COUNTERS) does, but for all keys at once, whatever the cursor is.
-pub(super) fn count_counters(run: &mut Running<'_>) -> Answer {
+pub(super) fn count_counters(run: &mut Call<'_>) -> Answer {
     if !is_digits(run.words[0]) {
         return Err(Refusal::fixed("ERR invalid cursor"));
     }
-    let [counters, zero] = [run.database.count(COUNTER_PREFIX), 0].map(Reply::Integer);
+    let [counters, zero] = [run.count(COUNTER_PREFIX), 0].map(Reply::Integer);
     Ok(Reply::array([counters, zero, Reply::bulk(b"0")]))
 }

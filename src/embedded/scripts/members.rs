@@ -3,6 +3,7 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use crate::embedded::call::Call;
 use crate::embedded::keyspace::Members;
 use crate::embedded::refusal::Refusal;
 use crate::embedded::reply::{Answer, Reply};
@@ -11,7 +12,7 @@ use crate::node::keeps_out;
 
 use super::fencing::Number;
 use super::number::lua_number;
-use super::running::{NO_NUMBER, Running, numbers};
+use super::steps::{NO_NUMBER, numbers};
 
 /// The latest deadline that the scripts use.
 const MOST: f64 = 9e15;
@@ -28,8 +29,8 @@ const READER: &[u8] = b"r";
 
 impl Set {
     /// Reads the set once. It stands for all calls of `zrange`.
-    fn read(run: &mut Running<'_>, key: &[u8]) -> Result<Self, Refusal> {
-        let (members, now) = (run.database.read_members(key)?, run.now());
+    fn read(run: &mut Call<'_>, key: &[u8]) -> Result<Self, Refusal> {
+        let (members, now) = (run.read_members(key)?, run.time());
         let over = members.0.partition_point(|(_, at)| *at < now);
         Ok(Self { members, over })
     }
@@ -54,7 +55,7 @@ impl Set {
     /// Adds `member`, or raises its deadline, and removes members whose time is over. Before that it writes the number.
     fn take(
         mut self,
-        run: &mut Running<'_>,
+        run: &mut Call<'_>,
         member: &[u8],
         number: Option<&Number<'_>>,
     ) -> Result<(), Refusal> {
@@ -86,20 +87,20 @@ impl Set {
     }
 }
 
-impl<'a> Running<'a> {
+impl<'a> Call<'a> {
     /// Returns the time in milliseconds. It is a double, as in Lua.
-    fn now(&self) -> f64 {
-        self.database.now as f64
+    fn time(&self) -> f64 {
+        self.now as f64
     }
 
     fn deadline(&self) -> Result<f64, Refusal> {
-        Ok((self.now() + self.number(1)?).min(MOST))
+        Ok((self.time() + self.number(1)?).min(MOST))
     }
 
     /// Writes these `members` to `key`, with this `end`.
     fn store(&mut self, key: &[u8], members: Members, end: f64) {
-        self.database.insert_members(key, members);
-        self.database.set_end(key, end as i64);
+        self.insert_members(key, members);
+        self.set_end(key, end as i64);
     }
 
     /// Returns the member of the token, whose prefix is the fourth argument. If the value of the key is the token
@@ -107,14 +108,14 @@ impl<'a> Running<'a> {
     fn turned(&mut self) -> Vec<u8> {
         let (key, token) = (self.key(), self.words[0]);
         let member = [self.words[3], token].concat();
-        if self.database.text(key) == Ok(Some(token)) {
-            let left = self.database.left(key).filter(|left| 0 <= *left);
-            let at = left.map_or(MOST, |left| (self.now() + left as f64).min(MOST));
+        if self.text(key) == Ok(Some(token)) {
+            let left = self.left(key).filter(|left| 0 <= *left);
+            let at = left.map_or(MOST, |left| (self.time() + left as f64).min(MOST));
             let mut members = Members::default();
             members.put(&member, at);
-            self.database.remove(key);
+            self.remove(key);
             self.store(key, members, at);
-            self.database.register(key);
+            self.register(key);
         }
         member
     }
@@ -161,9 +162,9 @@ fn is_permit_of(member: &[u8], token: &[u8]) -> bool {
 
 /// Does what [`INSPECT`](crate::node::INSPECT) does for a sorted set: returns how long the key lives, and its live
 /// members with how long each lives. `None` if the key holds something else, or no live member.
-pub(super) fn listed(run: &mut Running<'_>, key: &[u8]) -> Option<(i64, Reply)> {
+pub(super) fn listed(run: &mut Call<'_>, key: &[u8]) -> Option<(i64, Reply)> {
     let set = Set::read(run, key).ok()?;
-    let left = |at: f64| (at - run.now()) as i64;
+    let left = |at: f64| (at - run.time()) as i64;
     let (_, last) = set.live().last().filter(|(_, at)| *at <= MOST)?;
     let listed = set.live().iter().take(HOLDERS_SHOWN_MAX);
     let listed = listed.flat_map(|(member, at)| {
@@ -174,13 +175,13 @@ pub(super) fn listed(run: &mut Running<'_>, key: &[u8]) -> Option<(i64, Reply)> 
 }
 
 /// Does what [`TAKE_SHARED`](crate::node::TAKE_SHARED) does.
-pub(super) fn take_shared(run: &mut Running<'_>) -> Answer {
+pub(super) fn take_shared(run: &mut Call<'_>) -> Answer {
     let said = add_reader(run, [1, 3], None)?;
     run.answer(said)
 }
 
 /// Does what [`TAKE_SHARED_FENCED`](crate::node::TAKE_SHARED_FENCED) does.
-pub(super) fn take_shared_fenced(run: &mut Running<'_>) -> Answer {
+pub(super) fn take_shared_fenced(run: &mut Call<'_>) -> Answer {
     let number = match Number::choose(run)? {
         Ok(number) => number,
         Err(none) => return none,
@@ -198,10 +199,10 @@ fn began(text: &[u8]) -> Option<i64> {
 }
 
 /// Does what [`LEAVE_INTENT`](crate::node::LEAVE_INTENT) does.
-pub(super) fn leave_intent(run: &mut Running<'_>) -> Answer {
+pub(super) fn leave_intent(run: &mut Call<'_>) -> Answer {
     let (key, age, life) = (run.key(), run.number(0)?, run.words[1]);
-    let there = run.database.get(key).ok().flatten().and_then(began);
-    let began = run.database.now - age as i64;
+    let there = run.get(key).ok().flatten().and_then(began);
+    let began = run.now - age as i64;
     let began = began.min(there.unwrap_or(i64::MAX));
     let text = alloc::format!("{began}");
     run.set(key, text.as_bytes(), &[b"px", life])?;
@@ -211,7 +212,7 @@ pub(super) fn leave_intent(run: &mut Running<'_>) -> Answer {
 /// Adds a reader. `intent` is the index of the intent's key, and `passes` the index of the argument that lets the
 /// reader pass it.
 fn add_reader(
-    run: &mut Running<'_>,
+    run: &mut Call<'_>,
     [intent, passes]: [usize; 2],
     number: Option<&Number<'_>>,
 ) -> Result<i64, Refusal> {
@@ -229,8 +230,8 @@ fn add_reader(
     let mut joins = is_ours && set.may_be_purged();
     if joins && passes.is_empty() {
         let intent = run.keys[intent];
-        let now = run.database.now;
-        let age = match run.database.get(intent) {
+        let now = run.now;
+        let age = match run.get(intent) {
             Ok(None) => None,
             Ok(Some(text)) => Some(began(text).map_or(0, |began| now - began)),
             Err(_) => Some(0),
@@ -239,11 +240,11 @@ fn add_reader(
             keeps_out(age.max(0).unsigned_abs()) as i64 - age.min(0)
         });
         if lasts != 0 {
-            let ends = run.database.pttl(intent);
+            let ends = run.pttl(intent);
             let ends = ends.filter(|ends| 0 <= *ends && *ends < lasts);
             joins = set.members.at(&member).is_some();
             said = 2 + ends.map_or(lasts, |ends| ends + 1);
-            run.database.register(key);
+            run.register(key);
         }
     }
     if joins {
@@ -254,14 +255,14 @@ fn add_reader(
 }
 
 /// Does what [`TAKE_SLOT`](crate::node::TAKE_SLOT) does.
-pub(super) fn take_slot(run: &mut Running<'_>) -> Answer {
+pub(super) fn take_slot(run: &mut Call<'_>) -> Answer {
     let [said, more] = add_holder(run, 3, None)?;
     let counts = run.counts_if_checked()?.unwrap_or(0);
     numbers([said, counts, more])
 }
 
 /// Does what [`TAKE_SLOT_FENCED`](crate::node::TAKE_SLOT_FENCED) does.
-pub(super) fn take_slot_fenced(run: &mut Running<'_>) -> Answer {
+pub(super) fn take_slot_fenced(run: &mut Call<'_>) -> Answer {
     let number = match Number::choose(run)? {
         Ok(number) => number,
         Err(none) => return none,
@@ -274,7 +275,7 @@ pub(super) fn take_slot_fenced(run: &mut Running<'_>) -> Answer {
 /// Adds the holder of a permit. From the index `place` on, the arguments are the number of permits, the first slot to
 /// try, and the number of slots to try.
 fn add_holder(
-    run: &mut Running<'_>,
+    run: &mut Call<'_>,
     place: usize,
     numbered: Option<&Number<'_>>,
 ) -> Result<[i64; 2], Refusal> {
@@ -297,7 +298,7 @@ fn add_holder(
     }
     let Some(slot) = set.slot(token, [all, start, tries]) else {
         let first = set.live().first().map_or(0.0, |(_, at)| *at);
-        return Ok([2, (first - run.now() + 1.0) as i64]);
+        return Ok([2, (first - run.time() + 1.0) as i64]);
     };
     let text = crate::resp::Decimal::new(slot);
     let member = [permits, text.as_bytes(), token].join(&b'/');
@@ -306,10 +307,10 @@ fn add_holder(
 }
 
 /// Does what [`RAISE_MEMBER`](crate::node::RAISE_MEMBER) does.
-pub(super) fn raise(run: &mut Running<'_>) -> Answer {
+pub(super) fn raise(run: &mut Call<'_>) -> Answer {
     let member = [run.words[6], run.words[0]].concat();
-    let at = run.database.read_members(run.key())?.at(&member);
-    let is_live = at.is_some_and(|at| run.now() <= at);
+    let at = run.read_members(run.key())?.at(&member);
+    let is_live = at.is_some_and(|at| run.time() <= at);
     let floor = match is_live {
         true => run.floor(run.keys[2])?,
         false => None,
@@ -321,7 +322,7 @@ pub(super) fn raise(run: &mut Running<'_>) -> Answer {
 }
 
 /// Does what [`MOVE_SLOT`](crate::node::MOVE_SLOT) does.
-pub(super) fn move_slot(run: &mut Running<'_>) -> Answer {
+pub(super) fn move_slot(run: &mut Call<'_>) -> Answer {
     let (key, token, prefix) = (run.key(), run.words[0], run.words[3]);
     let wanted = [prefix, token].concat();
     let mut set = Set::read(run, key)?;
@@ -339,7 +340,7 @@ pub(super) fn move_slot(run: &mut Running<'_>) -> Answer {
             set.members.0.retain(others);
             set.members.put(&wanted, at);
             set.members.remove(&own);
-            run.database.insert_members(key, set.members);
+            run.insert_members(key, set.members);
             1
         }
     };
@@ -347,23 +348,23 @@ pub(super) fn move_slot(run: &mut Running<'_>) -> Answer {
 }
 
 /// Does what [`EXTEND_MEMBER`](crate::node::EXTEND_MEMBER) does.
-pub(super) fn extend(run: &mut Running<'_>) -> Answer {
+pub(super) fn extend(run: &mut Call<'_>) -> Answer {
     let (key, member) = (run.key(), run.turned());
     let set = Set::read(run, key)?;
-    let now = run.now();
+    let now = run.time();
     let old = set.members.at(&member).filter(|at| now <= *at);
     let said = match (old, set.last_live()) {
         (None, _) => 0,
         (Some(_), None | Some(Err(()))) => -1,
         (Some(old), Some(Ok((_, latest)))) => {
             let at = run.deadline()?;
-            let left = run.database.pttl(key).filter(|left| 0 <= *left);
+            let left = run.pttl(key).filter(|left| 0 <= *left);
             let ends_before = left.is_some_and(|left| now + (left as f64) < at);
             if old < at || ends_before {
                 let mut members = set.members;
                 members.raise(&member, at);
                 run.store(key, members, at.max(latest));
-                run.database.register(key);
+                run.register(key);
             }
             1
         }
@@ -372,12 +373,12 @@ pub(super) fn extend(run: &mut Running<'_>) -> Answer {
 }
 
 /// Does what [`CONFIRM_MEMBER`](crate::node::CONFIRM_MEMBER) does.
-pub(super) fn confirm(run: &mut Running<'_>) -> Answer {
+pub(super) fn confirm(run: &mut Call<'_>) -> Answer {
     let (key, member) = (run.key(), run.turned());
-    let at = run.database.read_members(key)?.at(&member);
-    let left = at.map(|at| at - run.now()).filter(|left| 0.0 <= *left);
+    let at = run.read_members(key)?.at(&member);
+    let left = at.map(|at| at - run.time()).filter(|left| 0.0 <= *left);
     let said = left.map_or(0, |left| {
-        let of_key = run.database.pttl(key).filter(|left| 0 <= *left);
+        let of_key = run.pttl(key).filter(|left| 0 <= *left);
         let left = of_key.map_or(left, |of_key| left.min(of_key as f64));
         (left.min(MOST) + 1.0) as i64
     });
@@ -385,14 +386,14 @@ pub(super) fn confirm(run: &mut Running<'_>) -> Answer {
 }
 
 /// Does what [`RELEASE_MEMBER`](crate::node::RELEASE_MEMBER) does.
-pub(super) fn release(run: &mut Running<'_>) -> Answer {
+pub(super) fn release(run: &mut Call<'_>) -> Answer {
     let (key, token, prefix) = (run.key(), run.words[0], run.words[1]);
     let exact = [prefix, token].concat();
-    if run.database.text(key) == Ok(Some(token)) {
-        run.database.remove(key);
+    if run.text(key) == Ok(Some(token)) {
+        run.remove(key);
         return Ok(Reply::Integer(1));
     }
-    let mut members = run.database.read_members(key)?;
+    let mut members = run.read_members(key)?;
     let is_there = members.at(&exact).is_some();
     if is_there && run.words.get(2).is_some() {
         return Ok(Reply::Integer(0)); // Such a release removes only members of other slots.
@@ -405,17 +406,17 @@ pub(super) fn release(run: &mut Running<'_>) -> Answer {
         return Ok(Reply::Integer(0));
     };
     let (_, at) = members.0.remove(place);
-    run.database.insert_members(key, members);
+    run.insert_members(key, members);
     let set = Set::read(run, key)?;
     match set.last_live() {
         Some(Ok((_, latest))) => {
-            let end = latest.max(run.now() + 1.0);
-            run.database.set_end(key, end as i64);
+            let end = latest.max(run.time() + 1.0);
+            run.set_end(key, end as i64);
         }
         None if set.may_be_purged() && set.over != 0 => {
-            run.database.remove(key);
+            run.remove(key);
         }
         None | Some(Err(())) => {}
     }
-    Ok(Reply::Integer(i64::from(run.now() <= at)))
+    Ok(Reply::Integer(i64::from(run.time() <= at)))
 }

@@ -1,22 +1,22 @@
 //! The scripts of locks on one name or several, without Lua.
 
+use crate::embedded::call::Call;
 use crate::embedded::refusal::Refusal;
 use crate::embedded::reply::{Answer, Reply};
 
 use super::members;
-use super::running::Running;
 
 /// Does what [`SET_IF_PERMITTED`](crate::node::SET_IF_PERMITTED) does: returns 1 if the key was set, otherwise 0.
-pub(super) fn acquire(run: &mut Running<'_>) -> Result<i64, Refusal> {
+pub(super) fn acquire(run: &mut Call<'_>) -> Result<i64, Refusal> {
     let set = run.set(run.key(), run.words[0], &[b"nx", b"px", run.words[1]])?;
     Ok(i64::from(set))
 }
 
-impl Running<'_> {
+impl Call<'_> {
     fn release(&mut self, key: &[u8], token: &[u8]) -> Result<i64, Refusal> {
         let held = self.holds(key, token)?;
         if held == 1 {
-            self.database.remove(key);
+            self.remove(key);
         }
         Ok(held)
     }
@@ -25,7 +25,7 @@ impl Running<'_> {
         let held = self.all_hold(names, token)?;
         for key in names.iter().filter(|_| held == 1) {
             self.raise(key, ttl)?;
-            self.database.register(key);
+            self.register(key);
         }
         Ok(held)
     }
@@ -41,12 +41,12 @@ impl Running<'_> {
 }
 
 /// Does what [`RELEASE`](crate::node::RELEASE) does.
-pub(super) fn release(run: &mut Running<'_>) -> Result<i64, Refusal> {
+pub(super) fn release(run: &mut Call<'_>) -> Result<i64, Refusal> {
     run.release(run.key(), run.words[0])
 }
 
 /// Does what [`RELEASE_EACH`](crate::node::RELEASE_EACH) does.
-pub(super) fn release_each(run: &mut Running<'_>) -> Answer {
+pub(super) fn release_each(run: &mut Call<'_>) -> Answer {
     let each = run.keys.iter().zip(run.words);
     Ok(Reply::array(each.map(|(key, token)| {
         let said = run.release(key, token);
@@ -55,7 +55,7 @@ pub(super) fn release_each(run: &mut Running<'_>) -> Answer {
 }
 
 /// Does what [`RELEASE_SEVERAL`](crate::node::RELEASE_SEVERAL) does.
-pub(super) fn release_several(run: &mut Running<'_>) -> Answer {
+pub(super) fn release_several(run: &mut Call<'_>) -> Answer {
     let (mut deleted, mut foreign) = (0, false);
     for key in run.keys {
         match run.release(key, run.words[0]) {
@@ -73,12 +73,12 @@ pub(super) fn release_several(run: &mut Running<'_>) -> Answer {
 }
 
 /// Does what [`EXTEND`](crate::node::EXTEND) does.
-pub(super) fn extend(run: &mut Running<'_>) -> Result<i64, Refusal> {
+pub(super) fn extend(run: &mut Call<'_>) -> Result<i64, Refusal> {
     run.extend(&[run.key()], run.words[0], run.words[1])
 }
 
 /// Does what [`EXTEND_EACH`](crate::node::EXTEND_EACH) does.
-pub(super) fn extend_each(run: &mut Running<'_>) -> Answer {
+pub(super) fn extend_each(run: &mut Call<'_>) -> Answer {
     let each = run.keys.iter().zip(run.words.chunks_exact(2));
     Ok(Reply::array(each.map(|(key, words)| {
         let said = run.extend(&[key], words[0], words[1]);
@@ -87,24 +87,24 @@ pub(super) fn extend_each(run: &mut Running<'_>) -> Answer {
 }
 
 /// Does what [`EXTEND_SEVERAL`](crate::node::EXTEND_SEVERAL) does.
-pub(super) fn extend_several(run: &mut Running<'_>) -> Answer {
+pub(super) fn extend_several(run: &mut Call<'_>) -> Answer {
     let said = run.extend(run.names(), run.words[0], run.words[1])?;
     run.answer(said)
 }
 
 /// Does what [`CONFIRM`](crate::node::CONFIRM) does.
-pub(super) fn confirm(run: &mut Running<'_>) -> Result<i64, Refusal> {
+pub(super) fn confirm(run: &mut Call<'_>) -> Result<i64, Refusal> {
     run.confirm(&[run.key()])
 }
 
 /// Does what [`CONFIRM_SEVERAL`](crate::node::CONFIRM_SEVERAL) does.
-pub(super) fn confirm_several(run: &mut Running<'_>) -> Answer {
+pub(super) fn confirm_several(run: &mut Call<'_>) -> Answer {
     let said = run.confirm(run.names())?;
     run.answer(said)
 }
 
 /// Does what [`TAKE_SEVERAL`](crate::node::TAKE_SEVERAL) does.
-pub(super) fn take(run: &mut Running<'_>) -> Answer {
+pub(super) fn take(run: &mut Call<'_>) -> Answer {
     let (names, token, ttl) = (run.names(), run.words[0], run.words[1]);
     for (number, key) in (2..).zip(names) {
         // A key of another type belongs to another program.
@@ -121,12 +121,12 @@ pub(super) fn take(run: &mut Running<'_>) -> Answer {
 }
 
 /// Does what [`OVERWRITE`](crate::node::OVERWRITE) does.
-pub(super) fn overwrite(run: &mut Running<'_>) -> Answer {
+pub(super) fn overwrite(run: &mut Call<'_>) -> Answer {
     let (key, token, other) = (run.key(), run.words[0], run.words[1]);
-    let value = run.database.get(key)?;
+    let value = run.get(key)?;
     let said = match value.map(|value| value == token || value == other) {
         None => 0,
-        Some(true) if run.database.left(key) != Some(-1) => {
+        Some(true) if run.left(key) != Some(-1) => {
             let above = run.above_left(key);
             run.set(key, other, &[b"xx", b"keepttl"])?;
             above
@@ -137,9 +137,9 @@ pub(super) fn overwrite(run: &mut Running<'_>) -> Answer {
 }
 
 /// Does what [`INSPECT`](crate::node::INSPECT) does.
-pub(super) fn inspect(run: &mut Running<'_>) -> Answer {
+pub(super) fn inspect(run: &mut Call<'_>) -> Answer {
     let key = run.key();
-    let (above, found) = match run.database.get(key) {
+    let (above, found) = match run.get(key) {
         Ok(None) => (0, Reply::bulk(b"")),
         Ok(Some(token)) => {
             let token = Reply::bulk(&token[..token.len().min(85)]);

@@ -324,7 +324,7 @@ impl Net {
 
     fn run(&mut self, node: usize, words: &[&[u8]]) {
         let store = &mut self.nodes[node].store;
-        let mut session = store.session();
+        let mut session = Store::session();
         let mut out = Vec::new();
         store.execute(&mut session, self.now, words, &mut out);
         store.disconnect(&session);

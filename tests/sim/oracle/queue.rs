@@ -17,6 +17,8 @@
 //! as it knows, and while any of these nodes answers late or errors; there a later majority begins a new
 //! time.
 
+use shearline::internals::Store;
+
 use crate::clock::{MILLI, NEVER, Time};
 use crate::server::{Mood, Server};
 use crate::user::{Call, Task, User};
@@ -321,7 +323,7 @@ mod tests {
         for server in 0..taken {
             let there = &mut world.servers[server];
             let shown = there.clock.show(world.now);
-            let mut session = there.store.session();
+            let mut session = Store::session();
             let words: &[&[u8]] = &[b"SET", b"resource0", b"token", b"PX", b"100"];
             there
                 .store

@@ -1,9 +1,9 @@
-//! A script that is being run: its keys and arguments, and the steps that several scripts have in common.
+//! The steps that several scripts have in common.
 
-use crate::embedded::keyspace::Database;
+use crate::embedded::call::{Call, Words};
 use crate::embedded::refusal::Refusal;
 use crate::embedded::reply::{Answer, Reply};
-use crate::embedded::strings::{expiry, set_in};
+use crate::embedded::strings::expiry;
 
 use super::number::lua_number;
 
@@ -11,19 +11,9 @@ pub(super) const TOO_FEW: Refusal = Refusal::fixed("ERR too few keys or argument
 pub(super) const NO_NUMBER: Refusal =
     Refusal::fixed("ERR user_script:1: attempt to compare number with nil");
 
-pub(super) type Words<'a> = &'a [&'a [u8]];
-
-/// See the [module](self). Each step does the same as the Lua in its place, in the same order: it registers the keys
-/// that it reads for a push, and its changes cause pushes.
-pub(super) struct Running<'a> {
-    pub(super) database: Database<'a>,
-    /// `KEYS`.
-    pub(super) keys: Words<'a>,
-    /// `ARGV`, with indexes from 0.
-    pub(super) words: Words<'a>,
-}
-
-impl<'a> Running<'a> {
+/// Each step does the same as the Lua in its place, in the same order: it registers the keys that it reads for a push,
+/// and its changes cause pushes. `keys` is `KEYS`, and `words` is `ARGV` with indexes from 0.
+impl<'a> Call<'a> {
     /// Returns `KEYS[1]`.
     pub(super) fn key(&self) -> &'a [u8] {
         self.keys[0]
@@ -44,20 +34,9 @@ impl<'a> Running<'a> {
         !self.words[2].is_empty()
     }
 
-    /// Does what `redis.call('set',key,text,..)` does. Returns `true` if it was set.
-    pub(super) fn set(
-        &mut self,
-        key: &[u8],
-        text: &[u8],
-        options: &[&[u8]],
-    ) -> Result<bool, Refusal> {
-        let reply = set_in(&mut self.database, key, text, options)?;
-        Ok(reply != Reply::Null)
-    }
-
     /// Returns 1 if `key` holds the token, -1 if it holds another value, 0 if it does not exist.
     pub(super) fn holds(&mut self, key: &[u8], token: &[u8]) -> Result<i64, Refusal> {
-        Ok(match self.database.get(key)? {
+        Ok(match self.get(key)? {
             None => 0,
             Some(value) if value == token => 1,
             Some(_) => -1,
@@ -73,11 +52,11 @@ impl<'a> Running<'a> {
 
     /// Extends the life of `key`, which exists, to at least the ttl.
     pub(super) fn raise(&mut self, key: &[u8], ttl: &[u8]) -> Result<(), Refusal> {
-        let left = self.database.pttl(key).unwrap_or(-1);
+        let left = self.pttl(key).unwrap_or(-1);
         // Lua counts in doubles.
         if left >= 0 && (left as f64) < lua_number(ttl).ok_or(NO_NUMBER)? {
-            let end = expiry(ttl, self.database.now)?;
-            self.database.set_end(key, end);
+            let end = expiry(ttl, self.now)?;
+            self.set_end(key, end);
         }
         Ok(())
     }
@@ -85,7 +64,7 @@ impl<'a> Running<'a> {
     /// Returns the remaining milliseconds of `key`, which exists, plus one.
     pub(super) fn above_left(&mut self, key: &[u8]) -> i64 {
         // Lua counts in doubles.
-        match self.database.left(key) {
+        match self.left(key) {
             None | Some(-1) => 9_000_000_000_000_001,
             Some(left) => (left as f64 + 1.0) as i64,
         }
@@ -111,8 +90,8 @@ impl<'a> Running<'a> {
         let &[.., marker, barrier] = self.keys else {
             return Err(TOO_FEW);
         };
-        let same = self.database.get(marker) == Ok(Some(wanted));
-        let barrier = self.database.pttl(barrier);
+        let same = self.get(marker) == Ok(Some(wanted));
+        let barrier = self.pttl(barrier);
         Ok(if same { barrier_left(barrier) } else { -1 })
     }
 }
