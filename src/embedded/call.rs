@@ -6,11 +6,11 @@ use super::keyspace::Millis;
 use super::refusal::Refusal;
 use super::reply::Reply;
 use super::session::Session;
-use super::state::State;
+use super::store::Store;
 
 /// One command on its way through the node. A script has its keys apart from its other arguments.
 pub(super) struct Call<'a> {
-    pub(super) state: &'a mut State,
+    pub(super) store: &'a mut Store,
     pub(super) session: &'a mut Session,
     /// The keys of a script.
     pub(super) keys: Words<'a>,
@@ -31,10 +31,6 @@ impl<'a> Call<'a> {
 
 pub(super) fn ok() -> Reply {
     Reply::Simple("OK")
-}
-
-pub(super) fn count(number: usize) -> Reply {
-    Reply::Integer(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
 /// Parses an integer that is spelled in the usual way: no `+`, no leading zeros, no spaces.

@@ -17,7 +17,7 @@ use super::flavour::Refused;
 use super::info;
 use super::keyspace::DATABASES;
 use super::refusal::Refusal;
-use super::reply::{Answer, Protocol, Reply};
+use super::reply::{Answer, Reply};
 use super::scripts;
 use super::strings;
 use super::transactions;
@@ -103,7 +103,7 @@ impl Command {
             return Err(Refusal::NO_AUTH);
         }
         let mut names = [self.name, self.container()].into_iter();
-        match names.any(|name| call.state.refused.contains_key(name)) {
+        match names.any(|name| call.store.refused.contains_key(name)) {
             true => Err(Refusal::forbidden(self.name)),
             false => Ok(self.run),
         }
@@ -146,7 +146,7 @@ fn exec(call: &mut Call<'_>) -> Answer {
     for command in &queue.commands {
         let words: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
         let mut call = Call {
-            state: &mut *call.state,
+            store: &mut *call.store,
             session: &mut *call.session,
             words: &words,
             ..*call
@@ -162,15 +162,15 @@ fn find(call: &Call<'_>) -> Result<&'static Command, Refusal> {
     let is_meant = |command: &&Command| {
         let container = command.container();
         command.begins(call.words)
-            && call.state.flavour.knows(container)
-            && call.state.refused.get(container) != Some(&Refused::Unknown)
+            && call.store.flavour.knows(container)
+            && call.store.refused.get(container) != Some(&Refused::Unknown)
     };
     let found = COMMANDS.iter().find(is_meant);
     found.ok_or_else(|| Refusal::unknown_command(call.words[0]))
 }
 
 fn may_enter(call: &Call<'_>) -> bool {
-    call.session.authenticated || call.state.password.is_none()
+    call.session.authenticated || call.store.password.is_none()
 }
 
 /// `TIME`: seconds and microseconds. The last three digits are zeros here.
@@ -184,10 +184,10 @@ fn time(call: &mut Call<'_>) -> Answer {
 /// refused; the protocol changes last.
 fn hello(call: &mut Call<'_>) -> Answer {
     let version = call.words.get(1).map(|version| integer(version));
-    let protocol = match version.transpose()? {
-        None => call.session.protocol,
-        Some(2) => Protocol::Resp2,
-        Some(3) => Protocol::Resp3,
+    let resp3 = match version.transpose()? {
+        None => call.session.resp3,
+        Some(2) => false,
+        Some(3) => true,
         Some(_) => return Err(Refusal::fixed("NOPROTO unsupported protocol version")),
     };
     let mut words = call.words_from(2);
@@ -204,8 +204,8 @@ fn hello(call: &mut Call<'_>) -> Answer {
     if !may_enter(call) {
         return Err(Refusal::NO_AUTH);
     }
-    call.session.protocol = protocol;
-    call.state.tracking.update(call.session);
+    call.session.resp3 = resp3;
+    call.store.tracking.update(call.session);
     Ok(info::hello(call))
 }
 
@@ -213,7 +213,7 @@ fn hello(call: &mut Call<'_>) -> Answer {
 fn auth(call: &mut Call<'_>) -> Answer {
     const NO_PASSWORD_SET: Refusal = Refusal::fixed("ERR AUTH without any password configured");
     match *call.words_from(1) {
-        [_] if call.state.password.is_none() => return Err(NO_PASSWORD_SET),
+        [_] if call.store.password.is_none() => return Err(NO_PASSWORD_SET),
         [password] => log_in(call, b"default", password)?,
         [user, password, ..] => log_in(call, user, password)?,
         [] => return Err(Refusal::SYNTAX),
@@ -224,7 +224,7 @@ fn auth(call: &mut Call<'_>) -> Answer {
 /// There is one user, `default`. If no password is set, the client may give any.
 fn log_in(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<(), Refusal> {
     let right = call
-        .state
+        .store
         .password
         .as_deref()
         .is_none_or(|set| set == password);
@@ -249,7 +249,7 @@ fn select(call: &mut Call<'_>) -> Answer {
 }
 
 fn flushall(call: &mut Call<'_>) -> Answer {
-    call.state.flush();
+    call.store.flush();
     Ok(ok())
 }
 
@@ -273,7 +273,7 @@ fn tracking(call: &mut Call<'_>) -> Answer {
     };
     call.session.tracking = on;
     call.session.caching &= on;
-    call.state.tracking.update(call.session);
+    call.store.tracking.update(call.session);
     Ok(ok())
 }
 

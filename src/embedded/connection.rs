@@ -9,7 +9,7 @@ use std::vec::Vec;
 
 use mio::net::TcpStream;
 
-use crate::resp::{Frame, Inbox, Limits};
+use crate::resp::{Frame, Inbox};
 use crate::time::Instant;
 
 use super::session::Session;
@@ -24,15 +24,6 @@ const PUSHED_BYTES_MAX: usize = 2 << 20;
 
 /// Bytes that are read at a time. If a client sends more, the other clients get their turn before the rest is read.
 const READ_BYTES: usize = 16 << 10;
-
-/// The limits of a command: far more than any command of this library needs.
-const COMMAND_LIMITS: Limits = Limits {
-    line_bytes: 64,
-    bulk_bytes: 1 << 20,
-    elements: 1024,
-    depth: 1,
-    reply_bytes: 4 << 20,
-};
 
 pub(super) struct Connection {
     stream: TcpStream,
@@ -53,7 +44,7 @@ impl Connection {
         Self {
             stream,
             session,
-            inbox: Inbox::new(COMMAND_LIMITS),
+            inbox: Inbox::default(),
             input: Vec::new(),
             taken: 0,
             out: Vec::new(),

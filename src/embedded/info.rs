@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::call::Call;
 use super::flavour::Flavour;
-use super::reply::{Answer, Protocol, Reply};
+use super::reply::{Answer, Reply};
 
 impl Flavour {
     const fn name(self) -> &'static str {
@@ -28,13 +28,10 @@ impl Flavour {
 /// Returns the answer to `HELLO`.
 pub(super) fn hello(call: &Call<'_>) -> Reply {
     let text = |text: &str| Reply::bulk(text.as_bytes());
-    let protocol = match call.session.protocol {
-        Protocol::Resp2 => 2,
-        Protocol::Resp3 => 3,
-    };
+    let protocol = if call.session.resp3 { 3 } else { 2 };
     Reply::Map(vec![
-        ("server", text(call.state.flavour.name())),
-        ("version", text(call.state.flavour.version())),
+        ("server", text(call.store.flavour.name())),
+        ("version", text(call.store.flavour.version())),
         ("proto", Reply::Integer(protocol)),
         ("id", Reply::Integer(call.session.id.cast_signed())),
         ("mode", text("standalone")),
@@ -61,8 +58,8 @@ pub(super) fn info(call: &mut Call<'_>) -> Answer {
 }
 
 fn server(call: &Call<'_>) -> String {
-    let version = call.state.flavour.version();
-    let version = match call.state.flavour.is_valkey() {
+    let version = call.store.flavour.version();
+    let version = match call.store.flavour.is_valkey() {
         false => format!("redis_version:{version}\r\nredis_mode:standalone\r\n"),
         // A Valkey also says which Redis it stands for, for clients that know only Redis.
         true => format!(
@@ -70,13 +67,13 @@ fn server(call: &Call<'_>) -> String {
              server_mode:standalone\r\n"
         ),
     };
-    let (run_id, uptime) = (&call.state.run_id, call.uptime.as_secs());
+    let (run_id, uptime) = (&call.store.run_id, call.uptime.as_secs());
     format!("# Server\r\n{version}run_id:{run_id}\r\nuptime_in_seconds:{uptime}\r\n")
 }
 
 fn replication(call: &Call<'_>) -> String {
     format!(
         "# Replication\r\nrole:master\r\nconnected_slaves:0\r\nmaster_replid:{}\r\n",
-        call.state.replid
+        call.store.replid
     )
 }

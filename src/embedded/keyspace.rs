@@ -72,7 +72,7 @@ impl Members {
 /// Steps of commands: they work on the database that the client has selected.
 impl Call<'_> {
     fn database(&mut self) -> &mut Keys {
-        let databases = &mut self.state.databases;
+        let databases = &mut self.store.databases;
         databases.entry(self.session.database).or_default()
     }
 
@@ -80,12 +80,12 @@ impl Call<'_> {
     /// Each command that only reads does this with its keys after it has read them: a key whose time is over changes
     /// before that.
     pub(super) fn register(&mut self, key: &[u8]) {
-        let together = match self.state.flavour.is_valkey() || self.keys.is_empty() {
+        let together = match self.store.flavour.is_valkey() || self.keys.is_empty() {
             true => &[key],
             false => self.keys,
         };
         for key in together.iter().filter(|_| self.session.caching) {
-            self.state.tracking.register(key, self.session.id);
+            self.store.tracking.register(key, self.session.id);
         }
     }
 
@@ -147,7 +147,7 @@ impl Call<'_> {
     /// Sets the text of `key` and its end. If the end has passed, Valkey removes the key at once, and Redis when it is
     /// next read.
     pub(super) fn insert(&mut self, key: &[u8], text: &[u8], end: Option<Millis>) {
-        if self.state.flavour.is_valkey() && end.is_some_and(|end| end < self.now) {
+        if self.store.flavour.is_valkey() && end.is_some_and(|end| end < self.now) {
             self.remove(key);
             return;
         }
@@ -197,9 +197,9 @@ impl Call<'_> {
     }
 
     fn changed(&mut self, key: &[u8]) {
-        self.state.tracking.changed(key, Some(self.session.id));
+        self.store.tracking.changed(key, Some(self.session.id));
         let selected = self.session.database;
-        let watches = &mut self.state.watches;
+        let watches = &mut self.store.watches;
         watches.changed(|database, other| (database, other) == (selected, key));
     }
 }

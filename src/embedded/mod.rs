@@ -62,12 +62,10 @@ mod reply;
 mod scripts;
 mod serve;
 pub(crate) mod session;
-pub(crate) mod state;
 pub(crate) mod store;
 mod strings;
 mod tracking;
 mod transactions;
-mod watches;
 
 pub use node::EmbeddedNode;
 pub use store::Memory;

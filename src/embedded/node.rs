@@ -204,12 +204,6 @@ impl EmbeddedNode {
         let text = server.store.get(clock::now(), key.as_ref());
         text.map(<[u8]>::to_vec)
     }
-
-    /// Returns how many keys there are now, in all databases.
-    #[cfg(test)]
-    pub(crate) fn keys(&self) -> usize {
-        self.server().store.keys(clock::now())
-    }
 }
 
 impl Drop for EmbeddedNode {
@@ -240,6 +234,13 @@ fn seed() -> io::Result<u64> {
 mod tests {
     use super::super::tests::tracking::{register, tracker};
     use super::*;
+
+    impl EmbeddedNode {
+        /// Returns how many keys there are now, in all databases.
+        pub(crate) fn keys(&self) -> usize {
+            self.server().store.keys(clock::now())
+        }
+    }
 
     /// Returns a client that has registered a key.
     fn waiter(node: &EmbeddedNode) -> std::net::TcpStream {

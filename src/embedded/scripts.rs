@@ -7,7 +7,6 @@ mod fencing;
 mod join;
 mod members;
 mod names;
-mod number;
 mod steps;
 
 use crate::node::{
@@ -105,7 +104,7 @@ impl Known {
             return Ok(Reply::Integer(0));
         }
         (self.run)(&mut Call {
-            state: &mut *call.state,
+            store: &mut *call.store,
             session: &mut *call.session,
             keys,
             words,
@@ -119,7 +118,7 @@ fn by_text(call: &mut Call<'_>, text: &[u8]) -> Result<&'static Known, Refusal> 
     let mut all = KNOWN.iter();
     let known = all.find(|known| known.script.text.as_bytes() == text);
     let known = known.ok_or(FOREIGN)?;
-    call.state.scripts.insert(known.script.sha1);
+    call.store.scripts.insert(known.script.sha1);
     Ok(known)
 }
 
@@ -127,7 +126,7 @@ fn by_text(call: &mut Call<'_>, text: &[u8]) -> Result<&'static Known, Refusal> 
 fn by_digest(call: &Call<'_>, digest: &[u8]) -> Result<&'static Known, Refusal> {
     let mut all = KNOWN.iter();
     all.find(|known| digest.eq_ignore_ascii_case(known.script.sha1.as_bytes()))
-        .filter(|known| call.state.scripts.contains(known.script.sha1))
+        .filter(|known| call.store.scripts.contains(known.script.sha1))
         .ok_or(Refusal::NO_SCRIPT)
 }
 
@@ -139,7 +138,7 @@ pub(super) fn load(call: &mut Call<'_>) -> Answer {
 
 /// `SCRIPT FLUSH`.
 pub(super) fn flush(call: &mut Call<'_>) -> Answer {
-    call.state.scripts.clear();
+    call.store.scripts.clear();
     Ok(ok())
 }
 

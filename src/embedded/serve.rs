@@ -3,7 +3,7 @@
 //! The thread and the handle share the [`Server`] under a mutex. The handle changes it and wakes the thread.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 use std::mem;
 use std::net::{self, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -26,7 +26,6 @@ pub(super) const WAKER: Token = Token(1);
 /// The first number for connections. No number is used twice.
 const FIRST: usize = 2;
 
-const CONNECTIONS_MAX: usize = 1024;
 const BACKLOG: i32 = 511;
 
 /// The pause between two looks for keys whose time is over, the same as a server's default, and after a failed accept
@@ -156,9 +155,6 @@ impl Server {
     }
 
     fn admit(&mut self, mut stream: TcpStream) -> io::Result<()> {
-        if self.connections.len() >= CONNECTIONS_MAX {
-            return stream.write_all(b"-ERR max number of clients reached\r\n");
-        }
         stream.set_nodelay(true)?;
         let both = Interest::READABLE | Interest::WRITABLE;
         self.registry

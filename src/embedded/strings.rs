@@ -1,6 +1,6 @@
 //! The commands on keys.
 
-use super::call::{Call, count, integer, ok};
+use super::call::{Call, integer, ok};
 use super::keyspace::Millis;
 use super::refusal::Refusal;
 use super::reply::{Answer, Reply};
@@ -14,7 +14,8 @@ pub(super) fn get(call: &mut Call<'_>) -> Answer {
 /// `DEL key ...`.
 pub(super) fn del(call: &mut Call<'_>) -> Answer {
     let keys = call.words_from(1).iter();
-    Ok(count(keys.filter(|key| call.remove(key)).count()))
+    let removed = keys.filter(|key| call.remove(key)).count();
+    Ok(Reply::Integer(removed as i64))
 }
 
 /// `DELIFEQ key value`: deletes the key if it holds the value.
@@ -75,13 +76,13 @@ pub(super) fn zadd(call: &mut Call<'_>) -> Answer {
             .filter(|score: &f64| !score.is_nan())
             .ok_or(Refusal::SYNTAX)?;
         let old = members.put(pair[1], score);
-        added += usize::from(old.is_none());
+        added += i64::from(old.is_none());
         changed |= old != Some(score);
     }
     if changed {
         call.insert_members(key, members);
     }
-    Ok(count(added))
+    Ok(Reply::Integer(added))
 }
 
 /// `ZRANGE key 0 -1`: all members.
@@ -166,7 +167,7 @@ impl<'a> SetOptions<'a> {
             let is_second = match (name.as_slice(), value) {
                 (b"nx", _) => condition.replace(Condition::Key(false)).is_some(),
                 (b"xx", _) => condition.replace(Condition::Key(true)).is_some(),
-                (b"ifeq", Some(value)) if call.state.flavour.knows("ifeq") => {
+                (b"ifeq", Some(value)) if call.store.flavour.knows("ifeq") => {
                     condition.replace(Condition::Value(value)).is_some()
                 }
                 (b"keepttl", _) => lifetime.replace(Lifetime::Keep).is_some(),

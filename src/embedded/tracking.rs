@@ -22,7 +22,6 @@ use alloc::vec::Vec;
 
 use crate::resp::write;
 
-use super::reply::Protocol;
 use super::session::Session;
 
 /// See the [module](self). Clients are identified by the numbers that `HELLO` shows.
@@ -43,7 +42,7 @@ impl Tracking {
 
     /// Takes over a command's changes to the session.
     pub(super) fn update(&mut self, session: &Session) {
-        match session.tracking && session.protocol == Protocol::Resp3 {
+        match session.tracking && session.resp3 {
             true => self.listeners.insert(session.id),
             false => self.listeners.remove(&session.id),
         };

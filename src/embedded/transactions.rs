@@ -3,7 +3,10 @@
 //! A command with a fault of its own (an unknown command, too few words, a missing permission) is refused at once, and
 //! then `EXEC` runs nothing. If a command fails when it is run, the others still run.
 //!
-//! Not here: which keys have changed. That is in `watches`. `commands` runs the commands.
+//! Not here: `commands` runs the commands.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
 use super::call::{Call, ok};
 use super::refusal::Refusal;
@@ -28,7 +31,7 @@ fn not_within(call: &mut Call<'_>, line: &'static str) -> Result<(), Refusal> {
         return Ok(());
     };
     // Valkey then runs nothing at `EXEC`.
-    queue.spoiled |= call.state.flavour.is_valkey();
+    queue.spoiled |= call.store.flavour.is_valkey();
     Err(Refusal::fixed(line))
 }
 
@@ -37,7 +40,7 @@ pub(super) fn end(call: &mut Call<'_>) -> Result<Option<Queue>, Refusal> {
     let Some(queue) = call.session.queue.take() else {
         return Err(Refusal::fixed("ERR EXEC without MULTI"));
     };
-    let same = call.state.end_watches(call.session.id, call.now);
+    let same = call.store.end_watches(call.session.id, call.now);
     match queue.spoiled {
         true => Err(Refusal::ABORTED),
         false => Ok(same.then_some(queue)),
@@ -47,7 +50,7 @@ pub(super) fn end(call: &mut Call<'_>) -> Result<Option<Queue>, Refusal> {
 /// Ends the transaction, because `EXEC` itself was refused. Nothing is run.
 pub(super) fn abort(call: &mut Call<'_>) -> Answer {
     call.session.queue = None;
-    call.state.end_watches(call.session.id, call.now);
+    call.store.end_watches(call.session.id, call.now);
     Err(Refusal::ABORTED)
 }
 
@@ -56,7 +59,7 @@ pub(super) fn discard(call: &mut Call<'_>) -> Answer {
     if call.session.queue.take().is_none() {
         return Err(Refusal::fixed("ERR DISCARD without MULTI"));
     }
-    call.state.end_watches(call.session.id, call.now);
+    call.store.end_watches(call.session.id, call.now);
     Ok(ok())
 }
 
@@ -66,7 +69,48 @@ pub(super) fn watch(call: &mut Call<'_>) -> Answer {
     for key in call.words_from(1) {
         call.entry(key);
         let (database, client) = (call.session.database, call.session.id);
-        call.state.watches.watch(database, key, client);
+        call.store.watches.watch(database, key, client);
     }
     Ok(ok())
+}
+
+/// Keys that clients watch, and whose transactions are aborted by a change of one. Clients are identified by the numbers
+/// that `HELLO` shows.
+///
+/// A watch is for a key of one database, whether the key exists or not. It ends with `EXEC`, `DISCARD`, or with its
+/// client. A change by the client's own command counts too. A key whose time is over when it is watched is removed
+/// before that, so that its end is not a change.
+#[derive(Clone, Default)]
+pub(super) struct Watches {
+    /// The keys of databases, and who watches them.
+    watched: BTreeSet<(u32, Vec<u8>, u64)>,
+    /// The clients for which a watched key has changed.
+    spoiled: BTreeSet<u64>,
+}
+
+impl Watches {
+    pub(super) fn watch(&mut self, database: u32, key: &[u8], client: u64) {
+        self.watched.insert((database, key.to_vec(), client));
+    }
+
+    /// Records that all keys have changed for which `is` returns `true`.
+    pub(super) fn changed(&mut self, is: impl Fn(u32, &[u8]) -> bool) {
+        self.watched.retain(|(database, key, client)| {
+            let changed = is(*database, key);
+            self.spoiled.extend(changed.then_some(*client));
+            !changed
+        });
+    }
+
+    /// Ends all watches of the client. Returns `true` if none of its watched keys has changed. `is_over` returns `true`
+    /// for keys whose time is over.
+    pub(super) fn end(&mut self, client: u64, is_over: impl Fn(u32, &[u8]) -> bool) -> bool {
+        let mut same = !self.spoiled.remove(&client);
+        self.watched.retain(|(database, key, other)| {
+            let own = *other == client;
+            same &= !(own && is_over(*database, key));
+            !own
+        });
+        same
+    }
 }

@@ -2,7 +2,6 @@
 
 use alloc::format;
 use alloc::string::String;
-use alloc::vec::Vec;
 
 use crate::embedded::call::{Call, Words};
 use crate::embedded::keyspace::Millis;
@@ -10,18 +9,12 @@ use crate::embedded::refusal::Refusal;
 use crate::embedded::reply::{Answer, Reply};
 use crate::resource::{COUNTER_PREFIX, NUMBER_MARK, WANTED_MARK};
 
-use super::number::lua_number;
-use super::steps::{NO_NUMBER, TOO_FEW, numbers};
-
-/// The largest number that the scripts use.
-const MOST: f64 = 9e15;
+use super::steps::{MOST, NO_NUMBER, TOO_FEW, is_digits, lua_number, numbers};
 
 /// The counter floor of the node.
 pub(super) struct Floor<'a> {
     key: &'a [u8],
     base: f64,
-    /// The digits of `base`, as the key holds them.
-    base_text: Vec<u8>,
     number: f64,
 }
 
@@ -67,13 +60,7 @@ impl<'a> Call<'a> {
         let own = parts.filter(|parts| parts.run_id == run_id && !parts.is_in_repair);
         Ok(own.and_then(|parts| {
             let [base, number] = parts.numbers()?;
-            let base_text = parts.before.to_vec();
-            Some(Floor {
-                key,
-                base,
-                base_text,
-                number,
-            })
+            Some(Floor { key, base, number })
         }))
     }
 
@@ -102,27 +89,29 @@ impl<'a> Call<'a> {
         Ok(number)
     }
 
-    /// Raises all counters, and the counter floor, to at least `number`. Returns the text of `number`.
+    /// Raises all counters, and the counter floor, to at least `number`.
     pub(super) fn raise_to(
         &mut self,
         number: f64,
         floor: &Floor<'_>,
         counters: &[&[u8]],
-    ) -> Result<Vec<u8>, Refusal> {
-        let text = match number == self.number(3)? {
-            true => self.words[3].to_vec(),
-            false => format!("{number:.0}").into_bytes(),
-        };
+    ) -> Result<(), Refusal> {
         if floor.number < number {
-            let words = [self.words[5], &floor.base_text, &text];
-            self.insert(floor.key, &words.join(&b':'), None);
+            self.write_floor(floor.key, self.words[5], [floor.base, number]);
         }
+        let text = format!("{number:.0}");
         for key in counters {
             if self.counter(floor, key)? < number {
-                self.set(key, &text, &[b"px", self.words[4]])?;
+                self.set(key, text.as_bytes(), &[b"px", self.words[4]])?;
             }
         }
-        Ok(text)
+        Ok(())
+    }
+
+    fn write_floor(&mut self, key: &[u8], run_id: &[u8], [base, number]: [f64; 2]) {
+        let run_id = String::from_utf8_lossy(run_id);
+        let text = format!("{run_id}:{base:.0}:{number:.0}");
+        self.insert(key, text.as_bytes(), None);
     }
 
     /// Returns the names, their counters, and the key of the counter floor.
@@ -162,17 +151,12 @@ impl<'a> Number<'a> {
     /// Writes the counter and the counter floor.
     pub(super) fn write(&self, run: &mut Call<'_>) -> Result<(), Refusal> {
         run.raise_to(self.number, &self.floor, &[self.counter])
-            .map(drop)
     }
 
     /// Returns the number that a script reports after it `said` this.
     pub(super) fn given(&self, said: i64) -> i64 {
         if said == 1 { self.number as i64 } else { 0 }
     }
-}
-
-fn is_digits(word: &[u8]) -> bool {
-    !word.is_empty() && word.iter().all(u8::is_ascii_digit)
 }
 
 /// Returns the largest number that a client may propose: the time in microseconds, plus a second.
@@ -207,12 +191,12 @@ pub(super) fn take(run: &mut Call<'_>) -> Answer {
     if number != run.number(3)? && (is_wanted || mark == Some(&NUMBER_MARK)) {
         return numbers([0, counts.unwrap_or(0), number as i64]);
     }
-    let text = run.raise_to(number, &floor, counters)?;
+    run.raise_to(number, &floor, counters)?;
     for key in names {
         run.set(key, token, &[b"px", ttl])?;
     }
     match counts {
-        None => Ok(Reply::Bulk(text)),
+        None => Ok(Reply::bulk(format!("{number:.0}").as_bytes())),
         Some(counts) => numbers([1, counts, number as i64]),
     }
 }
@@ -236,15 +220,8 @@ pub(super) fn floor(run: &mut Call<'_>) -> Answer {
     let old = last_number(run.get(run.key())?.unwrap_or_default());
     let floor = old.max(run.number(1)?);
     let floor = floor.max(run.number(2)?.min(latest(run.now)));
-    set_floor(run, floor);
+    run.write_floor(run.key(), run.words[0], [floor; 2]);
     Ok(Reply::Integer(1))
-}
-
-/// Writes a counter floor of this `run_id`, the first argument, that begins with `number`.
-fn set_floor(run: &mut Call<'_>, number: f64) {
-    let run_id = String::from_utf8_lossy(run.words[0]);
-    let text = format!("{run_id}:{number:.0}:{number:.0}");
-    run.insert(run.key(), text.as_bytes(), None);
 }
 
 /// Returns the number at the end of a counter floor, or zero if there is none, or it is too large.
@@ -285,7 +262,8 @@ pub(super) fn repair_floor(run: &mut Call<'_>) -> Answer {
         return Ok(Reply::Integer(0));
     };
     let floor = lua_number(parts.last).ok_or(NO_NUMBER)?;
-    set_floor(run, floor.max(run.number(2)?));
+    let floor = floor.max(run.number(2)?);
+    run.write_floor(run.key(), run_id, [floor; 2]);
     Ok(Reply::Integer(1))
 }
 

@@ -6,8 +6,7 @@ use alloc::vec::Vec;
 use crate::embedded::call::Call;
 use crate::embedded::reply::{Answer, Reply};
 
-use super::number::lua_number;
-use super::steps::{TOO_FEW, barrier_left};
+use super::steps::{TOO_FEW, barrier_left, is_digits, lua_number};
 
 /// Does what [`JOIN`](crate::node::JOIN) does on a node that has no replica and never was one.
 pub(super) fn join(run: &mut Call<'_>) -> Answer {
@@ -75,9 +74,8 @@ fn read_marker(text: &[u8]) -> Option<[&[u8]; 6]> {
     let &[b"1", run_id, ttl, nodes, quorum, durable, cluster] = words.as_slice() else {
         return None;
     };
-    let is_whole = |number: &[u8]| !number.is_empty() && number.iter().all(u8::is_ascii_digit);
     let is_text = |text: &[u8]| !text.is_empty() && !text.iter().any(u8::is_ascii_whitespace);
-    let is_ours = [ttl, nodes, quorum].into_iter().all(is_whole)
+    let is_ours = [ttl, nodes, quorum].into_iter().all(is_digits)
         && [run_id, cluster].into_iter().all(is_text)
         && (durable == b"0" || durable == b"1");
     is_ours.then_some([run_id, ttl, nodes, quorum, durable, cluster])

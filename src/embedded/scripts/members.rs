@@ -11,11 +11,7 @@ use crate::limits::{HOLDERS_SHOWN_MAX, MEMBER_BYTES_MAX};
 use crate::node::keeps_out;
 
 use super::fencing::Number;
-use super::number::lua_number;
-use super::steps::{NO_NUMBER, numbers};
-
-/// The latest deadline that the scripts use.
-const MOST: f64 = 9e15;
+use super::steps::{MOST, NO_NUMBER, lua_number, numbers};
 
 /// A sorted set as the scripts read it.
 struct Set {

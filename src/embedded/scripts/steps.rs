@@ -5,7 +5,8 @@ use crate::embedded::refusal::Refusal;
 use crate::embedded::reply::{Answer, Reply};
 use crate::embedded::strings::expiry;
 
-use super::number::lua_number;
+/// The largest number, and the latest deadline, that the scripts use.
+pub(super) const MOST: f64 = 9e15;
 
 pub(super) const TOO_FEW: Refusal = Refusal::fixed("ERR too few keys or arguments for this script");
 pub(super) const NO_NUMBER: Refusal =
@@ -108,4 +109,42 @@ pub(super) fn barrier_left(barrier: Option<i64>) -> i64 {
 /// Returns the array of these numbers.
 pub(super) fn numbers<const N: usize>(numbers: [i64; N]) -> Answer {
     Ok(Reply::array(numbers.map(Reply::Integer)))
+}
+
+pub(super) fn is_digits(word: &[u8]) -> bool {
+    !word.is_empty() && word.iter().all(u8::is_ascii_digit)
+}
+
+/// Does what Lua's `tonumber` does with a text: ignores blanks around the number, and everything behind a zero byte.
+/// Here `nan(..)` and `0x..` are not numbers.
+pub(super) fn lua_number(text: &[u8]) -> Option<f64> {
+    let text = text.split(|byte| *byte == 0).next()?;
+    let text = core::str::from_utf8(text).ok()?;
+    let text = text.trim_matches([' ', '\t', '\n', '\u{b}', '\u{c}', '\r']);
+    text.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_lua_reads_them() {
+        for (text, number) in [
+            ("7", Some(7.0)),
+            (" +7.5e1\r\n", Some(75.0)),
+            ("\u{b}7\u{c}", Some(7.0)),
+            ("7\08", Some(7.0)),
+            (".5", Some(0.5)),
+            ("inf", Some(f64::INFINITY)),
+            ("", None),
+            ("7 8", None),
+            ("0x1", None),
+            ("1_0", None),
+            ("\u{a0}7", None),
+        ] {
+            assert_eq!(lua_number(text.as_bytes()), number, "{text:?}");
+        }
+        assert_eq!(lua_number(b"\xff"), None);
+    }
 }
