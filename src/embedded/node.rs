@@ -4,7 +4,7 @@ use std::format;
 use std::io;
 use std::net::SocketAddr;
 use std::string::String;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::vec::Vec;
 
@@ -17,7 +17,7 @@ use rand::rngs::SysRng;
 
 use crate::clock;
 
-use super::serve::{self, Server};
+use super::serve::{self, Server, Shared};
 use super::store::{Memory, Store};
 
 /// A lock node in this process, on a loopback port. **For development, tests and demos; not a production server** (see
@@ -43,7 +43,7 @@ use super::store::{Memory, Store};
 /// ```
 pub struct EmbeddedNode {
     address: SocketAddr,
-    server: Arc<Mutex<Server>>,
+    shared: Arc<Shared>,
     waker: Waker,
     thread: Option<JoinHandle<()>>,
 }
@@ -130,7 +130,7 @@ impl EmbeddedNode {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn remove(&self, key: impl AsRef<[u8]>) -> bool {
-        let removed = self.server().store.remove(clock::now(), key.as_ref());
+        let removed = self.shared.lock().store.remove(clock::now(), key.as_ref());
         // The thread sends the pushes. If it cannot be woken, it has ended.
         let _ = self.waker.wake();
         removed
@@ -145,12 +145,8 @@ impl EmbeddedNode {
 
     /// Carries out the order, and lets the thread see what has changed.
     fn order(&self, order: impl FnOnce(&mut Server) -> io::Result<()>) -> io::Result<()> {
-        order(&mut self.server())?;
+        order(&mut self.shared.lock())?;
         self.waker.wake()
-    }
-
-    fn server(&self) -> MutexGuard<'_, Server> {
-        serve::lock(&self.server)
     }
 }
 
@@ -178,14 +174,17 @@ impl EmbeddedNode {
         let waker = Waker::new(poll.registry(), serve::WAKER)?;
         let server = Server::new(store, poll.registry().try_clone()?)?;
         let address = server.address;
-        let server = Arc::new(Mutex::new(server));
-        let served = Arc::clone(&server);
+        let shared = Arc::new(Shared {
+            turn: Mutex::default(),
+            server: Mutex::new(server),
+        });
+        let served = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("shearline-embedded".into())
             .spawn(move || serve::run(&served, poll))?;
         Ok(Self {
             address,
-            server,
+            shared,
             waker,
             thread: Some(thread),
         })
@@ -194,13 +193,13 @@ impl EmbeddedNode {
     /// Steps the node's wall clock forward, as an operator or a time daemon may, so that keys end earlier. Works in
     /// every state of the node.
     pub fn step_clock(&self, by: Duration) {
-        self.server().store.step_clock(by);
+        self.shared.lock().store.step_clock(by);
     }
 
     /// Returns the text that `key` of the first database holds now. Works in every state of the node.
     #[must_use]
     pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Vec<u8>> {
-        let server = self.server();
+        let server = self.shared.lock();
         let text = server.store.get(clock::now(), key.as_ref());
         text.map(<[u8]>::to_vec)
     }
@@ -208,7 +207,7 @@ impl EmbeddedNode {
 
 impl Drop for EmbeddedNode {
     fn drop(&mut self) {
-        self.server().ended = true;
+        self.shared.lock().ended = true;
         if self.waker.wake().is_ok()
             && let Some(thread) = self.thread.take()
         {
@@ -238,7 +237,7 @@ mod tests {
     impl EmbeddedNode {
         /// Returns how many keys there are now, in all databases.
         pub(crate) fn keys(&self) -> usize {
-            self.server().store.keys(clock::now())
+            self.shared.lock().store.keys(clock::now())
         }
     }
 
@@ -252,7 +251,7 @@ mod tests {
     #[test]
     fn nothing_is_left_of_clients_that_have_gone() {
         let node = EmbeddedNode::spawn().unwrap();
-        let registered = || node.server().store.has_registrations();
+        let registered = || node.shared.lock().store.has_registrations();
         let stream = waiter(&node);
         assert!(registered());
         drop(stream);
@@ -265,5 +264,19 @@ mod tests {
         assert!(registered());
         node.stop().unwrap();
         assert!(!registered());
+    }
+
+    #[test]
+    fn a_thread_that_has_more_to_do_lets_the_handle_come_first() {
+        let node = EmbeddedNode::spawn().unwrap();
+        let server = node.shared.lock();
+        thread::scope(|scope| {
+            scope.spawn(|| node.shared.lock().paused = true);
+            while node.shared.turn.try_lock().is_ok() {
+                thread::yield_now();
+            }
+            drop(server);
+            assert!(node.shared.lock().paused);
+        });
     }
 }

@@ -1,6 +1,6 @@
 //! The thread of an embedded node: one loop over the listener and the connections.
 //!
-//! The thread and the handle share the [`Server`] under a mutex. The handle changes it and wakes the thread.
+//! The thread and the handle share the [`Server`]. The handle changes it and wakes the thread.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -32,6 +32,21 @@ const BACKLOG: i32 = 511;
 /// (when no descriptor was left, for example).
 const TICK: Duration = Duration::from_millis(100);
 
+/// The server, for its thread and the handle.
+pub(super) struct Shared {
+    /// Held while one waits for the server. So the other waits behind it, even a thread that always has more to do.
+    pub(super) turn: Mutex<()>,
+    pub(super) server: Mutex<Server>,
+}
+
+impl Shared {
+    /// Locks the server. After a panic under the mutex the store is as consistent as before.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Server> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 pub(super) struct Server {
     pub(super) store: Store,
     pub(super) address: SocketAddr,
@@ -52,12 +67,12 @@ pub(super) struct Server {
 }
 
 /// Serves until the handle is gone.
-pub(super) fn run(server: &Mutex<Server>, mut poll: Poll) {
+pub(super) fn run(shared: &Shared, mut poll: Poll) {
     let mut events = Events::with_capacity(256);
     let mut wait = None;
     loop {
         let polled = poll.poll(&mut events, wait);
-        let mut server = lock(server);
+        let mut server = shared.lock();
         match polled {
             _ if server.ended => return,
             Ok(()) => {}
@@ -210,9 +225,4 @@ fn reserve(address: SocketAddr) -> io::Result<OwnedFd> {
     sockopt::set_socket_reuseaddr(&socket, true)?;
     bind(&socket, &address)?;
     Ok(socket)
-}
-
-/// Locks the server. After a panic under the mutex the store is as consistent as before.
-pub(super) fn lock(server: &Mutex<Server>) -> MutexGuard<'_, Server> {
-    server.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -298,11 +298,9 @@ impl Store {
             let left = deadline - millis as f64;
             (0.0 <= left).then(|| Duration::from_millis(left as u64))
         };
-        members
-            .0
-            .iter()
-            .map(|(member, deadline)| (&member[..], left(*deadline)))
-            .collect()
+        let members = members.0.iter();
+        let members = members.map(|(member, deadline)| (&member[..], left(*deadline)));
+        members.collect()
     }
 
     /// Ends the watches of the client. Returns `true` if none of its watched keys has changed. The end of a key is a
@@ -329,9 +327,7 @@ impl Store {
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store")
-            .field("run_id", &self.run_id)
-            .finish_non_exhaustive()
+        f.debug_struct("Store").finish_non_exhaustive()
     }
 }
 

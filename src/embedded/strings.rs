@@ -163,25 +163,17 @@ impl<'a> SetOptions<'a> {
         } = &mut options;
         while let [option, rest @ ..] = words {
             let name = option.to_ascii_lowercase();
-            let value = rest.first().copied();
-            let is_second = match (name.as_slice(), value) {
-                (b"nx", _) => condition.replace(Condition::Key(false)).is_some(),
-                (b"xx", _) => condition.replace(Condition::Key(true)).is_some(),
-                (b"ifeq", Some(value)) if call.store.flavour.knows("ifeq") => {
-                    condition.replace(Condition::Value(value)).is_some()
+            words = match (name.as_slice(), rest) {
+                (b"nx", _) => once(condition, Condition::Key(false), rest)?,
+                (b"xx", _) => once(condition, Condition::Key(true), rest)?,
+                (b"ifeq", [value, rest @ ..]) if call.store.flavour.knows("ifeq") => {
+                    once(condition, Condition::Value(value), rest)?
                 }
-                (b"keepttl", _) => lifetime.replace(Lifetime::Keep).is_some(),
-                (b"px", Some(millis)) => lifetime.replace(until(millis, call.now)?).is_some(),
-                (b"pxat", Some(millis)) => lifetime.replace(until(millis, 0)?).is_some(),
-                _ => true,
+                (b"keepttl", _) => once(lifetime, Lifetime::Keep, rest)?,
+                (b"px", [ms, rest @ ..]) => once(lifetime, until(ms, call.now)?, rest)?,
+                (b"pxat", [ms, rest @ ..]) => once(lifetime, until(ms, 0)?, rest)?,
+                _ => return Err(Refusal::SYNTAX),
             };
-            if is_second {
-                return Err(Refusal::SYNTAX);
-            }
-            let has_value = ["ifeq", "px", "pxat"]
-                .iter()
-                .any(|other| name == other.as_bytes());
-            words = if has_value { &rest[1..] } else { rest };
         }
         Ok(options)
     }
@@ -201,6 +193,14 @@ impl<'a> SetOptions<'a> {
             Some(Lifetime::Until(end)) => Some(end),
         };
         call.insert(key, text, end);
+    }
+}
+
+/// Fills the slot, which has to be empty. Returns the words that are left.
+fn once<T, W>(slot: &mut Option<T>, value: T, rest: W) -> Result<W, Refusal> {
+    match slot.replace(value) {
+        None => Ok(rest),
+        Some(_) => Err(Refusal::SYNTAX),
     }
 }
 

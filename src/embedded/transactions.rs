@@ -3,7 +3,7 @@
 //! A command with a fault of its own (an unknown command, too few words, a missing permission) is refused at once, and
 //! then `EXEC` runs nothing. If a command fails when it is run, the others still run.
 //!
-//! Not here: `commands` runs the commands.
+//! Not here: running the queued commands, which `commands` does.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
