@@ -83,12 +83,11 @@ impl Command {
 
     fn begins(&self, words: &[&[u8]]) -> bool {
         let mut words = words.iter();
-        let mut parts = self.name.split('|');
-        parts.all(|part| {
-            words
-                .next()
-                .is_some_and(|word| word.eq_ignore_ascii_case(part.as_bytes()))
-        })
+        let is_next = |part: &str| {
+            let word = words.next();
+            word.is_some_and(|word| word.eq_ignore_ascii_case(part.as_bytes()))
+        };
+        self.name.split('|').all(is_next)
     }
 
     /// Returns the function of the command, if the client may run it.
@@ -223,12 +222,8 @@ fn auth(call: &mut Call<'_>) -> Answer {
 
 /// There is one user, `default`. If no password is set, the client may give any.
 fn log_in(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<(), Refusal> {
-    let right = call
-        .store
-        .password
-        .as_deref()
-        .is_none_or(|set| set == password);
-    if user != b"default" || !right {
+    let wanted = call.store.password.as_deref();
+    if user != b"default" || wanted.is_some_and(|wanted| wanted != password) {
         return Err(Refusal::WRONG_PASS);
     }
     call.session.authenticated = true;

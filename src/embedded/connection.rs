@@ -70,12 +70,17 @@ impl Connection {
     /// Returns `false` if the connection has ended.
     pub(super) fn serve(&mut self, store: &mut Store, now: Instant) -> bool {
         self.ready = false;
-        let may_read = !self.closing && self.input.len() == self.taken;
-        let read = if may_read { self.read() } else { Ok(()) };
+        let has_read = self.may_read();
+        let read = if has_read { self.read() } else { Ok(()) };
         self.run(store, now);
         let written = read.and_then(|()| self.write());
-        self.ready |= self.may_run();
+        // No event comes again for bytes that have come and could not be read.
+        self.ready |= self.may_run() || !has_read && self.may_read();
         written.is_ok() && !(self.closing && self.out.is_empty())
+    }
+
+    fn may_read(&self) -> bool {
+        !self.closing && self.input.len() == self.taken
     }
 
     fn may_run(&self) -> bool {
@@ -100,7 +105,7 @@ impl Connection {
     /// Executes the commands that were read, as far as there is room for the replies.
     fn run(&mut self, store: &mut Store, now: Instant) {
         let mut piece = self.input.get(self.taken..).unwrap_or_default();
-        while self.out.len() < OUT_BYTES_MAX {
+        while !piece.is_empty() && self.out.len() < OUT_BYTES_MAX {
             let words = match self.inbox.next(&mut piece) {
                 Ok(None) => break,
                 Ok(Some(frame)) => words(&frame),

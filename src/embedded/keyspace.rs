@@ -76,9 +76,9 @@ impl Call<'_> {
         databases.entry(self.session.database).or_default()
     }
 
-    /// Registers a key that was read for a push, if the client asked for one. Redis then registers all keys of a script.
-    /// Each command that only reads does this with its keys after it has read them: a key whose time is over changes
-    /// before that.
+    /// Registers a key that was read for a push, if the client asked for one. Redis then registers all keys of a
+    /// script. Each command that only reads does this with its keys after it has read them: a key whose time is over
+    /// changes before that.
     pub(super) fn register(&mut self, key: &[u8]) {
         let together = match self.store.flavour.is_valkey() || self.keys.is_empty() {
             true => &[key],

@@ -1,7 +1,7 @@
 //! The scripts of this library, and the commands around them.
 //!
-//! There is no interpreter: each script is a function that does the same as its text, even for arguments that the
-//! library never sends.
+//! There is no interpreter: each script is a function that does the same as its text, even for values that the library
+//! never sends. With fewer keys or arguments than the library sends, a script is refused.
 
 mod fencing;
 mod join;
@@ -90,9 +90,10 @@ impl Known {
     }
 
     const fn asking(script: &'static Script, least: [usize; 2], run: Run) -> Self {
-        let asks = true;
-        let known = Self::new(script, least, run);
-        Self { asks, ..known }
+        Self {
+            asks: true,
+            ..Self::new(script, least, run)
+        }
     }
 
     fn run(&self, call: &mut Call<'_>, (keys, words): (Words<'_>, Words<'_>)) -> Answer {

@@ -8,14 +8,14 @@
 //!   change of the key, when each registered client gets one push.
 //! * A change by a client's own command erases its registration too, without a push to it. So does its own command that
 //!   finds the key's time to be over.
-//! * `FLUSHALL` and `FLUSHDB` push a null to each client that tracks, registered or not. The client that flushes gets
-//!   one too, behind the reply.
+//! * `FLUSHALL` pushes a null to each client that tracks, registered or not. The client that flushes gets one too,
+//!   behind the reply.
 //! * `CLIENT TRACKING OFF` erases no registration. A push that falls due before tracking is on again, or while the
 //!   client speaks RESP2, is not sent, and the registration is used up.
 //!
 //! After a client has gone, nothing of it is kept.
 //!
-//! Not here: the commands. They are in `clients`.
+//! Not here: the commands. They are in `commands`.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -61,7 +61,7 @@ impl Tracking {
         }
     }
 
-    /// Records that all keys of at least one database are gone.
+    /// Records that all keys are gone.
     pub(super) fn flushed(&mut self) {
         self.registered.clear();
         for client in self.listeners.clone() {

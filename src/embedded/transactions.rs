@@ -74,8 +74,8 @@ pub(super) fn watch(call: &mut Call<'_>) -> Answer {
     Ok(ok())
 }
 
-/// Keys that clients watch, and whose transactions are aborted by a change of one. Clients are identified by the numbers
-/// that `HELLO` shows.
+/// Keys that clients watch, and whose transactions are aborted by a change of one. Clients are identified by the
+/// numbers that `HELLO` shows.
 ///
 /// A watch is for a key of one database, whether the key exists or not. It ends with `EXEC`, `DISCARD`, or with its
 /// client. A change by the client's own command counts too. A key whose time is over when it is watched is removed
