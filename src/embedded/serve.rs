@@ -28,8 +28,8 @@ const FIRST: usize = 2;
 
 const BACKLOG: i32 = 511;
 
-/// The pause between two looks for keys whose time is over, the same as a server's default, and after a failed accept
-/// (when no descriptor was left, for example).
+/// The pause between two looks for keys whose time is over, while pushes depend on it: the same as a server's default.
+/// Also the longest pause after a failed accept (when no descriptor was left, for example).
 const TICK: Duration = Duration::from_millis(100);
 
 /// The server, for its thread and the handle.
@@ -62,7 +62,7 @@ pub(super) struct Server {
     next: usize,
     /// Whether a connection may be waiting to be accepted.
     acceptable: bool,
-    /// The time of the next look for keys whose time is over.
+    /// When the next [`TICK`] is due.
     tick: Instant,
 }
 
@@ -135,8 +135,10 @@ impl Server {
         let now = clock::now();
         if self.tick <= now {
             self.tick = now.saturating_add(TICK);
-            self.store.expire(now);
-            self.deliver();
+            if self.store.has_registrations() {
+                self.store.expire(now);
+                self.deliver();
+            }
         }
         if self.connections.values().any(|connection| connection.ready) {
             return Some(Duration::ZERO);
