@@ -2,39 +2,35 @@
 
 use core::time::Duration;
 
-use super::keyspace::{Database, Millis};
+use super::keyspace::Millis;
 use super::refusal::Refusal;
 use super::reply::Reply;
 use super::session::Session;
-use super::state::State;
+use super::store::Store;
 
-/// One command on its way through the node.
+/// One command on its way through the node. A script has its keys apart from its other arguments.
 pub(super) struct Call<'a> {
+    pub(super) store: &'a mut Store,
     pub(super) session: &'a mut Session,
-    /// The name and the arguments. The table of commands has checked their number.
-    pub(super) words: &'a [&'a [u8]],
+    /// The keys of a script.
+    pub(super) keys: Words<'a>,
+    /// The name and the arguments of a command, or the arguments of a script. Their number has been checked.
+    pub(super) words: Words<'a>,
     pub(super) now: Millis,
     pub(super) uptime: Duration,
 }
 
-impl<'a> Call<'a> {
-    /// Returns the database that the client selected.
-    pub(super) fn database<'s>(&'s self, state: &'s mut State) -> Database<'s> {
-        state.database(self.session, self.now)
-    }
+pub(super) type Words<'a> = &'a [&'a [u8]];
 
+impl<'a> Call<'a> {
     /// Returns the words from `first` on, if there are any.
-    pub(super) fn words_from(&self, first: usize) -> &'a [&'a [u8]] {
+    pub(super) fn words_from(&self, first: usize) -> Words<'a> {
         self.words.get(first..).unwrap_or_default()
     }
 }
 
 pub(super) fn ok() -> Reply {
     Reply::Simple("OK")
-}
-
-pub(super) fn count(number: usize) -> Reply {
-    Reply::Integer(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
 /// Parses an integer that is spelled in the usual way: no `+`, no leading zeros, no spaces.

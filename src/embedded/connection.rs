@@ -9,7 +9,7 @@ use std::vec::Vec;
 
 use mio::net::TcpStream;
 
-use crate::resp::{Frame, Inbox, Limits, Value};
+use crate::resp::{Frame, Inbox};
 use crate::time::Instant;
 
 use super::session::Session;
@@ -25,15 +25,6 @@ const PUSHED_BYTES_MAX: usize = 2 << 20;
 /// Bytes that are read at a time. If a client sends more, the other clients get their turn before the rest is read.
 const READ_BYTES: usize = 16 << 10;
 
-/// The limits of a command: far more than any command of this library needs.
-const COMMAND_LIMITS: Limits = Limits {
-    line_bytes: 64,
-    bulk_bytes: 1 << 20,
-    elements: 1024,
-    depth: 1,
-    reply_bytes: 4 << 20,
-};
-
 pub(super) struct Connection {
     stream: TcpStream,
     session: Session,
@@ -42,23 +33,10 @@ pub(super) struct Connection {
     input: Vec<u8>,
     taken: usize,
     out: Vec<u8>,
-    /// Whether there may be bytes to read: no read has come back empty since the last event.
-    readable: bool,
-    /// Whether there may be room to write: no write was cut short since the last event.
-    writable: bool,
+    /// Whether there may be something to do: bytes to read, commands to execute, or room to write what waits.
+    pub(super) ready: bool,
     /// Nothing more is read. Waiting bytes are written if possible, then the connection ends.
     closing: bool,
-}
-
-/// Whether a connection goes on.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Served {
-    /// There may be more to do at once.
-    Again,
-    /// There is nothing to do before the next event.
-    Idle,
-    /// The connection has ended.
-    Ended,
 }
 
 impl Connection {
@@ -66,20 +44,13 @@ impl Connection {
         Self {
             stream,
             session,
-            inbox: Inbox::new(COMMAND_LIMITS),
+            inbox: Inbox::default(),
             input: Vec::new(),
             taken: 0,
             out: Vec::new(),
-            readable: true,
-            writable: true,
+            ready: true,
             closing: false,
         }
-    }
-
-    /// Records an event, and does nothing else.
-    pub(super) fn ready(&mut self, readable: bool, writable: bool) {
-        self.readable |= readable;
-        self.writable |= writable;
     }
 
     pub(super) const fn session(&self) -> &Session {
@@ -88,6 +59,7 @@ impl Connection {
 
     /// Adds a push, which is written when the connection has its turn.
     pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.ready = true;
         self.closing |= self.out.len() >= PUSHED_BYTES_MAX;
         if !self.closing {
             self.out.extend_from_slice(bytes);
@@ -95,27 +67,20 @@ impl Connection {
     }
 
     /// Reads once, executes the commands that have arrived, and writes as much as it can: a bounded amount of work.
-    pub(super) fn serve(&mut self, store: &mut Store, clock: fn() -> Instant) -> Served {
-        let mut outcome = Ok(());
-        if self.may_read() {
-            outcome = self.read();
-        }
-        if self.may_run() {
-            self.run(store, clock());
-        }
-        if outcome.and_then(|()| self.write()).is_err() || self.closing && self.out.is_empty() {
-            return Served::Ended;
-        }
-        let may_write = self.writable && !self.out.is_empty();
-        if self.may_read() || self.may_run() || may_write {
-            Served::Again
-        } else {
-            Served::Idle
-        }
+    /// Returns `false` if the connection has ended.
+    pub(super) fn serve(&mut self, store: &mut Store, now: Instant) -> bool {
+        self.ready = false;
+        let has_read = self.may_read();
+        let read = if has_read { self.read() } else { Ok(()) };
+        self.run(store, now);
+        let written = read.and_then(|()| self.write());
+        // No event comes again for bytes that have come and could not be read.
+        self.ready |= self.may_run() || !has_read && self.may_read();
+        written.is_ok() && !(self.closing && self.out.is_empty())
     }
 
     fn may_read(&self) -> bool {
-        self.readable && !self.closing && self.input.len() == self.taken
+        !self.closing && self.input.len() == self.taken
     }
 
     fn may_run(&self) -> bool {
@@ -125,12 +90,13 @@ impl Connection {
     fn read(&mut self) -> io::Result<()> {
         self.taken = 0;
         self.input.resize(READ_BYTES, 0);
-        let result = retry(|| self.stream.read(&mut self.input));
+        let result = self.stream.read(&mut self.input);
         self.input.truncate(result.as_ref().map_or(0, |len| *len));
         match result {
             Ok(0) => self.closing = true,
-            Ok(_) => (),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
+            Ok(_) => self.ready = true,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => self.ready = true,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }
         Ok(())
@@ -139,7 +105,7 @@ impl Connection {
     /// Executes the commands that were read, as far as there is room for the replies.
     fn run(&mut self, store: &mut Store, now: Instant) {
         let mut piece = self.input.get(self.taken..).unwrap_or_default();
-        while self.out.len() < OUT_BYTES_MAX {
+        while !piece.is_empty() && self.out.len() < OUT_BYTES_MAX {
             let words = match self.inbox.next(&mut piece) {
                 Ok(None) => break,
                 Ok(Some(frame)) => words(&frame),
@@ -158,10 +124,11 @@ impl Connection {
     }
 
     fn write(&mut self) -> io::Result<()> {
-        while self.writable && !self.out.is_empty() {
-            match retry(|| self.stream.write(&self.out)) {
+        while !self.out.is_empty() {
+            match self.stream.write(&self.out) {
                 Ok(len) => drop(self.out.drain(..len)),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
             }
         }
@@ -169,28 +136,10 @@ impl Connection {
     }
 }
 
-/// Returns the words of a command. The null and the empty array are commands of no words.
+/// Returns the words of a command. An empty array is a command of no words.
 fn words<'a>(frame: &Frame<'a>) -> Option<Vec<&'a [u8]>> {
-    let word = |value| {
-        let Value::Bulk(word) = value else {
-            return None;
-        };
-        Some(word)
-    };
-    if let Value::Array(items) = frame.value {
-        return items.iter().map(word).collect();
-    }
-    matches!(frame.value, Value::Null).then(Vec::new)
-}
-
-/// Repeats a call that a signal has interrupted.
-fn retry(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
-    loop {
-        match call() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
-            result => return result,
-        }
-    }
+    let items = frame.value.as_items()?;
+    items.iter().map(|word| word.as_bytes()).collect()
 }
 
 #[cfg(test)]
@@ -198,21 +147,20 @@ mod tests {
     use super::*;
     use crate::resp::command;
 
-    /// Returns a connection of the store, and its client.
-    fn connection(store: &mut Store) -> (Connection, std::net::TcpStream) {
+    /// Returns a connection, and its client.
+    fn connection() -> (Connection, std::net::TcpStream) {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, _) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
-        let session = store.session();
-        let connection = Connection::new(TcpStream::from_std(stream), session);
+        let connection = Connection::new(TcpStream::from_std(stream), Store::session());
         (connection, client)
     }
 
     #[test]
     fn a_client_that_reads_no_pushes_is_closed() {
         let mut store = Store::new(1, Instant::ZERO);
-        let (mut connection, mut client) = connection(&mut store);
+        let (mut connection, mut client) = connection();
         let push = [b'x'; 1 << 10];
         for _ in 0..PUSHED_BYTES_MAX >> 10 {
             connection.push(&push);
@@ -228,9 +176,7 @@ mod tests {
             let mut bytes = Vec::new();
             client.read_to_end(&mut bytes).map(|_| bytes.len())
         });
-        while connection.serve(&mut store, || Instant::ZERO) != Served::Ended {
-            connection.ready(false, true);
-        }
+        while connection.serve(&mut store, Instant::ZERO) {}
         drop(connection);
         assert_eq!(reader.join().unwrap().unwrap(), PUSHED_BYTES_MAX);
     }
@@ -239,7 +185,7 @@ mod tests {
     fn unread_replies_stay_bounded() {
         const VALUE_BYTES: usize = 100_000;
         let mut store = Store::new(1, Instant::ZERO);
-        let (mut connection, mut client) = connection(&mut store);
+        let (mut connection, mut client) = connection();
 
         let mut bytes = Vec::new();
         command(&mut bytes, &[b"SET", b"k", &[b'v'; VALUE_BYTES]]);
@@ -251,17 +197,12 @@ mod tests {
             client
         });
         // The replies are far longer than the kernel's buffers, so they must pile up here.
-        while connection.out.len() < OUT_BYTES_MAX || connection.writable {
-            connection.ready(true, false);
-            assert_ne!(
-                connection.serve(&mut store, || Instant::ZERO),
-                Served::Ended
-            );
+        while connection.out.len() < OUT_BYTES_MAX {
+            assert!(connection.serve(&mut store, Instant::ZERO));
             assert!(connection.out.len() < OUT_BYTES_MAX + VALUE_BYTES + 16);
             assert!(connection.input.len() <= READ_BYTES);
         }
-        let served = connection.serve(&mut store, || Instant::ZERO);
-        assert_eq!(served, Served::Idle, "nothing to do until the client reads");
+        assert!(!connection.ready, "nothing to do until the client reads");
         drop(connection);
         drop(writer.join());
     }

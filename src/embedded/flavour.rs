@@ -27,17 +27,13 @@ impl Flavour {
         matches!(self, Self::Valkey | Self::Valkey81 | Self::Valkey91)
     }
 
-    /// Returns `true` if it knows `SET .. IFEQ`.
-    pub(super) const fn compares_in_set(self) -> bool {
-        self.is_valkey() || matches!(self, Self::Redis84)
-    }
-
-    /// Returns `true` if it knows `command`, which only some flavours have.
+    /// Returns `true` if it knows `command`, which only some flavours have. `ifeq` is the option of `SET`.
     pub(super) fn knows(self, command: &str) -> bool {
         match command {
             "client" | "info" => self != Self::Proxied,
             "delex" => self == Self::Redis84,
             "delifeq" => matches!(self, Self::Valkey | Self::Valkey91),
+            "ifeq" => self.is_valkey() || self == Self::Redis84,
             "msetex" => matches!(self, Self::Valkey91 | Self::Redis84),
             _ => true,
         }

@@ -7,9 +7,7 @@ use alloc::vec::Vec;
 
 use super::call::Call;
 use super::flavour::Flavour;
-use super::reply::{Answer, Protocol, Reply};
-use super::session::Session;
-use super::state::State;
+use super::reply::{Answer, Reply};
 
 impl Flavour {
     const fn name(self) -> &'static str {
@@ -28,17 +26,14 @@ impl Flavour {
 }
 
 /// Returns the answer to `HELLO`.
-pub(super) fn hello(state: &State, session: &Session) -> Reply {
+pub(super) fn hello(call: &Call<'_>) -> Reply {
     let text = |text: &str| Reply::bulk(text.as_bytes());
-    let protocol = match session.protocol {
-        Protocol::Resp2 => 2,
-        Protocol::Resp3 => 3,
-    };
+    let protocol = if call.session.resp3 { 3 } else { 2 };
     Reply::Map(vec![
-        ("server", text(state.flavour.name())),
-        ("version", text(state.flavour.version())),
+        ("server", text(call.store.flavour.name())),
+        ("version", text(call.store.flavour.version())),
         ("proto", Reply::Integer(protocol)),
-        ("id", Reply::Integer(session.id.cast_signed())),
+        ("id", Reply::Integer(call.session.id.cast_signed())),
         ("mode", text("standalone")),
         ("role", text("master")),
         ("modules", Reply::Array(vec![])),
@@ -46,25 +41,25 @@ pub(super) fn hello(state: &State, session: &Session) -> Reply {
 }
 
 /// `INFO [section ...]`: all sections, or the named ones, in the order of the server.
-pub(super) fn info(state: &mut State, call: &mut Call<'_>) -> Answer {
+pub(super) fn info(call: &mut Call<'_>) -> Answer {
     let wanted = call.words_from(1);
     let is_wanted = |name: &[u8]| {
         wanted.is_empty() || wanted.iter().any(|word| word.eq_ignore_ascii_case(name))
     };
     let memory = String::from("# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n");
     let sections = [
-        (&b"server"[..], server(state, call)),
+        (&b"server"[..], server(call)),
         (b"memory", memory),
-        (b"replication", replication(state)),
+        (b"replication", replication(call)),
     ];
     let sections = sections.into_iter().filter(|(name, _)| is_wanted(name));
     let sections: Vec<String> = sections.map(|(_, section)| section).collect();
     Ok(Reply::Text(sections.join("\r\n")))
 }
 
-fn server(state: &State, call: &Call<'_>) -> String {
-    let version = state.flavour.version();
-    let version = match state.flavour.is_valkey() {
+fn server(call: &Call<'_>) -> String {
+    let version = call.store.flavour.version();
+    let version = match call.store.flavour.is_valkey() {
         false => format!("redis_version:{version}\r\nredis_mode:standalone\r\n"),
         // A Valkey also says which Redis it stands for, for clients that know only Redis.
         true => format!(
@@ -72,13 +67,13 @@ fn server(state: &State, call: &Call<'_>) -> String {
              server_mode:standalone\r\n"
         ),
     };
-    let (run_id, uptime) = (&state.run_id, call.uptime.as_secs());
+    let (run_id, uptime) = (&call.store.run_id, call.uptime.as_secs());
     format!("# Server\r\n{version}run_id:{run_id}\r\nuptime_in_seconds:{uptime}\r\n")
 }
 
-fn replication(state: &State) -> String {
+fn replication(call: &Call<'_>) -> String {
     format!(
         "# Replication\r\nrole:master\r\nconnected_slaves:0\r\nmaster_replid:{}\r\n",
-        state.replid
+        call.store.replid
     )
 }

@@ -7,11 +7,8 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::flavour::Flavour;
+use super::call::Call;
 use super::refusal::Refusal;
-use super::session::Session;
-use super::tracking::Tracking;
-use super::watches::Watches;
 
 /// The number of databases, which a server has by default.
 pub(super) const DATABASES: u32 = 16;
@@ -19,22 +16,7 @@ pub(super) const DATABASES: u32 = 16;
 /// A time on the store's clock in milliseconds. It is signed, as in servers.
 pub(super) type Millis = i64;
 
-#[derive(Clone, Default)]
-pub(super) struct Keyspace {
-    pub(super) databases: BTreeMap<u32, Keys>,
-}
-
 pub(super) type Keys = BTreeMap<Vec<u8>, Entry>;
-
-/// The keys of the database that a client selected, for a command of this client.
-pub(super) struct Database<'a> {
-    pub(super) keys: &'a mut Keys,
-    pub(super) tracking: &'a mut Tracking,
-    pub(super) watches: &'a mut Watches,
-    pub(super) session: &'a Session,
-    pub(super) flavour: Flavour,
-    pub(super) now: Millis,
-}
 
 #[derive(Clone)]
 pub(super) struct Entry {
@@ -87,75 +69,33 @@ impl Members {
     }
 }
 
-impl Keyspace {
-    /// Returns `true` if there is such a key, even if its time is over.
-    pub(super) fn has(&self, database: u32, key: &[u8]) -> bool {
-        self.databases
-            .get(&database)
-            .is_some_and(|keys| keys.contains_key(key))
+/// Steps of commands: they work on the database that the client has selected.
+impl Call<'_> {
+    fn database(&mut self) -> &mut Keys {
+        let databases = &mut self.store.databases;
+        databases.entry(self.session.database).or_default()
     }
 
-    /// Returns `true` if there is such a key, and its time is over.
-    pub(super) fn is_over(&self, database: u32, key: &[u8], now: Millis) -> bool {
-        let entry = self.databases.get(&database).and_then(|keys| keys.get(key));
-        entry.is_some_and(|entry| entry.is_over(now))
-    }
-
-    /// Returns the text that `key` of the first database holds, without removing anything.
-    pub(super) fn peek(&self, key: &[u8], now: Millis) -> Option<&[u8]> {
-        let entry = self.databases.get(&0)?.get(key)?;
-        match &entry.value {
-            Value::Text(text) if !entry.is_over(now) => Some(text),
-            Value::Text(_) | Value::Members(_) => None,
-        }
-    }
-
-    /// Does the same for the members of a sorted set, and returns their deadlines.
-    pub(super) fn peek_members(&self, key: &[u8], now: Millis) -> &[(Vec<u8>, f64)] {
-        let entry = self.databases.get(&0).and_then(|keys| keys.get(key));
-        match entry.map(|entry| (&entry.value, entry.is_over(now))) {
-            Some((Value::Members(members), false)) => &members.0,
-            Some(_) | None => &[],
-        }
-    }
-
-    /// Returns how many keys there are in all databases.
-    #[cfg(test)]
-    pub(super) fn len(&self, now: Millis) -> usize {
-        let entries = self.databases.values().flat_map(Keys::values);
-        entries.filter(|entry| !entry.is_over(now)).count()
-    }
-
-    /// Removes every key whose time is over.
-    pub(super) fn expire(&mut self, now: Millis, tracking: &mut Tracking, watches: &mut Watches) {
-        for (database, keys) in &mut self.databases {
-            keys.retain(|key, entry| {
-                let over = entry.is_over(now);
-                if over {
-                    tracking.changed(key, None);
-                    watches.changed(*database, key);
-                }
-                !over
-            });
-        }
-    }
-}
-
-impl Database<'_> {
-    /// Registers the key for a push, if the client asked for one. Each command that only reads does this with its keys
-    /// after it has read them: a key whose time is over changes before that.
+    /// Registers a key that was read for a push, if the client asked for one. Redis then registers all keys of a
+    /// script. Each command that only reads does this with its keys after it has read them: a key whose time is over
+    /// changes before that.
     pub(super) fn register(&mut self, key: &[u8]) {
-        if self.session.caching {
-            self.tracking.register(key, self.session.id);
+        let together = match self.store.flavour.is_valkey() || self.keys.is_empty() {
+            true => &[key],
+            false => self.keys,
+        };
+        for key in together.iter().filter(|_| self.session.caching) {
+            self.store.tracking.register(key, self.session.id);
         }
     }
 
     pub(super) fn entry(&mut self, key: &[u8]) -> Option<&Entry> {
-        if self.keys.get(key)?.is_over(self.now) {
-            self.keys.remove(key);
+        let now = self.now;
+        if self.database().get(key)?.is_over(now) {
+            self.database().remove(key);
             self.changed(key);
         }
-        self.keys.get(key)
+        self.database().get(key)
     }
 
     /// Returns the text that `key` holds.
@@ -165,6 +105,27 @@ impl Database<'_> {
             Some(Value::Text(text)) => Ok(Some(text)),
             Some(Value::Members(_)) => Err(Refusal::WRONG_TYPE),
         }
+    }
+
+    /// Does what `GET` does.
+    pub(super) fn get(&mut self, key: &[u8]) -> Result<Option<&[u8]>, Refusal> {
+        self.entry(key);
+        self.register(key);
+        self.text(key)
+    }
+
+    /// Does what `PTTL` does, except for a key that does not exist.
+    pub(super) fn pttl(&mut self, key: &[u8]) -> Option<i64> {
+        let left = self.left(key);
+        self.register(key);
+        left
+    }
+
+    /// Does what a command does that only reads the members of `key`.
+    pub(super) fn read_members(&mut self, key: &[u8]) -> Result<Members, Refusal> {
+        let members = self.members(key);
+        self.register(key);
+        members
     }
 
     /// Returns the members that `key` holds.
@@ -186,12 +147,12 @@ impl Database<'_> {
     /// Sets the text of `key` and its end. If the end has passed, Valkey removes the key at once, and Redis when it is
     /// next read.
     pub(super) fn insert(&mut self, key: &[u8], text: &[u8], end: Option<Millis>) {
-        if self.flavour.is_valkey() && end.is_some_and(|end| end < self.now) {
+        if self.store.flavour.is_valkey() && end.is_some_and(|end| end < self.now) {
             self.remove(key);
             return;
         }
         let value = Value::Text(text.to_vec());
-        self.keys.insert(key.to_vec(), Entry { value, end });
+        self.database().insert(key.to_vec(), Entry { value, end });
         self.changed(key);
     }
 
@@ -199,19 +160,20 @@ impl Database<'_> {
     pub(super) fn insert_members(&mut self, key: &[u8], members: Members) {
         let end = self.entry(key).and_then(|entry| entry.end);
         if members.0.is_empty() {
-            self.keys.remove(key);
+            self.database().remove(key);
         } else {
             let value = Value::Members(members);
-            self.keys.insert(key.to_vec(), Entry { value, end });
+            self.database().insert(key.to_vec(), Entry { value, end });
         }
         self.changed(key);
     }
 
     /// Sets the end of `key`, which exists. An end that is not in the future removes it.
     pub(super) fn set_end(&mut self, key: &[u8], end: Millis) {
-        match self.keys.get_mut(key) {
-            Some(entry) if self.now < end => entry.end = Some(end),
-            Some(_) | None => drop(self.keys.remove(key)),
+        let now = self.now;
+        match self.database().get_mut(key) {
+            Some(entry) if now < end => entry.end = Some(end),
+            Some(_) | None => drop(self.database().remove(key)),
         }
         self.changed(key);
     }
@@ -220,27 +182,30 @@ impl Database<'_> {
     pub(super) fn remove(&mut self, key: &[u8]) -> bool {
         let there = self.entry(key).is_some();
         if there {
-            self.keys.remove(key);
+            self.database().remove(key);
             self.changed(key);
         }
         there
     }
 
     /// Returns how many keys begin with `prefix`.
-    pub(super) fn count(&self, prefix: &[u8]) -> i64 {
-        let keys = self.keys.range(prefix.to_vec()..);
+    pub(super) fn count(&mut self, prefix: &[u8]) -> i64 {
+        let now = self.now;
+        let keys = self.database().range(prefix.to_vec()..);
         let keys = keys.take_while(|(key, _)| key.starts_with(prefix));
-        keys.filter(|(_, entry)| !entry.is_over(self.now)).count() as i64
+        keys.filter(|(_, entry)| !entry.is_over(now)).count() as i64
     }
 
     fn changed(&mut self, key: &[u8]) {
-        self.tracking.changed(key, Some(self.session.id));
-        self.watches.changed(self.session.database, key);
+        self.store.tracking.changed(key, Some(self.session.id));
+        let selected = self.session.database;
+        let watches = &mut self.store.watches;
+        watches.changed(|database, other| (database, other) == (selected, key));
     }
 }
 
 impl Entry {
-    fn is_over(&self, now: Millis) -> bool {
+    pub(super) fn is_over(&self, now: Millis) -> bool {
         self.end.is_some_and(|end| end < now)
     }
 }

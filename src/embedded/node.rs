@@ -4,7 +4,6 @@ use std::format;
 use std::io;
 use std::net::SocketAddr;
 use std::string::String;
-use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::vec::Vec;
@@ -12,13 +11,13 @@ use std::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use mio::Waker;
+use mio::{Poll, Waker};
 use rand::TryRng;
 use rand::rngs::SysRng;
 
 use crate::clock;
 
-use super::serve::{Order, Server, lock};
+use super::serve::{self, Server, Shared};
 use super::store::{Memory, Store};
 
 /// A lock node in this process, on a loopback port. **For development, tests and demos; not a production server** (see
@@ -44,8 +43,7 @@ use super::store::{Memory, Store};
 /// ```
 pub struct EmbeddedNode {
     address: SocketAddr,
-    store: Arc<Mutex<Store>>,
-    orders: Option<Sender<(Order, Sender<io::Result<()>>)>>,
+    shared: Arc<Shared>,
     waker: Waker,
     thread: Option<JoinHandle<()>>,
 }
@@ -80,9 +78,9 @@ impl EmbeddedNode {
     ///
     /// # Errors
     ///
-    /// Only if the node's thread has ended, because the system no longer let it wait.
+    /// If the system gives no socket that keeps the port.
     pub fn stop(&self) -> io::Result<()> {
-        self.order(Order::Stop)
+        self.order(Server::stop)
     }
 
     /// Starts the node again on the same port, with another `run_id`; stops it first if it runs. A paused node
@@ -92,7 +90,8 @@ impl EmbeddedNode {
     ///
     /// If the system gives no socket or no randomness.
     pub fn restart(&self, memory: Memory) -> io::Result<()> {
-        self.order(Order::Restart(seed()?, memory))
+        let seed = seed()?;
+        self.order(|server| server.restart(seed, memory))
     }
 
     /// Stalls the node, as SIGSTOP would: the system still accepts connections and buffers bytes for it, but nothing is
@@ -100,9 +99,9 @@ impl EmbeddedNode {
     ///
     /// # Errors
     ///
-    /// Like [`stop`](Self::stop).
+    /// If the node's thread cannot be woken.
     pub fn pause(&self) -> io::Result<()> {
-        self.order(Order::Pause)
+        self.set_paused(true)
     }
 
     /// Lets a stalled node continue. It executes everything that was sent to it meanwhile, even on connections that
@@ -110,9 +109,9 @@ impl EmbeddedNode {
     ///
     /// # Errors
     ///
-    /// Like [`stop`](Self::stop).
+    /// Like [`pause`](Self::pause).
     pub fn resume(&self) -> io::Result<()> {
-        self.order(Order::Resume)
+        self.set_paused(false)
     }
 
     /// Deletes `key` of the first database, as another client or an operator may do. Returns `false` if there is none.
@@ -131,19 +130,23 @@ impl EmbeddedNode {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn remove(&self, key: impl AsRef<[u8]>) -> bool {
-        let removed = lock(&self.store).remove(clock::now(), key.as_ref());
+        let removed = self.shared.lock().store.remove(clock::now(), key.as_ref());
         // The thread sends the pushes. If it cannot be woken, it has ended.
         let _ = self.waker.wake();
         removed
     }
 
-    fn order(&self, order: Order) -> io::Result<()> {
-        let ended = || io::Error::other("the thread of the embedded node has ended");
-        let (done, result) = mpsc::channel();
-        let orders = self.orders.as_ref().ok_or_else(ended)?;
-        orders.send((order, done)).map_err(|_| ended())?;
-        self.waker.wake()?;
-        result.recv().map_err(|_| ended())?
+    fn set_paused(&self, paused: bool) -> io::Result<()> {
+        self.order(|server| {
+            server.paused = paused;
+            Ok(())
+        })
+    }
+
+    /// Carries out the order, and lets the thread see what has changed.
+    fn order(&self, order: impl FnOnce(&mut Server) -> io::Result<()>) -> io::Result<()> {
+        order(&mut self.shared.lock())?;
+        self.waker.wake()
     }
 }
 
@@ -167,18 +170,21 @@ impl EmbeddedNode {
         let mut store = Store::new(seed()?, clock::now());
         store.set_up_before(A_DAY);
         prepare(&mut store);
-        let store = Arc::new(Mutex::new(store));
-        let (orders, received) = mpsc::channel();
-        let server = Server::new(Arc::clone(&store), received)?;
-        let address = server.address().into();
-        let waker = server.waker()?;
+        let poll = Poll::new()?;
+        let waker = Waker::new(poll.registry(), serve::WAKER)?;
+        let server = Server::new(store, poll.registry().try_clone()?)?;
+        let address = server.address;
+        let shared = Arc::new(Shared {
+            turn: Mutex::default(),
+            server: Mutex::new(server),
+        });
+        let served = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("shearline-embedded".into())
-            .spawn(|| server.run())?;
+            .spawn(move || serve::run(&served, poll))?;
         Ok(Self {
             address,
-            store,
-            orders: Some(orders),
+            shared,
             waker,
             thread: Some(thread),
         })
@@ -187,29 +193,21 @@ impl EmbeddedNode {
     /// Steps the node's wall clock forward, as an operator or a time daemon may, so that keys end earlier. Works in
     /// every state of the node.
     pub fn step_clock(&self, by: Duration) {
-        lock(&self.store).step_clock(by);
+        self.shared.lock().store.step_clock(by);
     }
 
-    /// Returns the text that `key` of the first database holds now. Works in every state of the
-    /// node.
+    /// Returns the text that `key` of the first database holds now. Works in every state of the node.
     #[must_use]
     pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Vec<u8>> {
-        let store = lock(&self.store);
-        let text = store.get(clock::now(), key.as_ref());
+        let server = self.shared.lock();
+        let text = server.store.get(clock::now(), key.as_ref());
         text.map(<[u8]>::to_vec)
-    }
-
-    /// Returns how many keys there are now, in all databases.
-    #[cfg(test)]
-    pub(crate) fn keys(&self) -> usize {
-        lock(&self.store).keys(clock::now())
     }
 }
 
 impl Drop for EmbeddedNode {
     fn drop(&mut self) {
-        // The thread ends when the last sender of orders is dropped.
-        self.orders = None;
+        self.shared.lock().ended = true;
         if self.waker.wake().is_ok()
             && let Some(thread) = self.thread.take()
         {
@@ -236,6 +234,13 @@ mod tests {
     use super::super::tests::tracking::{register, tracker};
     use super::*;
 
+    impl EmbeddedNode {
+        /// Returns how many keys there are now, in all databases.
+        pub(crate) fn keys(&self) -> usize {
+            self.shared.lock().store.keys(clock::now())
+        }
+    }
+
     /// Returns a client that has registered a key.
     fn waiter(node: &EmbeddedNode) -> std::net::TcpStream {
         let mut stream = tracker(node);
@@ -246,7 +251,7 @@ mod tests {
     #[test]
     fn nothing_is_left_of_clients_that_have_gone() {
         let node = EmbeddedNode::spawn().unwrap();
-        let registered = || lock(&node.store).has_registrations();
+        let registered = || node.shared.lock().store.has_registrations();
         let stream = waiter(&node);
         assert!(registered());
         drop(stream);
@@ -259,5 +264,19 @@ mod tests {
         assert!(registered());
         node.stop().unwrap();
         assert!(!registered());
+    }
+
+    #[test]
+    fn a_thread_that_has_more_to_do_lets_the_handle_come_first() {
+        let node = EmbeddedNode::spawn().unwrap();
+        let server = node.shared.lock();
+        thread::scope(|scope| {
+            scope.spawn(|| node.shared.lock().paused = true);
+            while node.shared.turn.try_lock().is_ok() {
+                thread::yield_now();
+            }
+            drop(server);
+            assert!(node.shared.lock().paused);
+        });
     }
 }

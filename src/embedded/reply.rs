@@ -10,14 +10,6 @@ use super::refusal::Refusal;
 /// The answer of a command.
 pub(super) type Answer = Result<Reply, Refusal>;
 
-/// The protocol, which decides the spelling of replies.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) enum Protocol {
-    #[default]
-    Resp2,
-    Resp3,
-}
-
 /// A reply. The reply to `EXEC` holds the replies to the queued commands, and `EXEC` is never one of those.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum Reply {
@@ -44,9 +36,8 @@ impl Reply {
         Self::Array(items.into_iter().collect())
     }
 
-    /// Appends the reply as a client of this protocol gets it.
-    pub(super) fn write(&self, protocol: Protocol, out: &mut Vec<u8>) {
-        let resp2 = protocol == Protocol::Resp2;
+    /// Appends the reply as a client gets it, by RESP2 or RESP3.
+    pub(super) fn write(&self, resp2: bool, out: &mut Vec<u8>) {
         match self {
             Self::Simple(text) => write::simple(out, text.as_bytes()),
             Self::Error(refusal) => write::error(out, refusal.line()),
@@ -59,7 +50,7 @@ impl Reply {
             Self::Text(text) => write::verbatim(out, *b"txt", text.as_bytes()),
             Self::Array(items) => {
                 write::array(out, items.len());
-                items.iter().for_each(|item| item.write(protocol, out));
+                items.iter().for_each(|item| item.write(resp2, out));
             }
             Self::Map(pairs) => {
                 match resp2 {
@@ -68,7 +59,7 @@ impl Reply {
                 }
                 for (name, value) in pairs {
                     write::bulk(out, name.as_bytes());
-                    value.write(protocol, out);
+                    value.write(resp2, out);
                 }
             }
         }

@@ -3,16 +3,13 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::reply::Protocol;
-
 /// One client of a `Store`: its protocol, its database, whether it gave the password, and whether it gets pushes.
 /// `Store::session` or `Store::session_of` makes it.
 #[derive(Clone, Debug, Default)]
 pub struct Session {
     pub(super) id: u64,
-    /// The caller's number of the connection, for pushes.
-    pub(super) connection: u64,
-    pub(super) protocol: Protocol,
+    /// Whether it speaks RESP3.
+    pub(super) resp3: bool,
     pub(super) database: u32,
     pub(super) authenticated: bool,
     /// Whether `CLIENT TRACKING` is on.

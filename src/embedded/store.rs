@@ -1,21 +1,23 @@
 //! The node without its sockets: it takes a command and a time, and returns a reply.
 
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+use core::mem;
 use core::time::Duration;
 
 use crate::time::Instant;
 
-use super::call::Call;
+use super::call::{Call, Words};
 use super::commands;
 use super::flavour::{Flavour, Refused};
-use super::keyspace::Millis;
+use super::keyspace::{Keys, Millis, Value};
 use super::reply::Reply;
 use super::session::Session;
-use super::state::State;
 use super::tracking::Tracking;
-use super::watches::Watches;
+use super::transactions::Watches;
 
 /// A lock node as a pure function. For development, tests and simulation; see the
 /// [module](super).
@@ -31,7 +33,7 @@ use super::watches::Watches;
 /// use shearline::internals::Store;
 ///
 /// let mut store = Store::new(7, Instant::ZERO);
-/// let mut session = store.session();
+/// let mut session = Store::session();
 /// let mut run = |millis, words: &[&[u8]]| {
 ///     let mut out = Vec::new();
 ///     store.execute(&mut session, Instant::from_millis(millis), words, &mut out);
@@ -41,15 +43,24 @@ use super::watches::Watches;
 /// assert_eq!(run(100, &[b"SET", b"k", b"other", b"NX", b"PX", b"100"]), b"$-1\r\n");
 /// assert_eq!(run(101, &[b"SET", b"k", b"other", b"NX", b"PX", b"100"]), b"+OK\r\n");
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Store {
-    state: State,
+    pub(super) databases: BTreeMap<u32, Keys>,
+    pub(super) tracking: Tracking,
+    pub(super) watches: Watches,
+    /// The digests of the scripts that the store got since it started.
+    pub(super) scripts: BTreeSet<&'static str>,
+    pub(super) flavour: Flavour,
+    /// The commands that the store refuses, in lower case.
+    pub(super) refused: BTreeMap<String, Refused>,
+    pub(super) password: Option<Vec<u8>>,
+    pub(super) run_id: String,
+    pub(super) replid: String,
     started: Instant,
     /// How long the store had been up at the start.
     up_before: Duration,
     /// The sum of the steps of its clock.
     ahead: Millis,
-    sessions: u64,
 }
 
 /// Whether a node still has its keys after a restart.
@@ -71,20 +82,14 @@ impl Store {
     /// nothing else.
     #[must_use]
     pub fn new(seed: u64, now: Instant) -> Self {
-        let mut store = Self {
-            state: State::default(),
-            started: now,
-            up_before: Duration::ZERO,
-            ahead: 0,
-            sessions: 0,
-        };
+        let mut store = Self::default();
         store.restart(seed, now, Memory::Lost);
         store
     }
 
     /// Makes the store behave as this server from now on.
     pub fn set_flavour(&mut self, flavour: Flavour) {
-        self.state.flavour = flavour;
+        self.flavour = flavour;
     }
 
     /// Refuses `command` from now on. It is a name as in ACL rules: `eval`, `script|load`, or `script` for all of its
@@ -99,7 +104,7 @@ impl Store {
     /// for command in ["eval", "evalsha", "script"] {
     ///     store.refuse(command, Some(Refused::Forbidden));
     /// }
-    /// let (mut session, mut out) = (store.session(), Vec::new());
+    /// let (mut session, mut out) = (Store::session(), Vec::new());
     /// let load: &[&[u8]] = &[b"SCRIPT", b"LOAD", b"return 1"];
     /// store.execute(&mut session, Instant::ZERO, load, &mut out);
     /// assert!(out.starts_with(b"-NOPERM "));
@@ -107,14 +112,14 @@ impl Store {
     pub fn refuse(&mut self, command: &str, how: Option<Refused>) {
         let command = command.to_ascii_lowercase();
         match how {
-            Some(how) => self.state.refused.insert(command, how),
-            None => self.state.refused.remove(&command),
+            Some(how) => self.refused.insert(command, how),
+            None => self.refused.remove(&command),
         };
     }
 
     /// Requires this password for the user `default` from now on, or none.
     pub fn set_password(&mut self, password: Option<&[u8]>) {
-        self.state.password = password.map(<[u8]>::to_vec);
+        self.password = password.map(<[u8]>::to_vec);
     }
 
     /// Adds to the uptime that the store reports, until it is restarted.
@@ -129,24 +134,24 @@ impl Store {
         self.ahead = self.ahead.saturating_add(by);
     }
 
+    /// Returns the time of the store's clock in whole milliseconds, rounded down as the server does.
     fn millis(&self, now: Instant) -> Millis {
-        millis(now).saturating_add(self.ahead)
+        let millis = Millis::try_from(now.as_nanos() / 1_000_000).unwrap_or(Millis::MAX);
+        EPOCH.saturating_add(millis).saturating_add(self.ahead)
     }
 
-    /// Returns the session of a new client. `HELLO` shows its number, and pushes name it too.
+    /// Returns the session of a client without a connection. All of these have one number.
     #[must_use]
-    pub fn session(&mut self) -> Session {
-        self.session_of(self.sessions + 1)
+    pub fn session() -> Session {
+        Self::session_of(u64::MAX)
     }
 
-    /// Returns the session of a new client on the caller's connection with this number. Pushes to the client name the
-    /// number.
+    /// Returns the session of a new client on the caller's connection with this number. `HELLO` shows it, and pushes to
+    /// the client name it. No other client of the store has it.
     #[must_use]
-    pub fn session_of(&mut self, connection: u64) -> Session {
-        self.sessions += 1;
+    pub fn session_of(connection: u64) -> Session {
         Session {
-            id: self.sessions,
-            connection,
+            id: connection,
             ..Session::default()
         }
     }
@@ -154,8 +159,8 @@ impl Store {
     /// Ends this session, because its client has gone. Its registrations are forgotten, and pushes that were not
     /// fetched are not sent to it. Linear in the number of registrations.
     pub fn disconnect(&mut self, session: &Session) {
-        self.state.tracking.disconnected(session.id);
-        self.state.watches.end(session.id, |_, _| false);
+        self.tracking.disconnected(session.id);
+        self.watches.end(session.id, |_, _| false);
     }
 
     /// Returns the next push to send, the oldest first, and the number of the connection that it goes to. It comes
@@ -167,7 +172,7 @@ impl Store {
     /// use shearline::internals::{Session, Store};
     ///
     /// let mut store = Store::new(7, Instant::ZERO);
-    /// let (mut waiter, mut holder) = (store.session_of(10), store.session_of(11));
+    /// let (mut waiter, mut holder) = (Store::session_of(10), Store::session_of(11));
     /// let mut run = |session: &mut Session, line: &str| {
     ///     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     ///     store.execute(session, Instant::ZERO, &words, &mut Vec::new());
@@ -182,27 +187,31 @@ impl Store {
     /// assert_eq!(run(&mut holder, "DEL k"), Some((10, push)));
     /// ```
     pub fn poll_push(&mut self) -> Option<(u64, Vec<u8>)> {
-        self.state.tracking.poll()
+        self.tracking.poll()
     }
 
     /// Returns `true` if a change of some key will cause a push. Meanwhile, [`expire`](Self::expire) should be called
     /// from time to time.
     #[must_use]
     pub fn has_registrations(&self) -> bool {
-        !self.state.tracking.is_empty()
+        !self.tracking.is_empty()
     }
 
     /// Removes all keys whose time is over at `now`, as a server does ten times a second or less often, so that their
     /// end is pushed although no command reads them. Linear in the number of keys.
     pub fn expire(&mut self, now: Instant) {
         let now = self.millis(now);
-        let State {
-            keyspace,
-            tracking,
-            watches,
-            ..
-        } = &mut self.state;
-        keyspace.expire(now, tracking, watches);
+        for (database, keys) in &mut self.databases {
+            keys.retain(|key, entry| {
+                let over = entry.is_over(now);
+                if over {
+                    self.tracking.changed(key, None);
+                    self.watches
+                        .changed(|of, other| (of, other) == (*database, key));
+                }
+                !over
+            });
+        }
     }
 
     /// Starts the store again under a new identity. Scripts and registrations are always forgotten. Earlier sessions
@@ -210,16 +219,15 @@ impl Store {
     pub fn restart(&mut self, seed: u64, now: Instant, memory: Memory) {
         // The factor is odd, so all seeds have words of their own, and these look random.
         let word = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.state.run_id = format!("{word:016x}{word:024x}");
-        self.state.replid = format!("{:016x}{word:024x}", !word);
-        self.state.scripts.clear();
-        self.state.tracking = Tracking::default();
-        self.state.watches = Watches::default();
+        self.run_id = format!("{word:016x}{word:024x}");
+        self.replid = format!("{:016x}{word:024x}", !word);
+        self.scripts.clear();
+        self.tracking = Tracking::default();
+        self.watches = Watches::default();
         (self.started, self.up_before) = (now, Duration::ZERO);
-        self.sessions = 0;
         match memory {
             Memory::Kept => (),
-            Memory::Lost => self.state.keyspace.databases.clear(),
+            Memory::Lost => self.databases.clear(),
         }
     }
 
@@ -236,28 +244,46 @@ impl Store {
             session.caching = false;
             return;
         }
-        let mut call = Call {
-            session,
-            words: command,
+        let answer = commands::run(&mut self.call(session, now, command));
+        let reply = answer.unwrap_or_else(Reply::Error);
+        reply.write(!session.resp3, out);
+        self.tracking.take(session.id, out);
+    }
+
+    fn call<'a>(
+        &'a mut self,
+        session: &'a mut Session,
+        now: Instant,
+        words: Words<'a>,
+    ) -> Call<'a> {
+        Call {
             now: self.millis(now),
             uptime: self.up_before + whole_seconds(now).saturating_sub(whole_seconds(self.started)),
-        };
-        let answer = commands::run(&mut self.state, &mut call);
-        let reply = answer.unwrap_or_else(Reply::Error);
-        reply.write(session.protocol, out);
-        self.state.tracking.take(session.id, out);
+            store: self,
+            session,
+            keys: &[],
+            words,
+        }
     }
 
     /// Deletes `key` of the first database at `now`, as another client does. Returns `false` if there is none.
     pub fn remove(&mut self, now: Instant, key: &[u8]) -> bool {
-        let (now, client) = (self.millis(now), self.session_of(0));
-        self.state.database(&client, now).remove(key)
+        self.call(&mut Self::session(), now, &[]).remove(key)
+    }
+
+    /// Returns the value that `key` of the first database holds at `now`, without removing anything.
+    fn peek(&self, key: &[u8], now: Millis) -> Option<&Value> {
+        let entry = self.databases.get(&0)?.get(key)?;
+        (!entry.is_over(now)).then_some(&entry.value)
     }
 
     /// Returns the text that `key` of the first database holds at `now`. Changes nothing.
     #[must_use]
     pub fn get(&self, now: Instant, key: &[u8]) -> Option<&[u8]> {
-        self.state.keyspace.peek(key, self.millis(now))
+        match self.peek(key, self.millis(now))? {
+            Value::Text(text) => Some(text),
+            Value::Members(_) => None,
+        }
     }
 
     /// Returns the members of the sorted set that `key` of the first database holds at `now`, in the order of their
@@ -265,41 +291,64 @@ impl Store {
     #[must_use]
     pub fn members(&self, now: Instant, key: &[u8]) -> Vec<(&[u8], Option<Duration>)> {
         let millis = self.millis(now);
-        let members = self.state.keyspace.peek_members(key, millis).iter();
+        let Some(Value::Members(members)) = self.peek(key, millis) else {
+            return Vec::new();
+        };
         let left = |deadline: f64| {
             let left = deadline - millis as f64;
             (0.0 <= left).then(|| Duration::from_millis(left as u64))
         };
-        members
-            .map(|(member, deadline)| (&member[..], left(*deadline)))
-            .collect()
+        let members = members.0.iter();
+        let members = members.map(|(member, deadline)| (&member[..], left(*deadline)));
+        members.collect()
     }
 
-    /// Returns how many keys there are at `now`, in all databases.
-    #[cfg(test)]
-    pub(crate) fn keys(&self, now: Instant) -> usize {
-        self.state.keyspace.len(self.millis(now))
+    /// Ends the watches of the client. Returns `true` if none of its watched keys has changed. The end of a key is a
+    /// change, also if nothing has read the key since.
+    pub(super) fn end_watches(&mut self, client: u64, now: Millis) -> bool {
+        let databases = &self.databases;
+        self.watches.end(client, |database, key| {
+            let entry = databases.get(&database).and_then(|keys| keys.get(key));
+            entry.is_some_and(|entry| entry.is_over(now))
+        })
+    }
+
+    /// Removes all keys.
+    pub(super) fn flush(&mut self) {
+        let databases = mem::take(&mut self.databases);
+        self.watches.changed(|database, key| {
+            databases
+                .get(&database)
+                .is_some_and(|keys| keys.contains_key(key))
+        });
+        self.tracking.flushed();
     }
 }
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store")
-            .field("run_id", &self.state.run_id)
-            .field("flavour", &self.state.flavour)
-            .field("started", &self.started)
-            .finish_non_exhaustive()
+        f.debug_struct("Store").finish_non_exhaustive()
     }
-}
-
-/// Returns the time of the store's clock in whole milliseconds, rounded down as the server does.
-fn millis(now: Instant) -> Millis {
-    let millis = Millis::try_from(now.as_nanos() / 1_000_000).unwrap_or(Millis::MAX);
-    EPOCH.saturating_add(millis)
 }
 
 /// Returns a time in whole seconds. The server computes its uptime as the difference of two such times, so it may be
 /// almost a second too long.
 fn whole_seconds(at: Instant) -> Duration {
     Duration::from_secs(at.as_nanos() / 1_000_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Store {
+        /// Returns how many keys there are at `now`, in all databases.
+        pub(crate) fn keys(&self, now: Instant) -> usize {
+            let databases = self.databases.values();
+            let entries = databases.flat_map(|keys| keys.values());
+            entries
+                .filter(|entry| !entry.is_over(self.millis(now)))
+                .count()
+        }
+    }
 }

@@ -8,38 +8,30 @@
 //!   change of the key, when each registered client gets one push.
 //! * A change by a client's own command erases its registration too, without a push to it. So does its own command that
 //!   finds the key's time to be over.
-//! * `FLUSHALL` and `FLUSHDB` push a null to each client that tracks, registered or not. The client that flushes gets
-//!   one too, behind the reply.
+//! * `FLUSHALL` pushes a null to each client that tracks, registered or not. The client that flushes gets one too,
+//!   behind the reply.
 //! * `CLIENT TRACKING OFF` erases no registration. A push that falls due before tracking is on again, or while the
 //!   client speaks RESP2, is not sent, and the registration is used up.
 //!
 //! After a client has gone, nothing of it is kept.
 //!
-//! Not here: the commands. They are in `clients`.
+//! Not here: the commands. They are in `commands`.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use crate::resp::write;
 
-use super::reply::Protocol;
 use super::session::Session;
 
 /// See the [module](self). Clients are identified by the numbers that `HELLO` shows.
 #[derive(Clone, Default)]
 pub(super) struct Tracking {
-    /// The clients that get pushes, because they track and speak RESP3, and their connections.
-    listeners: BTreeMap<u64, u64>,
+    /// The clients that get pushes, because they track and speak RESP3.
+    listeners: BTreeSet<u64>,
     registered: BTreeMap<Vec<u8>, BTreeSet<u64>>,
-    pushes: VecDeque<Push>,
-}
-
-/// A push to send to a client.
-#[derive(Clone)]
-struct Push {
-    client: u64,
-    connection: u64,
-    bytes: Vec<u8>,
+    /// What is to be sent to which client.
+    pushes: VecDeque<(u64, Vec<u8>)>,
 }
 
 impl Tracking {
@@ -50,8 +42,8 @@ impl Tracking {
 
     /// Takes over a command's changes to the session.
     pub(super) fn update(&mut self, session: &Session) {
-        match session.tracking && session.protocol == Protocol::Resp3 {
-            true => self.listeners.insert(session.id, session.connection),
+        match session.tracking && session.resp3 {
+            true => self.listeners.insert(session.id),
             false => self.listeners.remove(&session.id),
         };
     }
@@ -69,11 +61,10 @@ impl Tracking {
         }
     }
 
-    /// Records that all keys of at least one database are gone.
+    /// Records that all keys are gone.
     pub(super) fn flushed(&mut self) {
         self.registered.clear();
-        let all: Vec<u64> = self.listeners.keys().copied().collect();
-        for client in all {
+        for client in self.listeners.clone() {
             self.push(client, None);
         }
     }
@@ -81,12 +72,8 @@ impl Tracking {
     /// Adds a push to `client` which says that this key, or all keys, may have changed. Adds none if the client takes
     /// no pushes now.
     fn push(&mut self, client: u64, key: Option<&[u8]>) {
-        if let Some(&connection) = self.listeners.get(&client) {
-            self.pushes.push_back(Push {
-                client,
-                connection,
-                bytes: invalidate(key),
-            });
+        if self.listeners.contains(&client) {
+            self.pushes.push_back((client, invalidate(key)));
         }
     }
 
@@ -97,24 +84,21 @@ impl Tracking {
             clients.remove(&client);
             !clients.is_empty()
         });
-        self.pushes.retain(|push| push.client != client);
+        self.pushes.retain(|(other, _)| *other != client);
     }
 
     /// Moves the pushes to `client` to the end of `out`.
     pub(super) fn take(&mut self, client: u64, out: &mut Vec<u8>) {
-        self.pushes.retain(|push| {
-            let own = push.client == client;
-            out.extend_from_slice(if own { &push.bytes } else { &[] });
+        self.pushes.retain(|(other, push)| {
+            let own = *other == client;
+            out.extend_from_slice(if own { push } else { &[] });
             !own
         });
     }
 
-    /// Returns the next push, and the connection that it goes to.
+    /// Returns the next push, and the client that it goes to.
     pub(super) fn poll(&mut self) -> Option<(u64, Vec<u8>)> {
-        let Push {
-            connection, bytes, ..
-        } = self.pushes.pop_front()?;
-        Some((connection, bytes))
+        self.pushes.pop_front()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use shearline::internals::LinkFault;
 use shearline::internals::limits::PUSHES_MAX;
-use shearline::internals::{BARRIER_KEY, MARKER_KEY};
+use shearline::internals::{BARRIER_KEY, MARKER_KEY, Store};
 
 use crate::clock::{MILLI, NEVER, SECOND, Time};
 use crate::link::Way;
@@ -415,7 +415,7 @@ impl World {
     pub(crate) fn command(&mut self, server: usize, words: &[&[u8]]) -> bool {
         let there = &mut self.servers[server];
         let shown = there.clock.show(self.now);
-        let mut session = there.store.session();
+        let mut session = Store::session();
         let mut reply = Vec::new();
         if let Some(password) = self.plan.password() {
             let words: &[&[u8]] = &[b"AUTH", password];

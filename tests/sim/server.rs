@@ -202,7 +202,7 @@ impl Server {
         let run_id = marker.split(|byte| *byte == b' ').nth(1);
         let mut store = self.store.clone(); // A store numbers its clients.
         store.set_password(None);
-        let (mut session, mut identity) = (store.session(), Vec::new());
+        let (mut session, mut identity) = (Store::session(), Vec::new());
         let shown = self.clock.show(now);
         store.execute(&mut session, shown, &[b"INFO", b"server"], &mut identity);
         run_id.is_some_and(|id| identity.windows(id.len().max(1)).any(|text| text == id))
@@ -497,7 +497,7 @@ impl World {
             self.turn_away(conn);
             return;
         }
-        link.far.session = Some(there.store.session_of(conn as u64));
+        link.far.session = Some(Store::session_of(conn as u64));
         link.far.commands = Some(Box::new(Inbox::default()));
         there.open.push(conn);
         if !link.far.unread.is_empty() || link.far.ended {
@@ -773,20 +773,12 @@ impl World {
             (None, Some(session)) => match *words {
                 [b"EVAL", stranger::SCRIPT, _, key, token] => {
                     let own = before == Some(token_of(token));
-                    let words: &[&[u8]] = if own {
-                        &[b"DEL", key]
-                    } else {
-                        &[b"EXISTS", b"?"]
-                    };
+                    let words: &[&[u8]] = if own { &[b"DEL", key] } else { &[b"DEL", b"?"] };
                     there.store.execute(session, shown, words, out);
                 }
                 [b"DELEX", key, _, token] => {
                     let own = before == Some(token_of(token));
-                    let words: &[&[u8]] = if own {
-                        &[b"DEL", key]
-                    } else {
-                        &[b"EXISTS", b"?"]
-                    };
+                    let words: &[&[u8]] = if own { &[b"DEL", key] } else { &[b"DEL", b"?"] };
                     there.store.execute(session, shown, words, out);
                     self.oracle.counts.sights.note("DelEx");
                 }

@@ -2,48 +2,66 @@
 
 use alloc::format;
 use alloc::string::String;
-use alloc::vec::Vec;
 
+use crate::embedded::call::{Call, Words};
 use crate::embedded::keyspace::Millis;
 use crate::embedded::refusal::Refusal;
 use crate::embedded::reply::{Answer, Reply};
 use crate::resource::{COUNTER_PREFIX, NUMBER_MARK, WANTED_MARK};
 
-use super::number::lua_number;
-use super::running::{NO_KEY, NO_NUMBER, Running, Words, numbers};
-
-/// The largest number that the scripts use.
-const MOST: f64 = 9e15;
+use super::steps::{MOST, NO_NUMBER, TOO_FEW, is_digits, lua_number, numbers};
 
 /// The counter floor of the node.
 pub(super) struct Floor<'a> {
     key: &'a [u8],
     base: f64,
-    /// The digits of `base`, as the key holds them.
-    base_text: Vec<u8>,
     number: f64,
+}
+
+/// The parts of a counter floor as text: `run_id:base:number`, or `run_id:?nonce:number` in repair.
+struct Parts<'a> {
+    run_id: &'a [u8],
+    is_in_repair: bool,
+    /// The digits of the base or of the nonce.
+    before: &'a [u8],
+    /// The digits of the number.
+    last: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    fn read(text: &'a [u8]) -> Option<Self> {
+        let mut words = text.rsplitn(3, |byte| *byte == b':');
+        let (last, before) = (words.next()?, words.next()?);
+        let run_id = words.next().filter(|run_id| !run_id.is_empty())?;
+        let nonce = before.strip_prefix(b"?");
+        let parts = Self {
+            run_id,
+            is_in_repair: nonce.is_some(),
+            before: nonce.unwrap_or(before),
+            last,
+        };
+        (is_digits(parts.before) && is_digits(last)).then_some(parts)
+    }
+
+    /// Returns the base or the nonce, and the number, unless one is too large.
+    fn numbers(&self) -> Option<[f64; 2]> {
+        let numbers = [lua_number(self.before)?, lua_number(self.last)?];
+        Some(numbers).filter(|[before, last]| before.max(*last) <= MOST)
+    }
 }
 
 /// Steps of scripts with these arguments: the fourth is a number, the fifth is the life of counters, and the sixth is
 /// the `run_id`.
-impl<'a> Running<'a> {
+impl<'a> Call<'a> {
     /// Returns the counter floor, if it belongs to this `run_id`.
     pub(super) fn floor(&mut self, key: &'a [u8]) -> Result<Option<Floor<'a>>, Refusal> {
-        let run_id = self.word(5)?;
-        let text = self.get(key)?.unwrap_or_default();
-        let mut words = text.rsplitn(3, |byte| *byte == b':');
-        let mut digits = || words.next().filter(|word| is_digits(word));
-        let (last, base_text) = (digits(), digits());
-        let is_own = words.next() == Some(run_id);
-        let floor = last.zip(base_text).and_then(|(number, base)| {
-            Some(Floor {
-                key,
-                base: lua_number(base)?,
-                base_text: base.to_vec(),
-                number: lua_number(number)?,
-            })
-        });
-        Ok(floor.filter(|floor| is_own && floor.number.max(floor.base) <= MOST))
+        let run_id = self.words[5];
+        let parts = Parts::read(self.get(key)?.unwrap_or_default());
+        let own = parts.filter(|parts| parts.run_id == run_id && !parts.is_in_repair);
+        Ok(own.and_then(|parts| {
+            let [base, number] = parts.numbers()?;
+            Some(Floor { key, base, number })
+        }))
     }
 
     /// Returns the number of a counter. A counter that is missing, too large or no number reads as the floor.
@@ -71,32 +89,34 @@ impl<'a> Running<'a> {
         Ok(number)
     }
 
-    /// Raises all counters, and the counter floor, to at least `number`. Returns the text of `number`.
+    /// Raises all counters, and the counter floor, to at least `number`.
     pub(super) fn raise_to(
         &mut self,
         number: f64,
         floor: &Floor<'_>,
         counters: &[&[u8]],
-    ) -> Result<Vec<u8>, Refusal> {
-        let text = match number == self.number(3)? {
-            true => self.word(3)?.to_vec(),
-            false => format!("{number:.0}").into_bytes(),
-        };
+    ) -> Result<(), Refusal> {
         if floor.number < number {
-            let words = [self.word(5)?, &floor.base_text, &text];
-            self.database.insert(floor.key, &words.join(&b':'), None);
+            self.write_floor(floor.key, self.words[5], [floor.base, number]);
         }
+        let text = format!("{number:.0}");
         for key in counters {
             if self.counter(floor, key)? < number {
-                self.set(key, &text, &[b"px", self.word(4)?])?;
+                self.set(key, text.as_bytes(), &[b"px", self.words[4]])?;
             }
         }
-        Ok(text)
+        Ok(())
+    }
+
+    fn write_floor(&mut self, key: &[u8], run_id: &[u8], [base, number]: [f64; 2]) {
+        let run_id = String::from_utf8_lossy(run_id);
+        let text = format!("{run_id}:{base:.0}:{number:.0}");
+        self.insert(key, text.as_bytes(), None);
     }
 
     /// Returns the names, their counters, and the key of the counter floor.
     fn counted(&self) -> Result<(Words<'a>, Words<'a>, &'a [u8]), Refusal> {
-        let (floor, keys) = self.names().split_last().ok_or(NO_KEY)?;
+        let (floor, keys) = self.names().split_last().ok_or(TOO_FEW)?;
         let (names, counters) = keys.split_at(keys.len() / 2);
         Ok((names, counters, floor))
     }
@@ -111,14 +131,12 @@ pub(super) struct Number<'a> {
 
 impl<'a> Number<'a> {
     /// Returns the number to give, or the answer of a script that gives no number.
-    pub(super) fn choose(run: &mut Running<'a>) -> Result<Result<Self, Answer>, Refusal> {
-        let &[_, counter, floor, ..] = run.keys else {
-            return Err(NO_KEY);
-        };
-        let Some(floor) = run.floor(floor)? else {
+    pub(super) fn choose(run: &mut Call<'a>) -> Result<Result<Self, Answer>, Refusal> {
+        let counter = run.keys[1];
+        let Some(floor) = run.floor(run.keys[2])? else {
             return Ok(Err(numbers([-1, 0, 0])));
         };
-        let most = latest(run.database.now);
+        let most = latest(run.now);
         let number = run.next_number(&floor, &[counter], most)?;
         if MOST < number {
             return Ok(Err(numbers([-1, 0, 1])));
@@ -131,9 +149,8 @@ impl<'a> Number<'a> {
     }
 
     /// Writes the counter and the counter floor.
-    pub(super) fn write(&self, run: &mut Running<'_>) -> Result<(), Refusal> {
+    pub(super) fn write(&self, run: &mut Call<'_>) -> Result<(), Refusal> {
         run.raise_to(self.number, &self.floor, &[self.counter])
-            .map(drop)
     }
 
     /// Returns the number that a script reports after it `said` this.
@@ -142,24 +159,13 @@ impl<'a> Number<'a> {
     }
 }
 
-/// Writes a counter floor of this `run_id` that begins with `number`.
-fn set_floor(run: &mut Running<'_>, key: &[u8], run_id: &[u8], number: f64) {
-    let run_id = String::from_utf8_lossy(run_id);
-    let text = format!("{run_id}:{number:.0}:{number:.0}");
-    run.database.insert(key, text.as_bytes(), None);
-}
-
-fn is_digits(word: &[u8]) -> bool {
-    !word.is_empty() && word.iter().all(u8::is_ascii_digit)
-}
-
 /// Returns the largest number that a client may propose: the time in microseconds, plus a second.
 fn latest(now: Millis) -> f64 {
     (now as f64) * 1e3 + 1e6
 }
 
 /// Does what [`TAKE_FENCED`](crate::node::TAKE_FENCED) does.
-pub(super) fn take(run: &mut Running<'_>) -> Answer {
+pub(super) fn take(run: &mut Call<'_>) -> Answer {
     let (names, counters, floor) = run.counted()?;
     let Some(floor) = run.floor(floor)? else {
         return numbers([-1, 0, 0]);
@@ -167,16 +173,16 @@ pub(super) fn take(run: &mut Running<'_>) -> Answer {
     let counts = run.counts_if_checked()?;
     for (number, key) in (2..).zip(names) {
         // A key of another type belongs to another program.
-        if !matches!(run.get(key), Ok(None)) {
+        if run.get(key) != Ok(None) {
             return numbers([number, counts.unwrap_or(0), 0]);
         }
     }
-    let (token, ttl) = (run.word(0)?, run.word(1)?);
+    let (token, ttl) = (run.words[0], run.words[1]);
     let mark = token.get(8..13);
     let is_wanted = mark == Some(&WANTED_MARK);
     let most = match is_wanted {
         true => f64::INFINITY,
-        false => latest(run.database.now),
+        false => latest(run.now),
     };
     let number = run.next_number(&floor, counters, most)?;
     if MOST < number {
@@ -185,20 +191,20 @@ pub(super) fn take(run: &mut Running<'_>) -> Answer {
     if number != run.number(3)? && (is_wanted || mark == Some(&NUMBER_MARK)) {
         return numbers([0, counts.unwrap_or(0), number as i64]);
     }
-    let text = run.raise_to(number, &floor, counters)?;
+    run.raise_to(number, &floor, counters)?;
     for key in names {
         run.set(key, token, &[b"px", ttl])?;
     }
     match counts {
-        None => Ok(Reply::Bulk(text)),
+        None => Ok(Reply::bulk(format!("{number:.0}").as_bytes())),
         Some(counts) => numbers([1, counts, number as i64]),
     }
 }
 
 /// Does what [`RAISE_FENCED`](crate::node::RAISE_FENCED) does.
-pub(super) fn raise(run: &mut Running<'_>) -> Answer {
+pub(super) fn raise(run: &mut Call<'_>) -> Answer {
     let (names, counters, floor) = run.counted()?;
-    let mut held = run.all_hold(names, run.token())?;
+    let mut held = run.all_hold(names, run.words[0])?;
     match run.floor(floor)? {
         Some(floor) if held == 1 => {
             run.raise_to(run.number(3)?, &floor, counters)?;
@@ -210,83 +216,62 @@ pub(super) fn raise(run: &mut Running<'_>) -> Answer {
 }
 
 /// Does what [`SET_FLOOR`](crate::node::SET_FLOOR) does.
-pub(super) fn floor(run: &mut Running<'_>) -> Answer {
-    let (key, run_id) = (run.key()?, run.word(0)?);
-    let text = run.get(key)?.unwrap_or_default();
-    let old = Some(last_number(text)).filter(|old| *old <= MOST);
-    let floor = old.unwrap_or(0.0).max(run.number(1)?);
-    let floor = floor.max(run.number(2)?.min(latest(run.database.now)));
-    set_floor(run, key, run_id, floor);
+pub(super) fn floor(run: &mut Call<'_>) -> Answer {
+    let old = last_number(run.get(run.key())?.unwrap_or_default());
+    let floor = old.max(run.number(1)?);
+    let floor = floor.max(run.number(2)?.min(latest(run.now)));
+    run.write_floor(run.key(), run.words[0], [floor; 2]);
     Ok(Reply::Integer(1))
 }
 
-/// Returns the parts of a counter floor in repair: its `run_id`, the nonce, and its number.
-fn in_repair(text: &[u8]) -> Option<[&[u8]; 3]> {
-    let mut words = text.rsplitn(3, |byte| *byte == b':');
-    let (number, nonce) = (words.next()?, words.next()?.strip_prefix(b"?")?);
-    let run_id = words.next().filter(|run_id| !run_id.is_empty())?;
-    (is_digits(number) && is_digits(nonce)).then_some([run_id, nonce, number])
-}
-
-/// Returns the number at the end of a counter floor, or zero.
+/// Returns the number at the end of a counter floor, or zero if there is none, or it is too large.
 fn last_number(text: &[u8]) -> f64 {
     let place = text.iter().rposition(|byte| *byte == b':');
-    let word = place.map_or(&b""[..], |place| &text[place + 1..]);
-    let number = Some(word).filter(|word| is_digits(word));
-    number.and_then(lua_number).unwrap_or(0.0)
-}
-
-/// Returns the base of a counter floor, or its nonce, or zero.
-fn number_before(text: &[u8]) -> f64 {
-    let word = text.rsplitn(3, |byte| *byte == b':').nth(1);
-    let word = word.map(|word| word.strip_prefix(b"?").unwrap_or(word));
-    let number = word.filter(|word| is_digits(word));
-    number.and_then(lua_number).unwrap_or(0.0)
+    let word = place.map(|place| &text[place + 1..]);
+    let number = word.filter(|word| is_digits(word)).and_then(lua_number);
+    number.filter(|number| *number <= MOST).unwrap_or(0.0)
 }
 
 /// Does what [`LOOK_AT_FLOOR`](crate::node::LOOK_AT_FLOOR) does.
-pub(super) fn look_at_floor(run: &mut Running<'_>) -> Answer {
-    let (key, run_id, nonce) = (run.key()?, run.word(0)?, run.word(1)?);
+pub(super) fn look_at_floor(run: &mut Call<'_>) -> Answer {
+    let (key, run_id, nonce) = (run.key(), run.words[0], run.words[1]);
     let text = run.get(key)?.unwrap_or_default();
-    let number = last_number(text);
-    if number.max(number_before(text)) <= MOST {
-        let mut words = text.rsplitn(3, |byte| *byte == b':');
-        let is_own = words.by_ref().take(2).all(is_digits) && words.next() == Some(run_id);
-        if is_own {
-            return numbers([1, number as i64]);
-        }
-        if let Some([owner, before, _]) = in_repair(text)
-            && owner == run_id
-        {
-            let before = lua_number(before).ok_or(NO_NUMBER)?;
-            return numbers([0, before as i64]);
-        }
+    let own = Parts::read(text).filter(|parts| parts.run_id == run_id);
+    if let Some(parts) = own
+        && let Some([before, number]) = parts.numbers()
+    {
+        return match parts.is_in_repair {
+            true => numbers([0, before as i64]),
+            false => numbers([1, number as i64]),
+        };
     }
-    let number = if number <= MOST { number } else { 0.0 };
+    let number = last_number(text);
     let [run_id, text] = [run_id, nonce].map(String::from_utf8_lossy);
     let text = format!("{run_id}:?{text}:{number:.0}");
-    run.database.insert(key, text.as_bytes(), None);
+    run.insert(key, text.as_bytes(), None);
     numbers([0, run.number(1)? as i64])
 }
 
 /// Does what [`REPAIR_FLOOR`](crate::node::REPAIR_FLOOR) does.
-pub(super) fn repair_floor(run: &mut Running<'_>) -> Answer {
-    let (key, run_id, nonce) = (run.key()?, run.word(0)?, run.word(1)?);
-    let text = run.get(key)?.unwrap_or_default();
-    let old = in_repair(text).filter(|[owner, before, _]| *owner == run_id && *before == nonce);
-    let Some([_, _, old]) = old else {
+pub(super) fn repair_floor(run: &mut Call<'_>) -> Answer {
+    let (run_id, nonce) = (run.words[0], run.words[1]);
+    let text = run.get(run.key())?.unwrap_or_default();
+    let own = Parts::read(text)
+        .filter(|parts| parts.is_in_repair && [parts.run_id, parts.before] == [run_id, nonce]);
+    let Some(parts) = own else {
         return Ok(Reply::Integer(0));
     };
-    let floor = lua_number(old).ok_or(NO_NUMBER)?.max(run.number(2)?);
-    set_floor(run, key, run_id, floor);
+    let floor = lua_number(parts.last).ok_or(NO_NUMBER)?;
+    let floor = floor.max(run.number(2)?);
+    run.write_floor(run.key(), run_id, [floor; 2]);
     Ok(Reply::Integer(1))
 }
 
 /// Does what [`COUNT_COUNTERS`](crate::node::COUNT_COUNTERS) does, but for all keys at once, whatever the cursor is.
-pub(super) fn count_counters(run: &mut Running<'_>) -> Answer {
-    if !is_digits(run.word(0)?) {
+pub(super) fn count_counters(run: &mut Call<'_>) -> Answer {
+    if !is_digits(run.words[0]) {
         return Err(Refusal::fixed("ERR invalid cursor"));
     }
-    let [counters, zero] = [run.database.count(COUNTER_PREFIX), 0].map(Reply::Integer);
+    let [counters, zero] = [run.count(COUNTER_PREFIX), 0].map(Reply::Integer);
     Ok(Reply::array([counters, zero, Reply::bulk(b"0")]))
 }

@@ -3,20 +3,20 @@
 use alloc::format;
 use alloc::vec::Vec;
 
+use crate::embedded::call::Call;
 use crate::embedded::reply::{Answer, Reply};
 
-use super::number::lua_number;
-use super::running::{NO_KEY, Running, barrier_left};
+use super::steps::{TOO_FEW, barrier_left, is_digits, lua_number};
 
 /// Does what [`JOIN`](crate::node::JOIN) does on a node that has no replica and never was one.
-pub(super) fn join(run: &mut Running<'_>) -> Answer {
+pub(super) fn join(run: &mut Call<'_>) -> Answer {
     let (&[marker_key, barrier_key], &[run_id, _, nodes, quorum, cluster, durable, _, mode]) =
         (run.keys, run.words)
     else {
-        return Err(NO_KEY);
+        return Err(TOO_FEW);
     };
     let marker = run.get(marker_key)?.map(<[u8]>::to_vec);
-    let barrier = run.left(barrier_key);
+    let barrier = run.pttl(barrier_key);
     let mut left = barrier_left(barrier);
     let (own, span) = (run.number(1)?, run.number(6)?);
     let reinit = mode == b"anew";
@@ -46,18 +46,18 @@ pub(super) fn join(run: &mut Running<'_>) -> Answer {
     let words = [b"1", run_id, told.as_bytes(), nodes, quorum, kept, cluster];
     let text = words.join(&b' ');
     if mode == b"trust" {
-        run.database.remove(barrier_key);
+        run.remove(barrier_key);
         left = 0;
     } else if lost {
         let bar = (span * longest / own).ceil() as i64;
         if barrier != Some(-1) && bar > left {
-            let end = run.database.now.saturating_add(bar);
-            run.database.insert(barrier_key, b"1", Some(end));
+            let end = run.now.saturating_add(bar);
+            run.insert(barrier_key, b"1", Some(end));
             left = bar;
         }
     }
     if marker.as_ref() != Some(&text) {
-        run.database.insert(marker_key, &text, None);
+        run.insert(marker_key, &text, None);
     }
     joined(1, left, &text)
 }
@@ -74,9 +74,8 @@ fn read_marker(text: &[u8]) -> Option<[&[u8]; 6]> {
     let &[b"1", run_id, ttl, nodes, quorum, durable, cluster] = words.as_slice() else {
         return None;
     };
-    let is_whole = |number: &[u8]| !number.is_empty() && number.iter().all(u8::is_ascii_digit);
     let is_text = |text: &[u8]| !text.is_empty() && !text.iter().any(u8::is_ascii_whitespace);
-    let is_ours = [ttl, nodes, quorum].into_iter().all(is_whole)
+    let is_ours = [ttl, nodes, quorum].into_iter().all(is_digits)
         && [run_id, cluster].into_iter().all(is_text)
         && (durable == b"0" || durable == b"1");
     is_ours.then_some([run_id, ttl, nodes, quorum, durable, cluster])

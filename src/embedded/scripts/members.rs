@@ -3,6 +3,7 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use crate::embedded::call::Call;
 use crate::embedded::keyspace::Members;
 use crate::embedded::refusal::Refusal;
 use crate::embedded::reply::{Answer, Reply};
@@ -10,11 +11,7 @@ use crate::limits::{HOLDERS_SHOWN_MAX, MEMBER_BYTES_MAX};
 use crate::node::keeps_out;
 
 use super::fencing::Number;
-use super::number::lua_number;
-use super::running::{NO_KEY, NO_NUMBER, Running, numbers};
-
-/// The latest deadline that the scripts use.
-const MOST: f64 = 9e15;
+use super::steps::{MOST, NO_NUMBER, lua_number, numbers};
 
 /// A sorted set as the scripts read it.
 struct Set {
@@ -23,18 +20,13 @@ struct Set {
     over: usize,
 }
 
-/// The kind of a member.
-#[derive(Eq, PartialEq)]
-enum Kind<'a> {
-    Reader,
-    /// A permit. The bytes are the number of permits in its text.
-    Permit(&'a [u8]),
-}
+/// The kind of a reader. That of a permit is the number of permits in its text.
+const READER: &[u8] = b"r";
 
 impl Set {
     /// Reads the set once. It stands for all calls of `zrange`.
-    fn read(run: &mut Running<'_>, key: &[u8]) -> Result<Self, Refusal> {
-        let (members, now) = (run.members(key)?, run.now());
+    fn read(run: &mut Call<'_>, key: &[u8]) -> Result<Self, Refusal> {
+        let (members, now) = (run.read_members(key)?, run.time());
         let over = members.0.partition_point(|(_, at)| *at < now);
         Ok(Self { members, over })
     }
@@ -50,7 +42,7 @@ impl Set {
     }
 
     /// Returns the last live member and its deadline, or an error if another program may have written them.
-    fn last_live(&self) -> Option<Result<(Kind<'_>, f64), ()>> {
+    fn last_live(&self) -> Option<Result<(&[u8], f64), ()>> {
         let (member, at) = self.live().last()?;
         let kind = kind_of(member).filter(|_| *at % 1.0 == 0.0 && *at <= MOST);
         Some(kind.map(|kind| (kind, *at)).ok_or(()))
@@ -59,31 +51,29 @@ impl Set {
     /// Adds `member`, or raises its deadline, and removes members whose time is over. Before that it writes the number.
     fn take(
         mut self,
-        run: &mut Running<'_>,
+        run: &mut Call<'_>,
         member: &[u8],
         number: Option<&Number<'_>>,
     ) -> Result<(), Refusal> {
-        let (key, at) = (run.key()?, run.deadline()?);
+        let at = run.deadline()?;
         if let Some(number) = number {
             number.write(run)?;
         }
         let latest = self.members.0.last().map_or(0.0, |(_, latest)| *latest);
         self.members.0.drain(..self.over);
         self.members.raise(member, at);
-        run.store(key, self.members, at.max(latest));
+        run.store(run.key(), self.members, at.max(latest));
         Ok(())
     }
 
     /// Returns the slot that the token has already, or else the first free slot of `tries` slots from `start` on.
-    fn slot(&self, token: &[u8], permits: &[u8], [all, start, tries]: [u64; 3]) -> Option<u64> {
+    fn slot(&self, token: &[u8], [all, start, tries]: [u64; 3]) -> Option<u64> {
         let mut taken = BTreeSet::new();
-        for (member, _) in self.live() {
-            let (slot, _) = digits(member.get(permits.len() + 1..).unwrap_or_default());
-            let number = lua_number(slot).map(|number| number as u64);
-            if *member == [permits, slot, token].join(&b'/') {
-                return number;
+        for (slot, of) in self.live().iter().filter_map(|(member, _)| slot_of(member)) {
+            if of == token {
+                return Some(slot);
             }
-            taken.extend(number);
+            taken.insert(slot);
         }
         if all <= self.live().len() as u64 {
             return None;
@@ -93,45 +83,44 @@ impl Set {
     }
 }
 
-impl<'a> Running<'a> {
+impl<'a> Call<'a> {
     /// Returns the time in milliseconds. It is a double, as in Lua.
-    fn now(&self) -> f64 {
-        self.database.now as f64
+    fn time(&self) -> f64 {
+        self.now as f64
     }
 
     fn deadline(&self) -> Result<f64, Refusal> {
-        Ok((self.now() + self.number(1)?).min(MOST))
-    }
-
-    /// Returns the token, and the prefix of its member, which is the argument with the index `prefix`.
-    fn token_and_prefix(&self, prefix: usize) -> Result<[&'a [u8]; 2], Refusal> {
-        Ok([self.word(0)?, self.word(prefix)?])
+        Ok((self.time() + self.number(1)?).min(MOST))
     }
 
     /// Writes these `members` to `key`, with this `end`.
     fn store(&mut self, key: &[u8], members: Members, end: f64) {
-        self.database.insert_members(key, members);
-        self.database.set_end(key, end as i64);
+        self.insert_members(key, members);
+        self.set_end(key, end as i64);
     }
 
-    /// If the value of `key` is the `token` itself, turns it into a set with this `member` and the same end.
-    fn turn(&mut self, key: &[u8], token: &[u8], member: &[u8]) {
-        if self.database.text(key) == Ok(Some(token)) {
-            let left = self.database.left(key).filter(|left| 0 <= *left);
-            let at = left.map_or(MOST, |left| (self.now() + left as f64).min(MOST));
+    /// Returns the member of the token, whose prefix is the fourth argument. If the value of the key is the token
+    /// itself, turns it into a set with this member and the same end.
+    fn turned(&mut self) -> Vec<u8> {
+        let (key, token) = (self.key(), self.words[0]);
+        let member = [self.words[3], token].concat();
+        if self.text(key) == Ok(Some(token)) {
+            let left = self.left(key).filter(|left| 0 <= *left);
+            let at = left.map_or(MOST, |left| (self.time() + left as f64).min(MOST));
             let mut members = Members::default();
-            members.put(member, at);
-            self.database.remove(key);
+            members.put(&member, at);
+            self.remove(key);
             self.store(key, members, at);
             self.register(key);
         }
+        member
     }
 }
 
 /// Returns the kind of a member, if it has the form that this library writes.
-fn kind_of(member: &[u8]) -> Option<Kind<'_>> {
+fn kind_of(member: &[u8]) -> Option<&[u8]> {
     if member.starts_with(b"r/") {
-        return Some(Kind::Reader);
+        return Some(READER);
     }
     let (permits, slot, _) = numbers_of(member)?;
     let value = |digits: &[u8]| {
@@ -139,7 +128,7 @@ fn kind_of(member: &[u8]) -> Option<Kind<'_>> {
         lua_number(digits).filter(|_| is_spelled_so)
     };
     let (all, one) = (value(permits)?, value(slot)?);
-    (one < all && all < 1025.0).then_some(Kind::Permit(permits))
+    (one < all && all < 1025.0).then_some(permits)
 }
 
 /// Splits a member into two numbers and the rest.
@@ -156,16 +145,22 @@ fn digits(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at(end.unwrap_or(text.len()))
 }
 
+/// Returns the slot and the token of a permit.
+fn slot_of(member: &[u8]) -> Option<(u64, &[u8])> {
+    let (_, slot, token) = numbers_of(member)?;
+    Some((lua_number(slot)? as u64, token))
+}
+
 /// Returns `true` if the member is a permit with this token, in any slot.
 fn is_permit_of(member: &[u8], token: &[u8]) -> bool {
-    numbers_of(member).is_some_and(|(.., of)| of == token)
+    slot_of(member).is_some_and(|(_, of)| of == token)
 }
 
 /// Does what [`INSPECT`](crate::node::INSPECT) does for a sorted set: returns how long the key lives, and its live
 /// members with how long each lives. `None` if the key holds something else, or no live member.
-pub(super) fn listed(run: &mut Running<'_>, key: &[u8]) -> Option<(i64, Reply)> {
+pub(super) fn listed(run: &mut Call<'_>, key: &[u8]) -> Option<(i64, Reply)> {
     let set = Set::read(run, key).ok()?;
-    let left = |at: f64| (at - run.now()) as i64;
+    let left = |at: f64| (at - run.time()) as i64;
     let (_, last) = set.live().last().filter(|(_, at)| *at <= MOST)?;
     let listed = set.live().iter().take(HOLDERS_SHOWN_MAX);
     let listed = listed.flat_map(|(member, at)| {
@@ -176,13 +171,13 @@ pub(super) fn listed(run: &mut Running<'_>, key: &[u8]) -> Option<(i64, Reply)> 
 }
 
 /// Does what [`TAKE_SHARED`](crate::node::TAKE_SHARED) does.
-pub(super) fn take_shared(run: &mut Running<'_>) -> Answer {
+pub(super) fn take_shared(run: &mut Call<'_>) -> Answer {
     let said = add_reader(run, [1, 3], None)?;
     run.answer(said)
 }
 
 /// Does what [`TAKE_SHARED_FENCED`](crate::node::TAKE_SHARED_FENCED) does.
-pub(super) fn take_shared_fenced(run: &mut Running<'_>) -> Answer {
+pub(super) fn take_shared_fenced(run: &mut Call<'_>) -> Answer {
     let number = match Number::choose(run)? {
         Ok(number) => number,
         Err(none) => return none,
@@ -200,10 +195,10 @@ fn began(text: &[u8]) -> Option<i64> {
 }
 
 /// Does what [`LEAVE_INTENT`](crate::node::LEAVE_INTENT) does.
-pub(super) fn leave_intent(run: &mut Running<'_>) -> Answer {
-    let (key, age, life) = (run.key()?, run.number(0)?, run.word(1)?);
+pub(super) fn leave_intent(run: &mut Call<'_>) -> Answer {
+    let (key, age, life) = (run.key(), run.number(0)?, run.words[1]);
     let there = run.get(key).ok().flatten().and_then(began);
-    let began = run.database.now - age as i64;
+    let began = run.now - age as i64;
     let began = began.min(there.unwrap_or(i64::MAX));
     let text = alloc::format!("{began}");
     run.set(key, text.as_bytes(), &[b"px", life])?;
@@ -213,11 +208,11 @@ pub(super) fn leave_intent(run: &mut Running<'_>) -> Answer {
 /// Adds a reader. `intent` is the index of the intent's key, and `passes` the index of the argument that lets the
 /// reader pass it.
 fn add_reader(
-    run: &mut Running<'_>,
+    run: &mut Call<'_>,
     [intent, passes]: [usize; 2],
     number: Option<&Number<'_>>,
 ) -> Result<i64, Refusal> {
-    let (key, token, passes) = (run.key()?, run.word(0)?, run.word(passes)?);
+    let (key, token, passes) = (run.key(), run.words[0], run.words[passes]);
     let member = [b"r/", token].concat();
     let mut said = 2;
     // A key of another type belongs to another program.
@@ -226,12 +221,12 @@ fn add_reader(
     };
     let is_ours = match set.last_live() {
         None => true,
-        Some(last) => matches!(last, Ok((Kind::Reader, _))),
+        Some(last) => matches!(last, Ok((READER, _))),
     };
     let mut joins = is_ours && set.may_be_purged();
     if joins && passes.is_empty() {
-        let intent = *run.keys.get(intent).ok_or(NO_KEY)?;
-        let now = run.database.now;
+        let intent = run.keys[intent];
+        let now = run.now;
         let age = match run.get(intent) {
             Ok(None) => None,
             Ok(Some(text)) => Some(began(text).map_or(0, |began| now - began)),
@@ -241,7 +236,7 @@ fn add_reader(
             keeps_out(age.max(0).unsigned_abs()) as i64 - age.min(0)
         });
         if lasts != 0 {
-            let ends = run.left(intent);
+            let ends = run.pttl(intent);
             let ends = ends.filter(|ends| 0 <= *ends && *ends < lasts);
             joins = set.members.at(&member).is_some();
             said = 2 + ends.map_or(lasts, |ends| ends + 1);
@@ -256,14 +251,14 @@ fn add_reader(
 }
 
 /// Does what [`TAKE_SLOT`](crate::node::TAKE_SLOT) does.
-pub(super) fn take_slot(run: &mut Running<'_>) -> Answer {
+pub(super) fn take_slot(run: &mut Call<'_>) -> Answer {
     let [said, more] = add_holder(run, 3, None)?;
     let counts = run.counts_if_checked()?.unwrap_or(0);
     numbers([said, counts, more])
 }
 
 /// Does what [`TAKE_SLOT_FENCED`](crate::node::TAKE_SLOT_FENCED) does.
-pub(super) fn take_slot_fenced(run: &mut Running<'_>) -> Answer {
+pub(super) fn take_slot_fenced(run: &mut Call<'_>) -> Answer {
     let number = match Number::choose(run)? {
         Ok(number) => number,
         Err(none) => return none,
@@ -276,11 +271,11 @@ pub(super) fn take_slot_fenced(run: &mut Running<'_>) -> Answer {
 /// Adds the holder of a permit. From the index `place` on, the arguments are the number of permits, the first slot to
 /// try, and the number of slots to try.
 fn add_holder(
-    run: &mut Running<'_>,
+    run: &mut Call<'_>,
     place: usize,
     numbered: Option<&Number<'_>>,
 ) -> Result<[i64; 2], Refusal> {
-    let (key, token, permits) = (run.key()?, run.word(0)?, run.word(place)?);
+    let (key, token, permits) = (run.key(), run.words[0], run.words[place]);
     let number = |place: usize| run.number(place).map(|number| number as u64);
     let [all, start, tries] = [number(place)?, number(place + 1)?, number(place + 2)?];
     let another = [2, 0];
@@ -290,16 +285,16 @@ fn add_holder(
     let others = match set.last_live() {
         _ if !set.may_be_purged() => return Ok(another),
         None => permits,
-        Some(Ok((Kind::Permit(others), _))) => others,
-        Some(Ok((Kind::Reader, _)) | Err(())) => return Ok(another),
+        Some(Ok((READER, _)) | Err(())) => return Ok(another),
+        Some(Ok((others, _))) => others,
     };
     if others != permits {
         let others = lua_number(others).ok_or(NO_NUMBER)?;
         return Ok([3, others as i64]);
     }
-    let Some(slot) = set.slot(token, permits, [all, start, tries]) else {
+    let Some(slot) = set.slot(token, [all, start, tries]) else {
         let first = set.live().first().map_or(0.0, |(_, at)| *at);
-        return Ok([2, (first - run.now() + 1.0) as i64]);
+        return Ok([2, (first - run.time() + 1.0) as i64]);
     };
     let text = crate::resp::Decimal::new(slot);
     let member = [permits, text.as_bytes(), token].join(&b'/');
@@ -308,26 +303,23 @@ fn add_holder(
 }
 
 /// Does what [`RAISE_MEMBER`](crate::node::RAISE_MEMBER) does.
-pub(super) fn raise(run: &mut Running<'_>) -> Answer {
-    let &[key, counter, floor, ..] = run.keys else {
-        return Err(NO_KEY);
-    };
-    let [token, prefix] = run.token_and_prefix(6)?;
-    let at = run.members(key)?.at(&[prefix, token].concat());
-    let is_live = at.is_some_and(|at| run.now() <= at);
+pub(super) fn raise(run: &mut Call<'_>) -> Answer {
+    let member = [run.words[6], run.words[0]].concat();
+    let at = run.read_members(run.key())?.at(&member);
+    let is_live = at.is_some_and(|at| run.time() <= at);
     let floor = match is_live {
-        true => run.floor(floor)?,
+        true => run.floor(run.keys[2])?,
         false => None,
     };
     if let Some(floor) = &floor {
-        run.raise_to(run.number(3)?, floor, &[counter])?;
+        run.raise_to(run.number(3)?, floor, &[run.keys[1]])?;
     }
     run.answer(i64::from(floor.is_some()))
 }
 
 /// Does what [`MOVE_SLOT`](crate::node::MOVE_SLOT) does.
-pub(super) fn move_slot(run: &mut Running<'_>) -> Answer {
-    let (key, [token, prefix]) = (run.key()?, run.token_and_prefix(3)?);
+pub(super) fn move_slot(run: &mut Call<'_>) -> Answer {
+    let (key, token, prefix) = (run.key(), run.words[0], run.words[3]);
     let wanted = [prefix, token].concat();
     let mut set = Set::read(run, key)?;
     let mut live = set.live().iter();
@@ -344,7 +336,7 @@ pub(super) fn move_slot(run: &mut Running<'_>) -> Answer {
             set.members.0.retain(others);
             set.members.put(&wanted, at);
             set.members.remove(&own);
-            run.database.insert_members(key, set.members);
+            run.insert_members(key, set.members);
             1
         }
     };
@@ -352,19 +344,17 @@ pub(super) fn move_slot(run: &mut Running<'_>) -> Answer {
 }
 
 /// Does what [`EXTEND_MEMBER`](crate::node::EXTEND_MEMBER) does.
-pub(super) fn extend(run: &mut Running<'_>) -> Answer {
-    let (key, [token, prefix]) = (run.key()?, run.token_and_prefix(3)?);
-    let member = [prefix, token].concat();
-    run.turn(key, token, &member);
+pub(super) fn extend(run: &mut Call<'_>) -> Answer {
+    let (key, member) = (run.key(), run.turned());
     let set = Set::read(run, key)?;
-    let now = run.now();
+    let now = run.time();
     let old = set.members.at(&member).filter(|at| now <= *at);
     let said = match (old, set.last_live()) {
         (None, _) => 0,
         (Some(_), None | Some(Err(()))) => -1,
         (Some(old), Some(Ok((_, latest)))) => {
             let at = run.deadline()?;
-            let left = run.left(key).filter(|left| 0 <= *left);
+            let left = run.pttl(key).filter(|left| 0 <= *left);
             let ends_before = left.is_some_and(|left| now + (left as f64) < at);
             if old < at || ends_before {
                 let mut members = set.members;
@@ -379,14 +369,12 @@ pub(super) fn extend(run: &mut Running<'_>) -> Answer {
 }
 
 /// Does what [`CONFIRM_MEMBER`](crate::node::CONFIRM_MEMBER) does.
-pub(super) fn confirm(run: &mut Running<'_>) -> Answer {
-    let (key, [token, prefix]) = (run.key()?, run.token_and_prefix(3)?);
-    let member = [prefix, token].concat();
-    run.turn(key, token, &member);
-    let at = run.members(key)?.at(&member);
-    let left = at.map(|at| at - run.now()).filter(|left| 0.0 <= *left);
+pub(super) fn confirm(run: &mut Call<'_>) -> Answer {
+    let (key, member) = (run.key(), run.turned());
+    let at = run.read_members(key)?.at(&member);
+    let left = at.map(|at| at - run.time()).filter(|left| 0.0 <= *left);
     let said = left.map_or(0, |left| {
-        let of_key = run.left(key).filter(|left| 0 <= *left);
+        let of_key = run.pttl(key).filter(|left| 0 <= *left);
         let left = of_key.map_or(left, |of_key| left.min(of_key as f64));
         (left.min(MOST) + 1.0) as i64
     });
@@ -394,14 +382,14 @@ pub(super) fn confirm(run: &mut Running<'_>) -> Answer {
 }
 
 /// Does what [`RELEASE_MEMBER`](crate::node::RELEASE_MEMBER) does.
-pub(super) fn release(run: &mut Running<'_>) -> Answer {
-    let (key, [token, prefix]) = (run.key()?, run.token_and_prefix(1)?);
+pub(super) fn release(run: &mut Call<'_>) -> Answer {
+    let (key, token, prefix) = (run.key(), run.words[0], run.words[1]);
     let exact = [prefix, token].concat();
-    if run.database.text(key) == Ok(Some(token)) {
-        run.database.remove(key);
+    if run.text(key) == Ok(Some(token)) {
+        run.remove(key);
         return Ok(Reply::Integer(1));
     }
-    let mut members = run.members(key)?;
+    let mut members = run.read_members(key)?;
     let is_there = members.at(&exact).is_some();
     if is_there && run.words.get(2).is_some() {
         return Ok(Reply::Integer(0)); // Such a release removes only members of other slots.
@@ -414,17 +402,17 @@ pub(super) fn release(run: &mut Running<'_>) -> Answer {
         return Ok(Reply::Integer(0));
     };
     let (_, at) = members.0.remove(place);
-    run.database.insert_members(key, members);
+    run.insert_members(key, members);
     let set = Set::read(run, key)?;
     match set.last_live() {
         Some(Ok((_, latest))) => {
-            let end = latest.max(run.now() + 1.0);
-            run.database.set_end(key, end as i64);
+            let end = latest.max(run.time() + 1.0);
+            run.set_end(key, end as i64);
         }
         None if set.may_be_purged() && set.over != 0 => {
-            run.database.remove(key);
+            run.remove(key);
         }
         None | Some(Err(())) => {}
     }
-    Ok(Reply::Integer(i64::from(run.now() <= at)))
+    Ok(Reply::Integer(i64::from(run.time() <= at)))
 }

@@ -154,7 +154,7 @@ impl Net {
                     true => Input::Disconnected { node, reason },
                     false => {
                         self.connections += 1;
-                        links[node.index()].connect(self.connections, &mut there.store);
+                        links[node.index()].connect(self.connections);
                         Input::Connected { node }
                     }
                 };
@@ -324,7 +324,7 @@ impl Net {
 
     fn run(&mut self, node: usize, words: &[&[u8]]) {
         let store = &mut self.nodes[node].store;
-        let mut session = store.session();
+        let mut session = Store::session();
         let mut out = Vec::new();
         store.execute(&mut session, self.now, words, &mut out);
         store.disconnect(&session);
@@ -471,9 +471,9 @@ impl Net {
 }
 
 impl Link {
-    fn connect(&mut self, number: u64, store: &mut Store) {
+    fn connect(&mut self, number: u64) {
         self.number = number;
-        self.session = Some(store.session_of(number));
+        self.session = Some(Store::session_of(number));
         self.inbox = Some(Inbox::default());
     }
 

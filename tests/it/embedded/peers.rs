@@ -70,7 +70,7 @@ impl Model {
         match self {
             Self::Store(pure) => {
                 pure.connections += 1;
-                let session = pure.store.session_of(pure.connections);
+                let session = Store::session_of(pure.connections);
                 Connection::Local(session, pure.connections)
             }
             Self::Node(node) => Connection::Remote(Remote::connect(node.address())),

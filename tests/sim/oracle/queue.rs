@@ -17,6 +17,8 @@
 //! lock as far as it knows, and while any of these nodes answers late or errors; then a later majority begins a new
 //! period.
 
+use shearline::internals::Store;
+
 use crate::clock::{MILLI, NEVER, Time};
 use crate::server::{Mood, Server};
 use crate::user::{Call, Task, User};
@@ -320,7 +322,7 @@ mod tests {
         for server in 0..taken {
             let there = &mut world.servers[server];
             let shown = there.clock.show(world.now);
-            let mut session = there.store.session();
+            let mut session = Store::session();
             let words: &[&[u8]] = &[b"SET", b"resource0", b"token", b"PX", b"100"];
             there
                 .store

@@ -140,7 +140,7 @@ impl Nodes {
             return (node, ASIDE.to_vec());
         }
         let mut store = Store::new(1, now);
-        let mut session = store.session();
+        let mut session = Store::session();
         let mut execute = |words: &Words, store: &mut Store| {
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
             run(store, &mut session, now, &words)

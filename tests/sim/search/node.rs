@@ -253,7 +253,7 @@ impl Nodes {
 fn execute(wording: &Wording, node: Node, client: usize, command: Command) -> (Node, Reply) {
     let now = Instant::from_millis(1_000);
     let mut store = Store::new(1, now);
-    let mut session = store.session();
+    let mut session = Store::session();
     for words in &wording.loads {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         run(&mut store, &mut session, now, &words);
@@ -288,7 +288,7 @@ fn execute(wording: &Wording, node: Node, client: usize, command: Command) -> (N
 
 /// Returns the `run_id` of a server.
 pub(super) fn run_id(store: &mut Store, now: Instant) -> String {
-    let mut session = store.session();
+    let mut session = Store::session();
     let said = run(store, &mut session, now, &[b"INFO", b"server"]);
     let said = String::from_utf8(said).expect("text");
     let run_id = said.lines().find_map(|line| line.strip_prefix("run_id:"));

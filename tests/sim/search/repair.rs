@@ -77,7 +77,7 @@ struct Witness {
 
 /// Writes a key that exists before the handle looks.
 fn put(store: &mut Store, now: Instant, key: &[u8], value: &[u8]) {
-    let mut session = store.session();
+    let mut session = Store::session();
     run(store, &mut session, now, &[b"SET", key, value]);
 }
 

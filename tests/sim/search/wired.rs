@@ -46,8 +46,8 @@ impl Wired {
         now: Instant,
         stores: impl Iterator<Item = Store>,
     ) -> Self {
-        let link = |mut store: Store| Link {
-            session: store.session(),
+        let link = |store: Store| Link {
+            session: Store::session(),
             store,
             id: None,
             commands: Box::new(Inbox::default()),
@@ -90,7 +90,7 @@ impl Wired {
                 Output::Connect { node } => {
                     let link = &mut self.links[node.index()];
                     link.id = Some(node);
-                    link.session = link.store.session();
+                    link.session = Store::session();
                     *link.commands = Inbox::default();
                     self.engine.handle(now, Input::Connected { node });
                 }
