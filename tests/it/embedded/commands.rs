@@ -714,4 +714,3 @@ impl Commands {
 fn words(line: &str) -> Words {
     line.split(' ').map(Vec::from).collect()
 }
-    /// Returns the script for many extensions or releases at once.
