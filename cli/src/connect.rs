@@ -375,9 +375,7 @@ fn is_on_its_way(node: &NodeStatus) -> bool {
         NodeState::New | NodeState::Connecting => true,
         // The handle is reading its marker.
         NodeState::Quarantined { left } => left.is_zero(),
-        NodeState::Ready | NodeState::Suspect | NodeState::Down(_) | NodeState::Unusable(_) | _ => {
-            false
-        }
+        _ => false,
     }
 }
 

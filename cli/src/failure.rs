@@ -73,66 +73,36 @@ impl Failure {
 }
 
 /// Texts of the library, mostly names of functions, and what the command says instead.
-const WORDS: [(&str, &str); 21] = [
-    ("`without_scripts`", "`--without-scripts`"),
-    ("`Builder::max_ttl`", "`--max-ttl`"),
-    ("`Builder::lock_delay`", "`--lock-delay`"),
-    ("`Redlock::reinit`", "`shearline reinit`"),
-    ("`Breaking::AtOnce`", "`--now`"),
-    ("`trust_nodes`", "`--trust`"),
-    ("`Redlock::trust_nodes`", "`--trust`"),
-    (
-        "no node was named; name at least one",
-        "no node was named; give --node, or set SHEARLINE_NODES: at least one",
-    ),
-    (
-        "(`?ca=` in the URL, or `TlsOptions`)",
-        "(`--ca`, or `?ca=` in the URL)",
-    ),
-    (
-        "(`?cert=` and `?key=` in the URL, or `TlsOptions`)",
-        "(`--cert` and `--key`, or `?cert=` and `?key=` in the URL)",
-    ),
-    (
-        "put credentials into the URL",
-        "give `--password-file`, or credentials in the URL",
-    ),
-    (
-        "in the URL, or where they come from",
-        "in the URL, or `--user` and the file of `--password-file`",
-    ),
-    (
-        "fencing tokens, shared locks, permits and a strict restart guard need scripts",
-        "fencing tokens, shared locks, permits and `--guard strict` need scripts",
-    ),
-    (" (`LockOptions::extensions`)", ""),
-    (
-        "pass on what `Lock::to_bytes` gave",
-        "pass on what `shearline lock` printed",
-    ),
-    (
-        "so if its holder is gone, delete the key",
-        "so if its holder is gone, end it with `shearline break --now`",
-    ),
-    // A program repeats the release while it lives, but this command ends.
-    (
-        "it is repeated until they do or the keys have expired, check the nodes",
-        "repeat it, or the keys end with their ttl; check the nodes",
-    ),
-    ("`shearline::manual::fencing`", "docs/fencing.md"),
-    ("`shearline::manual::permissions`", "docs/permissions.md"),
-    ("`shearline::manual::tls`", "docs/tls.md"),
-    ("`shearline::manual::troubles`", "docs/troubles.md"),
-];
+const WORDS: &str = "\
+`without_scripts` => `--without-scripts`
+`Builder::max_ttl` => `--max-ttl`
+`Builder::lock_delay` => `--lock-delay`
+`Redlock::reinit` => `shearline reinit`
+`Breaking::AtOnce` => `--now`
+`trust_nodes` => `--trust`
+`Redlock::trust_nodes` => `--trust`
+no node was named; name at least one => no node was named; give --node, or set SHEARLINE_NODES: at least one
+(`?ca=` in the URL, or `TlsOptions`) => (`--ca`, or `?ca=` in the URL)
+(`?cert=` and `?key=` in the URL, or `TlsOptions`) => (`--cert` and `--key`, or `?cert=` and `?key=` in the URL)
+put credentials into the URL => give `--password-file`, or credentials in the URL
+in the URL, or where they come from => in the URL, or `--user` and the file of `--password-file`
+permits and a strict restart guard need scripts => permits and `--guard strict` need scripts
+pass on what `Lock::to_bytes` gave => pass on what `shearline lock` printed
+so if its holder is gone, delete the key => so if its holder is gone, end it with `shearline break --now`
+it is repeated until they do or the keys have expired, check => repeat it, or the keys end with their ttl; check
+`shearline::manual::fencing` => docs/fencing.md
+`shearline::manual::permissions` => docs/permissions.md
+`shearline::manual::tls` => docs/tls.md
+`shearline::manual::troubles` => docs/troubles.md";
 
 /// Replaces the library's names in `text` by the command's, and puts all on one line.
 pub(crate) fn in_words(text: impl fmt::Display) -> String {
-    let mut line = text.to_string();
-    for (of_the_library, ours) in WORDS {
-        line = line.replace(of_the_library, ours);
-    }
     // A terminal or a log shows each failure as one line.
-    line.replace('\n', " ")
+    let line = text.to_string().replace('\n', " ");
+    let rows = WORDS.lines().filter_map(|row| row.split_once(" => "));
+    rows.fold(line, |line, (of_the_library, ours)| {
+        line.replace(of_the_library, ours)
+    })
 }
 
 /// Escapes control characters: a terminal would obey them, and they could hide the line.
@@ -186,34 +156,23 @@ statuses! {
         LockError::NoQuorum(report) | LockError::TooSlow(report) => no_quorum(report),
         LockError::OtherCluster(_) => Status::Configuration,
         LockError::Invalid(why) => invalid(*why),
-        LockError::Saturated | LockError::Forked | LockError::Closed | _ => Status::Failure,
+        _ => Status::Failure,
     };
     ExtendError: |it| match &it {
         ExtendError::Expired | ExtendError::Lost(_) => Status::Lost,
         ExtendError::Unconfirmed(report) => no_quorum(report),
         ExtendError::Invalid(_) => Status::Usage,
-        ExtendError::Limit
-        | ExtendError::Saturated
-        | ExtendError::Forked
-        | ExtendError::Closed
-        | _ => Status::Failure,
+        _ => Status::Failure,
     };
     UnlockError: |it| match &it {
         UnlockError::NotHeld(_) => Status::Lost,
         UnlockError::Unconfirmed(report) => no_quorum(report),
-        UnlockError::Forked | UnlockError::Closed | _ => Status::Failure,
+        _ => Status::Failure,
     };
     OperatorError: |it| match &it {
         OperatorError::NoQuorum(report) | OperatorError::Unconfirmed(report) => no_quorum(report),
         OperatorError::Invalid(_) => Status::Usage,
-        OperatorError::NotHeld(_)
-        | OperatorError::NotOurs(_)
-        | OperatorError::Changed(_)
-        | OperatorError::NotTrusted(_)
-        | OperatorError::Saturated
-        | OperatorError::Forked
-        | OperatorError::Closed
-        | _ => Status::Failure,
+        _ => Status::Failure,
     };
 }
 
@@ -244,10 +203,6 @@ mod tests {
                  (`ACL SETUSER .. +eval +evalsha`), or do without them",
             ),
             (
-                format!("{:#}", ExtendError::Limit),
-                "the lock has no extension left; end the work before its deadline, or take the lock with more",
-            ),
-            (
                 "name that authority's file (`?ca=` in the URL, or `TlsOptions`)".to_owned(),
                 "name that authority's file (`--ca`, or `?ca=` in the URL)",
             ),
@@ -264,7 +219,8 @@ mod tests {
     fn the_library_says_what_is_replaced() {
         let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src");
         let said = code_in(&library);
-        for (of_the_library, _) in WORDS {
+        for row in WORDS.lines() {
+            let (of_the_library, _) = row.split_once(" => ").expect("two parts");
             assert!(said.contains(of_the_library), "{of_the_library}");
         }
     }

@@ -120,7 +120,7 @@ fn each_of_several(told: &Inspection) -> impl Iterator<Item = (String, String)> 
         let what = match holder.kind {
             HolderKind::Shared => "reader".to_owned(),
             HolderKind::Permit { slot, .. } => format!("slot {slot}"),
-            HolderKind::Exclusive | _ => return None,
+            _ => return None,
         };
         let held = held(holder, told);
         Some((what, held.trim_start_matches([',', ' ']).to_owned()))
@@ -205,7 +205,7 @@ pub(crate) fn lines(name: &[u8], told: &Inspection) -> String {
                 format!("another token (no. {token}){by}, {left}: it has no majority")
             }
             Found::Unknown(outcome) => format!("not known: {}", in_words(outcome)),
-            Found::Free | Found::OtherType | _ => node.found.to_string(),
+            _ => node.found.to_string(),
         };
         let counts = match node.counts || matches!(node.found, Found::Unknown(_)) {
             true => "",
@@ -246,7 +246,7 @@ pub(crate) fn holder_object(holder: &Holder) -> Value {
     let (kind, permit) = match holder.kind {
         HolderKind::Shared => ("shared", None),
         HolderKind::Permit { permits, slot } => ("permit", Some((permits, slot))),
-        HolderKind::Exclusive | _ => ("exclusive", None),
+        _ => ("exclusive", None),
     };
     let fields = json!({
         "valid_for_ms": left_ms(holder.valid_for),

@@ -93,7 +93,7 @@ impl Contest {
             Ok(_) => "given back",
             Err(UnlockError::NotHeld(_)) => "no longer held",
             Err(UnlockError::Unconfirmed(_)) => "unconfirmed",
-            Err(UnlockError::Forked | UnlockError::Closed | _) => "other errors",
+            Err(_) => "other errors",
         });
     }
 
