@@ -7,6 +7,7 @@ mod metrics;
 mod plugin;
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use anstyle::Style;
 use serde_json::{Value, json};
@@ -20,7 +21,7 @@ use crate::json::{self, joined, millis};
 use crate::output::{self, BAD, Format, GOOD, count, item, painted};
 use crate::pace;
 use crate::status::{self, Status};
-use crate::trial::{self, Name, Trial};
+use crate::trial::{self, Lock, Trial};
 
 pub(crate) use plugin::unknown;
 
@@ -150,8 +151,8 @@ const NEARLY_FULL: u8 = 80;
 struct Seen {
     nodes: Vec<Node>,
     verdict: Result<(), OperatorError>,
-    /// The name of the lock that was tried on each of the nodes.
-    name: Name,
+    /// The lock that was tried on each of the nodes.
+    lock: Lock,
     /// When the next node may be restarted, as text and as milliseconds.
     pace: Option<String>,
     next_restart: Option<u64>,
@@ -167,49 +168,42 @@ struct Node {
 
 /// Prints a line for each node, and the verdict.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
-    let (is_fenced, counts) = (args.fenced == Some(true), args.counters);
-    let name = Name::of(args.name.as_deref(), args.shared);
-    let seen = Seen::by(&args.nodes, name, is_fenced, counts)?;
+    let lock = Lock::of(args.name.as_deref(), args.shared, args.fenced == Some(true));
+    let seen = Seen::by(&args.nodes, lock, args.counters)?;
     args.format.say(|| seen.object("nodes"), || seen.lines())?;
     Ok(seen.status())
 }
 
 /// Prints the verdict, and a line for each node that has a problem.
 pub(crate) fn check(args: &CheckArgs) -> Result<Status, Failure> {
-    let name = Name::of(args.name.as_deref(), false);
-    let seen = Seen::by(&args.nodes, name, false, false)?;
+    let lock = Lock::of(args.name.as_deref(), false, false);
+    let seen = Seen::by(&args.nodes, lock, false)?;
     let mut status = seen.status();
-    if args.prometheus {
-        output::say(metrics::text(&seen))?;
-    }
     if status == Status::Success && seen.nodes.iter().any(Node::is_wrong) {
         status = Status::Failure;
     }
     if args.nagios {
         return plugin::told(&seen, status);
     }
-    if !args.prometheus {
-        let lines = || {
-            let lines = [seen.summary()].into_iter().chain(seen.wrong());
-            lines.collect::<Vec<_>>().join("\n")
-        };
-        args.format.say(|| seen.object("check"), lines)?;
+    match args.prometheus {
+        true => output::say(metrics::text(&seen))?,
+        false => {
+            let lines = || seen.problems().join("\n");
+            args.format.say(|| seen.object("check"), lines)?;
+        }
     }
     Ok(status)
 }
 
 impl Seen {
-    fn by(nodes: &Nodes, name: Name, is_fenced: bool, counts: bool) -> Result<Self, Failure> {
+    fn by(nodes: &Nodes, lock: Lock, counts: bool) -> Result<Self, Failure> {
         let redlock = nodes.connect()?;
         let seen = nodes.settled(&redlock);
         let verdict = redlock.check();
         // This comes before the trials, because each trial leaves a counter for a second.
-        let mut counters = match counts {
-            true => redlock.count_counters(),
-            false => Vec::new(),
-        }
-        .into_iter();
-        let trials = trial::each((nodes, &seen), &name, is_fenced)?;
+        let counters = counts.then(|| redlock.count_counters());
+        let mut counters = counters.into_iter().flatten();
+        let trials = trial::each(nodes, &seen, &lock)?;
         let pace = pace::advice(&seen).map(|it| item("restarts", &it));
         let next_restart = pace::next_restart_in(&seen);
         let nodes = seen.into_iter().zip(trials).map(|(status, trial)| Node {
@@ -220,17 +214,18 @@ impl Seen {
         Ok(Self {
             nodes: nodes.collect(),
             verdict,
-            name,
+            lock,
             pace,
             next_restart,
         })
     }
 
-    /// Returns the problem of each node, and when the next node may be restarted.
-    fn wrong(&self) -> impl Iterator<Item = String> {
+    /// Returns the verdict, the problem of each node, and when the next node may be restarted.
+    fn problems(&self) -> Vec<String> {
         let wrong = self.nodes.iter().filter(|node| node.is_wrong());
-        let wrong = wrong.map(|node| node.described(&self.name));
-        wrong.chain(self.pace.clone())
+        let wrong = wrong.map(|node| node.described(&self.lock));
+        let begin = [self.summary()].into_iter();
+        begin.chain(wrong).chain(self.pace.clone()).collect()
     }
 
     fn needed(&self) -> usize {
@@ -257,23 +252,19 @@ impl Seen {
             let such = self.nodes.iter().filter(|node| what(&node.trial));
             such.count()
         };
-        let without_floor = count(Trial::lacks_floor);
-        // If fewer nodes lack it, the others repair them.
-        let are_repaired = without_floor < self.needed();
-        let denied = count(Trial::is_denied) - if are_repaired { without_floor } else { 0 };
+        // If fewer nodes than a majority lack a floor, the others repair them.
+        let repaired = Some(count(Trial::lacks_floor)).filter(|number| *number < self.needed());
+        let denied = count(Trial::is_denied) - repaired.unwrap_or_default();
         self.nodes.len() - denied < self.needed()
     }
 
     fn summary(&self) -> String {
         let (votes, needed, nodes) = (self.votes(), self.needed(), self.nodes.len());
         let are = if needed == 1 { "is" } else { "are" };
-        let status = self.status();
-        let verdict = if status == Status::Success {
-            painted(GOOD, "locks can be taken")
-        } else if status == Status::Configuration {
-            painted(BAD, "repair what is named here")
-        } else {
-            painted(BAD, "no lock can be taken now")
+        let verdict = match self.status() {
+            Status::Success => painted(GOOD, "locks can be taken"),
+            Status::Configuration => painted(BAD, "repair what is named here"),
+            _ => painted(BAD, "no lock can be taken now"),
         };
         format!(
             "{votes} of {} would vote, {needed} {are} needed: {verdict}",
@@ -282,7 +273,7 @@ impl Seen {
     }
 
     fn lines(&self) -> String {
-        let lines = self.nodes.iter().map(|node| node.described(&self.name));
+        let lines = self.nodes.iter().map(|node| node.described(&self.lock));
         let lines = lines.chain(self.pace.clone()).chain([self.summary()]);
         lines.collect::<Vec<_>>().join("\n")
     }
@@ -297,7 +288,7 @@ impl Seen {
             "next_restart_ms": self.next_restart.filter(|_| is_up),
             "nodes": self.nodes.iter().map(Node::object).collect::<Vec<_>>(),
         });
-        let tried = json::named("tried", &self.name.bytes);
+        let tried = json::named("tried", &self.lock.name);
         joined(json::object(command, fields), tried)
     }
 }
@@ -309,7 +300,7 @@ impl Node {
 
     fn is_wrong(&self) -> bool {
         !self.would_vote()
-            || self.trial.is_wrong()
+            || self.trial.may_not_extend()
             || self.trial.is_void()
             || self.status.evicts_locks
             || self.status.clock_steps != 0
@@ -322,52 +313,48 @@ impl Node {
         matches!(state, NodeState::Ready | NodeState::Quarantined { .. })
     }
 
-    /// Returns the node in words, after a trial with this name.
-    fn described(&self, name: &Name) -> String {
-        let mut text = match self.would_vote() {
+    /// Returns the node in words, after a trial of this lock.
+    fn described(&self, lock: &Lock) -> String {
+        let vote = match self.would_vote() {
             true => painted(GOOD, "would vote"),
             false => format!("{}: {}", painted(BAD, "would not vote"), self.why_not()),
         };
-        text += &about(&self.status);
-        text += &self.tried(name);
-        text += &self.counted();
-        item(&self.status.address, &text)
+        let mut items = vec![vote];
+        items.extend(about(&self.status));
+        items.extend(self.tried(lock));
+        items.extend(self.counted());
+        item(&self.status.address, &items.join("; "))
     }
 
     /// Returns why the node would not vote. A refusal is named before a quarantine, because it lasts longer.
     fn why_not(&self) -> String {
         let refused = self.trial.why_not().filter(|_| self.counts_or_waits());
-        let reason = || reason(&self.status).unwrap_or_default();
-        refused.map_or_else(reason, str::to_owned)
+        refused.map_or_else(|| reason(&self.status), str::to_owned)
     }
 
-    /// Returns the result of the trial, behind `; `, unless it is already given as the reason.
-    fn tried(&self, name: &Name) -> String {
+    /// Returns the result of the trial, unless it is already given as the reason.
+    fn tried(&self, lock: &Lock) -> Option<String> {
         if !self.counts_or_waits() || self.trial.why_not().is_some() {
-            return String::new();
+            return None;
         }
-        let style = match self.trial.is_wrong() {
+        let style = match self.trial.may_not_extend() {
             true => BAD,
             false => Style::new(),
         };
-        format!("; {}", painted(style, self.trial.text(name)))
+        Some(painted(style, self.trial.text(lock)))
     }
 
-    /// Returns the number of counters, behind `; `.
-    fn counted(&self) -> String {
-        match &self.counters {
-            None => String::new(),
-            Some((1, None)) => "; 1 counter".to_owned(),
-            Some((number, None)) => format!("; {number} counters"),
-            Some((0, Some(_))) if !self.counts_or_waits() => String::new(),
-            Some((0, Some(why))) => format!("; its counters are not known: {}", in_words(why)),
-            Some((number, Some(why))) => {
-                format!(
-                    "; at least {number} of its counters are known: {}",
-                    in_words(why)
-                )
-            }
-        }
+    /// Returns the number of counters, unless the node does not serve clients.
+    fn counted(&self) -> Option<String> {
+        let (number, why) = self.counters.as_ref().filter(|_| self.counts_or_waits())?;
+        let counters = match number {
+            1 => "1 counter".to_owned(),
+            _ => format!("{number} counters"),
+        };
+        Some(match why {
+            None => counters,
+            Some(why) => format!("at least {counters}: {}", in_words(why)),
+        })
     }
 
     fn object(&self) -> Value {
@@ -398,10 +385,9 @@ impl Node {
 }
 
 /// Returns why a node does not vote, in the words of an operator.
-fn reason(node: &NodeStatus) -> Option<String> {
+fn reason(node: &NodeStatus) -> String {
     let words = node.words.as_ref().map(|words| format!(" ({words})"));
     let reason = match node.state {
-        NodeState::Ready => return None,
         NodeState::Quarantined { left } if !left.is_zero() => format!(
             "in quarantine, because it may have forgotten locks: it votes in {} (or now, for `run` and `lock` with \
              --trust: only if no earlier lock can still be held)",
@@ -409,11 +395,9 @@ fn reason(node: &NodeStatus) -> Option<String> {
         ),
         NodeState::Down(reason) => in_words(reason),
         NodeState::Unusable(reason) => in_words(reason),
-        NodeState::New | NodeState::Connecting | NodeState::Suspect | _ => {
-            "no answer yet".to_owned()
-        }
+        _ => "no answer yet".to_owned(),
     };
-    Some(reason + &words.unwrap_or_default())
+    reason + &words.unwrap_or_default()
 }
 
 /// Returns `true` if the memory is so full that the node may soon refuse to write.
@@ -422,56 +406,32 @@ fn is_nearly_full(node: &NodeStatus) -> bool {
         .is_some_and(|percent| NEARLY_FULL <= percent)
 }
 
-/// Returns this percentage in words. The library counts no further than 255.
-fn full(percent: u8) -> String {
-    match percent {
-        0..=200 => format!("{percent} %"),
-        201.. => "over 200 %".to_owned(),
-    }
-}
-
-/// Returns what else is known of a node, each item behind `; `.
-fn about(node: &NodeStatus) -> String {
-    let mut text = String::new();
-    if let Some(product) = &node.product {
-        text += &format!("; {product}");
-    }
-    if let Some(round_trip) = node.round_trip {
-        text += &format!("; round trip {:.2} ms", round_trip.as_secs_f64() * 1e3);
-    }
-    if let Some(ttl) = node.marked_ttl {
-        text += &format!("; marker {}", duration::shown(ttl));
-    }
-    if let Some(left) = node.barrier {
-        text += &format!("; barrier {}", duration::shown(left));
-    }
-    if node.evicts_locks {
-        text += "; may evict locks: set maxmemory-policy noeviction";
-    }
-    if is_nearly_full(node) {
-        let full = full(node.memory_percent.unwrap_or_default());
-        text += &format!("; its memory is {full} full: raise maxmemory, or remove keys");
-    }
-    if node.clock_steps != 0 {
-        text += "; its clock was stepped";
-    }
-    if node.run_id.is_none() && node.state == NodeState::Ready {
-        text += "; a restart would not be noticed: its user may not run `INFO`";
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_memory_that_is_far_too_full_is_not_measured() {
-        for (percent, text) in [
-            (80, "80 %"),
-            (200, "200 %"),
-            (201, "over 200 %"),
-            (255, "over 200 %"),
-        ] {
-            assert_eq!(super::full(percent), text);
-        }
-    }
+/// Returns what else is known of a node.
+fn about(node: &NodeStatus) -> impl Iterator<Item = String> {
+    let millis = |trip: Duration| format!("round trip {:.2} ms", trip.as_secs_f64() * 1e3);
+    let percent = node.memory_percent.unwrap_or_default();
+    let has_no_run_id = node.run_id.is_none() && node.state == NodeState::Ready;
+    let said = |is: bool, text: &str| is.then(|| text.to_owned());
+    let items = [
+        node.product.as_ref().map(ToString::to_string),
+        node.round_trip.map(millis),
+        node.marked_ttl
+            .map(|ttl| format!("marker {}", duration::shown(ttl))),
+        node.barrier
+            .map(|left| format!("barrier {}", duration::shown(left))),
+        said(
+            node.evicts_locks,
+            "may evict locks: set maxmemory-policy noeviction",
+        ),
+        said(
+            is_nearly_full(node),
+            &format!("its memory is {percent} % full: raise maxmemory, or remove keys"),
+        ),
+        said(node.clock_steps != 0, "its clock was stepped"),
+        said(
+            has_no_run_id,
+            "a restart would not be noticed: its user may not run `INFO`",
+        ),
+    ];
+    items.into_iter().flatten()
 }
