@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::time::Duration;
 
 use clap::Args;
-use shearline::internals::now;
+use shearline::internals::{limits::OWNER_BYTES_MAX, now};
 use shearline::{Builder, Instant, LockError, LockOptions, Redlock};
 
 use crate::duration;
@@ -125,16 +125,13 @@ impl Acquire {
         {
             failure.message = text;
         }
-        if failure.status == Status::NotTaken {
-            failure.status = Status::Conflict(self.conflict_status);
+        if let Status::Held(status) = &mut failure.status {
+            *status = self.conflict_status;
             failure.quiet = self.quiet;
         }
         failure
     }
 }
-
-/// The longest owner that [`Builder::owner`] takes.
-const OWNER_BYTES_MAX: usize = 64;
 
 /// Returns `host:process`, and cuts the name of the host if the owner would be too long.
 pub(crate) fn host_and(process: u32) -> Vec<u8> {

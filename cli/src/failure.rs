@@ -152,7 +152,7 @@ statuses! {
     FromBytesError: |_it| Status::Usage;
     BuildError: |_it| Status::Configuration;
     LockError: |it| match &it {
-        LockError::Held(_) => Status::NotTaken,
+        LockError::Held(_) => Status::Held(75),
         LockError::NoQuorum(report) | LockError::TooSlow(report) => no_quorum(report),
         LockError::OtherCluster(_) => Status::Configuration,
         LockError::Invalid(why) => invalid(*why),

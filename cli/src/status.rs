@@ -1,6 +1,6 @@
 //! The exit statuses of the command, in one table.
 //!
-//! They follow `sysexits.h` and `env` where these have one. `shearline run` and [`Status::Conflict`] add statuses that
+//! They follow `sysexits.h` and `env` where these have one. `shearline run` and [`Status::Held`] add statuses that
 //! the user chooses.
 
 use std::os::unix::process::ExitStatusExt as _;
@@ -22,16 +22,12 @@ pub(crate) enum Status {
     NoQuorum,
     /// The lock was lost, or is not held any more.
     Lost,
-    /// The lock was not taken: another client holds it.
-    NotTaken,
-    /// The same as [`NotTaken`](Self::NotTaken), with the status that `--conflict-status` gives.
-    Conflict(u8),
+    /// The lock was not taken: another client holds it. `--conflict-status` gives the number.
+    Held(u8),
     /// Only an operator can repair this: the configuration, a password, a permission.
     Configuration,
-    /// The command of `shearline run` cannot be run.
-    CannotRun,
-    /// The command of `shearline run` does not exist.
-    NotFound,
+    /// The command of `shearline run` cannot be run, or does not exist. `env` has the same numbers.
+    NotStarted(u8),
     /// The status of the command of `shearline run`, or of a monitoring plugin.
     Other(u8),
     /// A signal of this number has ended the command.
@@ -47,17 +43,12 @@ impl Status {
             Self::Usage => 64,
             Self::NoQuorum => 69,
             Self::Lost => 74,
-            Self::NotTaken => 75,
-            Self::Conflict(code) | Self::Other(code) => code,
+            Self::Held(code) | Self::NotStarted(code) | Self::Other(code) => code,
             Self::Configuration => 78,
-            Self::CannotRun => 126,
-            Self::NotFound => 127,
             Self::Signal(number) => 128_u8.saturating_add(number),
         }
     }
-}
 
-impl Status {
     /// Returns the name that programs read. It does not change.
     pub(crate) const fn word(self) -> &'static str {
         match self {
@@ -66,9 +57,9 @@ impl Status {
             Self::Usage => "usage",
             Self::NoQuorum => "no_quorum",
             Self::Lost => "lost",
-            Self::NotTaken | Self::Conflict(_) => "held",
+            Self::Held(_) => "held",
             Self::Configuration => "configuration",
-            Self::CannotRun | Self::NotFound => "not_started",
+            Self::NotStarted(_) => "not_started",
             Self::Signal(_) => "interrupted",
         }
     }
@@ -150,15 +141,15 @@ mod tests {
             Status::Usage,
             Status::NoQuorum,
             Status::Lost,
-            Status::NotTaken,
+            Status::Held(75),
             Status::Configuration,
-            Status::CannotRun,
-            Status::NotFound,
+            Status::NotStarted(126),
+            Status::NotStarted(127),
         ] {
             let code = status.code().to_string();
             assert!(ALL.iter().any(|(it, _)| *it == code), "{status:?}");
         }
-        assert_eq!(Status::Conflict(9).code(), 9);
+        assert_eq!(Status::Held(9).code(), 9);
         assert_eq!(Status::Signal(15).code(), 143);
     }
 }

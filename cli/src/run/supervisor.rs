@@ -346,8 +346,8 @@ fn got(report: shearline::Report) -> String {
 fn cannot_run(args: &Args, error: &io::Error) -> Failure {
     let command = args.command.first().map(|it| it.to_string_lossy());
     let status = match error.kind() == io::ErrorKind::NotFound {
-        true => Status::NotFound,
-        false => Status::CannotRun,
+        true => Status::NotStarted(127),
+        false => Status::NotStarted(126),
     };
     let command = command.filter(|it| !it.is_empty());
     let command = command.unwrap_or("''".into());
