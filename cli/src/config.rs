@@ -32,9 +32,6 @@ pub(crate) const KEYS: &str = "nodes, user, password-file, ca, cert, key, guard,
 /// The key that stands for a repeated `--node`.
 const NODES: &str = "nodes";
 
-/// The keys with a value of `true` or `false`.
-const FLAGS: [&str; 2] = ["without-scripts", "fenced"];
-
 /// The key with a path that is relative to the folder of the configuration file.
 const PASSWORD_FILE: &str = "password-file";
 
@@ -65,19 +62,11 @@ pub(crate) fn arguments(
     let table = DeTable::parse(&text).map_err(|error| not_toml(path, &text, &error))?;
     let mut settings = Vec::new();
     for (key, value) in table.get_ref() {
-        let key = key.get_ref().to_string();
-        let values = match (FLAGS.contains(&&*key), value.get_ref()) {
-            (true, DeValue::Boolean(is)) => Some(vec![is.to_string()]),
-            (true, _) => return Err(wrong(path, format_args!("{key} is neither true nor false"))),
-            (false, value) => texts(value),
-        };
-        let not_text = || {
-            wrong(
-                path,
-                format_args!("{key} is neither a string nor a list of strings"),
-            )
-        };
-        settings.push((key.clone(), values.ok_or_else(not_text)?));
+        let values = texts(value.get_ref()).ok_or_else(|| {
+            let what = "is neither a text, a number, true or false, nor a list of those";
+            wrong(path, format_args!("{} {what}", key.get_ref()))
+        })?;
+        settings.push((key.get_ref().to_string(), values));
     }
     let is_strict = arguments.get_flag("strict_files");
     let mut nodes = settings.iter().filter(|(key, _)| key == NODES);
@@ -150,7 +139,8 @@ fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
             let texts = values.iter().map(|value| texts(value.get_ref()));
             Some(texts.collect::<Option<Vec<_>>>()?.concat())
         }
-        DeValue::Boolean(_) | DeValue::Datetime(_) | DeValue::Table(_) => None,
+        DeValue::Boolean(is) => Some(vec![is.to_string()]),
+        DeValue::Datetime(_) | DeValue::Table(_) => None,
     }
 }
 

@@ -6,6 +6,7 @@ use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
+use crate::config::KEYS;
 use crate::failure::Failure;
 use crate::help::{self, Texts};
 use crate::output::{self, unwritten};
@@ -107,7 +108,7 @@ fn render(mut page: Command, to: &mut Vec<u8>) -> io::Result<()> {
     rows("ENVIRONMENT", variables.chain([&help::COLOURS]), to)?;
     if asks_nodes || has_commands {
         writeln!(to, ".SH FILES")?;
-        paragraphs(FILES, to)?;
+        paragraphs(&files(), to)?;
     }
     if !texts.notes.is_empty() {
         writeln!(to, ".SH NOTES")?;
@@ -130,16 +131,16 @@ fn render(mut page: Command, to: &mut Vec<u8>) -> io::Result<()> {
 /// The part of the library's manual with more about the command.
 const MANUAL: &str = "https://docs.rs/shearline/latest/shearline/manual/command/";
 
-/// The section about the files that the command reads.
-const FILES: &str = "\
-No file is read that is not named.
-
---config FILE or SHEARLINE_CONFIG names a configuration file in TOML. Its keys are nodes (a list), user, password-file \
-(relative to the folder of this file), ca, cert, key, guard, cluster, max-ttl, node-timeout, connect-timeout, \
-without-scripts, ttl, lock-delay, owner and fenced; all values are texts but without-scripts and fenced, which are true \
-or false. An unknown key is refused.
-
---password-file FILE holds one line. Give a file with a password the mode 0600.";
+/// Returns the section about the files that the command reads.
+fn files() -> String {
+    format!(
+        "No file is read that is not named.\n\
+         --config FILE or SHEARLINE_CONFIG names a configuration file in TOML. Its keys are {KEYS}. nodes is a list, \
+         password-file is relative to the folder of this file, and without-scripts and fenced are true or false. An \
+         unknown key is refused.\n\
+         --password-file FILE holds one line. Give a file with a password the mode 0600."
+    )
+}
 
 /// Writes a section of rows, each with an indented text.
 fn rows<'a>(

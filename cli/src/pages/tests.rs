@@ -219,7 +219,7 @@ fn manual_pages_have_their_sections() {
 #[test]
 fn manual_pages_name_the_variables_and_the_keys() {
     let page = page_of("lock");
-    for word in crate::config::KEYS
+    for word in KEYS
         .split(", ")
         .chain(["SHEARLINE_CONFIG", "SHEARLINE_NODES"])
     {
