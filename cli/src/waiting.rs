@@ -1,8 +1,8 @@
 //! What a command says while it waits for a lock: who holds it, or why there is none to get.
 //!
 //! It says nothing in the first second. Then it asks the nodes who holds the lock, which changes nothing, and writes a
-//! line to stderr. On a terminal it writes another line whenever the holder changes, elsewhere only one. If too few
-//! nodes have answered, the reason may change later: elsewhere it then writes a second line for a refusal.
+//! line to stderr. On a terminal it writes another line whenever the holder changes. Elsewhere it asks no more after
+//! that line, unless too few nodes have answered: the reason may change later.
 
 use std::future::Future;
 use std::io::{self, IsTerminal as _};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anstream::adapter::strip_str;
 use shearline::internals::now;
-use shearline::{Inspection, Instant, NodeOutcome, NodeReport, OperatorError, Redlock, Report};
+use shearline::{Inspection, Instant, NodeOutcome, OperatorError, Redlock};
 
 use crate::failure::in_words;
 use crate::inspect;
@@ -42,19 +42,10 @@ pub(crate) struct Waiting<'a> {
     /// The time of the next look. `None` if there is none.
     next: Option<Instant>,
     looking: Option<Looking<'a>>,
-    said: Option<(&'a [u8], Reason)>,
+    /// What the last line was about: the name, and the owner or another reason.
+    said: Option<(&'a [u8], String)>,
     /// Whether the lock was free at the last look.
     was_free: bool,
-}
-
-/// Why the lock is not granted. A new line is written only if this changes.
-#[derive(Clone, Debug, Eq, PartialEq)]
-enum Reason {
-    /// The owner, or the state in words.
-    Held(String),
-    NoQuorum,
-    /// Like `NoQuorum`, and nodes have refused to answer.
-    Refused,
 }
 
 impl<'a> Waiting<'a> {
@@ -109,38 +100,37 @@ impl<'a> Waiting<'a> {
     fn tell(&mut self, name: &'a [u8], told: &Result<Inspection, OperatorError>) {
         let is_free = told.as_ref().is_ok_and(Inspection::is_free);
         let was_free = mem::replace(&mut self.was_free, is_free);
-        let (reason, text) = match told {
+        let (reason, text, may_change) = match told {
             // The lock may be granted now. If it is free at two looks in a row, other clients are probably not faster;
             // the nodes do not grant it.
             Ok(_) if is_free && !was_free => return,
-            Ok(_) if is_free => (Reason::Held(String::new()), FREE.to_owned()),
+            Ok(_) if is_free => (String::new(), FREE.to_owned(), false),
             Ok(told) => {
                 let state = inspect::state(told);
                 let owner = told.holder().map(|holder| inspect::by(&holder.owner));
-                (Reason::Held(owner.unwrap_or(state.clone())), state)
+                (owner.unwrap_or_else(|| state.clone()), state, false)
             }
             Err(error @ OperatorError::NoQuorum(report)) => {
-                (no_quorum(report), format!("{error:#}"))
+                let mut outcomes = report.nodes().iter().map(|node| &node.outcome);
+                let is_refused = outcomes.any(|it| matches!(it, NodeOutcome::Refused(_)));
+                (is_refused.to_string(), format!("{error:#}"), !is_refused)
             }
             // The wait for the lock itself will fail with this error.
             Err(_) => return,
         };
-        let reason = (name, reason);
-        if self.said.as_ref() == Some(&reason) {
-            return;
+        let reason = Some((name, reason));
+        if self.said != reason {
+            let name = match is_free {
+                true => listed(self.names),
+                false => printable(name),
+            };
+            let line = format!("waiting for {name}: {}", in_words(text));
+            output::complain(output::NOTE, line);
+            self.said = reason;
         }
-        let name = match is_free {
-            true => listed(self.names),
-            false => printable(name),
-        };
-        if self.is_terminal || self.said.is_none() || reason.1 == Reason::Refused {
-            let text = in_words(text);
-            output::complain(output::NOTE, format_args!("waiting for {name}: {text}"));
-        }
-        if !self.is_terminal && reason.1 != Reason::NoQuorum {
+        if !self.is_terminal && !may_change {
             self.next = None;
         }
-        self.said = Some(reason);
     }
 }
 
@@ -153,14 +143,5 @@ async fn first_held<'a>(redlock: &'a Redlock, names: &'a [&'a [u8]]) -> Told<'a>
         if all.len() == 0 || !told.as_ref().is_ok_and(Inspection::is_free) {
             return (name, told);
         }
-    }
-}
-
-/// Returns why too few nodes have answered.
-fn no_quorum(report: &Report) -> Reason {
-    let refused = |node: &NodeReport| matches!(node.outcome, NodeOutcome::Refused(_));
-    match report.nodes().iter().any(refused) {
-        true => Reason::Refused,
-        false => Reason::NoQuorum,
     }
 }
