@@ -171,17 +171,26 @@ impl Nodes {
     /// Returns a builder of a handle with these options. [`Acquire`](crate::acquire::Acquire) adds the owner and the
     /// lock delay.
     pub(crate) fn builder(&self) -> Result<Builder, Failure> {
-        self.builder_of(self.urls()?)
+        let builder = self.with_tls(self.of(self.urls()?)?);
+        builder.config()?; // Finds the first mistake before anything is sent.
+        Ok(builder)
     }
 
     /// Returns a builder for each node alone, without a restart guard. Not for locks that a program relies on.
     pub(crate) fn each(&self) -> Result<impl Iterator<Item = Result<Builder, Failure>>, Failure> {
-        let urls = self.urls()?.into_iter();
-        Ok(urls.map(|url| Ok(self.builder_of(vec![url])?.restart_guard(RestartGuard::Off))))
+        Ok(self.urls()?.into_iter().map(|url| {
+            let scheme = secrets::split(&url).0.to_ascii_lowercase();
+            let builder = self.of(vec![url])?.restart_guard(RestartGuard::Off);
+            // A node without TLS gets no options of TLS: others may have it.
+            Ok(match ["rediss", "valkeys"].contains(&&*scheme) {
+                true => self.with_tls(builder),
+                false => builder,
+            })
+        }))
     }
 
-    fn builder_of(&self, urls: Vec<String>) -> Result<Builder, Failure> {
-        let of = urls.clone();
+    /// Returns a builder for the nodes at these URLs, without the options of TLS.
+    fn of(&self, urls: Vec<String>) -> Result<Builder, Failure> {
         let builder = Redlock::builder()
             .nodes(urls)
             .without_scripts(self.without_scripts == Some(true))
@@ -191,19 +200,20 @@ impl Nodes {
             .node_timeout(self.node_timeout)
             .connect_timeout(self.connect_timeout)
             .shutdown_timeout(self.at_end());
-        // A node without TLS gets no options of TLS if other nodes have TLS.
-        let is_part = !has_tls(&of) && has_tls(&self.urls()?);
-        let mut builder = if is_part {
-            builder
-        } else {
-            self.with_tls(builder)
+        let login = match (self.password_file.clone(), self.user.clone()) {
+            (Some(file), user) => Login {
+                user,
+                file,
+                is_strict: self.strict_files,
+            },
+            (None, None) => return Ok(builder),
+            (None, Some(_)) => {
+                let what = "user needs a password-file";
+                return Err(Failure::new(Status::Configuration, what));
+            }
         };
-        if let Some(login) = self.login()? {
-            builder =
-                builder.credentials(move |_| Ok(login.credentials().map_err(|it| it.message)?));
-        }
-        builder.config()?; // Finds the first mistake before anything is sent.
-        Ok(builder)
+        login.credentials()?; // Finds mistakes before anything is sent.
+        Ok(builder.credentials(move |_| Ok(login.credentials().map_err(|it| it.message)?)))
     }
 
     /// Returns a handle that has tried every node once.
@@ -250,18 +260,6 @@ impl Nodes {
         })
     }
 
-    /// Returns the user and the password for URLs that have no password.
-    fn login(&self) -> Result<Option<Login>, Failure> {
-        match (&self.password_file, self.user.clone()) {
-            (Some(file), user) => Login::new(user, file.clone(), self.strict_files).map(Some),
-            (None, None) => Ok(None),
-            (None, Some(_)) => {
-                let what = "user needs a password-file";
-                Err(Failure::new(Status::Configuration, what))
-            }
-        }
-    }
-
     fn urls(&self) -> Result<Vec<String>, Failure> {
         secrets::urls("--node or SHEARLINE_NODES", &self.node)
     }
@@ -290,16 +288,6 @@ fn truth(text: &str) -> Result<bool, ParseBoolError> {
         "" => Ok(false),
         text => text.parse(),
     }
-}
-
-/// Returns `true` if the URL of a node asks for TLS.
-fn has_tls(urls: &[String]) -> bool {
-    let schemes = urls
-        .iter()
-        .map(|url| secrets::split(url).0.to_ascii_lowercase());
-    schemes
-        .into_iter()
-        .any(|it| it == "rediss" || it == "valkeys")
 }
 
 impl Connect {
@@ -434,11 +422,16 @@ mod tests {
     #[test]
     fn each_node_alone_may_be_without_tls() {
         let plain = "redis://127.0.0.1:1";
-        for (other, wrong) in [("rediss://127.0.0.1:2", 0), ("redis://127.0.0.1:2", 2)] {
+        for (other, is_wrong) in [
+            ("rediss://127.0.0.1:2", false),
+            ("redis://127.0.0.1:2", true),
+        ] {
             let line = ["x", "--node", plain, "--node", other, "--ca", "/dev/null"];
             let nodes = Line::parse_from(line).nodes;
-            let each = nodes.each().expect("two nodes");
-            assert_eq!(each.filter(Result::is_err).count(), wrong, "{other}");
+            assert_eq!(nodes.builder().is_err(), is_wrong, "{other}");
+            let mut each = nodes.each().expect("two nodes");
+            let is_good = each.all(|it| it.expect("a builder").config().is_ok());
+            assert!(is_good, "{other}");
         }
     }
 }

@@ -37,29 +37,13 @@ pub(crate) fn is_in(url: &str) -> bool {
 }
 
 /// The user and the password for URLs that have no password.
-#[derive(Clone)]
 pub(crate) struct Login {
-    user: Option<String>,
-    file: PathBuf,
-    is_strict: bool,
+    pub(crate) user: Option<String>,
+    pub(crate) file: PathBuf,
+    pub(crate) is_strict: bool,
 }
 
 impl Login {
-    /// Reads the password once at the beginning, to find mistakes before anything is sent.
-    pub(crate) fn new(
-        user: Option<String>,
-        file: PathBuf,
-        is_strict: bool,
-    ) -> Result<Self, Failure> {
-        let login = Self {
-            user,
-            file,
-            is_strict,
-        };
-        login.read()?;
-        Ok(login)
-    }
-
     /// Returns the user and the password that the file has now.
     pub(crate) fn credentials(&self) -> Result<Credentials, Failure> {
         let credentials = Credentials::new(self.read()?);
