@@ -41,9 +41,9 @@ impl Failure {
     }
 
     /// Returns the failure of a command that this signal has asked to end.
-    pub(crate) fn by_signal(number: u8) -> Self {
+    pub(crate) fn by_signal(number: i32) -> Self {
         let what = format_args!("ended by signal {number}");
-        let mut failure = Self::new(Status::Signal(number), what);
+        let mut failure = Self::new(Status::by(number), what);
         failure.quiet = true;
         failure
     }

@@ -124,7 +124,9 @@ impl Signals {
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match self.0.load(SeqCst) {
             0 => Ok(()),
-            number => Err(Failure::by_signal(u8::try_from(number).unwrap_or_default())),
+            number => Err(Failure::by_signal(
+                i32::try_from(number).unwrap_or_default(),
+            )),
         }
     }
 
@@ -135,10 +137,10 @@ impl Signals {
 }
 
 /// Waits for the future. Drops it if `check` fails. Polls both from time to time.
-pub(crate) fn wait<F: Future, E>(
+pub(crate) fn wait<F: Future>(
     future: F,
-    check: impl Fn() -> Result<(), E>,
-) -> Result<F::Output, E> {
+    check: impl Fn() -> Result<(), Failure>,
+) -> Result<F::Output, Failure> {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
     let mut future = pin!(future);

@@ -16,7 +16,6 @@ use crate::duration;
 use crate::help::Texts;
 use crate::output::listed;
 use crate::signals;
-use crate::status;
 
 /// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts {
@@ -47,33 +46,28 @@ Every signal that can be handled is passed on to the command, except CHLD, ILL, 
 program itself, and at a terminal TSTP, TTIN and TTOU, which stop it. INT and QUIT by keys of a terminal reach the \
 command by themselves. Ctrl-Z stops both. If they are stopped for longer than the ttl, the lock is lost and the command \
 is killed. While the lock is waited for, signals that end a program by default, or --stop-signal, end this one.",
-    environment: &[
-        (
-            "SHEARLINE_RESOURCE",
-            "the name, or the first of several",
-        ),
-        ("SHEARLINE_RESOURCES", "all names, one a line"),
-        ("SHEARLINE_TOKEN", "the token of the lock"),
-        ("SHEARLINE_FENCING_TOKEN", "the number for the store, with --fenced"),
-        ("SHEARLINE_SLOT", "the number of the permit, with --permits"),
-    ],
+    environment: "\
+SHEARLINE_RESOURCE  the name, or the first of several
+SHEARLINE_RESOURCES  all names, one a line
+SHEARLINE_TOKEN  the token of the lock
+SHEARLINE_FENCING_TOKEN  the number for the store, with --fenced
+SHEARLINE_SLOT  the number of the permit, with --permits",
     ..Texts::new(
         "\
 shearline run -w 10s report -- make report
 shearline run -n --at-least 10s backup -- backup-all    # cron, on 3 machines
 shearline run --permits 4 render -- sh -c 'render-part $SHEARLINE_SLOT'",
-        &[
-            ("..", "the status of the command, if it ran; --report tells it from these:"),
-            status::FAILED,
-            status::USAGE,
-            ("69", "too few nodes voted: nothing was started"),
-            ("74", "the lock was lost, or the watchdog ended: the work may be half done"),
-            ("75", "another holds the lock: nothing was started (-E: another status)"),
-            status::OPERATOR,
-            ("126", "the command cannot be run"),
-            ("127", "the command does not exist"),
-            ("128+N", "signal N ended the command, or the wait for the lock"),
-        ],
+        "\
+..  the status of the command, if it ran; --report tells it from these:
+1
+64
+69  too few nodes voted: nothing was started
+74  the lock was lost, or the watchdog ended: the work may be half done
+75  another holds the lock: nothing was started (-E: another status)
+78
+126  the command cannot be run
+127  the command does not exist
+128+N  signal N ended the command, or the wait for the lock",
         "shearline-lock(1), shearline-status(1), shearline-break(1), flock(1)",
     )
 };

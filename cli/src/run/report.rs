@@ -29,21 +29,14 @@ pub(super) struct Ending {
     pub(super) slot: Option<u16>,
     /// The status with which this program ends.
     pub(super) status: Status,
+    /// Whether the command is to be started again.
+    pub(super) goes_on: bool,
     /// The error for the user. It is printed last, after the thread in `told` has ended, because a reader may be slow.
     pub(super) error: Option<Failure>,
     pub(super) told: Option<JoinHandle<()>>,
 }
 
 impl Ending {
-    /// Returns the end of a run whose command was not started.
-    pub(super) fn before(outcome: &'static str, status: Status) -> Self {
-        Self {
-            outcome,
-            status,
-            ..Self::default()
-        }
-    }
-
     /// Prints the error, once.
     pub(super) fn tell(&mut self) {
         if let Some(told) = self.told.take() {

@@ -18,6 +18,7 @@ use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 
 use super::args::End;
 use super::processes;
+use crate::failure::Failure;
 use crate::signals::{STOPPING, ends, to_handle};
 
 /// A signal that arrived.
@@ -108,10 +109,10 @@ impl Signals {
     }
 
     /// The same while no command runs: fails if a signal would have ended this program, or asks a command to end.
-    pub(super) fn check(&self, end: &End) -> Result<(), i32> {
+    pub(super) fn check(&self, end: &End) -> Result<(), Failure> {
         let mut arrived = self.take().map(|it| it.number);
         let found = arrived.find(|signal| ends(*signal) || end.asks_for_end(*signal));
-        found.map_or(Ok(()), Err)
+        found.map_or(Ok(()), |signal| Err(Failure::by_signal(signal)))
     }
 }
 

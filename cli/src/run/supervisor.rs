@@ -65,12 +65,14 @@ fn reported(
 fn failed(failure: Failure) -> Ending {
     let status = failure.status;
     let outcome = match status.word() {
-        word @ ("held" | "no_quorum" | "not_started") => word,
+        word @ ("held" | "no_quorum" | "not_started" | "interrupted") => word,
         _ => "failed",
     };
     Ending {
-        error: Some(failure),
-        ..Ending::before(outcome, status)
+        outcome,
+        status,
+        error: Some(failure).filter(|_| outcome != "interrupted"),
+        ..Ending::default()
     }
 }
 
@@ -108,20 +110,20 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
         signals: &signals,
         pace: Pace::default(),
     };
-    let (mut ending, mut goes_on) = run.once_as_asked(by)?;
-    while goes_on {
+    let mut ending = run.once_as_asked(by)?;
+    while ending.goes_on {
         ending.tell();
+        let started = ending.started;
         match run.once_as_asked(args.acquire.by()) {
-            Ok((mut next, again)) => {
-                next.started |= ending.started;
-                (ending, goes_on) = (next, again);
-            }
+            Ok(next) => ending = next,
+            Err(failure) if failure.status.word() == "interrupted" => ending = failed(failure),
             Err(failure) => {
                 // The command may have left work half done, so its outcome comes first.
                 ending.error = Some(failure);
                 break;
             }
         }
+        ending.started |= started;
     }
     Ok(ending)
 }
@@ -142,7 +144,7 @@ type SlotOf<H> = fn(&Guard<H>) -> Option<u16>;
 
 impl Run<'_> {
     /// Runs [`once`](Self::once) with the lock, the shared lock or the permit that the arguments ask for.
-    fn once_as_asked(&mut self, by: Instant) -> Result<(Ending, bool), Failure> {
+    fn once_as_asked(&mut self, by: Instant) -> Result<Ending, Failure> {
         let (redlock, names) = (self.redlock, self.args.names());
         let alone = |options: &LockOptions| redlock.lock_all_with_async(&names, options);
         let shared = |options: &LockOptions| redlock.lock_shared_with_async(names[0], options);
@@ -157,20 +159,14 @@ impl Run<'_> {
         }
     }
 
-    /// Takes the lock by the given time and runs the command once. Returns how this ended, and whether to do it again.
+    /// Takes the lock by the given time and runs the command once.
     fn once<H: Holds>(
         &mut self,
         asked: (Ask<'_, H>, Instant),
         slot_of: SlotOf<H>,
-    ) -> Result<(Ending, bool), Failure> {
+    ) -> Result<Ending, Failure> {
         let (args, signals) = (self.args, self.signals);
-        let guard = match self.acquire(asked)? {
-            Ok(guard) => guard,
-            Err(signal) => {
-                let ending = Ending::before("interrupted", Status::by(signal));
-                return Ok((ending, false));
-            }
-        };
+        let guard = self.acquire(asked)?;
         let at_least = now().saturating_add(args.at_least);
         let slot = slot_of(&guard);
         let supervision = Supervision::start(args, (&guard, slot), signals);
@@ -178,12 +174,11 @@ impl Run<'_> {
         if !ended.for_lock && ended.started == Some(Ok(())) {
             self.keep_until(at_least, &guard);
         }
-        let goes_on = args.again && ended.for_lock && ended.all && !ended.is_done;
-        let ending = Ending {
+        Ok(Ending {
             slot,
+            goes_on: args.again && ended.for_lock && ended.all && !ended.is_done,
             ..finish(args, guard, ended)?
-        };
-        Ok((ending, goes_on))
+        })
     }
 
     /// Prints what is new about the nodes.
@@ -193,25 +188,19 @@ impl Run<'_> {
         }
     }
 
-    /// Waits for the lock or for a signal. Returns the signal if one came.
-    fn acquire<H: Holds>(
-        &self,
-        asked: (Ask<'_, H>, Instant),
-    ) -> Result<Result<Guard<H>, i32>, Failure> {
+    /// Waits for the lock. Fails if a signal comes.
+    fn acquire<H: Holds>(&self, asked: (Ask<'_, H>, Instant)) -> Result<Guard<H>, Failure> {
         let check = || self.signals.check(&self.args.end);
-        let guard = match wait(self.extended(asked), check) {
-            Ok(guard) => guard?,
-            Err(signal) => return Ok(Err(signal)),
-        };
+        let guard = wait(self.extended(asked), check)??;
         // The command does not exist yet, so the signal has to end this program.
-        Ok(match check() {
+        match check() {
             Ok(()) => Ok(guard),
             Err(signal) => {
                 // If no majority confirms the release, the lock ends by itself.
                 let _ = guard.unlock();
                 Err(signal)
             }
-        })
+        }
     }
 
     /// Takes the lock, and extends it once. If the user of the nodes may not extend locks, this fails before the
@@ -280,7 +269,9 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
         command: ended.status,
         fencing_token: guard.fencing_token(),
         told: ended.told,
-        ..Ending::before("lost", Status::Lost)
+        outcome: "lost",
+        status: Status::Lost,
+        ..Ending::default()
     };
     if !ended.all {
         // Keeps other clients out for as long as possible.
@@ -307,7 +298,7 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
         }
         (_, None) => {
             if let (false, Some(signal)) = (ending.started, ended.early) {
-                return Ok(Ending::before("interrupted", Status::by(signal)));
+                return Err(Failure::by_signal(signal));
             }
             let what = match ending.started {
                 true => "killed",
@@ -344,12 +335,11 @@ fn got(report: shearline::Report) -> String {
 
 /// If the command does not exist, the status is the same as from `env`.
 fn cannot_run(args: &Args, error: &io::Error) -> Failure {
-    let command = args.command.first().map(|it| it.to_string_lossy());
     let status = match error.kind() == io::ErrorKind::NotFound {
         true => Status::NotStarted(127),
         false => Status::NotStarted(126),
     };
-    let command = command.filter(|it| !it.is_empty());
-    let command = command.unwrap_or("''".into());
+    let command = args.command[0].to_string_lossy();
+    let command = if command.is_empty() { "''" } else { &command };
     Failure::new(status, format_args!("cannot run {command}: {error}"))
 }
