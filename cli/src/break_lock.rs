@@ -9,7 +9,7 @@ use crate::help::Texts;
 use crate::inspect::{self, Subject};
 use crate::json::{self, joined, millis, named};
 use crate::output::{DOUBTFUL, Format, confirm, count, item, painted, printable};
-use crate::status::{self, Status};
+use crate::status::Status;
 
 /// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
@@ -17,20 +17,13 @@ pub(crate) const TEXTS: Texts = Texts::new(
 shearline break report                # shows the holder, and asks
 shearline break report --yes
 shearline break report --now --yes    # its machine is known to be off",
-    &[
-        ("0", "broken"),
-        (
-            "1",
-            "nothing was changed: the lock is free, or has another holder than the one shown; its keys have no expiry \
-             (--now deletes them), or are no lock (delete them with DEL on each node); or the answer was no",
-        ),
-        (
-            "64",
-            "the arguments cannot be used, or stdin is not a terminal (give --yes)",
-        ),
-        ("69", "too few nodes answered or confirmed it; try again"),
-        status::OPERATOR,
-    ],
+    "\
+0  broken
+1  nothing was changed: the lock is free, or has another holder than the one shown; its keys have \
+    no expiry (--now deletes them), or are no lock (delete them with DEL on each node); or the answer was no
+64  the arguments cannot be used, or stdin is not a terminal (give --yes)
+69  too few nodes answered or confirmed it; try again
+78",
     "shearline-status(1), shearline-watch(1)",
 );
 

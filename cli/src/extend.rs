@@ -8,24 +8,20 @@ use crate::held::{Held, detached};
 use crate::help::Texts;
 use crate::lock;
 use crate::output::Format;
-use crate::status::{self, Status};
+use crate::status::Status;
 
 /// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 next=$(shearline extend --ttl 1m \"$lock\") || exit
 lock=$next",
-    &[
-        status::DONE,
-        status::FAILED,
-        status::USAGE,
-        (
-            "69",
-            "too few nodes answered; the lock is valid until its old end",
-        ),
-        ("74", "the lock is lost: stop what it protects"),
-        status::OPERATOR,
-    ],
+    "\
+0
+1
+64
+69  too few nodes answered; the lock is valid until its old end
+74  the lock is lost: stop what it protects
+78",
     "shearline-lock(1), shearline-unlock(1)",
 );
 

@@ -19,14 +19,14 @@ use crate::status::{self, Status};
 pub(crate) struct Texts {
     /// Lines for a shell.
     pub(crate) examples: &'static str,
-    /// Each exit status, and when it occurs.
-    pub(crate) statuses: &'static [(&'static str, &'static str)],
+    /// Each exit status, and when it occurs: a table for [`status::rows`].
+    pub(crate) statuses: &'static str,
     /// A text above the examples, in the long help too.
     pub(crate) promise: &'static str,
     /// Text for the manual page only: paragraphs, each on one line, and list items that begin with a star.
     pub(crate) notes: &'static str,
-    /// Variables that no other command has.
-    pub(crate) environment: &'static [(&'static str, &'static str)],
+    /// Variables that no other command has: a table for [`rows`].
+    pub(crate) environment: &'static str,
     /// Other pages of the manual.
     pub(crate) see: &'static str,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Texts {
 impl Texts {
     pub(crate) const fn new(
         examples: &'static str,
-        statuses: &'static [(&'static str, &'static str)],
+        statuses: &'static str,
         see: &'static str,
     ) -> Self {
         Self {
@@ -42,10 +42,18 @@ impl Texts {
             statuses,
             promise: "",
             notes: "",
-            environment: &[],
+            environment: "",
             see,
         }
     }
+}
+
+/// A name, and what it means.
+pub(crate) type Row = (&'static str, &'static str);
+
+/// Returns the rows of a table: a name, two spaces and what it means.
+pub(crate) fn rows(table: &'static str) -> impl Iterator<Item = Row> + Clone {
+    table.lines().filter_map(|line| line.split_once("  "))
 }
 
 /// The texts of the program itself.
@@ -54,22 +62,28 @@ const OF_ALL: Texts = Texts::new(
 export SHEARLINE_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3
 shearline nodes
 shearline run report -- make report",
-    status::ALL,
+    "\
+0
+1  the answer is no (status: it is not held), or another failure
+64
+69
+74
+75
+78
+126
+127
+128+N",
     "shearline-run(1), shearline-lock(1), flock(1)",
 );
 
 /// The variables of all commands that ask nodes.
-pub(crate) const VARIABLES: [(&str, &str); 3] = [
-    ("SHEARLINE_NODES", "URLs of the nodes, separated by commas"),
-    ("SHEARLINE_CONFIG", "configuration file, as --config"),
-    ("SHEARLINE_WITHOUT_SCRIPTS", "true is --without-scripts"),
-];
+pub(crate) const VARIABLES: &str = "\
+SHEARLINE_NODES  URLs of the nodes, separated by commas
+SHEARLINE_CONFIG  configuration file, as --config
+SHEARLINE_WITHOUT_SCRIPTS  true is --without-scripts";
 
-/// The variable for colours.
-pub(crate) const COLOURS: (&str, &str) = (
-    "NO_COLOR, CLICOLOR_FORCE",
-    "no colours, or colours into a pipe too",
-);
+/// The variables for colours.
+pub(crate) const COLOURS: &str = "NO_COLOR, CLICOLOR_FORCE  no colours, or colours into a pipe too";
 
 /// The explanation of how to write a time.
 pub(crate) const TIMES: &str =
@@ -166,16 +180,15 @@ fn below(command: &Command, is_long: bool) -> String {
     section(&mut text, heading, "Examples", &format!("  {examples}"));
     if is_long {
         if command.has_subcommands() {
-            let all = VARIABLES.into_iter().chain([COLOURS]);
+            let all = rows(VARIABLES).chain(rows(COLOURS));
             section(&mut text, heading, "Environment", &table(all));
         }
         if !texts.environment.is_empty() {
-            let variables = texts.environment.iter().copied();
             let title = "Environment of the command";
-            section(&mut text, heading, title, &table(variables));
+            section(&mut text, heading, title, &table(rows(texts.environment)));
         }
-        let statuses = texts.statuses.iter().copied();
-        section(&mut text, heading, "Exit statuses", &table(statuses));
+        let statuses = table(status::rows(texts.statuses));
+        section(&mut text, heading, "Exit statuses", &statuses);
     }
     let has_times = command.get_arguments().any(has_time);
     if has_times && is_long {
@@ -205,7 +218,7 @@ fn section(text: &mut String, heading: Style, title: &str, lines: &str) {
 }
 
 /// Returns rows of two columns.
-fn table<'a>(rows: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> String {
+fn table(rows: impl Iterator<Item = Row> + Clone) -> String {
     let width = rows.clone().map(|(first, _)| first.len()).max();
     let width = width.unwrap_or_default();
     let lines = rows.flat_map(|(first, rest)| {

@@ -15,20 +15,19 @@ use crate::failure::{Failure, in_words};
 use crate::help::Texts;
 use crate::json::{self, joined, millis, named};
 use crate::output::{BAD, DOUBTFUL, Format, GOOD, count, item, painted, printable};
-use crate::status::{self, Status};
+use crate::status::Status;
 
 /// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline status report
 shearline status --json report | jq -r .holder.owner",
-    &[
-        ("0", "the lock is held"),
-        ("1", "it is not held, or another failure, named on stderr"),
-        status::USAGE,
-        ("69", "too few nodes answered to know"),
-        status::OPERATOR,
-    ],
+    "\
+0  the lock is held
+1  it is not held, or another failure, named on stderr
+64
+69  too few nodes answered to know
+78",
     "shearline-watch(1), shearline-break(1), shearline-nodes(1)",
 );
 

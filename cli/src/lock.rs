@@ -17,7 +17,7 @@ use crate::help::Texts;
 use crate::json::{self, hex, millis};
 use crate::output::Format;
 use crate::signals::Signals;
-use crate::status::{self, Status};
+use crate::status::Status;
 use crate::taking::take;
 
 /// The texts of its help.
@@ -32,15 +32,14 @@ second-step
 
 lock=$(shearline lock --fenced report) || exit
 write-to-store --token \"${lock#* }\"",
-    &[
-        status::DONE,
-        status::FAILED,
-        status::USAGE,
-        status::NO_QUORUM,
-        status::HELD,
-        status::OPERATOR,
-        status::SIGNAL,
-    ],
+    "\
+0
+1
+64
+69
+75
+78
+128+N",
     "shearline-extend(1), shearline-unlock(1), shearline-run(1)",
 );
 

@@ -20,7 +20,7 @@ use crate::help::Texts;
 use crate::json::{self, joined, millis};
 use crate::output::{self, BAD, Format, GOOD, count, item, painted};
 use crate::pace;
-use crate::status::{self, Status};
+use crate::status::Status;
 use crate::trial::{self, Lock, Trial};
 
 pub(crate) use plugin::unknown;
@@ -30,13 +30,12 @@ pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline nodes
 shearline nodes --fenced report:try   # a name that the user may lock",
-    &[
-        ("0", "a majority would vote"),
-        status::FAILED,
-        status::USAGE,
-        ("69", "too few nodes would vote"),
-        status::OPERATOR,
-    ],
+    "\
+0  a majority would vote
+1
+64
+69  too few nodes would vote
+78",
     "shearline-check(1), shearline-status(1), shearline-reinit(1)",
 );
 
@@ -47,23 +46,13 @@ shearline check || logger -t shearline \"locks are in danger: status $?\"
 shearline check --json
 shearline check --prometheus >checked; mv checked DIR/shearline.prom
 shearline check --nagios     # OK, WARNING, CRITICAL, UNKNOWN: 0 to 3",
-    &[
-        ("0", "every node would vote, and has nothing wrong"),
-        (
-            "1",
-            "a majority would vote, and something is wrong; or another failure",
-        ),
-        status::USAGE,
-        ("69", "too few nodes would vote; that may pass"),
-        (
-            "78",
-            "too few nodes would vote until an operator repairs it",
-        ),
-        (
-            "0..3",
-            "with --nagios: as 0 and 1; 2 if too few would vote; 3 if that is not known",
-        ),
-    ],
+    "\
+0  every node would vote, and has nothing wrong
+1  a majority would vote, and something is wrong; or another failure
+64
+69  too few nodes would vote; that may pass
+78  too few nodes would vote until an operator repairs it
+0..3  with --nagios: as 0 and 1; 2 if too few would vote; 3 if that is not known",
     "shearline-nodes(1), shearline-status(1)",
 );
 

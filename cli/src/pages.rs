@@ -8,7 +8,7 @@ use clap_mangen::Man;
 
 use crate::config::KEYS;
 use crate::failure::Failure;
-use crate::help::{self, Texts};
+use crate::help::{self, Row, Texts};
 use crate::output::{self, unwritten};
 use crate::status::{self, Status};
 
@@ -17,7 +17,10 @@ pub(crate) const MAN_TEXTS: Texts = Texts::new(
     "\
 shearline man run | man -l -
 shearline man lock >~/.local/share/man/man1/shearline-lock.1",
-    &[status::DONE, status::FAILED, status::USAGE],
+    "\
+0
+1
+64",
     "man(1)",
 );
 
@@ -41,7 +44,10 @@ shearline completions zsh > DIR/_shearline     # with a DIR of your $fpath
 
 mkdir -p ~/.config/fish/completions
 shearline completions fish > ~/.config/fish/completions/shearline.fish",
-    &[status::DONE, status::FAILED, status::USAGE],
+    "\
+0
+1
+64",
     "",
 );
 
@@ -101,11 +107,14 @@ fn render(mut page: Command, to: &mut Vec<u8>) -> io::Result<()> {
     if has_commands {
         man.render_subcommands_section(to)?;
     }
-    rows("EXIT STATUS", texts.statuses.iter(), to)?;
-    let of_nodes = help::VARIABLES.iter();
-    let of_nodes = of_nodes.filter(|_| asks_nodes || has_commands);
-    let variables = texts.environment.iter().chain(of_nodes);
-    rows("ENVIRONMENT", variables.chain([&help::COLOURS]), to)?;
+    rows("EXIT STATUS", status::rows(texts.statuses), to)?;
+    let of_nodes = match asks_nodes || has_commands {
+        true => help::VARIABLES,
+        false => "",
+    };
+    let variables = [texts.environment, of_nodes, help::COLOURS];
+    let variables = variables.into_iter().flat_map(help::rows);
+    rows("ENVIRONMENT", variables, to)?;
     if asks_nodes || has_commands {
         writeln!(to, ".SH FILES")?;
         paragraphs(&files(), to)?;
@@ -143,11 +152,7 @@ fn files() -> String {
 }
 
 /// Writes a section of rows, each with an indented text.
-fn rows<'a>(
-    title: &str,
-    rows: impl Iterator<Item = &'a (&'static str, &'static str)>,
-    to: &mut Vec<u8>,
-) -> io::Result<()> {
+fn rows(title: &str, rows: impl Iterator<Item = Row>, to: &mut Vec<u8>) -> io::Result<()> {
     writeln!(to, ".SH {title}")?;
     for (first, text) in rows {
         writeln!(to, ".TP\n\\fB{}\\fR\n{}", as_roff(first), as_roff(text))?;

@@ -8,26 +8,19 @@ use crate::failure::Failure;
 use crate::help::Texts;
 use crate::json::object;
 use crate::output::{Format, confirm, count};
-use crate::status::{self, Status};
+use crate::status::Status;
 
 /// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline reinit --guard strict
 shearline reinit --guard strict --yes --trust    # no client holds a lock",
-    &[
-        status::DONE,
-        (
-            "1",
-            "nothing was changed: the answer was no; or another failure",
-        ),
-        (
-            "64",
-            "the arguments cannot be used, or stdin is not a terminal (give --yes)",
-        ),
-        ("69", "not all nodes answered; repeat it"),
-        status::OPERATOR,
-    ],
+    "\
+0
+1  nothing was changed: the answer was no; or another failure
+64  the arguments cannot be used, or stdin is not a terminal (give --yes)
+69  not all nodes answered; repeat it
+78",
     "shearline-nodes(1)",
 );
 

@@ -6,6 +6,7 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{self, ExitCode, ExitStatus};
 
+use crate::help::{self, Row};
 use crate::signals::end_by;
 
 /// How the command ends.
@@ -97,37 +98,25 @@ impl From<Status> for ExitCode {
     }
 }
 
-/// Rows of the tables in the help: a status, and when it occurs.
-pub(crate) type Row = (&'static str, &'static str);
+/// All statuses, and when they occur.
+const ALL: &str = "\
+0  done
+1  another failure, named on stderr
+64  the arguments cannot be used
+69  too few nodes voted or answered; try again
+74  the lock was lost, or is not held any more
+75  another holds the lock; -E sets another status
+78  only an operator can repair it: configuration, password, permission
+126  the command of `run` cannot be run
+127  the command of `run` does not exist
+128+N  ended by signal N";
 
-pub(crate) const DONE: Row = ("0", "done");
-pub(crate) const FAILED: Row = ("1", "another failure, named on stderr");
-pub(crate) const USAGE: Row = ("64", "the arguments cannot be used");
-pub(crate) const NO_QUORUM: Row = ("69", "too few nodes voted or answered; try again");
-pub(crate) const LOST: Row = ("74", "the lock was lost, or is not held any more");
-pub(crate) const HELD: Row = ("75", "another holds the lock; -E sets another status");
-pub(crate) const OPERATOR: Row = (
-    "78",
-    "only an operator can repair it: configuration, password, permission",
-);
-pub(crate) const SIGNAL: Row = ("128+N", "ended by signal N");
-
-/// All statuses.
-pub(crate) const ALL: &[Row] = &[
-    DONE,
-    (
-        "1",
-        "the answer is no (status: it is not held), or another failure",
-    ),
-    USAGE,
-    NO_QUORUM,
-    LOST,
-    HELD,
-    OPERATOR,
-    ("126", "the command of `run` cannot be run"),
-    ("127", "the command of `run` does not exist"),
-    SIGNAL,
-];
+/// Returns the rows of a table for the help. A status without words has those of [`ALL`].
+pub(crate) fn rows(table: &'static str) -> impl Iterator<Item = Row> + Clone {
+    let of_all = |status: &str| help::rows(ALL).find(|(it, _)| *it == status);
+    let lines = table.lines();
+    lines.filter_map(move |line| line.split_once("  ").or_else(|| of_all(line)))
+}
 
 #[cfg(test)]
 mod tests {
@@ -147,7 +136,7 @@ mod tests {
             Status::NotStarted(127),
         ] {
             let code = status.code().to_string();
-            assert!(ALL.iter().any(|(it, _)| *it == code), "{status:?}");
+            assert!(help::rows(ALL).any(|(it, _)| it == code), "{status:?}");
         }
         assert_eq!(Status::Held(9).code(), 9);
         assert_eq!(Status::Signal(15).code(), 143);

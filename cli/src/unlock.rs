@@ -7,25 +7,18 @@ use crate::held::Held;
 use crate::help::Texts;
 use crate::json::{joined, line, named, object};
 use crate::output::Format;
-use crate::status::{self, Status};
+use crate::status::Status;
 
 /// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "shearline unlock \"$lock\"",
-    &[
-        status::DONE,
-        status::FAILED,
-        status::USAGE,
-        (
-            "69",
-            "too few nodes answered; try again, or the lock ends with its ttl",
-        ),
-        (
-            "74",
-            "the lock was not held any more: another client may have worked meanwhile",
-        ),
-        status::OPERATOR,
-    ],
+    "\
+0
+1
+64
+69  too few nodes answered; try again, or the lock ends with its ttl
+74  the lock was not held any more: another client may have worked meanwhile
+78",
     "shearline-lock(1), shearline-extend(1), shearline-break(1)",
 );
 

@@ -5,20 +5,19 @@ use crate::help::Texts;
 use crate::inspect::{self, Subject};
 use crate::output::Format;
 use crate::signals::Signals;
-use crate::status::{self, Status};
+use crate::status::Status;
 
 /// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline watch report
 shearline watch --count 2 report      # how it is now, and its next change",
-    &[
-        ("0", "--count lines were printed"),
-        status::FAILED,
-        status::USAGE,
-        status::OPERATOR,
-        status::SIGNAL,
-    ],
+    "\
+0  --count lines were printed
+1
+64
+78
+128+N",
     "shearline-status(1), shearline-break(1)",
 );
 

@@ -131,7 +131,7 @@ fn each_status_of_a_help_is_in_its_manual_page() {
         let listed: Vec<&str> = listed
             .filter_map(|it| Some(it.split_once("\\fR")?.0))
             .collect();
-        let statuses = help::texts(&command).statuses.iter();
+        let statuses = status::rows(help::texts(&command).statuses);
         let statuses: Vec<String> = statuses.map(|(it, _)| as_roff(it)).collect();
         assert_eq!(listed, statuses, "{command}");
     }
