@@ -68,20 +68,15 @@ impl Timer {
     /// Sleeps until this time, until one of the descriptors is readable, or until a signal comes.
     pub(super) fn wait(&self, at: Instant, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         // Zero would switch the timer off.
-        let nanos = at.as_nanos().max(1);
-        let part = |nanos: u64| i64::try_from(nanos).unwrap_or(i64::MAX);
+        let at = Duration::from_nanos(at.as_nanos().max(1));
         let time = Itimerspec {
             it_interval: Timespec::default(),
-            it_value: Timespec {
-                tv_sec: part(nanos / 1_000_000_000),
-                tv_nsec: part(nanos % 1_000_000_000),
-            },
+            it_value: Timespec::try_from(at).map_err(io::Error::other)?,
         };
         timerfd_settime(&self.0, TimerfdTimerFlags::ABSTIME, &time)?;
         let fds = fds.iter().copied().chain([self.0.as_fd()]);
-        let mut fds: Vec<_> = fds
-            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
-            .collect();
+        let fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let mut fds: Vec<PollFd<'_>> = fds.collect();
         match poll(&mut fds, None) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),

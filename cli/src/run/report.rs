@@ -49,7 +49,9 @@ impl Ending {
 
     /// Returns the line for `--report`.
     pub(super) fn line(&self, names: &[&[u8]]) -> String {
-        let mut fields = json!({
+        let resource = json::named("resource", names.first().unwrap_or(&&b""[..]));
+        let several = (1 < names.len()).then(|| json::named_all("resources", names));
+        let fields = json!({
             "outcome": self.outcome,
             "started": self.started,
             "command_status": self.command.and_then(|it| it.code()),
@@ -58,15 +60,9 @@ impl Ending {
             "fencing_token": self.fencing_token,
             "error": self.error.as_ref().map(|it| &it.message),
         });
-        if let Some(slot) = self.slot {
-            fields = json::joined(fields, json!({ "slot": slot }));
-        }
-        let mut resource = json::named("resource", names.first().unwrap_or(&&b""[..]));
-        if 1 < names.len() {
-            resource = json::joined(resource, json::named_all("resources", names));
-        }
-        let fields = json::joined(resource, fields);
-        json::line(&json::object("run", fields)) + "\n"
+        let slot = self.slot.map(|slot| json!({ "slot": slot }));
+        let [several, slot] = [several, slot].map(Option::unwrap_or_default);
+        json::line(&json::object("run", [resource, several, fields, slot])) + "\n"
     }
 }
 

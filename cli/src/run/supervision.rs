@@ -31,11 +31,13 @@ use shearline::internals::now;
 use shearline::{Guard, Instant};
 use signal_hook::consts::SIGPIPE;
 
+use super::Args;
 use super::channel::{Channel, Message, Received};
 use super::deadline::{Timer, kill_at, margin, warning};
+use super::part::{COMMAND, PartArgs, naming};
 use super::signals::{Signals, continued_last};
 use super::tree::{Child, Tree, go_first};
-use super::{Args, args, itself};
+
 use crate::json::hex;
 use crate::output::{BAD, complain};
 use crate::signals::{ends, was_ignored};
@@ -100,35 +102,32 @@ impl<'a, H: Holds> Supervision<'a, H> {
         let (channel, far) = Channel::pair()?;
         let group = foreground_group();
         let own = getpid().as_raw_pid().to_string();
-        let names: Vec<&[u8]> = guard.resources().collect();
-        let child = itself("watchdog")
-            .args(["--group", &group.unwrap_or(0).to_string()])
-            .args(args.end.words())
-            .args(was_ignored(SIGPIPE).then_some(args::IGNORE_PIPE))
-            .arg("--")
-            .args(&args.command)
+        let names = guard.resources().collect::<Vec<_>>().join(&b'\n');
+        let token = guard
+            .fencing_token()
+            .map(|it| (FENCING_TOKEN, it.to_string()));
+        let watchdog = PartArgs {
+            number: group.unwrap_or(0),
+            ignore_pipe: was_ignored(SIGPIPE),
+            end: args.end.clone(),
+            command: args.command.clone(),
+        };
+        let child = watchdog
+            .of("watchdog")
             .env("SHEARLINE_RESOURCE", OsStr::from_bytes(guard.resource()))
-            .env(
-                "SHEARLINE_RESOURCES",
-                OsStr::from_bytes(&names.join(&b'\n')),
-            )
+            .env("SHEARLINE_RESOURCES", OsStr::from_bytes(&names))
             .env("SHEARLINE_TOKEN", hex(guard.token().as_bytes()))
             // If this program itself runs under another lock, its own fencing token is not the command's.
             .env_remove(FENCING_TOKEN)
             .env_remove(SLOT)
-            .envs(
-                guard
-                    .fencing_token()
-                    .map(|token| (FENCING_TOKEN, token.to_string())),
-            )
+            .envs(token)
             .envs(slot.map(|slot| (SLOT, slot.to_string())))
-            .envs(args::naming(&own).map(|name| (name, args::COMMAND)))
+            .envs(naming(&own).map(|name| (name, COMMAND)))
             .stdin(far)
             .process_group(0)
-            .spawn()
-            .map_err(|error| {
-                io::Error::new(error.kind(), format!("cannot start the watchdog: {error}"))
-            })?;
+            .spawn();
+        let failed = |error| io::Error::other(format!("cannot start the watchdog: {error}"));
+        let child = child.map_err(failed)?;
         let watchdog = Pid::from_child(&child);
         tree.remember(watchdog);
         let until = guard.valid_until();
@@ -147,11 +146,11 @@ impl<'a, H: Holds> Supervision<'a, H> {
             ended: Ended::default(),
         };
         let start = Message::Until(until);
-        let sent = this.channel.send_with(start, io::stdin().as_fd());
-        if sent.is_err() {
+        if let Err(error) = this.channel.send_with(start, io::stdin().as_fd()) {
             this.tree.end(None);
+            return Err(error);
         }
-        sent.map(|()| this)
+        Ok(this)
     }
 
     /// Returns when the command and all processes that it started have ended. Calls `look` at least twice a second.
