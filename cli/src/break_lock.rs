@@ -7,7 +7,7 @@ use crate::duration;
 use crate::failure::Failure;
 use crate::help::Texts;
 use crate::inspect::{self, Subject};
-use crate::json::{self, joined, millis, named};
+use crate::json::{self, millis, named};
 use crate::output::{DOUBTFUL, Format, confirm, count, item, painted, printable};
 use crate::status::Status;
 
@@ -24,7 +24,7 @@ shearline break report --now --yes    # its machine is known to be off",
 64  the arguments cannot be used, or stdin is not a terminal (give --yes)
 69  too few nodes answered or confirmed it; try again
 78",
-    "shearline-status(1), shearline-watch(1)",
+    "shearline(1), shearline-status(1), shearline-watch(1)",
 );
 
 /// Ends a lock whose holder is gone or hangs.
@@ -118,5 +118,5 @@ fn object(name: &[u8], broken: &Broken) -> serde_json::Value {
         "broken": broken.nodes,
         "free_in_ms": millis(broken.free_in),
     });
-    json::object("break", joined(named("resource", name), fields))
+    json::object("break", [named("resource", name), fields])
 }

@@ -55,7 +55,7 @@ impl Failure {
             "outcome": self.status.word(),
             "error": self.message,
         });
-        json::object(command, fields)
+        json::object(command, [fields])
     }
 
     /// Writes the line to stderr, unless it is quiet.

@@ -28,7 +28,7 @@ shearline status --json report | jq -r .holder.owner",
 64
 69  too few nodes answered to know
 78",
-    "shearline-watch(1), shearline-break(1), shearline-nodes(1)",
+    "shearline(1), shearline-watch(1), shearline-break(1), shearline-nodes(1)",
 );
 
 /// Says who holds a lock, for how long, and which nodes disagree.
@@ -238,7 +238,7 @@ pub(crate) fn object(command: &str, name: &[u8], told: &Inspection) -> Value {
         "holders": told.holders().iter().map(holder_object).collect::<Vec<_>>(),
         "nodes": told.nodes().iter().map(node_object).collect::<Vec<_>>(),
     });
-    json::object(command, joined(named("resource", name), fields))
+    json::object(command, [named("resource", name), fields])
 }
 
 pub(crate) fn holder_object(holder: &Holder) -> Value {
@@ -255,7 +255,7 @@ pub(crate) fn holder_object(holder: &Holder) -> Value {
         "permits": permit.map(|(permits, _)| permits),
         "fencing_token": holder.fencing_token,
     });
-    joined(named("owner", &holder.owner), fields)
+    joined([named("owner", &holder.owner), fields])
 }
 
 fn node_object(node: &InspectedNode) -> Value {
@@ -263,8 +263,8 @@ fn node_object(node: &InspectedNode) -> Value {
         Found::Free => json!({ "found": "free" }),
         Found::Holder { left } => json!({ "found": "holder", "left_ms": left_ms(*left) }),
         Found::Copy { owner, token, left } => {
-            let copy = joined(json!({ "found": "copy" }), named("owner", owner));
-            joined(copy, json!({ "token": token, "left_ms": left_ms(*left) }))
+            let more = json!({ "token": token, "left_ms": left_ms(*left) });
+            joined([json!({ "found": "copy" }), named("owner", owner), more])
         }
         Found::Several { holders, left } => {
             json!({ "found": "holders", "holders": holders, "left_ms": left_ms(*left) })
@@ -273,10 +273,8 @@ fn node_object(node: &InspectedNode) -> Value {
         Found::Unknown(outcome) => json!({ "found": "unknown", "reason": in_words(outcome) }),
         _ => json!({ "found": "unknown" }),
     };
-    joined(
-        json!({ "address": &*node.address, "counts": node.counts }),
-        found,
-    )
+    let node = json!({ "address": &*node.address, "counts": node.counts });
+    joined([node, found])
 }
 
 /// Returns the remaining life of a key, or `None` if it does not expire.

@@ -40,7 +40,7 @@ write-to-store --token \"${lock#* }\"",
 75
 78
 128+N",
-    "shearline-extend(1), shearline-unlock(1), shearline-run(1)",
+    "shearline(1), shearline-extend(1), shearline-unlock(1), shearline-run(1)",
 );
 
 /// Takes a lock for a script, and prints it as one line of text.
@@ -104,7 +104,7 @@ pub(crate) fn print(command: &str, format: Format, lock: &Lock) -> Result<(), Fa
             "fencing_token": token,
         });
         let resource = json::named("resource", lock.resource());
-        json::object(command, json::joined(resource, fields))
+        json::object(command, [resource, fields])
     };
     format.say(object, || match token {
         Some(token) => format!("{text} {token}"),

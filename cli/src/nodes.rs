@@ -36,7 +36,7 @@ shearline nodes --fenced report:try   # a name that the user may lock",
 64
 69  too few nodes would vote
 78",
-    "shearline-check(1), shearline-status(1), shearline-reinit(1)",
+    "shearline(1), shearline-check(1), shearline-status(1), shearline-reinit(1)",
 );
 
 /// The texts of the help of `check`.
@@ -53,7 +53,7 @@ shearline check --nagios     # OK, WARNING, CRITICAL, UNKNOWN: 0 to 3",
 69  too few nodes would vote; that may pass
 78  too few nodes would vote until an operator repairs it
 0..3  with --nagios: as 0 and 1; 2 if too few would vote; 3 if that is not known",
-    "shearline-nodes(1), shearline-status(1)",
+    "shearline(1), shearline-nodes(1), shearline-status(1)",
 );
 
 /// Says which nodes would vote for a lock, or why not.
@@ -278,7 +278,7 @@ impl Seen {
             "nodes": self.nodes.iter().map(Node::object).collect::<Vec<_>>(),
         });
         let tried = json::named("tried", &self.lock.name);
-        joined(json::object(command, fields), tried)
+        json::object(command, [fields, tried])
     }
 }
 
@@ -368,8 +368,7 @@ impl Node {
                 "uncounted": why.as_ref().map(in_words),
             })
         });
-        let object = joined(object, self.trial.object());
-        joined(object, counted.unwrap_or_default())
+        joined([object, self.trial.object(), counted.unwrap_or_default()])
     }
 }
 

@@ -21,7 +21,7 @@ shearline reinit --guard strict --yes --trust    # no client holds a lock",
 64  the arguments cannot be used, or stdin is not a terminal (give --yes)
 69  not all nodes answered; repeat it
 78",
-    "shearline-nodes(1)",
+    "shearline(1), shearline-nodes(1)",
 );
 
 /// Makes the nodes a new cluster, for --guard strict.
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     redlock.reinit()?;
     args.connect.trust_if_asked(&redlock, Instant::MAX);
     let (nodes, cluster) = (config.nodes().len(), config.cluster());
-    let object = || object("reinit", json!({ "nodes": nodes, "cluster": cluster }));
+    let object = || object("reinit", [json!({ "nodes": nodes, "cluster": cluster })]);
     let lines = || format!("the cluster {cluster} now has {}", count(nodes, "node"));
     args.format.say(object, lines)?;
     Ok(Status::Success)

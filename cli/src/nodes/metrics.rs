@@ -33,7 +33,7 @@ pub(super) fn text(seen: &Seen) -> String {
     let each = seen.nodes.iter().map(|node| {
         let label = format!("{{node=\"{}\"}}", escaped(&node.status.address));
         let wrong = json!({ "wrong": node.is_wrong() });
-        (label, joined(node.object(), wrong))
+        (label, joined([node.object(), wrong]))
     });
     let each: Vec<(String, Value)> = each.collect();
     let all = OF_ALL.lines().filter_map(|row| metric(row, &all));
