@@ -60,21 +60,9 @@ pub(crate) fn arguments(
     let unread = |error| wrong(path, format!("{error}; --config or {FILE} names it"));
     let text = fs::read_to_string(path).map_err(unread)?;
     let table = DeTable::parse(&text).map_err(|error| not_toml(path, &text, &error))?;
-    let mut settings = Vec::new();
-    for (key, value) in table.get_ref() {
-        let values = texts(value.get_ref()).ok_or_else(|| {
-            let what = "is neither a text, a number, true or false, nor a list of those";
-            wrong(path, format_args!("{} {what}", key.get_ref()))
-        })?;
-        settings.push((key.get_ref().to_string(), values));
-    }
-    let is_strict = arguments.get_flag("strict_files");
-    let mut nodes = settings.iter().filter(|(key, _)| key == NODES);
-    if nodes.any(|(_, urls)| urls.iter().any(|url| secrets::is_in(url))) {
-        secrets::look_at(path, is_strict)?;
-    }
     let mut typed = Vec::new();
-    for (key, values) in &settings {
+    for (key, value) in table.get_ref() {
+        let key = &**key.get_ref();
         if !KEYS.split(", ").any(|known| known == key) {
             let key = match key.contains('@') {
                 true => "of this name (not shown, it may hold a password)".to_owned(),
@@ -83,17 +71,23 @@ pub(crate) fn arguments(
             let what = format_args!("there is no setting {key}; there are {KEYS}");
             return Err(wrong(path, what));
         }
+        let values = texts(value.get_ref()).ok_or_else(|| {
+            let what = "is neither a text, a number, true or false, nor a list of those";
+            wrong(path, format_args!("{key} {what}"))
+        })?;
+        if key == NODES && values.iter().any(|url| secrets::is_in(url)) {
+            secrets::look_at(path, arguments.get_flag("strict_files"))?;
+        }
         let option = if key == NODES { "node" } else { key };
         if !is_free(command, arguments, &option.replace('-', "_")) {
             continue;
         }
         for value in values {
-            let value = match option {
-                PASSWORD_FILE => in_folder_of(path, value),
-                _ => value.into(),
-            };
             let mut word = OsString::from(format!("--{option}="));
-            word.push(value);
+            word.push(match key {
+                PASSWORD_FILE => in_folder_of(path, &value),
+                _ => value.into(),
+            });
             typed.push(word);
         }
     }

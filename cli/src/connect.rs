@@ -179,10 +179,11 @@ impl Nodes {
     /// Returns a builder for each node alone, without a restart guard. Not for locks that a program relies on.
     pub(crate) fn each(&self) -> Result<impl Iterator<Item = Result<Builder, Failure>>, Failure> {
         Ok(self.urls()?.into_iter().map(|url| {
-            let scheme = secrets::split(&url).0.to_ascii_lowercase();
-            let builder = self.of(vec![url])?.restart_guard(RestartGuard::Off);
             // A node without TLS gets no options of TLS: others may have it.
-            Ok(match ["rediss", "valkeys"].contains(&&*scheme) {
+            let lower = url.to_ascii_lowercase();
+            let has_tls = lower.starts_with("rediss://") || lower.starts_with("valkeys://");
+            let builder = self.of(vec![url])?.restart_guard(RestartGuard::Off);
+            Ok(match has_tls {
                 true => self.with_tls(builder),
                 false => builder,
             })

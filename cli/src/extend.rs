@@ -22,7 +22,7 @@ lock=$next",
 69  too few nodes answered; the lock is valid until its old end
 74  the lock is lost: stop what it protects
 78",
-    "shearline-lock(1), shearline-unlock(1)",
+    "shearline(1), shearline-lock(1), shearline-unlock(1)",
 );
 
 /// Extends a lock of a script, and prints the line that replaces it.

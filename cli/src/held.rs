@@ -56,14 +56,12 @@ impl Held {
                 "this is not a lock; pass on the line that `shearline lock` printed, unchanged",
             )
         };
-        let (digits, token) = match text.trim().split_once(' ') {
-            Some((digits, token)) => (digits, Some(token)),
-            None => (text.trim(), None),
-        };
+        let text = text.trim();
+        let (digits, token) = text.split_once(' ').unwrap_or((text, ""));
         let lock = Lock::from_bytes(&bytes_of(digits).ok_or_else(no_lock)?)?;
         // The lock knows its fencing token itself.
         let own = lock.fencing_token().map(|token| token.to_string());
-        match token.is_none() || token == own.as_deref() {
+        match token.is_empty() || Some(token) == own.as_deref() {
             true => Ok(lock),
             false => Err(no_lock()),
         }
@@ -93,17 +91,12 @@ fn from_stdin() -> Result<String, Failure> {
 
 /// Decodes hexadecimal digits.
 fn bytes_of(text: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u8>> = text
-        .chars()
-        .map(|digit| u8::try_from(digit.to_digit(16)?).ok())
-        .collect();
-    let digits = digits.filter(|digits| digits.len().is_multiple_of(2))?;
-    Some(
-        digits
-            .chunks_exact(2)
-            .map(|pair| pair[0] << 4 | pair[1])
-            .collect(),
-    )
+    let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();
+    let digits = digits?;
+    let pairs = digits.chunks(2);
+    pairs
+        .map(|pair| u8::try_from(pair[0] << 4 | pair.get(1)?).ok())
+        .collect()
 }
 
 #[cfg(test)]

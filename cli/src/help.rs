@@ -141,19 +141,11 @@ pub(crate) fn built() -> Command {
 /// Returns the help of a command, or of the program if there is no command of this name.
 pub(crate) fn help(name: &str, is_long: bool) -> StyledStr {
     let all = built();
-    let below = match all.find_subcommand(name) {
-        Some(command) => below(command, is_long),
-        None => below(&all, is_long),
-    };
-    let shown = match all.find_subcommand(name) {
-        Some(command) => command.clone(),
-        None => all,
-    };
-    let mut shown = shown
-        .long_about(Resettable::Reset)
-        .mut_args(|arg| short(arg, is_long))
-        .after_help(StyledStr::from(below));
-    shown.render_help()
+    let command = all.find_subcommand(name).unwrap_or(&all);
+    let below = StyledStr::from(below(command, is_long));
+    let shown = command.clone().long_about(Resettable::Reset);
+    let shown = shown.mut_args(|arg| short(arg, is_long));
+    shown.after_help(below).render_help()
 }
 
 /// Returns an option with only the first line of its help. The long help also shows rare options.

@@ -21,7 +21,7 @@ shearline man lock >~/.local/share/man/man1/shearline-lock.1",
 0
 1
 64",
-    "man(1)",
+    "shearline(1), man(1)",
 );
 
 /// Prints the manual page of a command.
@@ -48,7 +48,7 @@ shearline completions fish > ~/.config/fish/completions/shearline.fish",
 0
 1
 64",
-    "",
+    "shearline(1)",
 );
 
 /// Prints the completions for a shell.
@@ -128,12 +128,7 @@ fn render(mut page: Command, to: &mut Vec<u8>) -> io::Result<()> {
         writeln!(to, "{}", as_roff(line))?;
     }
     writeln!(to, ".fi\n.SH SEE ALSO")?;
-    let pages = match (has_commands, texts.see) {
-        (true, see) => see.to_owned(),
-        (false, "") => "shearline(1)".to_owned(),
-        (false, see) => format!("shearline(1), {see}"),
-    };
-    writeln!(to, "{}", as_roff(&pages))?;
+    writeln!(to, "{}", as_roff(texts.see))?;
     writeln!(to, ".PP\n{}", as_roff(MANUAL))
 }
 

@@ -15,25 +15,11 @@ use crate::status::Status;
 /// The permissions of all other users.
 const OTHERS: u32 = 0o007;
 
-/// Returns the scheme of a URL, its credentials, and what follows them.
-pub(crate) fn split(url: &str) -> (&str, &str, &str) {
-    let (scheme, rest) = match (url.split_once("://"), url.split_at_checked("unix:".len())) {
-        (Some(split), _) => split,
-        (None, Some((scheme, path))) if scheme.eq_ignore_ascii_case("unix:") => ("unix", path),
-        (None, _) => ("redis", url),
-    };
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    match rest[..end].rfind('@') {
-        Some(at) => (scheme, &rest[..at], &rest[at + 1..]),
-        None => (scheme, "", rest),
-    }
-}
-
 /// Returns `true` if the URL has a password, or a part that may belong to an unescaped password.
 pub(crate) fn is_in(url: &str) -> bool {
-    let (_, credentials, rest) = split(url);
-    let password = credentials.split_once(':').map_or("", |(_, it)| it);
-    !password.is_empty() || rest.contains('@')
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let before = rest.rsplit_once('@').map_or("", |(before, _)| before);
+    before.trim_end_matches(':').contains([':', '/', '?', '#'])
 }
 
 /// The user and the password for URLs that have no password.

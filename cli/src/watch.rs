@@ -18,7 +18,7 @@ shearline watch --count 2 report      # how it is now, and its next change",
 64
 78
 128+N",
-    "shearline-status(1), shearline-break(1)",
+    "shearline(1), shearline-status(1), shearline-break(1)",
 );
 
 /// Says who holds a lock, and each change, until Ctrl-C.

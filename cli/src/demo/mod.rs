@@ -52,7 +52,7 @@ shearline demo --seconds 30 --node 10.0.0.1,10.0.0.2,10.0.0.3",
 64
 69
 78",
-    "shearline-run(1), shearline-nodes(1)",
+    "shearline(1), shearline-run(1), shearline-nodes(1)",
 );
 
 /// Shows the lock at work, and checks that it excludes.
