@@ -292,27 +292,16 @@ fn truth(text: &str) -> Result<bool, ParseBoolError> {
 }
 
 impl Connect {
-    /// Returns a handle of `builder`, and `true` if the caller still has to trust the nodes.
-    ///
-    /// With `--trust` it trusts them itself, except for a lock that `is_fenced`: those nodes have to be asked for the
-    /// lock first. It waits for nodes that do not answer until `by`, and for a connect timeout at least.
-    pub(crate) fn connect(
-        &self,
-        builder: &Builder,
-        by: Instant,
-        is_fenced: bool,
-    ) -> Result<(Redlock, bool), Failure> {
+    /// Returns a handle of `builder`, which trusts the nodes with `--trust`. It waits for nodes that do not answer until
+    /// `by`, and for a connect timeout at least.
+    pub(crate) fn connect(&self, builder: &Builder, by: Instant) -> Result<Redlock, Failure> {
         let met_by = by.max(now().saturating_add(self.nodes.connect_timeout));
         let redlock = self.nodes.as_marked(builder.clone(), met_by)?.build()?;
-        let trusts_later = self.trust && is_fenced;
-        match trusts_later {
-            true => drop(settled(&redlock, self.nodes.connect_timeout, met_by)),
-            false => self.trust_if_asked(&redlock, met_by),
-        }
-        if left(by).is_zero() && !trusts_later {
+        self.trust_if_asked(&redlock, met_by);
+        if left(by).is_zero() {
             voted(&redlock)?; // Without this, the next request would wait for the same nodes again.
         }
-        Ok((redlock, trusts_later))
+        Ok(redlock)
     }
 
     /// With `--trust`, waits until `by` for nodes that have not answered yet, and trusts the nodes.

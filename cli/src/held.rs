@@ -37,8 +37,7 @@ impl Held {
         if let Some(ttl) = ttl {
             builder.config()?.check_request(lock.resource(), ttl)?;
         }
-        let (redlock, _) = self.connect.connect(&builder, Instant::MAX, false)?;
-        Ok((redlock, lock))
+        Ok((self.connect.connect(&builder, Instant::MAX)?, lock))
     }
 
     fn read(&self) -> Result<Lock, Failure> {

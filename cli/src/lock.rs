@@ -78,9 +78,9 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     builder.config()?.check_request(name, options.ttl())?;
     let signals = Signals::catch()?;
     let by = args.acquire.by();
-    let (redlock, trusts) = args.connect.connect(&builder, by, options.is_fenced())?;
+    let redlock = args.connect.connect(&builder, by)?;
     let ask = |options: &LockOptions| redlock.lock_with_async(name, options);
-    let handle = (&redlock, trusts);
+    let handle = (&redlock, args.connect.trust);
     let guard = signals.wait(take(&args.acquire, handle, &[name], &ask, (options, by)))??;
     let lock = held::detached(&args.connect.nodes, &redlock, guard);
     let printed = signals

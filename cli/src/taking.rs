@@ -28,7 +28,8 @@ pub(crate) type Ask<'a, H> = &'a dyn Fn(&LockOptions) -> Acquiring<H>;
 /// Takes the lock on these names with these options. Gives up at `by`, unless that is `Instant::MAX`. While it waits,
 /// it says who holds the lock.
 ///
-/// If it `trusts`, it asks the nodes once for the lock before it trusts them: this also gives them a counter floor.
+/// A fenced lock needs counter floors. If it `trusts`, it asks the nodes once for the lock, and trusts them again: this
+/// gives those a floor that have none.
 pub(crate) async fn take<H: Holds>(
     acquire: &Acquire,
     (redlock, trusts): (&Redlock, bool),
@@ -36,7 +37,7 @@ pub(crate) async fn take<H: Holds>(
     ask: Ask<'_, H>,
     (options, by): (LockOptions, Instant),
 ) -> Result<Guard<H>, Failure> {
-    if trusts {
+    if trusts && options.is_fenced() {
         if let Ok(guard) = ask(&options.tries(1)).await {
             return Ok(guard);
         }
