@@ -120,15 +120,15 @@ fn main() -> ExitCode {
     };
     // The typed words are good, so they already say who reads an error about the file.
     let (typed, reader) = (Cli::from_arg_matches(&matches), mistyped::reader(&words));
-    match (with_file(matches, words), typed.map(|typed| typed.command)) {
+    match (with_file(matches, words).map(|cli| cli.command), typed) {
+        (Ok(Command::Run(args)), _) => run::run(&args, None),
         (
+            Err(failure),
             Ok(Cli {
                 command: Command::Run(args),
             }),
-            _,
-        ) => run::run(&args),
-        (Err(failure), Ok(Command::Run(args))) => run::in_vain(&args, failure),
-        (cli, _) => end(&reader, cli.and_then(|cli| run(&cli.command))),
+        ) => run::run(&args, Some(failure)),
+        (command, _) => end(&reader, command.and_then(|command| run(&command))),
     }
 }
 

@@ -8,14 +8,10 @@ use crate::failure::Failure;
 
 pub(crate) use args::{Args, TEXTS};
 
-/// Says what to use instead.
-pub(crate) fn run(_: &Args) -> ExitCode {
-    Failure::usage("run needs Linux: use `shearline lock` and `shearline unlock`").report()
-}
-
-/// No report is written here.
-pub(crate) fn in_vain(_: &Args, failure: Failure) -> ExitCode {
-    failure.report()
+/// Says what to use instead, or what is `wrong`. No report is written here.
+pub(crate) fn run(_: &Args, wrong: Option<Failure>) -> ExitCode {
+    let what = "run needs Linux: use `shearline lock` and `shearline unlock`";
+    wrong.unwrap_or_else(|| Failure::usage(what)).report()
 }
 
 /// No parts of a run are started here.

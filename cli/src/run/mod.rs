@@ -43,7 +43,7 @@ use std::process::ExitCode;
 use part::{Part, itself};
 
 pub(crate) use args::{Args, TEXTS};
-pub(crate) use supervisor::{in_vain, run};
+pub(crate) use supervisor::run;
 
 /// Plays the part of a watchdog or of a trampoline, if this process was started for that.
 pub(crate) fn as_part() -> Option<ExitCode> {

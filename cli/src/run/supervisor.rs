@@ -1,11 +1,8 @@
 //! The supervisor: takes the lock, starts the command through the watchdog, keeps the lock, releases it.
 
 use std::cell::Cell;
-use std::fmt;
-use std::future::poll_fn;
 use std::io;
 use std::process::ExitCode;
-use std::task::Poll;
 use std::time::Duration;
 
 use shearline::held::Holds;
@@ -23,21 +20,10 @@ use crate::signals::wait;
 use crate::status::Status;
 use crate::taking::{Ask, next_look, take};
 
-/// Runs the command under the lock.
-pub(crate) fn run(args: &Args) -> ExitCode {
-    reported(args, |handle| attempt(args, handle))
-}
-
-/// Ends a run that cannot begin.
-pub(crate) fn in_vain(args: &Args, failure: Failure) -> ExitCode {
-    reported(args, |_| Err(failure))
-}
-
-/// Writes the report on the result of `attempt`, before the handle waits for nodes that are slow to release.
-fn reported(
-    args: &Args,
-    attempt: impl FnOnce(&mut Option<Redlock>) -> Result<Ending, Failure>,
-) -> ExitCode {
+/// Runs the command under the lock, unless something is `wrong` already, such as the configuration file.
+///
+/// Writes the report before the handle waits for nodes that are slow to release.
+pub(crate) fn run(args: &Args, wrong: Option<Failure>) -> ExitCode {
     let report = match args.report.as_deref().map(Report::open).transpose() {
         Ok(report) => report,
         Err(error) => {
@@ -49,7 +35,8 @@ fn reported(
         }
     };
     let mut handle = None;
-    let mut ending = attempt(&mut handle).unwrap_or_else(failed);
+    let ended = wrong.map_or_else(|| attempt(args, &mut handle), Err);
+    let mut ending = ended.unwrap_or_else(failed);
     if let Some(report) = report
         && let Err(error) = report.write(&ending.line(&args.names()))
     {
@@ -101,12 +88,11 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     // Until then the first process of a container would miss signals.
     let signals = Signals::catch()?;
     let by = args.acquire.by();
-    let is_fenced = args.acquire.options(ttl).is_fenced();
-    let (redlock, trusts) = args.connect.connect(&builder, by, is_fenced)?;
+    let redlock = args.connect.connect(&builder, by)?;
     let mut run = Run {
         args,
         redlock: handle.insert(redlock),
-        trusts: Cell::new(trusts),
+        trusts: Cell::new(args.connect.trust),
         signals: &signals,
         pace: Pace::default(),
     };
@@ -145,17 +131,20 @@ type SlotOf<H> = fn(&Guard<H>) -> Option<u16>;
 impl Run<'_> {
     /// Runs [`once`](Self::once) with the lock, the shared lock or the permit that the arguments ask for.
     fn once_as_asked(&mut self, by: Instant) -> Result<Ending, Failure> {
-        let (redlock, names) = (self.redlock, self.args.names());
-        let alone = |options: &LockOptions| redlock.lock_all_with_async(&names, options);
-        let shared = |options: &LockOptions| redlock.lock_shared_with_async(names[0], options);
-        if let Some(permits) = self.args.permits {
-            let permit =
-                |options: &LockOptions| redlock.permit_with_async(names[0], permits, options);
-            return self.once((&permit, by), |it| Some(it.slot()));
-        }
-        match self.args.shared {
-            true => self.once((&shared, by), |_| None),
-            false => self.once((&alone, by), |_| None),
+        let (redlock, names) = (self.redlock, &self.args.names());
+        match (self.args.permits, self.args.shared) {
+            (Some(permits), _) => self.once(
+                (&|it| redlock.permit_with_async(names[0], permits, it), by),
+                |it| Some(it.slot()),
+            ),
+            (None, true) => {
+                let asked = |it: &LockOptions| redlock.lock_shared_with_async(names[0], it);
+                self.once((&asked, by), |_| None)
+            }
+            (None, false) => {
+                let asked = |it: &LockOptions| redlock.lock_all_with_async(names, it);
+                self.once((&asked, by), |_| None)
+            }
         }
     }
 
@@ -230,10 +219,11 @@ impl Run<'_> {
 
     /// Keeps the lock until this time. A signal, or the loss of the lock, ends the wait early.
     fn keep_until(&self, at: Instant, guard: &Guard<impl Holds>) {
-        let over = poll_fn(|_| match at <= now() || !guard.is_valid() {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        });
+        let over = async {
+            while now() < at && guard.is_valid() {
+                next_look().await;
+            }
+        };
         let _ = wait(over, || self.signals.check(&self.args.end)); // The wait is over in any case.
     }
 }
@@ -264,68 +254,61 @@ fn unextended(error: ExtendError) -> Failure {
 /// Releases the lock, and returns how the run ended.
 fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending, Failure> {
     let name = args.title();
-    let mut ending = Ending {
-        started: ended.started == Some(Ok(())),
-        command: ended.status,
-        fencing_token: guard.fencing_token(),
-        told: ended.told,
-        outcome: "lost",
-        status: Status::Lost,
-        ..Ending::default()
-    };
-    if !ended.all {
-        // Keeps other clients out for as long as possible.
-        drop(guard.into_lock());
-        ending.error = lost("programs of another user still run, and the lock ends by itself");
-        return Ok(ending);
-    }
+    let is_started = ended.started == Some(Ok(()));
+    let fencing_token = guard.fencing_token();
     let extended = guard.health().last_report;
-    let released = guard.unlock();
-    if let Some(Err(error)) = ended.started {
-        return Err(cannot_run(args, &io::Error::from_raw_os_error(error)));
-    }
-    match (released, ended.status) {
+    let released = match ended.all {
+        true => guard.unlock().map(drop),
+        false => {
+            drop(guard.into_lock()); // Keeps other clients out for as long as possible.
+            Ok(())
+        }
+    };
+    let (outcome, status, why) = match (ended.started, ended.status, released) {
+        _ if !ended.all => {
+            let why = "programs of another user still run, and the lock ends by itself";
+            ("lost", Status::Lost, why.to_owned())
+        }
+        (Some(Err(error)), ..) => {
+            return Err(cannot_run(args, &io::Error::from_raw_os_error(error)));
+        }
         _ if ended.for_lock => {
-            let got = extended.map(got).unwrap_or_default();
-            ending.error = lost(format_args!(
-                "lost the lock {name}: the command was ended{got}"
-            ));
+            let why = format!("lost the lock {name}: the command was ended");
+            ("lost", Status::Lost, why + &got(extended))
         }
-        (Err(UnlockError::NotHeld(_)), _) => {
-            ending.error = lost(format_args!(
-                "the lock {name} was not held any more at the end"
-            ));
+        (.., Err(UnlockError::NotHeld(_))) => {
+            let why = format!("the lock {name} was not held any more at the end");
+            ("lost", Status::Lost, why)
         }
-        (_, None) => {
-            if let (false, Some(signal)) = (ending.started, ended.early) {
+        (_, Some(status), Ok(())) => ("released", status.into(), String::new()),
+        (_, Some(status), Err(_)) => ("release_unconfirmed", status.into(), String::new()),
+        (_, None, _) => {
+            if let (false, Some(signal)) = (is_started, ended.early) {
                 return Err(Failure::by_signal(signal));
             }
-            let what = match ending.started {
-                true => "killed",
-                false => "not started",
-            };
-            ending.error = lost(format_args!(
-                "the command was {what}, because its watchdog had ended or was stopped"
-            ));
-            ending.outcome = "watchdog_ended";
+            let what = if is_started { "killed" } else { "not started" };
+            let why =
+                format!("the command was {what}, because its watchdog had ended or was stopped");
+            ("watchdog_ended", Status::Lost, why)
         }
-        (released, Some(status)) => {
-            ending.outcome = match released {
-                Ok(_) => "released",
-                Err(_) => "release_unconfirmed",
-            };
-            ending.status = status.into();
-        }
-    }
-    Ok(ending)
-}
-
-fn lost(why: impl fmt::Display) -> Option<Failure> {
-    Some(Failure::new(Status::Lost, why))
+    };
+    Ok(Ending {
+        outcome,
+        started: is_started,
+        command: ended.status,
+        fencing_token,
+        status,
+        error: (!why.is_empty()).then(|| Failure::new(status, why)),
+        told: ended.told,
+        ..Ending::default()
+    })
 }
 
 /// Returns the last answers about a lock that is lost or was at risk.
-fn got(report: shearline::Report) -> String {
+fn got(extended: Option<shearline::Report>) -> String {
+    let Some(report) = extended else {
+        return String::new();
+    };
     let loss = report.loss().map(|loss| format!("; {loss}"));
     format!(
         "; its last extension got {report}{}",
