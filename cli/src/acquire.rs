@@ -12,7 +12,7 @@ use shearline::{Builder, Instant, LockError, LockOptions, Redlock};
 use crate::duration;
 use crate::failure::Failure;
 use crate::status::Status;
-use crate::waiting::Waiting;
+use crate::waiting;
 
 /// How a lock is asked for.
 #[derive(Clone, Debug, Args)]
@@ -91,9 +91,9 @@ impl Acquire {
     /// Returns the options of a lock that lives for `ttl`.
     pub(crate) fn options(&self, ttl: Duration) -> LockOptions {
         let options = LockOptions::new(ttl);
-        let options = match self.fenced {
-            Some(true) => options.fenced(),
-            Some(false) | None => options,
+        let options = match self.fenced == Some(true) {
+            true => options.fenced(),
+            false => options,
         };
         match self.no_wait {
             true => options.tries(1),
@@ -107,21 +107,26 @@ impl Acquire {
             .map_or(Instant::MAX, |wait| now().saturating_add(wait))
     }
 
-    /// Returns what the command prints while it waits for the lock on these names.
-    pub(crate) fn waiting<'a>(&self, redlock: &'a Redlock, names: &'a [&'a [u8]]) -> Waiting<'a> {
+    /// Returns `true` if the command says what it waits for.
+    pub(crate) fn talks(&self) -> bool {
         // With --wait the command ends by itself, and its error names the cause. So only a terminal gets the lines.
         let talks = self.wait.is_none() || stderr().is_terminal();
-        Waiting::new(redlock, names, talks && !self.quiet && !self.no_wait)
+        talks && !self.quiet && !self.no_wait
     }
 
     /// Asks the nodes who holds the lock, and returns why it was not taken, with the status that the user chose for a
     /// conflict.
-    pub(crate) async fn failure(&self, error: LockError, waiting: &Waiting<'_>) -> Failure {
+    pub(crate) async fn failure(
+        &self,
+        error: LockError,
+        redlock: &Redlock,
+        names: &[&[u8]],
+    ) -> Failure {
         let is_held = matches!(&error, LockError::Held(report) if report.other_permits().is_none());
         let mut failure = Failure::from(error);
         if is_held
             && !self.quiet
-            && let Some(text) = waiting.held().await
+            && let Some(text) = waiting::held(redlock, names).await
         {
             failure.message = text;
         }

@@ -1,6 +1,6 @@
 //! Taking a lock: what happens while `lock` and `run` wait for it.
 
-use std::future::{Future, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 use std::{mem, thread};
@@ -11,6 +11,7 @@ use shearline::{Acquiring, Guard, Instant, LockOptions, Redlock};
 use crate::acquire::Acquire;
 use crate::connect::left;
 use crate::failure::Failure;
+use crate::waiting;
 
 /// Completes on the next poll. It does not wake the task.
 pub(crate) async fn next_look() {
@@ -54,17 +55,22 @@ pub(crate) async fn take<H: Holds>(
         Instant::MAX => options,
         by => options.wait(left(by)),
     };
-    let mut waiting = acquire.waiting(redlock, names);
-    let mut asking = pin!(ask(&options));
+    let talking = async {
+        match acquire.talks() {
+            true => waiting::talk(redlock, names).await,
+            false => pending().await,
+        }
+    };
+    let (mut asking, mut talking) = (pin!(ask(&options)), pin!(talking));
     let taken = poll_fn(|context| {
         let polled = asking.as_mut().poll(context);
         if polled.is_pending() {
-            waiting.look(context);
+            let _ = talking.as_mut().poll(context);
         }
         polled
     });
     match taken.await {
         Ok(guard) => Ok(guard),
-        Err(error) => Err(acquire.failure(error, &waiting).await),
+        Err(error) => Err(acquire.failure(error, redlock, names).await),
     }
 }

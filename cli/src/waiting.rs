@@ -4,20 +4,19 @@
 //! line to stderr. On a terminal it writes another line whenever the holder changes. Elsewhere it asks no more after
 //! that line, unless too few nodes have answered: the reason may change later.
 
-use std::future::Future;
+use std::future::pending;
 use std::io::{self, IsTerminal as _};
 use std::mem;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use anstream::adapter::strip_str;
 use shearline::internals::now;
-use shearline::{Inspection, Instant, NodeOutcome, OperatorError, Redlock};
+use shearline::{Inspection, NodeOutcome, OperatorError, Redlock};
 
 use crate::failure::in_words;
 use crate::inspect;
 use crate::output::{self, listed, printable};
+use crate::taking::next_look;
 
 /// The time before the first look, and between two looks.
 const FIRST: Duration = Duration::from_secs(1);
@@ -30,81 +29,54 @@ const FREE: &str =
 /// A name, and what the nodes say about it.
 type Told<'a> = (&'a [u8], Result<Inspection, OperatorError>);
 
-type Looking<'a> = Pin<Box<dyn Future<Output = Told<'a>> + 'a>>;
-
-/// The wait for one lock.
-pub(crate) struct Waiting<'a> {
-    redlock: &'a Redlock,
-    /// One name, or several with one lock on all of them.
-    names: &'a [&'a [u8]],
-    /// Stderr is a terminal.
-    is_terminal: bool,
-    /// The time of the next look. `None` if there is none.
-    next: Option<Instant>,
-    looking: Option<Looking<'a>>,
-    /// What the last line was about: the name, and the owner or another reason.
-    said: Option<(&'a [u8], String)>,
-    /// Whether the lock was free at the last look.
-    was_free: bool,
+/// Says why the lock on these names is not granted, whenever there is something new. It does not complete.
+pub(crate) async fn talk(redlock: &Redlock, names: &[&[u8]]) {
+    let is_terminal = io::stderr().is_terminal();
+    let (mut said, mut was_free, mut may_change) = (None, false, true);
+    pause(FIRST).await;
+    while is_terminal || may_change {
+        let (name, told) = first_held(redlock, names).await;
+        let is_free = told.as_ref().is_ok_and(Inspection::is_free);
+        // If it is free, it may be granted now. If it is free at two looks in a row, other clients are probably not
+        // faster; the nodes do not grant it.
+        let is_certain = mem::replace(&mut was_free, is_free) || !is_free;
+        if let Some(why) = Why::of(&told).filter(|_| is_certain) {
+            let news = Some((name, why.reason));
+            if said != news {
+                let name = match is_free {
+                    true => listed(names),
+                    false => printable(name),
+                };
+                let line = format!("waiting for {name}: {}", in_words(why.text));
+                output::complain(output::NOTE, line);
+                said = news;
+            }
+            may_change = why.may_change;
+        }
+        pause(AGAIN).await;
+    }
+    pending().await
 }
 
-impl<'a> Waiting<'a> {
-    /// Begins the wait now. If it never `talks`, it does not ask the nodes.
-    pub(crate) fn new(redlock: &'a Redlock, names: &'a [&'a [u8]], talks: bool) -> Self {
-        Self {
-            redlock,
-            names,
-            is_terminal: io::stderr().is_terminal(),
-            next: talks.then(|| now().saturating_add(FIRST)),
-            looking: None,
-            said: None,
-            was_free: false,
-        }
+async fn pause(span: Duration) {
+    let end = now().saturating_add(span);
+    while now() < end {
+        next_look().await;
     }
+}
 
-    /// Writes a line if there is something new. Call it from time to time.
-    pub(crate) fn look(&mut self, context: &mut Context<'_>) {
-        if self.looking.is_none() && self.next.is_some_and(|next| next <= now()) {
-            self.looking = Some(Box::pin(first_held(self.redlock, self.names)));
-        }
-        let Some(looking) = &mut self.looking else {
-            return;
-        };
-        if let Poll::Ready((name, told)) = looking.as_mut().poll(context) {
-            self.looking = None;
-            self.next = Some(now().saturating_add(AGAIN));
-            self.tell(name, &told);
-        }
-    }
+/// Why the lock is not granted.
+struct Why {
+    /// A new line is written only if this changes: the owner, or another reason.
+    reason: String,
+    text: String,
+    may_change: bool,
+}
 
-    /// Returns who holds the lock, or what else is there.
-    pub(crate) async fn held(&self) -> Option<String> {
-        let (name, told) = first_held(self.redlock, self.names).await;
-        let told = told.ok().filter(inspect::is_known)?;
-        let never_ends = told
-            .holder()
-            .is_some_and(|it| it.valid_for == Duration::MAX);
-        let advice = match never_ends {
-            true => "; if its holder is gone, end it with `shearline break --now`",
-            false => "",
-        };
-        let state = inspect::state(&told);
-        let lock = match self.names {
-            [_] => format!("lock `{}`:", printable(name)),
-            all => format!("lock on {}: `{}`:", listed(all), printable(name)),
-        };
-        let text = format!("{lock} {state}{advice}");
-        Some(strip_str(&text).to_string())
-    }
-
-    fn tell(&mut self, name: &'a [u8], told: &Result<Inspection, OperatorError>) {
-        let is_free = told.as_ref().is_ok_and(Inspection::is_free);
-        let was_free = mem::replace(&mut self.was_free, is_free);
+impl Why {
+    fn of(told: &Result<Inspection, OperatorError>) -> Option<Self> {
         let (reason, text, may_change) = match told {
-            // The lock may be granted now. If it is free at two looks in a row, other clients are probably not faster;
-            // the nodes do not grant it.
-            Ok(_) if is_free && !was_free => return,
-            Ok(_) if is_free => (String::new(), FREE.to_owned(), false),
+            Ok(told) if told.is_free() => (String::new(), FREE.to_owned(), false),
             Ok(told) => {
                 let state = inspect::state(told);
                 let owner = told.holder().map(|holder| inspect::by(&holder.owner));
@@ -116,22 +88,32 @@ impl<'a> Waiting<'a> {
                 (is_refused.to_string(), format!("{error:#}"), !is_refused)
             }
             // The wait for the lock itself will fail with this error.
-            Err(_) => return,
+            Err(_) => return None,
         };
-        let reason = Some((name, reason));
-        if self.said != reason {
-            let name = match is_free {
-                true => listed(self.names),
-                false => printable(name),
-            };
-            let line = format!("waiting for {name}: {}", in_words(text));
-            output::complain(output::NOTE, line);
-            self.said = reason;
-        }
-        if !self.is_terminal && !may_change {
-            self.next = None;
-        }
+        Some(Self {
+            reason,
+            text,
+            may_change,
+        })
     }
+}
+
+/// Returns who holds the lock on these names, or what else is there.
+pub(crate) async fn held(redlock: &Redlock, names: &[&[u8]]) -> Option<String> {
+    let (name, told) = first_held(redlock, names).await;
+    let told = told.ok().filter(inspect::is_known)?;
+    let mut holder = told.holder().into_iter();
+    let advice = match holder.any(|it| it.valid_for == Duration::MAX) {
+        true => "; if its holder is gone, end it with `shearline break --now`",
+        false => "",
+    };
+    let state = inspect::state(&told);
+    let lock = match names {
+        [_] => format!("lock `{}`:", printable(name)),
+        all => format!("lock on {}: `{}`:", listed(all), printable(name)),
+    };
+    let text = format!("{lock} {state}{advice}");
+    Some(strip_str(&text).to_string())
 }
 
 /// Inspects the names one after the other, up to the first that is not free.
