@@ -23,33 +23,19 @@ pub(super) struct Process {
     pub(super) parent: Pid,
 }
 
-/// Whether a signal reached the process.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Reached {
-    Yes,
-    /// The process has ended.
-    No,
-    /// The process belongs to another user.
-    Refused,
-}
-
 impl Process {
-    pub(super) fn send(self, signal: Signal) -> Reached {
+    /// Sends a signal, unless the process has ended or has another parent now.
+    pub(super) fn send(self, signal: Signal) -> Result<(), Errno> {
         let handle = pidfd_open(self.pid, PidfdFlags::empty());
         // The number may have been given to another process before this, but not since.
         let parent = stat(self.pid).and_then(|stat| stat.split(' ').nth(1)?.parse().ok());
         if parent != Some(self.parent.as_raw_pid()) {
-            return Reached::No;
+            return Err(Errno::SRCH);
         }
-        let sent = match handle {
+        match handle {
             Ok(handle) => pidfd_send_signal(handle, signal),
             // The kernel is old, or too many files are open.
             Err(_) => kill_process(self.pid, signal),
-        };
-        match sent {
-            Ok(()) => Reached::Yes,
-            Err(Errno::PERM) => Reached::Refused,
-            Err(_) => Reached::No,
         }
     }
 }
@@ -110,7 +96,7 @@ mod tests {
         let [sleep] = children(process)[..] else {
             panic!("one child");
         };
-        for (pid, reached) in [(sleep, Reached::Yes), (process, Reached::No)] {
+        for (pid, reached) in [(sleep, Ok(())), (process, Err(Errno::SRCH))] {
             let found = Process {
                 pid,
                 parent: process,

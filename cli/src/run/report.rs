@@ -1,7 +1,7 @@
 //! How a run ended: one line of JSON for `--report`, and an exit status for the shell.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -66,23 +66,11 @@ impl Ending {
     }
 }
 
-/// The destination of the line. It is opened before anything else, so that a mistake is seen in time.
-#[derive(Debug)]
-pub(super) struct Report(File);
-
-impl Report {
-    /// Opens a file, which is replaced, or a descriptor that this program has inherited.
-    pub(super) fn open(place: &Path) -> io::Result<Self> {
-        let number = place.to_str().and_then(|text| text.parse::<i32>().ok());
-        Ok(Self(match number {
-            Some(number) => own_descriptor(number)?.into(),
-            None => File::create(place)?,
-        }))
-    }
-
-    /// Writes the line.
-    pub(super) fn write(mut self, line: &str) -> io::Result<()> {
-        self.0.write_all(line.as_bytes())
+/// Opens the destination of the line: a file, which is replaced, or a descriptor that this program has inherited.
+pub(super) fn open(place: &Path) -> io::Result<File> {
+    match place.to_str().and_then(|text| text.parse().ok()) {
+        Some(number) => own_descriptor(number).map(File::from),
+        None => File::create(place),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The supervisor: takes the lock, starts the command through the watchdog, keeps the lock, releases it.
 
 use std::cell::Cell;
-use std::io;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use shearline::{ExtendError, Guard, Instant, InvalidRequest, LockOptions, Redloc
 
 use super::Args;
 use super::deadline::TTL_MIN;
-use super::report::{Ending, Report};
+use super::report::{self, Ending};
 use super::signals::Signals;
 use super::supervision::{Ended, Supervision};
 use crate::failure::{Failure, no_quorum};
@@ -24,7 +24,7 @@ use crate::taking::{Ask, next_look, take};
 ///
 /// Writes the report before the handle waits for nodes that are slow to release.
 pub(crate) fn run(args: &Args, wrong: Option<Failure>) -> ExitCode {
-    let report = match args.report.as_deref().map(Report::open).transpose() {
+    let report = match args.report.as_deref().map(report::open).transpose() {
         Ok(report) => report,
         Err(error) => {
             let error = format!(
@@ -37,8 +37,8 @@ pub(crate) fn run(args: &Args, wrong: Option<Failure>) -> ExitCode {
     let mut handle = None;
     let ended = wrong.map_or_else(|| attempt(args, &mut handle), Err);
     let mut ending = ended.unwrap_or_else(failed);
-    if let Some(report) = report
-        && let Err(error) = report.write(&ending.line(&args.names()))
+    if let Some(mut report) = report
+        && let Err(error) = report.write_all(ending.line(&args.names()).as_bytes())
     {
         let what = format_args!("cannot write the report: {error}");
         Failure::new(Status::Failure, what).tell();

@@ -30,7 +30,7 @@ use rustix::process::{
 use shearline::Instant;
 use shearline::internals::now;
 
-use super::processes::{Process, Reached, children, has_ended};
+use super::processes::{Process, children, has_ended};
 
 /// The pause after a kill before the next look at what is left: dying processes need the processor, and so does a look.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -135,8 +135,8 @@ impl Tree {
             if until <= now() {
                 break;
             }
-            process.send(signal);
-            process.send(Signal::CONT);
+            let _ = process.send(signal);
+            let _ = process.send(Signal::CONT);
         }
     }
 
@@ -183,13 +183,13 @@ impl Tree {
             for process in children_first(&met, |process| Some(process.pid) == last) {
                 // A process needs the processor to die, too.
                 let _ = setpriority_process(Some(process.pid), FIRST);
-                process.send(Signal::KILL);
+                let _ = process.send(Signal::KILL);
             }
             let end = now().saturating_add(AGAIN);
             while now() < end {
                 // Some may have been started before their parents were stopped, and not found yet.
                 self.look(|process| {
-                    process.send(Signal::KILL);
+                    let _ = process.send(Signal::KILL);
                 });
                 if !self.reap() {
                     return true;
@@ -209,7 +209,7 @@ impl Tree {
         let look = || {
             self.look(|process| {
                 if Some(process.pid) != last {
-                    process.send(Signal::STOP);
+                    let _ = process.send(Signal::STOP);
                 }
             })
         };
@@ -227,7 +227,7 @@ impl Tree {
     fn are_of_others(&self) -> bool {
         let mut left = self.look(|_| {});
         left.retain(|process| !has_ended(process.pid));
-        let is_refused = |process: &Process| process.send(Signal::KILL) == Reached::Refused;
+        let is_refused = |process: &Process| process.send(Signal::KILL) == Err(Errno::PERM);
         !left.is_empty() && left.iter().all(is_refused)
     }
 
