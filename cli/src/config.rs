@@ -79,7 +79,8 @@ pub(crate) fn arguments(
             secrets::look_at(path, arguments.get_flag("strict_files"))?;
         }
         let option = if key == NODES { "node" } else { key };
-        if !is_free(command, arguments, &option.replace('-', "_")) {
+        let id = option.replace('-', "_");
+        if !has(command, &id) || says_something(arguments, &id) {
             continue;
         }
         for value in values {
@@ -92,17 +93,6 @@ pub(crate) fn arguments(
         }
     }
     Ok(typed)
-}
-
-/// Returns `true` if the file may set the option: the command has it, and nothing overrides the file.
-fn is_free(command: &Command, arguments: &ArgMatches, option: &str) -> bool {
-    let is_typed = |option| has(command, option) && says_something(arguments, option);
-    // The certificate must belong to the key, so both come from the same place.
-    let is_typed = match option {
-        "cert" | "key" => is_typed("cert") || is_typed("key"),
-        _ => is_typed(option),
-    };
-    has(command, option) && !is_typed
 }
 
 /// Returns `true` if the option was typed, or its variable is set and not empty.
