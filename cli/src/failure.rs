@@ -28,7 +28,8 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(status: Status, message: impl fmt::Display) -> Self {
-        let message = without_controls(&in_words(message));
+        let escape = |letter: char| letter.escape_default().to_string();
+        let message = output::without_controls(&in_words(message), escape);
         Self {
             status,
             message,
@@ -103,18 +104,6 @@ pub(crate) fn in_words(text: impl fmt::Display) -> String {
     rows.fold(line, |line, (of_the_library, ours)| {
         line.replace(of_the_library, ours)
     })
-}
-
-/// Escapes control characters: a terminal would obey them, and they could hide the line.
-fn without_controls(text: &str) -> String {
-    let mut out = String::new();
-    for character in text.chars() {
-        match character.is_control() {
-            true => out.extend(character.escape_default()),
-            false => out.push(character),
-        }
-    }
-    out
 }
 
 /// Returns the status of an operation if too few nodes answered.

@@ -116,10 +116,9 @@ pub(crate) fn asks_nodes(command: &Command) -> bool {
 
 /// Prints the help that these words ask for, and returns the status.
 pub(crate) fn end(words: &[OsString], to_stderr: bool) -> ExitCode {
-    let is = |word: &OsString, text: &str| word == text;
-    let mut typed = words.iter().skip(1).take_while(|word| !is(word, "--"));
-    let is_command = words.get(1).is_some_and(|word| is(word, "help"));
-    let is_long = is_command || typed.any(|word| is(word, "--help"));
+    let mut typed = words.iter().skip(1).take_while(|word| *word != "--");
+    let is_command = words.get(1).is_some_and(|word| word == "help");
+    let is_long = is_command || typed.any(|word| word == "--help");
     let name = words.get(1 + usize::from(is_command));
     let name = name.and_then(|name| name.to_str()).unwrap_or_default();
     let help = help(name, is_long).ansi().to_string();

@@ -96,13 +96,12 @@ pub(crate) fn unanswered(error: impl Into<Failure>) -> Failure {
 
 /// Returns the state in one word, for programs.
 fn word(told: &Inspection) -> &'static str {
-    let counted = told.nodes().iter().filter(|node| node.counts).count();
     match told.holders().first().map(|holder| holder.kind) {
         Some(HolderKind::Shared) => "shared",
         Some(HolderKind::Permit { .. }) => "permits",
         Some(_) => "held",
         None if told.is_free() => "free",
-        None if counted <= told.nodes().len() / 2 => "unknown",
+        None if is_unknown(told) => "unknown",
         None => "split",
     }
 }
@@ -142,35 +141,35 @@ fn held(holder: &Holder, told: &Inspection) -> String {
 /// Returns the state in words.
 pub(crate) fn state(told: &Inspection) -> String {
     let holders = told.holders();
-    let first = holders.first().map(|holder| holder.kind);
-    match (told.holder(), word(told)) {
-        (Some(holder), _) => painted(DOUBTFUL, "held") + &held(holder, told),
-        (None, "shared") => {
-            let readers = count(holders.len(), "reader");
-            let least = if told.has_more() { "at least " } else { "" };
+    let (held_by, number) = (painted(DOUBTFUL, "held"), holders.len());
+    let least = if told.has_more() { "at least " } else { "" };
+    match holders.first().map(|first| (first.kind, first)) {
+        Some((HolderKind::Shared, _)) => {
+            let readers = count(number, "reader");
             format!("{} by {least}{readers}", painted(DOUBTFUL, "shared"))
         }
-        (None, "permits") => {
-            let of = match first {
-                Some(HolderKind::Permit { permits, .. }) => format!(" of {permits}"),
-                _ => String::new(),
-            };
-            let taken = holders.len();
-            let least = if told.has_more() { "at least " } else { "" };
-            format!("{least}{taken}{of} permits {}", painted(DOUBTFUL, "held"))
+        Some((HolderKind::Permit { permits, .. }, _)) => {
+            format!("{least}{number} of {permits} permits {held_by}")
         }
-        (None, "free") => painted(GOOD, "free"),
-        (None, "unknown") => format!(
-            "{}: too few answers count; `shearline nodes` says why",
-            painted(BAD, "not known")
-        ),
-        (None, _) if is_no_lock(told) => {
+        Some((_, holder)) => held_by + &held(holder, told),
+        None if told.is_free() => painted(GOOD, "free"),
+        None if is_unknown(told) => {
+            let not_known = painted(BAD, "not known");
+            format!("{not_known}: too few answers count; `shearline nodes` says why")
+        }
+        None if is_no_lock(told) => {
             "held by something that is no lock, such as a list or a hash; no client gets the lock before an operator \
              deletes the key on each node (`DEL`)"
                 .to_owned()
         }
-        (None, _) => "no holder: no majority has the same token".to_owned(),
+        None => "no holder: no majority has the same token".to_owned(),
     }
+}
+
+/// Returns `true` if too few answers count.
+fn is_unknown(told: &Inspection) -> bool {
+    let counted = told.nodes().iter().filter(|node| node.counts).count();
+    counted <= told.nodes().len() / 2
 }
 
 /// Returns `true` if there is a holder, or the key is something else.

@@ -6,10 +6,11 @@
 //! Times are whole milliseconds, in fields whose names end in `_ms`. A name that is not UTF-8 is given as hexadecimal
 //! digits, in a field whose name ends in `_hex` ([`named`]).
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+
+use crate::output::without_controls;
 
 /// The version of all objects.
 const VERSION: u64 = 1;
@@ -29,17 +30,10 @@ pub(crate) fn joined<const N: usize>(parts: [Value; N]) -> Value {
     Value::Object(objects.flatten().collect())
 }
 
-/// Returns the line for an object, with control characters escaped: a terminal would obey them.
+/// Returns the line for an object.
 pub(crate) fn line(object: &Value) -> String {
-    let mut line = String::new();
-    for letter in object.to_string().chars() {
-        match letter.is_control() {
-            // Writing to a `String` does not fail.
-            true => drop(write!(line, "\\u{:04x}", u32::from(letter))),
-            false => line.push(letter),
-        }
-    }
-    line
+    let escape = |letter| format!("\\u{:04x}", u32::from(letter));
+    without_controls(&object.to_string(), escape)
 }
 
 /// Returns a field for bytes that are mostly text: `NAME`, or `NAME_hex` if they are not UTF-8.

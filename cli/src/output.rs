@@ -124,6 +124,15 @@ pub(crate) fn columns(text: &str) -> usize {
     strip_str(text).map(|part| part.chars().count()).sum()
 }
 
+/// Returns `text` with escaped control characters: a terminal would obey them, and they could hide a line.
+pub(crate) fn without_controls(text: &str, escape: fn(char) -> String) -> String {
+    let letters = text.chars().map(|letter| match letter.is_control() {
+        true => escape(letter),
+        false => letter.into(),
+    });
+    letters.collect()
+}
+
 /// Returns `bytes` as text. Escapes them if they are not UTF-8 or have control characters.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
