@@ -116,15 +116,15 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let key = format!("shearline-demo:{:016x}", RandomState::new().hash_one(()));
     let contest = Contest::new(redlock, key);
     let mut view = View::new(&contest, &signals, args.seconds);
-    let (contended, panicked) = thread::scope(|scope| {
-        let work = || contest.work(args.ttl);
-        let workers: Vec<_> = (0..args.workers).map(|_| scope.spawn(work)).collect();
+    thread::scope(|scope| {
+        for _ in 0..args.workers {
+            scope.spawn(|| contest.work(args.ttl));
+        }
         let contended = contend(&mut view, &nodes);
         contest.is_over.store(true, Relaxed);
-        let panics = workers.into_iter().filter_map(|it| it.join().err());
-        (contended, panics.count())
-    });
-    contended.and_then(|()| view.settle())?;
+        contended
+    })?;
+    view.settle()?;
     let (value, written, most_inside) = contest.cell.read();
     let verdict = Verdict {
         value,
@@ -132,7 +132,6 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
         most_inside,
         leftovers: nodes.leftovers(&contest),
         outcomes: contest.outcomes(),
-        panicked,
         interrupted: signals.check().is_err(),
     };
     output::say(verdict.text())?;

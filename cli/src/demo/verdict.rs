@@ -15,8 +15,6 @@ pub(super) struct Verdict {
     pub(super) leftovers: Vec<(String, Left)>,
     /// The number of times that each outcome occurred.
     pub(super) outcomes: String,
-    /// Workers that ended by a panic.
-    pub(super) panicked: usize,
     pub(super) interrupted: bool,
 }
 
@@ -28,7 +26,7 @@ impl Verdict {
     /// nothing.
     pub(super) fn is_good(&self) -> bool {
         let are_good = self.findings().iter().all(|(is_good, ..)| *is_good);
-        are_good && self.written != 0 && self.panicked == 0
+        are_good && self.written != 0
     }
 
     fn findings(&self) -> [Finding; 3] {
@@ -73,9 +71,6 @@ impl Verdict {
     pub(super) fn text(&self) -> String {
         let mut text: String = self.findings().into_iter().map(line).collect();
         text += &format!("locks      {}\n", self.outcomes);
-        if self.panicked != 0 {
-            text += &painted(BAD, count(self.panicked, "worker") + " panicked\n");
-        }
         let (bad, end) = match (self.written, self.interrupted) {
             (0, _) => ("NOTHING SHOWN", "no lock was taken"),
             (_, true) => ("BAD", "ended early"),
@@ -107,7 +102,6 @@ mod tests {
             most_inside: 1,
             leftovers: vec![("a:1".into(), Left::Nothing), ("b:2".into(), Left::Nothing)],
             outcomes: "taken 1,234, given back 1,234".into(),
-            panicked: 0,
             interrupted: false,
         }
     }
@@ -119,7 +113,7 @@ mod tests {
     #[test]
     fn every_failure_is_reported_and_fails_the_verdict() {
         type Spoil = fn(&mut Verdict);
-        let wrong: [(&str, Spoil); 7] = [
+        let wrong: [(&str, Spoil); 6] = [
             ("counter    WRONG    1,233, written 1,234 times", |v| {
                 v.value = 1233
             }),
@@ -133,7 +127,6 @@ mod tests {
                 "keys left  UNKNOWN  1 node asked, no answer from a:1",
                 |v| v.leftovers[0].1 = Left::Unknown,
             ),
-            ("1 worker panicked", |v| v.panicked = 1),
             ("verdict    NOTHING SHOWN  no lock was taken", |v| {
                 (v.value, v.written, v.most_inside) = (0, 0, 0);
             }),
