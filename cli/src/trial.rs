@@ -22,8 +22,10 @@ use crate::connect::Nodes;
 use crate::failure::{Failure, in_words};
 use crate::output::printable;
 
-/// Long enough even if the node gives each of its answers at the last moment.
-const TTL: Duration = Duration::from_secs(5);
+/// Returns the ttl of the extended lock. It is long enough even if the node gives each of its answers at the last moment.
+fn ttl(nodes: &Nodes) -> Duration {
+    nodes.max_ttl().min(Duration::from_secs(5))
+}
 
 /// The text for a node without a counter floor. It was asked alone, so it knows nothing of the other nodes.
 const NO_TOKEN: &str = "it gives no fencing tokens, because it is new or has restarted; a program or `run \
@@ -105,23 +107,48 @@ impl Trial {
     fn of(builder: Builder, nodes: &Nodes, lock: &Lock) -> Result<Self, Failure> {
         // No program uses the name, so its counter is not needed, and lives for the shortest time possible.
         let redlock = &builder.counter_ttl(Duration::from_secs(1)).build()?;
-        let ttl = TTL.min(nodes.max_ttl());
         // Shorter than the extension, because an extension that changes nothing needs no permission.
-        let options = LockOptions::new(ttl / 2).tries(1);
+        let options = LockOptions::new(ttl(nodes) / 2).tries(1);
         let options = match lock.is_fenced {
             true => options.fenced(),
             false => options,
         };
-        let trial = Trying {
-            redlock,
-            lock,
-            ttl,
-            patience: nodes.node_timeout,
-        };
+        let (name, how) = (&lock.name, (redlock, nodes, lock));
         match lock.is_shared {
-            true => trial.go_on(redlock.lock_shared_with(&lock.name, &options)),
-            false => trial.go_on(redlock.lock_with(&lock.name, &options)),
+            true => Self::by(how, redlock.lock_shared_with(name, &options)),
+            false => Self::by(how, redlock.lock_with(name, &options)),
         }
+    }
+
+    /// Extends and releases the lock that was taken on the one node of the handle.
+    fn by<W: Holds>(
+        (redlock, nodes, lock): (&Redlock, &Nodes, &Lock),
+        taken: Result<Guard<W>, LockError>,
+    ) -> Result<Self, Failure> {
+        let mut guard = match taken {
+            Ok(guard) => guard,
+            Err(LockError::Held(_)) => {
+                let why = "it is held; give a name that no program uses";
+                return Ok(Self::both(Verdict::Unknown(why.to_owned())));
+            }
+            Err(LockError::Invalid(why)) => return Err(why.into()),
+            Err(error) => return Ok(Self::both(lock.verdict(error.report(), &error))),
+        };
+        // The first change is the present state. Then the node is asked to push the next one.
+        if let Ok(mut watch) = redlock.watch(guard.resource()) {
+            let _ = watch.next(nodes.node_timeout);
+        }
+        let extended = guard.extend(ttl(nodes));
+        let extended = extended.map_err(|error| lock.verdict(error.report(), &error));
+        let released = guard.unlock();
+        let released = released.map_err(|error| lock.verdict(error.report(), &error));
+        let node = &redlock.nodes()[0];
+        Ok(Self {
+            lock: released.err().unwrap_or(Verdict::Yes),
+            extend: extended.err().unwrap_or(Verdict::Yes),
+            waking: node.waking,
+            releasing: node.releasing,
+        })
     }
 
     /// Returns the trial with the same verdict for taking and extending, and nothing else.
@@ -226,49 +253,7 @@ impl Verdict {
     }
 }
 
-/// A trial on one node.
-struct Trying<'a> {
-    redlock: &'a Redlock,
-    lock: &'a Lock,
-    /// How long the lock lives after its extension.
-    ttl: Duration,
-    /// How long to wait for what the node pushes.
-    patience: Duration,
-}
-
-impl Trying<'_> {
-    /// Extends and releases the lock that was taken.
-    fn go_on<W: Holds>(&self, taken: Result<Guard<W>, LockError>) -> Result<Trial, Failure> {
-        let mut guard = match taken {
-            Ok(guard) => guard,
-            Err(LockError::Held(_)) => {
-                let why = "it is held; give a name that no program uses";
-                return Ok(Trial::both(Verdict::Unknown(why.to_owned())));
-            }
-            Err(LockError::Invalid(why)) => return Err(why.into()),
-            Err(error) => return Ok(Trial::both(self.verdict(error.report(), &error))),
-        };
-        // The first change is the present state. Then the node is asked to push the next one.
-        if let Ok(mut watch) = self.redlock.watch(guard.resource()) {
-            let _ = watch.next(self.patience);
-        }
-        let extend = match guard.extend(self.ttl) {
-            Ok(()) => Verdict::Yes,
-            Err(error) => self.verdict(error.report(), &error),
-        };
-        let lock = match guard.unlock() {
-            Ok(_) => Verdict::Yes,
-            Err(error) => self.verdict(error.report(), &error),
-        };
-        let node = &self.redlock.nodes()[0];
-        Ok(Trial {
-            lock,
-            extend,
-            waking: node.waking,
-            releasing: node.releasing,
-        })
-    }
-
+impl Lock {
     /// Returns what the one node of this report has said, or else the error.
     fn verdict(&self, report: Option<&Report>, error: &dyn fmt::Display) -> Verdict {
         let Some(node) = report.and_then(|report| report.nodes().first()) else {
@@ -284,19 +269,17 @@ impl Trying<'_> {
             }
             _ => return Verdict::Unknown(in_words(node)),
         };
-        let name = printable(&self.lock.name);
+        let name = printable(&self.name);
         match missing {
             // The user may have permissions for other names than the one that is made up.
-            Unusable::KeyPermission if self.lock.is_ours && self.lock.is_fenced => {
-                Verdict::Refused(format!(
-                    "its user may not use the name {name}, or the keys shearline:* of fencing tokens; give a NAME \
+            Unusable::KeyPermission if self.is_ours && self.is_fenced => Verdict::Refused(format!(
+                "its user may not use the name {name}, or the keys shearline:* of fencing tokens; give a NAME \
                      that it may use"
-                ))
-            }
-            Unusable::KeyPermission if self.lock.is_ours => Verdict::Unknown(format!(
+            )),
+            Unusable::KeyPermission if self.is_ours => Verdict::Unknown(format!(
                 "its user may not use the name {name}; give a NAME that it may use"
             )),
-            Unusable::KeyPermission if self.lock.is_fenced => Verdict::No(NO_KEYS.to_owned()),
+            Unusable::KeyPermission if self.is_fenced => Verdict::No(NO_KEYS.to_owned()),
             Unusable::NoFloor | Unusable::InRepair => Verdict::NoFloor,
             Unusable::KeyPermission
             | Unusable::Permission { .. }
