@@ -9,8 +9,6 @@
 //! a quarter of the    margin before      half of it        end of validity
 //! ttl is left
 //! ```
-//!
-//! In any case the processes are asked to end a sixteenth of the ttl before the margin.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -48,9 +46,9 @@ pub(super) fn kill_at(until: Instant, ttl: Duration, lost: Option<Instant>) -> I
     lost.map_or(late, |lost| late.min(lost.saturating_add(PROMPTLY)))
 }
 
-/// Returns the least time between the request to end and the kill.
+/// Returns the time between the request to end and the kill.
 pub(super) fn warning(ttl: Duration) -> Duration {
-    ttl / 16
+    ttl / 4 - margin(ttl)
 }
 
 /// A descriptor that becomes readable at a given time.

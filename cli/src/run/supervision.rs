@@ -174,7 +174,6 @@ impl<'a, H: Holds> Supervision<'a, H> {
     fn watch(&mut self, mut look: impl FnMut()) -> io::Result<()> {
         let waker = self.signals.waker();
         let mut context = Context::from_waker(&waker);
-        let mut at_risk = pin!(self.guard.at_risk());
         let mut lost = pin!(self.guard.lost());
         loop {
             // This order matters: signals that came before the command started are passed on, and all other checks come
@@ -188,7 +187,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
             look();
             if lost.as_mut().poll(&mut context).is_ready() {
                 self.end();
-            } else if self.warn_at() <= now() || at_risk.as_mut().poll(&mut context).is_ready() {
+            } else if self.warn_at() <= now() {
                 self.warn();
             }
             if self.tree.child() != Child::Running || self.kill_at() <= now() {
@@ -267,7 +266,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
         self.args.acquire.ttl
     }
 
-    /// The latest time at which all processes are asked to end.
+    /// The time at which all processes are asked to end.
     fn warn_at(&self) -> Instant {
         self.until.saturating_sub(warning(self.ttl()))
     }
