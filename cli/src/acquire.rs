@@ -78,14 +78,12 @@ pub(crate) struct Acquire {
 
 impl Acquire {
     /// Sets what a handle needs for this lock. The default owner names this host and `process`, which the lock is for.
-    pub(crate) fn builder(&self, builder: Builder, process: u32) -> Result<Builder, Failure> {
+    pub(crate) fn builder(&self, builder: Builder, process: u32) -> Builder {
         let owner = match &self.owner {
             Some(owner) => owner.clone().into_vec(),
             None => host_and(process),
         };
-        let builder = builder.owner(owner).lock_delay(self.lock_delay);
-        builder.config()?;
-        Ok(builder)
+        builder.owner(owner).lock_delay(self.lock_delay)
     }
 
     /// Returns the options of a lock that lives for `ttl`.

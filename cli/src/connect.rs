@@ -177,17 +177,18 @@ impl Nodes {
     }
 
     /// Returns a builder for each node alone, without a restart guard. Not for locks that a program relies on.
-    pub(crate) fn each(&self) -> Result<impl Iterator<Item = Result<Builder, Failure>>, Failure> {
-        Ok(self.urls()?.into_iter().map(|url| {
+    pub(crate) fn each(&self) -> Result<Vec<Builder>, Failure> {
+        let alone = |url: String| {
             // A node without TLS gets no options of TLS: others may have it.
-            let lower = url.to_ascii_lowercase();
-            let has_tls = lower.starts_with("rediss://") || lower.starts_with("valkeys://");
+            let scheme = url.to_ascii_lowercase();
+            let has_tls = scheme.starts_with("rediss://") || scheme.starts_with("valkeys://");
             let builder = self.of(vec![url])?.restart_guard(RestartGuard::Off);
             Ok(match has_tls {
                 true => self.with_tls(builder),
                 false => builder,
             })
-        }))
+        };
+        self.urls()?.into_iter().map(alone).collect()
     }
 
     /// Returns a builder for the nodes at these URLs, without the options of TLS.
@@ -419,9 +420,8 @@ mod tests {
             let line = ["x", "--node", plain, "--node", other, "--ca", "/dev/null"];
             let nodes = Line::parse_from(line).nodes;
             assert_eq!(nodes.builder().is_err(), is_wrong, "{other}");
-            let mut each = nodes.each().expect("two nodes");
-            let is_good = each.all(|it| it.expect("a builder").config().is_ok());
-            assert!(is_good, "{other}");
+            let each = nodes.each().expect("two nodes");
+            assert!(each.iter().all(|it| it.config().is_ok()), "{other}");
         }
     }
 }

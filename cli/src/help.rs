@@ -3,10 +3,9 @@
 //! The manual pages ([`pages`](crate::pages)) have the same contents in sections, and explain each option.
 
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use clap::builder::styling::{Style, Styles};
+use clap::builder::styling::Styles;
 use clap::builder::{Resettable, StyledStr};
 use clap::{Arg, Command, CommandFactory as _};
 
@@ -162,24 +161,26 @@ fn below(command: &Command, is_long: bool) -> String {
     let name = command.get_name();
     let texts = texts(name);
     let heading = Styles::default().get_header().to_owned();
-    let mut text = String::new();
-    if is_long && !texts.promise.is_empty() {
-        text += texts.promise;
-        text += "\n\n";
-    }
     let examples = texts.examples.replace('\n', "\n  ").replace("  \n", "\n");
-    section(&mut text, heading, "Examples", &format!("  {examples}"));
+    let mut sections = vec![("Examples", format!("  {examples}"))];
     if is_long {
         if command.has_subcommands() {
             let all = rows(VARIABLES).chain(rows(COLOURS));
-            section(&mut text, heading, "Environment", &table(all));
+            sections.push(("Environment", table(all)));
         }
         if !texts.environment.is_empty() {
-            let title = "Environment of the command";
-            section(&mut text, heading, title, &table(rows(texts.environment)));
+            let all = rows(texts.environment);
+            sections.push(("Environment of the command", table(all)));
         }
         let statuses = table(status::rows(texts.statuses));
-        section(&mut text, heading, "Exit statuses", &statuses);
+        sections.push(("Exit statuses", statuses));
+    }
+    let mut text = String::new();
+    if is_long && !texts.promise.is_empty() {
+        text = format!("{}\n\n", texts.promise);
+    }
+    for (title, lines) in sections {
+        text += &format!("{heading}{title}:{heading:#}\n{lines}\n\n");
     }
     let has_times = command.get_arguments().any(has_time);
     if has_times && is_long {
@@ -201,11 +202,6 @@ fn below(command: &Command, is_long: bool) -> String {
 pub(crate) fn has_time(arg: &Arg) -> bool {
     let mut names = arg.get_value_names().unwrap_or_default().iter();
     names.any(|name| name == "TIME")
-}
-
-fn section(text: &mut String, heading: Style, title: &str, lines: &str) {
-    // Writing to a `String` does not fail.
-    let _ = writeln!(text, "{heading}{title}:{heading:#}\n{lines}\n");
 }
 
 /// Returns rows of two columns.

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shearline::{Found, Holder, HolderKind, InspectedNode, Inspection, Instant, Redlock};
+use shearline::{Found, Holder, HolderKind, InspectedNode, Inspection, Redlock};
 
 use crate::connect::Nodes;
 use crate::duration;
@@ -62,11 +62,9 @@ impl Subject {
 
     /// Returns a handle for questions about the lock.
     pub(crate) fn connect(&self) -> Result<Redlock, Failure> {
-        let builder = self.nodes.builder()?;
-        builder
-            .config()?
-            .check_request(self.name(), self.nodes.max_ttl())?;
-        Ok(self.nodes.as_marked(builder, Instant::MAX)?.build()?)
+        let config = self.nodes.builder()?.config()?;
+        config.check_request(self.name(), self.nodes.max_ttl())?;
+        self.nodes.connect()
     }
 }
 

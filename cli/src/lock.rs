@@ -72,9 +72,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let (name, options) = (args.name.as_bytes(), args.acquire.options(args.acquire.ttl));
     // The lock is for the script, which outlives this process.
-    let builder = args
-        .acquire
-        .builder(args.connect.nodes.builder()?, parent_id())?;
+    let builder = args.connect.nodes.builder()?;
+    let builder = args.acquire.builder(builder, parent_id());
     builder.config()?.check_request(name, options.ttl())?;
     let signals = Signals::catch()?;
     let by = args.acquire.by();

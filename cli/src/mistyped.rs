@@ -16,18 +16,16 @@ use crate::status::Status;
 
 /// Prints the requested help, or what is wrong with the arguments, and returns the status.
 pub(crate) fn end(error: clap::Error, words: &[OsString]) -> ExitCode {
-    let is_page = matches!(
-        error.kind(),
-        ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-    );
-    if error.kind() == ErrorKind::DisplayVersion {
-        let _ = error.print(); // A closed terminal does not change the status.
-        return ExitCode::SUCCESS;
+    match error.kind() {
+        ErrorKind::DisplayVersion => {
+            let _ = error.print(); // A closed terminal does not change the status.
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            help::end(words, error.use_stderr())
+        }
+        _ => crate::end(&reader(words), Err(failure(error, words))),
     }
-    if is_page {
-        return help::end(words, error.use_stderr());
-    }
-    crate::end(&reader(words), Err(failure(error, words)))
 }
 
 /// Returns what is wrong with the arguments.

@@ -5,7 +5,7 @@
 //! of `anstream`.
 
 use std::fmt;
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use anstream::adapter::strip_str;
 use anstyle::{AnsiColor, Style};
@@ -83,16 +83,12 @@ pub(crate) fn unreadable(error: io::Error) -> Failure {
 /// Asks the person at the terminal for confirmation.
 pub(crate) fn confirm(question: &str) -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
-        return Err(Failure::usage(
-            "stdin is not a terminal; pass --yes to confirm",
-        ));
+        let what = "stdin is not a terminal; pass --yes to confirm";
+        return Err(Failure::usage(what));
     }
     let _ = write!(anstream::stderr(), "{question} [y/N] ");
     let mut answer = String::new();
-    io::stdin()
-        .lock()
-        .read_line(&mut answer)
-        .map_err(unreadable)?;
+    io::stdin().read_line(&mut answer).map_err(unreadable)?;
     match answer.trim() {
         "y" | "Y" | "yes" => Ok(()),
         _ => Err(Failure::new(Status::Failure, "nothing was changed")),

@@ -60,23 +60,20 @@ pub(crate) struct CompletionsArgs {
 
 /// Prints a manual page.
 pub(crate) fn man(args: &ManArgs) -> Result<Status, Failure> {
-    output::say(String::from_utf8_lossy(&page(args.command.as_deref())?).trim_end())?;
+    output::say(page(args.command.as_deref())?.trim_end())?;
     Ok(Status::Success)
 }
 
 /// Returns the manual page of a command, or of the program.
-fn page(command: Option<&str>) -> Result<Vec<u8>, Failure> {
+fn page(command: Option<&str>) -> Result<String, Failure> {
     let all = help::built();
     let page = match command {
         // There is no page about `help`.
         None => all.mut_subcommand("help", |it| it.hide(true)),
         Some(name) => {
             let found = all.find_subcommand(name).cloned();
-            let found = found.ok_or_else(|| {
-                Failure::usage(format_args!(
-                    "there is no command {name:?}; see shearline --help"
-                ))
-            })?;
+            let none = || format!("there is no command {name:?}; see shearline --help");
+            let found = found.ok_or_else(|| Failure::usage(none()))?;
             let title = format!("shearline-{}", found.get_name());
             found.display_name(title)
         }
@@ -85,7 +82,7 @@ fn page(command: Option<&str>) -> Result<Vec<u8>, Failure> {
     let page = page.mut_args(|arg| arg.hide_short_help(false));
     let mut text = Vec::new();
     render(page, &mut text).map_err(unwritten)?;
-    Ok(text)
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Renders the sections of a page. The synopsis is the usage line of the help.
@@ -93,7 +90,8 @@ fn render(mut page: Command, to: &mut Vec<u8>) -> io::Result<()> {
     let usage = page.render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ");
     let texts = help::texts(page.get_name());
-    let (has_commands, asks_nodes) = (page.has_subcommands(), help::asks_nodes(&page));
+    let has_commands = page.has_subcommands();
+    let asks_nodes = has_commands || help::asks_nodes(&page);
     let has_times = page.get_arguments().any(help::has_time);
     let man = Man::new(page).source(concat!("shearline ", env!("CARGO_PKG_VERSION")));
     man.render_title(to)?;
@@ -108,14 +106,11 @@ fn render(mut page: Command, to: &mut Vec<u8>) -> io::Result<()> {
         man.render_subcommands_section(to)?;
     }
     rows("EXIT STATUS", status::rows(texts.statuses), to)?;
-    let of_nodes = match asks_nodes || has_commands {
-        true => help::VARIABLES,
-        false => "",
-    };
+    let of_nodes = if asks_nodes { help::VARIABLES } else { "" };
     let variables = [texts.environment, of_nodes, help::COLOURS];
     let variables = variables.into_iter().flat_map(help::rows);
     rows("ENVIRONMENT", variables, to)?;
-    if asks_nodes || has_commands {
+    if asks_nodes {
         writeln!(to, ".SH FILES")?;
         paragraphs(&files(), to)?;
     }

@@ -84,7 +84,7 @@ pub(crate) struct Trial {
 
 /// Tries the lock on each of the nodes that answered.
 pub(crate) fn each(nodes: &Nodes, seen: &[NodeStatus], lock: &Lock) -> Result<Vec<Trial>, Failure> {
-    let builders = nodes.each()?.collect::<Result<Vec<_>, _>>()?;
+    let builders = nodes.each()?;
     thread::scope(|scope| {
         let of = |builder, node: &NodeStatus| {
             let NodeState::Down(why) = node.state else {

@@ -34,7 +34,7 @@ fn long(command: &str) -> String {
 
 fn page_of(command: &str) -> String {
     let page = page(Some(command).filter(|command| !command.is_empty()));
-    String::from_utf8(page.expect("it is there")).expect("text")
+    page.expect("it is there")
 }
 
 fn completions_of(shell: Shell) -> String {

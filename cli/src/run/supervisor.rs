@@ -81,7 +81,7 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     }
     can_see_processes()?;
     let builder = args.connect.nodes.builder()?;
-    let builder = args.acquire.builder(builder, std::process::id())?;
+    let builder = args.acquire.builder(builder, std::process::id());
     // This check comes before anything is sent: a strict guard writes markers when it connects.
     builder.config()?.check_request(names[0], ttl)?;
     check_resources(&names).map_err(InvalidRequest::from)?;

@@ -78,7 +78,6 @@ pub(super) struct Tree {
     root: Pid,
     /// Children that the process had before it became this program (`exec`), and orphans that these left to it.
     strangers: HashSet<Pid>,
-    began_with_strangers: bool,
     child: Option<(Pid, Child)>,
 }
 
@@ -86,11 +85,9 @@ impl Tree {
     /// Returns the tree of all descendants from now on.
     pub(super) fn new() -> Self {
         let root = getpid();
-        let children = children(root);
         Self {
             root,
-            began_with_strangers: !children.is_empty(),
-            strangers: children.into_iter().collect(),
+            strangers: children(root).into_iter().collect(),
             child: None,
         }
     }
@@ -108,7 +105,7 @@ impl Tree {
     /// Counts the other children as strangers. The remembered child has to be a child subreaper: while it lives, no
     /// process of the command becomes a child of this one, so any new child is an orphan of a stranger.
     pub(super) fn spare_orphans(&mut self) {
-        let Some((heir, _)) = self.child.filter(|_| self.began_with_strangers) else {
+        let Some((heir, _)) = self.child else {
             return;
         };
         let mut children = children(self.root);
