@@ -16,9 +16,7 @@ pub(crate) const TEXTS: Texts = Texts::new(
 next=$(shearline extend --ttl 1m \"$lock\") || exit
 lock=$next",
     "\
-0
-1
-64
+0 1 64
 69  too few nodes answered; the lock is valid until its old end
 74  the lock is lost: stop what it protects
 78",

@@ -64,14 +64,7 @@ shearline run report -- make report",
     "\
 0
 1  the answer is no (status: it is not held), or another failure
-64
-69
-74
-75
-78
-126
-127
-128+N",
+64 69 74 75 78 126 127 128+N",
     "shearline-run(1), shearline-lock(1), flock(1)",
 );
 

@@ -33,13 +33,7 @@ second-step
 lock=$(shearline lock --fenced report) || exit
 write-to-store --token \"${lock#* }\"",
     "\
-0
-1
-64
-69
-75
-78
-128+N",
+0 1 64 69 75 78 128+N",
     "shearline(1), shearline-extend(1), shearline-unlock(1), shearline-run(1)",
 );
 

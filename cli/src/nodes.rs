@@ -32,8 +32,7 @@ shearline nodes
 shearline nodes --fenced report:try   # a name that the user may lock",
     "\
 0  a majority would vote
-1
-64
+1 64
 69  too few nodes would vote
 78",
     "shearline(1), shearline-check(1), shearline-status(1), shearline-reinit(1)",

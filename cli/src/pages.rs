@@ -18,9 +18,7 @@ pub(crate) const MAN_TEXTS: Texts = Texts::new(
 shearline man run | man -l -
 shearline man lock >~/.local/share/man/man1/shearline-lock.1",
     "\
-0
-1
-64",
+0 1 64",
     "shearline(1), man(1)",
 );
 
@@ -45,9 +43,7 @@ shearline completions zsh > DIR/_shearline     # with a DIR of your $fpath
 mkdir -p ~/.config/fish/completions
 shearline completions fish > ~/.config/fish/completions/shearline.fish",
     "\
-0
-1
-64",
+0 1 64",
     "shearline(1)",
 );
 

@@ -78,14 +78,17 @@ fn cut(list: &str) -> Option<Vec<&str>> {
 
 /// Returns the URLs in these lists. `from` says where the lists come from.
 pub(crate) fn urls(from: &str, lists: &[String]) -> Result<Vec<String>, Failure> {
-    let lists: Option<Vec<_>> = lists.iter().map(|list| cut(list)).collect();
-    let lists = lists.ok_or_else(|| {
-        let what = format!(
+    let Some(lists) = lists
+        .iter()
+        .map(|list| cut(list))
+        .collect::<Option<Vec<_>>>()
+    else {
+        let what = format_args!(
             "{from}: there is a comma in a user or a password, or a URL with credentials without its scheme: write \
              such a comma as %2C, and begin such a URL with redis:// or another scheme"
         );
-        Failure::new(Status::Configuration, what)
-    })?;
+        return Err(Failure::new(Status::Configuration, what));
+    };
     Ok(lists.concat().into_iter().map(str::to_owned).collect())
 }
 

@@ -78,12 +78,11 @@ pub(crate) fn ends(signal: i32) -> bool {
 pub(crate) fn parse(text: &str) -> Result<i32, &'static str> {
     let name = text.to_ascii_uppercase();
     let name = name.strip_prefix("SIG").unwrap_or(&name);
+    let named = |name: &str| Signal::from_str(name).ok().map(|it| it as i32);
     let number = match (text.parse(), name.strip_prefix("RTMIN+")) {
         (Ok(number), _) => Some(number),
         (_, Some(place)) => place.parse().ok().and_then(|place| real_time().nth(place)),
-        (_, None) => Signal::from_str(&format!("SIG{name}"))
-            .ok()
-            .map(|it| it as i32),
+        (_, None) => named(&format!("SIG{name}")),
     };
     let mut good = plain().chain(real_time()).chain([SIGKILL]);
     good.find(|signal| Some(*signal) == number).ok_or(

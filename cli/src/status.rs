@@ -111,11 +111,15 @@ const ALL: &str = "\
 127  the command of `run` does not exist
 128+N  ended by signal N";
 
-/// Returns the rows of a table for the help. A status without words has those of [`ALL`].
+/// Returns the rows of a table for the help. Statuses without words have those of [`ALL`].
 pub(crate) fn rows(table: &'static str) -> impl Iterator<Item = Row> + Clone {
     let of_all = |status: &str| help::rows(ALL).find(|(it, _)| *it == status);
-    let lines = table.lines();
-    lines.filter_map(move |line| line.split_once("  ").or_else(|| of_all(line)))
+    table
+        .lines()
+        .flat_map(move |line| match line.split_once("  ") {
+            Some(row) => vec![row],
+            None => line.split(' ').filter_map(of_all).collect(),
+        })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Taking a lock: what happens while `lock` and `run` wait for it.
 
-use std::future::{Future, pending, poll_fn};
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 use std::{mem, thread};
@@ -55,13 +55,8 @@ pub(crate) async fn take<H: Holds>(
         Instant::MAX => options,
         by => options.wait(left(by)),
     };
-    let talking = async {
-        match acquire.talks() {
-            true => waiting::talk(redlock, names).await,
-            false => pending().await,
-        }
-    };
-    let (mut asking, mut talking) = (pin!(ask(&options)), pin!(talking));
+    let mut talking = pin!(waiting::talk(redlock, names, acquire.talks()));
+    let mut asking = pin!(ask(&options));
     let taken = poll_fn(|context| {
         let polled = asking.as_mut().poll(context);
         if polled.is_pending() {

@@ -13,9 +13,7 @@ use crate::status::Status;
 pub(crate) const TEXTS: Texts = Texts::new(
     "shearline unlock \"$lock\"",
     "\
-0
-1
-64
+0 1 64
 69  too few nodes answered; try again, or the lock ends with its ttl
 74  the lock was not held any more: another client may have worked meanwhile
 78",

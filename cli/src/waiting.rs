@@ -29,12 +29,12 @@ const FREE: &str =
 /// A name, and what the nodes say about it.
 type Told<'a> = (&'a [u8], Result<Inspection, OperatorError>);
 
-/// Says why the lock on these names is not granted, whenever there is something new. It does not complete.
-pub(crate) async fn talk(redlock: &Redlock, names: &[&[u8]]) {
+/// Says why the lock on these names is not granted, whenever there is something new, if it `talks`. It does not complete.
+pub(crate) async fn talk(redlock: &Redlock, names: &[&[u8]], talks: bool) {
     let is_terminal = io::stderr().is_terminal();
     let (mut said, mut was_free, mut may_change) = (None, false, true);
     pause(FIRST).await;
-    while is_terminal || may_change {
+    while talks && (is_terminal || may_change) {
         let (name, told) = first_held(redlock, names).await;
         let is_free = told.as_ref().is_ok_and(Inspection::is_free);
         // If it is free, it may be granted now. If it is free at two looks in a row, other clients are probably not

@@ -49,9 +49,7 @@ shearline demo --seconds 30 --node 10.0.0.1,10.0.0.2,10.0.0.3",
     "\
 0  the verdict is good
 1  it is not, or another failure, named on stderr
-64
-69
-78",
+64 69 78",
     "shearline(1), shearline-run(1), shearline-nodes(1)",
 );
 

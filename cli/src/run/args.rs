@@ -55,8 +55,7 @@ shearline run -n --at-least 10s backup -- backup-all    # cron, on 3 machines
 shearline run --permits 4 render -- sh -c 'render-part $SHEARLINE_SLOT'",
         "\
 ..  the status of the command, if it ran; --report tells it from these:
-1
-64
+1 64
 69  too few nodes voted: nothing was started
 74  the lock was lost, or the watchdog ended: the work may be half done
 75  another holds the lock: nothing was started (-E: another status)
