@@ -67,27 +67,18 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
         true => Breaking::AtOnce,
         false => Breaking::KeepOut,
     };
-    let broken = redlock
-        .break_seen(name, &seen, how)
-        .map_err(inspect::unanswered)?;
-    let of = seen.nodes().len();
-    args.format.say(
-        || object(name, &broken),
-        || line(name, &broken, of, args.now),
-    )?;
+    let broken = redlock.break_seen(name, &seen, how);
+    let broken = broken.map_err(inspect::unanswered)?;
+    let line = || line(name, &broken, seen.nodes().len(), args.now);
+    args.format.say(|| object(name, &broken), line)?;
     Ok(Status::Success)
 }
 
 fn question(name: &[u8], seen: &Inspection, now: bool) -> String {
     let shown = inspect::lines(name, seen);
+    let warning = "If its holder still works, two clients can hold the lock then.";
     match now {
-        true => format!(
-            "{shown}\nDelete it? {}",
-            painted(
-                DOUBTFUL,
-                "If its holder still works, two clients can hold the lock then."
-            )
-        ),
+        true => format!("{shown}\nDelete it? {}", painted(DOUBTFUL, warning)),
         false => format!("{shown}\nBreak it? Others get it when its ttl is over."),
     }
 }

@@ -1,6 +1,6 @@
 //! A lock that the command reads as text, from an argument or from stdin.
 
-use std::io::{self, IsTerminal as _, Read as _};
+use std::io::{self, IsTerminal as _};
 use std::thread;
 use std::time::{self, Duration};
 
@@ -10,9 +10,6 @@ use shearline::{Instant, Lock, LockGuard, NodeState, NodeStatus, Redlock};
 use crate::connect::{Connect, Nodes};
 use crate::failure::Failure;
 use crate::output::unreadable;
-
-/// Longer than the text of any lock.
-const TEXT_BYTES_MAX: u64 = 1 << 20;
 
 /// The time between two looks at nodes that have not answered yet.
 const LOOK: Duration = Duration::from_micros(500);
@@ -44,17 +41,13 @@ impl Held {
         let text = match self.lock.as_deref() {
             Some(text) if text != "-" => text.to_owned(),
             None if io::stdin().is_terminal() => {
-                return Err(Failure::usage(
-                    "no lock was given; pass on the line that `shearline lock` printed",
-                ));
+                let what = "no lock was given; pass on the line that `shearline lock` printed";
+                return Err(Failure::usage(what));
             }
-            Some(_) | None => from_stdin()?,
+            Some(_) | None => io::read_to_string(io::stdin()).map_err(unreadable)?,
         };
-        let no_lock = || {
-            Failure::usage(
-                "this is not a lock; pass on the line that `shearline lock` printed, unchanged",
-            )
-        };
+        let what = "this is not a lock; pass on the line that `shearline lock` printed, unchanged";
+        let no_lock = || Failure::usage(what);
         let text = text.trim();
         let (digits, token) = text.split_once(' ').unwrap_or((text, ""));
         let lock = Lock::from_bytes(&bytes_of(digits).ok_or_else(no_lock)?)?;
@@ -80,22 +73,11 @@ pub(crate) fn detached(nodes: &Nodes, redlock: &Redlock, guard: LockGuard) -> Lo
     guard.into_lock()
 }
 
-fn from_stdin() -> Result<String, Failure> {
-    let mut text = String::new();
-    let stdin = io::stdin().lock();
-    let read = stdin.take(TEXT_BYTES_MAX).read_to_string(&mut text);
-    read.map_err(unreadable)?;
-    Ok(text)
-}
-
 /// Decodes hexadecimal digits.
 fn bytes_of(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();
-    let digits = digits?;
-    let pairs = digits.chunks(2);
-    pairs
-        .map(|pair| u8::try_from(pair[0] << 4 | pair.get(1)?).ok())
-        .collect()
+    let byte = |pair: &[u32]| u8::try_from(pair[0] << 4 | pair.get(1)?).ok();
+    digits?.chunks(2).map(byte).collect()
 }
 
 #[cfg(test)]

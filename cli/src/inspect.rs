@@ -73,8 +73,8 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let name = args.subject.name();
     let told = args.subject.connect()?.inspect(name);
     let told = told.map_err(unanswered)?;
-    args.format
-        .say(|| object("status", name, &told), || lines(name, &told))?;
+    let object = || object("status", name, &told);
+    args.format.say(object, || lines(name, &told))?;
     Ok(match told.holders() {
         [] => Status::Failure,
         [..] => Status::Success,
@@ -129,7 +129,7 @@ fn held(holder: &Holder, told: &Inspection) -> String {
     format!(
         "{}, {}, on {} of {}{}",
         by(&holder.owner),
-        left(holder.valid_for),
+        lasts(holder.valid_for),
         holder.nodes,
         count(told.nodes().len(), "node"),
         token.map_or_else(String::new, |token| format!(", fencing token {token}")),
@@ -184,20 +184,14 @@ fn is_no_lock(told: &Inspection) -> bool {
 
 /// Returns the state, and a line for each node.
 pub(crate) fn lines(name: &[u8], told: &Inspection) -> String {
-    let mut lines = item(&printable(name), &state(told));
-    for (what, held) in each_of_several(told) {
-        lines += "\n";
-        lines += &item(&format!("  {what}"), &held);
-    }
+    let several = each_of_several(told).map(|(what, held)| item(&format!("  {what}"), &held));
+    let mut lines = vec![item(&printable(name), &state(told))];
+    lines.extend(several);
     for node in told.nodes() {
         let found = match &node.found {
-            Found::Holder { left: span } => format!("held, {}", left(*span)),
-            Found::Copy {
-                owner,
-                token,
-                left: span,
-            } => {
-                let (by, left) = (by(owner), left(*span));
+            Found::Holder { left } => format!("held, {}", lasts(*left)),
+            Found::Copy { owner, token, left } => {
+                let (by, left) = (by(owner), lasts(*left));
                 format!("another token (no. {token}){by}, {left}: it has no majority")
             }
             Found::Unknown(outcome) => format!("not known: {}", in_words(outcome)),
@@ -207,10 +201,9 @@ pub(crate) fn lines(name: &[u8], told: &Inspection) -> String {
             true => "",
             false => "; it does not count, because it may have forgotten locks",
         };
-        lines += "\n";
-        lines += &item(&format!("  {}", node.address), &format!("{found}{counts}"));
+        lines.push(item(&format!("  {}", node.address), &(found + counts)));
     }
-    lines
+    lines.join("\n")
 }
 
 pub(crate) fn by(owner: &[u8]) -> String {
@@ -220,7 +213,7 @@ pub(crate) fn by(owner: &[u8]) -> String {
     }
 }
 
-fn left(span: Duration) -> String {
+fn lasts(span: Duration) -> String {
     match span {
         Duration::MAX => "without an expiry".to_owned(),
         span => format!("{} left", duration::shown(span)),

@@ -76,9 +76,8 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let handle = (&redlock, args.connect.trust);
     let guard = signals.wait(take(&args.acquire, handle, &[name], &ask, (options, by)))??;
     let lock = held::detached(&args.connect.nodes, &redlock, guard);
-    let printed = signals
-        .check()
-        .and_then(|()| print("lock", args.format, &lock));
+    let printed = signals.check();
+    let printed = printed.and_then(|()| print("lock", args.format, &lock));
     if printed.is_err() {
         let _ = redlock.adopt(lock).unlock(); // If too few nodes answer, the keys expire.
     }

@@ -49,18 +49,15 @@ pub(crate) struct Args {
 
 /// Asks, and writes the markers.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
+    let nodes = &args.connect.nodes;
     // Only the strict guard has markers.
-    let builder = args
-        .connect
-        .nodes
-        .builder()?
-        .restart_guard(RestartGuard::Strict);
+    let builder = nodes.builder()?.restart_guard(RestartGuard::Strict);
     let config = builder.config()?;
     if !args.yes {
         confirm(&question(&config))?;
     }
     let redlock = builder.build()?;
-    args.connect.nodes.settled(&redlock);
+    nodes.settled(&redlock);
     redlock.reinit()?;
     args.connect.trust_if_asked(&redlock, Instant::MAX);
     let (nodes, cluster) = (config.nodes().len(), config.cluster());

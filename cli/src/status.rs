@@ -36,33 +36,28 @@ pub(crate) enum Status {
 }
 
 impl Status {
-    /// Returns the number that the shell sees.
-    pub(crate) const fn code(self) -> u8 {
+    /// Returns the number that the shell sees, and the name that programs read. They do not change.
+    const fn both(self) -> (u8, &'static str) {
         match self {
-            Self::Success => 0,
-            Self::Failure => 1,
-            Self::Usage => 64,
-            Self::NoQuorum => 69,
-            Self::Lost => 74,
-            Self::Held(code) | Self::NotStarted(code) | Self::Other(code) => code,
-            Self::Configuration => 78,
-            Self::Signal(number) => 128_u8.saturating_add(number),
+            Self::Success => (0, "done"),
+            Self::Failure => (1, "failed"),
+            Self::Usage => (64, "usage"),
+            Self::NoQuorum => (69, "no_quorum"),
+            Self::Lost => (74, "lost"),
+            Self::Held(code) => (code, "held"),
+            Self::Configuration => (78, "configuration"),
+            Self::NotStarted(code) => (code, "not_started"),
+            Self::Other(code) => (code, "failed"),
+            Self::Signal(number) => (128_u8.saturating_add(number), "interrupted"),
         }
     }
 
-    /// Returns the name that programs read. It does not change.
+    pub(crate) const fn code(self) -> u8 {
+        self.both().0
+    }
+
     pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Success => "done",
-            Self::Failure | Self::Other(_) => "failed",
-            Self::Usage => "usage",
-            Self::NoQuorum => "no_quorum",
-            Self::Lost => "lost",
-            Self::Held(_) => "held",
-            Self::Configuration => "configuration",
-            Self::NotStarted(_) => "not_started",
-            Self::Signal(_) => "interrupted",
-        }
+        self.both().1
     }
 
     /// Returns the status for a command that a signal has ended.

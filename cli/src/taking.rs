@@ -1,9 +1,9 @@
 //! Taking a lock: what happens while `lock` and `run` wait for it.
 
 use std::future::{Future, poll_fn};
+use std::mem;
 use std::pin::pin;
 use std::task::Poll;
-use std::{mem, thread};
 
 use shearline::held::Holds;
 use shearline::{Acquiring, Guard, Instant, LockOptions, Redlock};
@@ -42,14 +42,7 @@ pub(crate) async fn take<H: Holds>(
         if let Ok(guard) = ask(&options.tries(1)).await {
             return Ok(guard);
         }
-        let redlock = redlock.clone();
-        // This call blocks until the nodes have answered. It has a thread of its own, so that a signal still ends the
-        // wait.
-        if let Ok(trusting) = thread::Builder::new().spawn(move || redlock.trust_nodes()) {
-            while !trusting.is_finished() {
-                next_look().await;
-            }
-        }
+        redlock.trust_nodes();
     }
     let options = match by {
         Instant::MAX => options,

@@ -97,9 +97,7 @@ pub(crate) fn each(nodes: &Nodes, seen: &[NodeStatus], lock: &Lock) -> Result<Ve
         let one = |(builder, node)| scope.spawn(move || of(builder, node));
         let trials: Vec<_> = builders.into_iter().zip(seen).map(one).collect();
         let trials = trials.into_iter().map(|trial| trial.join());
-        trials
-            .map(|trial| trial.expect("no trial panics"))
-            .collect()
+        trials.map(|it| it.expect("no trial panics")).collect()
     })
 }
 

@@ -140,10 +140,9 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
 }
 
 fn opening(args: &Args, nodes: &Nodes) -> String {
-    let place = if nodes.are_own() {
-        " in this process"
-    } else {
-        ""
+    let place = match nodes.are_own() {
+        true => " in this process",
+        false => "",
     };
     let workers = count(args.workers.into(), "worker");
     let (nodes, seconds) = (count(nodes.urls.len(), "node"), args.seconds);

@@ -52,13 +52,12 @@ pub(super) fn children(of: Pid) -> Vec<Pid> {
         let list = fs::read_to_string(thread.path().join("children"));
         list.unwrap_or_default()
     });
-    let number = |text: &str| Pid::from_raw(text.parse().ok()?);
-    let numbers = |list: String| {
-        list.split_whitespace()
-            .filter_map(number)
-            .collect::<Vec<_>>()
-    };
-    lists.flat_map(numbers).collect()
+    // A space is behind each number.
+    let numbers: String = lists.collect();
+    let numbers = numbers.split_whitespace();
+    numbers
+        .filter_map(|number| Pid::from_raw(number.parse().ok()?))
+        .collect()
 }
 
 /// Returns the letter that `/proc` shows for the state of a process.

@@ -239,9 +239,8 @@ impl<'a, H: Holds> Supervision<'a, H> {
             let line = format!("{}: {why}", self.args.title());
             // In another thread: a slow reader would stop the watch over the command. If no thread starts, the line is
             // lost.
-            self.ended.told = thread::Builder::new()
-                .spawn(move || complain(BAD, line))
-                .ok();
+            let telling = thread::Builder::new().spawn(move || complain(BAD, line));
+            self.ended.told = telling.ok();
         }
     }
 

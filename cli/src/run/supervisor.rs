@@ -67,9 +67,9 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     let ttl = args.acquire.ttl;
     if ttl < TTL_MIN {
         let least = TTL_MIN.as_secs();
-        return Err(Failure::usage(format!(
-            "the ttl is too short to end the command in time: give {least}s or more"
-        )));
+        let what =
+            format!("the ttl is too short to end the command in time: give {least}s or more");
+        return Err(Failure::usage(what));
     }
     let names = args.names();
     if (args.shared || args.permits.is_some()) && names.len() != 1 {
@@ -232,14 +232,12 @@ impl Run<'_> {
 /// descendant.
 fn can_see_processes() -> Result<(), Failure> {
     let own = format!("/proc/self/task/{}/children", std::process::id());
-    match std::fs::exists(own) {
-        Ok(true) => Ok(()),
-        Ok(false) | Err(_) => Err(Failure::new(
-            Status::Configuration,
-            "/proc does not list the children of this process: mount the /proc of this container, on a kernel with \
-             CONFIG_PROC_CHILDREN; or use `shearline lock` and `shearline unlock`",
-        )),
+    if std::fs::exists(own).unwrap_or(false) {
+        return Ok(());
     }
+    let what = "/proc does not list the children of this process: mount the /proc of this container, on a kernel \
+                with CONFIG_PROC_CHILDREN; or use `shearline lock` and `shearline unlock`";
+    Err(Failure::new(Status::Configuration, what))
 }
 
 /// Returns why the command is not started, although the lock was taken.

@@ -86,9 +86,8 @@ impl Watchdog {
             return Err(io::Error::other("the supervisor has ended"));
         };
         if until <= now() {
-            return Err(io::Error::other(
-                "the lock ended before the command was started",
-            ));
+            let what = "the lock ended before the command was started";
+            return Err(io::Error::other(what));
         }
         let (trampoline, child) = match spawn(args) {
             Ok(started) => started,
