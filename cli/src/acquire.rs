@@ -142,7 +142,5 @@ pub(crate) fn host_and(process: u32) -> Vec<u8> {
     let process = format!(":{process}");
     let room = OWNER_BYTES_MAX.saturating_sub(process.len());
     let host = uname.nodename().to_bytes();
-    let mut owner = host[..host.len().min(room)].to_vec();
-    owner.extend_from_slice(process.as_bytes());
-    owner
+    [&host[..host.len().min(room)], process.as_bytes()].concat()
 }

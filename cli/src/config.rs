@@ -60,6 +60,7 @@ pub(crate) fn arguments(
     let unread = |error| wrong(path, format!("{error}; --config or {FILE} names it"));
     let text = fs::read_to_string(path).map_err(unread)?;
     let table = DeTable::parse(&text).map_err(|error| not_toml(path, &text, &error))?;
+    let folder = path.parent().unwrap_or(Path::new(""));
     let mut typed = Vec::new();
     for (key, value) in table.get_ref() {
         let key = &**key.get_ref();
@@ -82,8 +83,8 @@ pub(crate) fn arguments(
         for value in values {
             let mut word = OsString::from(format!("--{option}="));
             word.push(match key {
-                PASSWORD_FILE => in_folder_of(path, &value),
-                _ => value.into(),
+                PASSWORD_FILE => folder.join(value),
+                _ => PathBuf::from(value),
             });
             typed.push(word);
         }
@@ -122,9 +123,4 @@ fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
         DeValue::Boolean(is) => Some(vec![is.to_string()]),
         DeValue::Datetime(_) | DeValue::Table(_) => None,
     }
-}
-
-fn in_folder_of(path: &Path, file: &str) -> OsString {
-    let folder = path.parent().unwrap_or(Path::new(""));
-    folder.join(file).into()
 }

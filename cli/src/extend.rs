@@ -55,7 +55,6 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let extended = confirmed.and_then(|()| Ok(guard.extend(args.ttl)?));
     // Also after an error: dropping the guard would release the lock.
     let lock = detached(&args.held.connect.nodes, &redlock, guard);
-    extended?;
-    lock::print("extend", args.format, &lock)?;
-    Ok(Status::Success)
+    let printed = extended.and_then(|()| lock::print("extend", args.format, &lock));
+    printed.map(|()| Status::Success)
 }

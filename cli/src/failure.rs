@@ -44,9 +44,10 @@ impl Failure {
     /// Returns the failure of a command that this signal has asked to end.
     pub(crate) fn by_signal(number: i32) -> Self {
         let what = format_args!("ended by signal {number}");
-        let mut failure = Self::new(Status::by(number), what);
-        failure.quiet = true;
-        failure
+        Self {
+            quiet: true,
+            ..Self::new(Status::by(number), what)
+        }
     }
 
     /// Returns the failure as a JSON object for programs.

@@ -170,13 +170,8 @@ fn is_unknown(told: &Inspection) -> bool {
     counted <= told.nodes().len() / 2
 }
 
-/// Returns `true` if there is a holder, or the key is something else.
-pub(crate) fn is_known(told: &Inspection) -> bool {
-    !told.holders().is_empty() || is_no_lock(told)
-}
-
 /// Returns `true` if a majority of the nodes has a key of another type.
-fn is_no_lock(told: &Inspection) -> bool {
+pub(crate) fn is_no_lock(told: &Inspection) -> bool {
     let nodes = told.nodes().iter();
     let others = nodes.filter(|it| matches!(it.found, Found::OtherType));
     told.nodes().len() / 2 < others.count()

@@ -47,11 +47,10 @@ pub(crate) fn named(name: &str, bytes: &[u8]) -> Value {
 /// Returns the same for several byte strings: `NAME`, or `NAME_hex` if one of them is not UTF-8.
 pub(crate) fn named_all(name: &str, all: &[&[u8]]) -> Value {
     let texts: Result<Vec<_>, _> = all.iter().map(|bytes| std::str::from_utf8(bytes)).collect();
+    let digits = || all.iter().map(|it| hex(it)).collect::<Vec<_>>();
     match texts {
         Ok(texts) => json!({ name: texts }),
-        Err(_) => {
-            json!({ (format!("{name}_hex")): all.iter().map(|it| hex(it)).collect::<Vec<_>>() })
-        }
+        Err(_) => json!({ (format!("{name}_hex")): digits() }),
     }
 }
 

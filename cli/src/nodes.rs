@@ -173,12 +173,10 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Status, Failure> {
     if args.nagios {
         return plugin::told(&seen, status);
     }
+    let lines = || seen.problems().join("\n");
     match args.prometheus {
         true => output::say(metrics::text(&seen))?,
-        false => {
-            let lines = || seen.problems().join("\n");
-            args.format.say(|| seen.object("check"), lines)?;
-        }
+        false => args.format.say(|| seen.object("check"), lines)?,
     }
     Ok(status)
 }
@@ -335,10 +333,7 @@ impl Node {
     /// Returns the number of counters, unless the node does not serve clients.
     fn counted(&self) -> Option<String> {
         let (number, why) = self.counters.as_ref().filter(|_| self.counts_or_waits())?;
-        let counters = match number {
-            1 => "1 counter".to_owned(),
-            _ => format!("{number} counters"),
-        };
+        let counters = count(usize::try_from(*number).unwrap_or(usize::MAX), "counter");
         Some(match why {
             None => counters,
             Some(why) => format!("at least {counters}: {}", in_words(why)),

@@ -70,9 +70,10 @@ pub(crate) fn complain(style: Style, text: impl fmt::Display) {
 
 /// Returns the failure if the reader has closed the output, or it cannot be written.
 pub(crate) fn unwritten(error: io::Error) -> Failure {
-    let mut failure = Failure::new(Status::Failure, format_args!("stdout: {error}"));
-    failure.quiet = error.kind() == io::ErrorKind::BrokenPipe;
-    failure
+    Failure {
+        quiet: error.kind() == io::ErrorKind::BrokenPipe,
+        ..Failure::new(Status::Failure, format_args!("stdout: {error}"))
+    }
 }
 
 /// Returns the failure if stdin cannot be read.

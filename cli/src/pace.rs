@@ -32,10 +32,8 @@ fn longest(nodes: &[NodeStatus]) -> Option<Duration> {
 
 /// Returns the same in words.
 pub(crate) fn advice(nodes: &[NodeStatus]) -> Option<String> {
-    let text = format!(
-        "wait {} before the next restart of a node",
-        duration::shown(longest(nodes)?)
-    );
+    let wait = duration::shown(longest(nodes)?);
+    let text = format!("wait {wait} before the next restart of a node");
     Some(match nodes.iter().all(is_there) {
         true => text,
         false => format!("{text}, and until all nodes vote"),
@@ -71,11 +69,9 @@ impl Pace {
             if node.state == NodeState::Ready {
                 *voted = true;
             } else if left(node.state).is_some() && mem::take(voted) {
-                let line = format!(
-                    "{name}: {} does not vote, because it may have forgotten locks; {}",
-                    node.address,
-                    advice(&nodes).unwrap_or_default()
-                );
+                let (address, advice) = (&node.address, advice(&nodes).unwrap_or_default());
+                let why = "it may have forgotten locks";
+                let line = format!("{name}: {address} does not vote, because {why}; {advice}");
                 // In another thread: a slow reader would stop the watch over the command. If no thread starts, the line
                 // is lost.
                 drop(thread::Builder::new().spawn(move || complain(NOTE, line)));

@@ -52,10 +52,9 @@ fn plain() -> impl Iterator<Item = i32> {
 
 #[cfg(target_os = "linux")]
 fn real_time() -> impl Iterator<Item = i32> {
+    use rustix::process::Signal;
     use rustix_libc_wrappers::process::SignalExt as _;
-    (0..)
-        .map_while(rustix::process::Signal::rt)
-        .map(rustix::process::Signal::as_raw)
+    (0..).map_while(Signal::rt).map(Signal::as_raw)
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -214,8 +214,7 @@ impl Trial {
             (true, false) => "a lock".to_owned(),
         };
         // The release of a lock with a fencing token does not show how other locks are released.
-        let by = self.releasing.map(|way| format!(" by {way}"));
-        let by = by.unwrap_or_default();
+        let by = (self.releasing).map_or_else(String::new, |way| format!(" by {way}"));
         let permitted = match (&self.lock, self.extend.why()) {
             (Verdict::Unknown(why), _) => format!("{name} was not tried: {why}"),
             (_, None) => format!("its user may take, extend and release {name}{by}"),

@@ -26,6 +26,9 @@ const AGAIN: Duration = Duration::from_secs(3);
 const FREE: &str =
     "it is free, and was not granted yet; if that lasts, `shearline nodes` shows why";
 
+/// The reason that may change later.
+const FEW: &str = "too few nodes have answered";
+
 /// A name, and what the nodes say about it.
 type Told<'a> = (&'a [u8], Result<Inspection, OperatorError>);
 
@@ -40,18 +43,18 @@ pub(crate) async fn talk(redlock: &Redlock, names: &[&[u8]], talks: bool) {
         // If it is free, it may be granted now. If it is free at two looks in a row, other clients are probably not
         // faster; the nodes do not grant it.
         let is_certain = mem::replace(&mut was_free, is_free) || !is_free;
-        if let Some(why) = Why::of(&told).filter(|_| is_certain) {
-            let news = Some((name, why.reason));
+        if let Some((reason, text)) = why(&told).filter(|_| is_certain) {
+            may_change = reason == FEW;
+            let news = Some((name, reason));
             if said != news {
                 let name = match is_free {
                     true => listed(names),
                     false => printable(name),
                 };
-                let line = format!("waiting for {name}: {}", in_words(why.text));
+                let line = format!("waiting for {name}: {}", in_words(text));
                 output::complain(output::NOTE, line);
                 said = news;
             }
-            may_change = why.may_change;
         }
         pause(AGAIN).await;
     }
@@ -65,43 +68,31 @@ async fn pause(span: Duration) {
     }
 }
 
-/// Why the lock is not granted.
-struct Why {
-    /// A new line is written only if this changes: the owner, or another reason.
-    reason: String,
-    text: String,
-    may_change: bool,
-}
-
-impl Why {
-    fn of(told: &Result<Inspection, OperatorError>) -> Option<Self> {
-        let (reason, text, may_change) = match told {
-            Ok(told) if told.is_free() => (String::new(), FREE.to_owned(), false),
-            Ok(told) => {
-                let state = inspect::state(told);
-                let owner = told.holder().map(|holder| inspect::by(&holder.owner));
-                (owner.unwrap_or_else(|| state.clone()), state, false)
-            }
-            Err(error @ OperatorError::NoQuorum(report)) => {
-                let mut outcomes = report.nodes().iter().map(|node| &node.outcome);
-                let is_refused = outcomes.any(|it| matches!(it, NodeOutcome::Refused(_)));
-                (is_refused.to_string(), format!("{error:#}"), !is_refused)
-            }
-            // The wait for the lock itself will fail with this error.
-            Err(_) => return None,
-        };
-        Some(Self {
-            reason,
-            text,
-            may_change,
-        })
-    }
+/// Returns why the lock is not granted, and a text. A new line is written only if the reason changes.
+fn why(told: &Result<Inspection, OperatorError>) -> Option<(String, String)> {
+    Some(match told {
+        Ok(told) if told.is_free() => (String::new(), FREE.to_owned()),
+        Ok(told) => {
+            let state = inspect::state(told);
+            let owner = told.holder().map(|holder| inspect::by(&holder.owner));
+            (owner.unwrap_or_else(|| state.clone()), state)
+        }
+        Err(error @ OperatorError::NoQuorum(report)) => {
+            let mut outcomes = report.nodes().iter().map(|node| &node.outcome);
+            let is_refused = outcomes.any(|it| matches!(it, NodeOutcome::Refused(_)));
+            let reason = if is_refused { "refused" } else { FEW };
+            (reason.to_owned(), format!("{error:#}"))
+        }
+        // The wait for the lock itself will fail with this error.
+        Err(_) => return None,
+    })
 }
 
 /// Returns who holds the lock on these names, or what else is there.
 pub(crate) async fn held(redlock: &Redlock, names: &[&[u8]]) -> Option<String> {
     let (name, told) = first_held(redlock, names).await;
-    let told = told.ok().filter(inspect::is_known)?;
+    let is_known = |told: &Inspection| !told.holders().is_empty() || inspect::is_no_lock(told);
+    let told = told.ok().filter(is_known)?;
     let mut holder = told.holder().into_iter();
     let advice = match holder.any(|it| it.valid_for == Duration::MAX) {
         true => "; if its holder is gone, end it with `shearline break --now`",

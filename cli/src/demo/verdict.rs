@@ -31,11 +31,8 @@ impl Verdict {
 
     fn findings(&self) -> [Finding; 3] {
         let (is_right, is_exclusive) = (self.value == self.written, self.most_inside <= 1);
-        let counter = format!(
-            "{}, written {} times",
-            human(self.value),
-            human(self.written)
-        );
+        let (value, written) = (human(self.value), human(self.written));
+        let counter = format!("{value}, written {written} times");
         let most = count(self.most_inside as usize, "holder");
         let most = format!("at most {most} at any time");
         [
@@ -82,10 +79,9 @@ impl Verdict {
 }
 
 fn line((is_good, label, words, rest): Finding) -> String {
-    let (style, word) = if is_good {
-        (GOOD, words[0])
-    } else {
-        (BAD, words[1])
+    let (style, word) = match is_good {
+        true => (GOOD, words[0]),
+        false => (BAD, words[1]),
     };
     let indent = " ".repeat(7_usize.saturating_sub(word.len()));
     format!("{label:<11}{}{indent}  {rest}\n", painted(style, word))

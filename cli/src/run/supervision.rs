@@ -37,7 +37,6 @@ use super::deadline::{Timer, kill_at, margin, warning};
 use super::part::{COMMAND, PartArgs, naming};
 use super::signals::{Signals, continued_last};
 use super::tree::{Child, Tree, go_first};
-
 use crate::json::hex;
 use crate::output::{BAD, complain};
 use crate::signals::{ends, was_ignored};
@@ -103,9 +102,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
         let group = foreground_group();
         let own = getpid().as_raw_pid().to_string();
         let names = guard.resources().collect::<Vec<_>>().join(&b'\n');
-        let token = guard
-            .fencing_token()
-            .map(|it| (FENCING_TOKEN, it.to_string()));
+        let token = guard.fencing_token();
         let watchdog = PartArgs {
             number: group.unwrap_or(0),
             ignore_pipe: was_ignored(SIGPIPE),
@@ -120,7 +117,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
             // If this program itself runs under another lock, its own fencing token is not the command's.
             .env_remove(FENCING_TOKEN)
             .env_remove(SLOT)
-            .envs(token)
+            .envs(token.map(|token| (FENCING_TOKEN, token.to_string())))
             .envs(slot.map(|slot| (SLOT, slot.to_string())))
             .envs(naming(&own).map(|name| (name, COMMAND)))
             .stdin(far)
@@ -185,18 +182,22 @@ impl<'a, H: Holds> Supervision<'a, H> {
             self.tree.spare_orphans();
             self.extend();
             look();
+            let ttl = self.args.acquire.ttl;
+            let warn_at = self.until.saturating_sub(warning(ttl));
             if lost.as_mut().poll(&mut context).is_ready() {
                 self.end();
-            } else if self.warn_at() <= now() {
+            } else if warn_at <= now() {
                 self.warn();
             }
-            if self.tree.child() != Child::Running || self.kill_at() <= now() {
+            // Until then the supervisor waits for the watchdog.
+            let kill_at = kill_at(self.until, ttl, self.lost_at);
+            if self.tree.child() != Child::Running || kill_at <= now() {
                 return Ok(());
             }
-            let tick = now().saturating_add((self.ttl() / 16).min(TICK_MAX));
+            let tick = now().saturating_add((ttl / 16).min(TICK_MAX));
             let next = match self.ended.for_lock {
-                true => self.kill_at(),
-                false => self.warn_at(),
+                true => kill_at,
+                false => warn_at,
             };
             let fds = [self.channel.as_fd(), self.signals.as_fd()];
             self.timer.wait(tick.min(next), &fds)?;
@@ -224,7 +225,10 @@ impl<'a, H: Holds> Supervision<'a, H> {
         if self.lost_at.is_some() || !self.guard.is_valid() {
             return;
         }
-        let until = self.guard.valid_until().saturating_sub(margin(self.ttl()));
+        let until = self
+            .guard
+            .valid_until()
+            .saturating_sub(margin(self.args.acquire.ttl));
         // If this message cannot be sent, the earlier deadline stands.
         let is_told = until != self.until && self.channel.send(Message::Until(until)).is_ok();
         if is_told || until < self.until {
@@ -259,20 +263,6 @@ impl<'a, H: Holds> Supervision<'a, H> {
             let _ = self.channel.send(Message::Until(Instant::ZERO));
             self.tell("the lock is lost, so the command and what it has started are killed");
         }
-    }
-
-    fn ttl(&self) -> Duration {
-        self.args.acquire.ttl
-    }
-
-    /// The time at which all processes are asked to end.
-    fn warn_at(&self) -> Instant {
-        self.until.saturating_sub(warning(self.ttl()))
-    }
-
-    /// The time until which the supervisor waits for the watchdog.
-    fn kill_at(&self) -> Instant {
-        kill_at(self.until, self.ttl(), self.lost_at)
     }
 
     /// Passes signals on to the command, except those that a key of the terminal has sent to both. `is_early` means

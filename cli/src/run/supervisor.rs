@@ -125,9 +125,6 @@ struct Run<'a> {
     pace: Pace,
 }
 
-/// Returns the number of a permit.
-type SlotOf<H> = fn(&Guard<H>) -> Option<u16>;
-
 impl Run<'_> {
     /// Runs [`once`](Self::once) with the lock, the shared lock or the permit that the arguments ask for.
     fn once_as_asked(&mut self, by: Instant) -> Result<Ending, Failure> {
@@ -152,14 +149,19 @@ impl Run<'_> {
     fn once<H: Holds>(
         &mut self,
         asked: (Ask<'_, H>, Instant),
-        slot_of: SlotOf<H>,
+        slot_of: fn(&Guard<H>) -> Option<u16>,
     ) -> Result<Ending, Failure> {
         let (args, signals) = (self.args, self.signals);
         let guard = self.acquire(asked)?;
         let at_least = now().saturating_add(args.at_least);
         let slot = slot_of(&guard);
         let supervision = Supervision::start(args, (&guard, slot), signals);
-        let ended = supervision.and_then(|supervision| supervision.run(|| self.look()))?;
+        let look = || {
+            if !args.acquire.quiet {
+                self.pace.look(self.redlock, &args.title());
+            }
+        };
+        let ended = supervision.and_then(|supervision| supervision.run(look))?;
         if !ended.for_lock && ended.started == Some(Ok(())) {
             self.keep_until(at_least, &guard);
         }
@@ -168,13 +170,6 @@ impl Run<'_> {
             goes_on: args.again && ended.for_lock && ended.all && !ended.is_done,
             ..finish(args, guard, ended)?
         })
-    }
-
-    /// Prints what is new about the nodes.
-    fn look(&mut self) {
-        if !self.args.acquire.quiet {
-            self.pace.look(self.redlock, &self.args.title());
-        }
     }
 
     /// Waits for the lock. Fails if a signal comes.

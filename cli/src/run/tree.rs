@@ -75,19 +75,19 @@ pub(super) enum Child {
 /// All descendants of this process, except those that it had at the beginning.
 #[derive(Debug)]
 pub(super) struct Tree {
-    root: Pid,
     /// Children that the process had before it became this program (`exec`), and orphans that these left to it.
     strangers: HashSet<Pid>,
+    began_with_strangers: bool,
     child: Option<(Pid, Child)>,
 }
 
 impl Tree {
     /// Returns the tree of all descendants from now on.
     pub(super) fn new() -> Self {
-        let root = getpid();
+        let strangers: HashSet<Pid> = children(getpid()).into_iter().collect();
         Self {
-            root,
-            strangers: children(root).into_iter().collect(),
+            began_with_strangers: !strangers.is_empty(),
+            strangers,
             child: None,
         }
     }
@@ -105,10 +105,10 @@ impl Tree {
     /// Counts the other children as strangers. The remembered child has to be a child subreaper: while it lives, no
     /// process of the command becomes a child of this one, so any new child is an orphan of a stranger.
     pub(super) fn spare_orphans(&mut self) {
-        let Some((heir, _)) = self.child else {
+        let Some((heir, _)) = self.child.filter(|_| self.began_with_strangers) else {
             return;
         };
-        let mut children = children(self.root);
+        let mut children = children(getpid());
         children.retain(|pid| *pid != heir);
         // The order matters: when the remembered child ends, this process inherits its processes before it sees the
         // end.
@@ -128,13 +128,12 @@ impl Tree {
     /// Sends a signal to every descendant, and lets those that are stopped receive it. Gives up at `until`, even if
     /// some have not got the signal.
     pub(super) fn signal(&self, signal: Signal, until: Instant) {
-        for process in self.look(|_| {}) {
-            if until <= now() {
-                break;
+        self.look(|process| {
+            if now() < until {
+                let _ = process.send(signal);
+                let _ = process.send(Signal::CONT);
             }
-            let _ = process.send(signal);
-            let _ = process.send(Signal::CONT);
-        }
+        });
     }
 
     /// Waits for every process that has ended. Returns `false` if no descendant is left.
@@ -152,7 +151,7 @@ impl Tree {
     /// Returns `true` if this process has a child that is alive and no stranger.
     fn has_children(&self) -> bool {
         let is_ours = |pid: &Pid| !self.strangers.contains(pid);
-        self.strangers.is_empty() || children(self.root).iter().any(is_ours)
+        self.strangers.is_empty() || children(getpid()).iter().any(is_ours)
     }
 
     fn ended(&mut self, pid: Pid, status: ExitStatus) {
@@ -233,7 +232,7 @@ impl Tree {
     fn look(&self, mut meet: impl FnMut(Process)) -> Vec<Process> {
         let mut seen = self.strangers.clone();
         let mut met: Vec<Process> = Vec::new();
-        let mut parent = self.root;
+        let mut parent = getpid();
         for next in 0.. {
             for pid in children(parent) {
                 if seen.insert(pid) {
