@@ -293,8 +293,8 @@ fn truth(text: &str) -> Result<bool, ParseBoolError> {
 }
 
 impl Connect {
-    /// Returns a handle of `builder`, which trusts the nodes with `--trust`. It waits for nodes that do not answer until
-    /// `by`, and for a connect timeout at least.
+    /// Returns a handle of `builder`, which trusts the nodes with `--trust`. It waits until `by` for nodes that do not
+    /// answer, and for a connect timeout at least.
     pub(crate) fn connect(&self, builder: &Builder, by: Instant) -> Result<Redlock, Failure> {
         let met_by = by.max(now().saturating_add(self.nodes.connect_timeout));
         let redlock = self.nodes.as_marked(builder.clone(), met_by)?.build()?;

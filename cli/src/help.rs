@@ -175,8 +175,7 @@ fn below(command: &Command, is_long: bool) -> String {
     for (title, lines) in sections {
         text += &format!("{heading}{title}:{heading:#}\n{lines}\n\n");
     }
-    let has_times = command.get_arguments().any(has_time);
-    if has_times && is_long {
+    if is_long && command.get_arguments().any(has_time) {
         text += TIMES;
         text += "\n";
     }

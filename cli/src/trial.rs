@@ -22,7 +22,7 @@ use crate::connect::Nodes;
 use crate::failure::{Failure, in_words};
 use crate::output::printable;
 
-/// Returns the ttl of the extended lock. It is long enough even if the node gives each of its answers at the last moment.
+/// Returns the ttl of the extended lock: long enough even if the node gives each of its answers at the last moment.
 fn ttl(nodes: &Nodes) -> Duration {
     nodes.max_ttl().min(Duration::from_secs(5))
 }
@@ -214,7 +214,8 @@ impl Trial {
             (true, false) => "a lock".to_owned(),
         };
         // The release of a lock with a fencing token does not show how other locks are released.
-        let by = (self.releasing).map_or_else(String::new, |way| format!(" by {way}"));
+        let by = self.releasing.map(|way| format!(" by {way}"));
+        let by = by.unwrap_or_default();
         let permitted = match (&self.lock, self.extend.why()) {
             (Verdict::Unknown(why), _) => format!("{name} was not tried: {why}"),
             (_, None) => format!("its user may take, extend and release {name}{by}"),

@@ -32,7 +32,8 @@ const FEW: &str = "too few nodes have answered";
 /// A name, and what the nodes say about it.
 type Told<'a> = (&'a [u8], Result<Inspection, OperatorError>);
 
-/// Says why the lock on these names is not granted, whenever there is something new, if it `talks`. It does not complete.
+/// If it `talks`, it says why the lock on these names is not granted, whenever there is something new. It does not
+/// complete.
 pub(crate) async fn talk(redlock: &Redlock, names: &[&[u8]], talks: bool) {
     let is_terminal = io::stderr().is_terminal();
     let (mut said, mut was_free, mut may_change) = (None, false, true);
