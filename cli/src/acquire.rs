@@ -6,13 +6,13 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::time::Duration;
 
 use clap::Args;
-use shearline::internals::now;
+use shearline::internals::{limits::OWNER_BYTES_MAX, now};
 use shearline::{Builder, Instant, LockError, LockOptions, Redlock};
 
 use crate::duration;
 use crate::failure::Failure;
 use crate::status::Status;
-use crate::waiting::Waiting;
+use crate::waiting;
 
 /// How a lock is asked for.
 #[derive(Clone, Debug, Args)]
@@ -77,24 +77,21 @@ pub(crate) struct Acquire {
 }
 
 impl Acquire {
-    /// Applies the options that concern the handle. The default owner names this host and `process`, for which the lock
-    /// is taken.
-    pub(crate) fn builder(&self, builder: Builder, process: u32) -> Result<Builder, Failure> {
+    /// Sets what a handle needs for this lock. The default owner names this host and `process`, which the lock is for.
+    pub(crate) fn builder(&self, builder: Builder, process: u32) -> Builder {
         let owner = match &self.owner {
             Some(owner) => owner.clone().into_vec(),
             None => host_and(process),
         };
-        let builder = builder.owner(owner).lock_delay(self.lock_delay);
-        builder.config()?;
-        Ok(builder)
+        builder.owner(owner).lock_delay(self.lock_delay)
     }
 
     /// Returns the options of a lock that lives for `ttl`.
     pub(crate) fn options(&self, ttl: Duration) -> LockOptions {
         let options = LockOptions::new(ttl);
-        let options = match self.fenced {
-            Some(true) => options.fenced(),
-            Some(false) | None => options,
+        let options = match self.fenced == Some(true) {
+            true => options.fenced(),
+            false => options,
         };
         match self.no_wait {
             true => options.tries(1),
@@ -108,34 +105,36 @@ impl Acquire {
             .map_or(Instant::MAX, |wait| now().saturating_add(wait))
     }
 
-    /// Returns the lines that the command prints while it waits for the lock on these names.
-    pub(crate) fn waiting<'a>(&self, redlock: &'a Redlock, names: &'a [&'a [u8]]) -> Waiting<'a> {
+    /// Returns `true` if the command says what it waits for.
+    pub(crate) fn talks(&self) -> bool {
         // With --wait the command ends by itself, and its error names the cause. So only a terminal gets the lines.
         let talks = self.wait.is_none() || stderr().is_terminal();
-        Waiting::new(redlock, names, talks && !self.quiet && !self.no_wait)
+        talks && !self.quiet && !self.no_wait
     }
 
     /// Asks the nodes who holds the lock, and returns why it was not taken, with the status that the user chose for a
     /// conflict.
-    pub(crate) async fn failure(&self, error: LockError, waiting: &Waiting<'_>) -> Failure {
+    pub(crate) async fn failure(
+        &self,
+        error: LockError,
+        redlock: &Redlock,
+        names: &[&[u8]],
+    ) -> Failure {
         let is_held = matches!(&error, LockError::Held(report) if report.other_permits().is_none());
         let mut failure = Failure::from(error);
         if is_held
             && !self.quiet
-            && let Some(text) = waiting.held().await
+            && let Some(text) = waiting::held(redlock, names).await
         {
             failure.message = text;
         }
-        if failure.status == Status::NotTaken {
-            failure.status = Status::Conflict(self.conflict_status);
+        if let Status::Held(status) = &mut failure.status {
+            *status = self.conflict_status;
             failure.quiet = self.quiet;
         }
         failure
     }
 }
-
-/// The longest owner that [`Builder::owner`] takes.
-const OWNER_BYTES_MAX: usize = 64;
 
 /// Returns `host:process`, and cuts the name of the host if the owner would be too long.
 pub(crate) fn host_and(process: u32) -> Vec<u8> {
@@ -143,7 +142,5 @@ pub(crate) fn host_and(process: u32) -> Vec<u8> {
     let process = format!(":{process}");
     let room = OWNER_BYTES_MAX.saturating_sub(process.len());
     let host = uname.nodename().to_bytes();
-    let mut owner = host[..host.len().min(room)].to_vec();
-    owner.extend_from_slice(process.as_bytes());
-    owner
+    [&host[..host.len().min(room)], process.as_bytes()].concat()
 }

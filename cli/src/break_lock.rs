@@ -7,9 +7,9 @@ use crate::duration;
 use crate::failure::Failure;
 use crate::help::Texts;
 use crate::inspect::{self, Subject};
-use crate::json::{self, joined, millis, named};
+use crate::json::{self, millis, named};
 use crate::output::{DOUBTFUL, Format, confirm, count, item, painted, printable};
-use crate::status::{self, Status};
+use crate::status::Status;
 
 /// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
@@ -17,21 +17,14 @@ pub(crate) const TEXTS: Texts = Texts::new(
 shearline break report                # shows the holder, and asks
 shearline break report --yes
 shearline break report --now --yes    # its machine is known to be off",
-    &[
-        ("0", "broken"),
-        (
-            "1",
-            "nothing was changed: the lock is free, or has another holder than the one shown; its keys have no expiry \
-             (--now deletes them), or are no lock (delete them with DEL on each node); or the answer was no",
-        ),
-        (
-            "64",
-            "the arguments cannot be used, or stdin is not a terminal (give --yes)",
-        ),
-        ("69", "too few nodes answered or confirmed it; try again"),
-        status::OPERATOR,
-    ],
-    "shearline-status(1), shearline-watch(1)",
+    "\
+0  broken
+1  nothing was changed: the lock is free, or has another holder than the one shown; its keys have \
+    no expiry (--now deletes them), or are no lock (delete them with DEL on each node); or the answer was no
+64  the arguments cannot be used, or stdin is not a terminal (give --yes)
+69  too few nodes answered or confirmed it; try again
+78",
+    "shearline(1), shearline-status(1), shearline-watch(1)",
 );
 
 /// Ends a lock whose holder is gone or hangs.
@@ -74,27 +67,18 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
         true => Breaking::AtOnce,
         false => Breaking::KeepOut,
     };
-    let broken = redlock
-        .break_seen(name, &seen, how)
-        .map_err(inspect::unanswered)?;
-    let of = seen.nodes().len();
-    args.format.say(
-        || object(name, &broken),
-        || line(name, &broken, of, args.now),
-    )?;
+    let broken = redlock.break_seen(name, &seen, how);
+    let broken = broken.map_err(inspect::unanswered)?;
+    let line = || line(name, &broken, seen.nodes().len(), args.now);
+    args.format.say(|| object(name, &broken), line)?;
     Ok(Status::Success)
 }
 
 fn question(name: &[u8], seen: &Inspection, now: bool) -> String {
     let shown = inspect::lines(name, seen);
+    let warning = "If its holder still works, two clients can hold the lock then.";
     match now {
-        true => format!(
-            "{shown}\nDelete it? {}",
-            painted(
-                DOUBTFUL,
-                "If its holder still works, two clients can hold the lock then."
-            )
-        ),
+        true => format!("{shown}\nDelete it? {}", painted(DOUBTFUL, warning)),
         false => format!("{shown}\nBreak it? Others get it when its ttl is over."),
     }
 }
@@ -125,5 +109,5 @@ fn object(name: &[u8], broken: &Broken) -> serde_json::Value {
         "broken": broken.nodes,
         "free_in_ms": millis(broken.free_in),
     });
-    json::object("break", joined(named("resource", name), fields))
+    json::object("break", [named("resource", name), fields])
 }

@@ -32,10 +32,7 @@ pub(crate) const KEYS: &str = "nodes, user, password-file, ca, cert, key, guard,
 /// The key that stands for a repeated `--node`.
 const NODES: &str = "nodes";
 
-/// The keys with a value of `true` or `false`.
-const FLAGS: [&str; 2] = ["without-scripts", "fenced"];
-
-/// The key whose value is a path, relative to the folder of the configuration file.
+/// The key with a path that is relative to the folder of the configuration file.
 const PASSWORD_FILE: &str = "password-file";
 
 /// Returns the path of the file, if the command takes a file and the user names one.
@@ -63,63 +60,36 @@ pub(crate) fn arguments(
     let unread = |error| wrong(path, format!("{error}; --config or {FILE} names it"));
     let text = fs::read_to_string(path).map_err(unread)?;
     let table = DeTable::parse(&text).map_err(|error| not_toml(path, &text, &error))?;
-    let mut settings = Vec::new();
-    for (key, value) in table.get_ref() {
-        let key = key.get_ref().to_string();
-        let values = match (FLAGS.contains(&&*key), value.get_ref()) {
-            (true, DeValue::Boolean(is)) => Some(vec![is.to_string()]),
-            (true, _) => return Err(wrong(path, format_args!("{key} is neither true nor false"))),
-            (false, value) => texts(value),
-        };
-        let not_text = || {
-            wrong(
-                path,
-                format_args!("{key} is neither a string nor a list of strings"),
-            )
-        };
-        settings.push((key.clone(), values.ok_or_else(not_text)?));
-    }
-    let is_strict = arguments.get_flag("strict_files");
-    let mut nodes = settings.iter().filter(|(key, _)| key == NODES);
-    if nodes.any(|(_, urls)| urls.iter().any(|url| secrets::is_in(url))) {
-        secrets::look_at(path, is_strict)?;
-    }
+    let folder = path.parent().unwrap_or(Path::new(""));
     let mut typed = Vec::new();
-    for (key, values) in &settings {
+    for (key, value) in table.get_ref() {
+        let key = &**key.get_ref();
         if !KEYS.split(", ").any(|known| known == key) {
-            let key = match key.contains('@') {
-                true => "of this name (not shown, it may hold a password)".to_owned(),
-                false => format!("{key:?}"),
-            };
-            let what = format_args!("there is no setting {key}; there are {KEYS}");
+            let what = format_args!("there is no setting {key:?}; there are {KEYS}");
             return Err(wrong(path, what));
         }
+        let values = texts(value.get_ref()).ok_or_else(|| {
+            let what = "is neither a text, a number, true or false, nor a list of those";
+            wrong(path, format_args!("{key} {what}"))
+        })?;
+        if key == NODES && values.iter().any(|url| secrets::is_in(url)) {
+            secrets::look_at(path, arguments.get_flag("strict_files"))?;
+        }
         let option = if key == NODES { "node" } else { key };
-        if !is_free(command, arguments, &option.replace('-', "_")) {
+        let id = option.replace('-', "_");
+        if !has(command, &id) || says_something(arguments, &id) {
             continue;
         }
         for value in values {
-            let value = match option {
-                PASSWORD_FILE => in_folder_of(path, value),
-                _ => value.into(),
-            };
             let mut word = OsString::from(format!("--{option}="));
-            word.push(value);
+            word.push(match key {
+                PASSWORD_FILE => folder.join(value),
+                _ => PathBuf::from(value),
+            });
             typed.push(word);
         }
     }
     Ok(typed)
-}
-
-/// Returns `true` if the file may set the option: the command has it, and nothing overrides the file.
-fn is_free(command: &Command, arguments: &ArgMatches, option: &str) -> bool {
-    let is_typed = |option| has(command, option) && says_something(arguments, option);
-    // The certificate must belong to the key, so both come from the same place.
-    let is_typed = match option {
-        "cert" | "key" => is_typed("cert") || is_typed("key"),
-        _ => is_typed(option),
-    };
-    has(command, option) && !is_typed
 }
 
 /// Returns `true` if the option was typed, or its variable is set and not empty.
@@ -151,11 +121,7 @@ fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
             let texts = values.iter().map(|value| texts(value.get_ref()));
             Some(texts.collect::<Option<Vec<_>>>()?.concat())
         }
-        DeValue::Boolean(_) | DeValue::Datetime(_) | DeValue::Table(_) => None,
+        DeValue::Boolean(is) => Some(vec![is.to_string()]),
+        DeValue::Datetime(_) | DeValue::Table(_) => None,
     }
-}
-
-fn in_folder_of(path: &Path, file: &str) -> OsString {
-    let folder = path.parent().unwrap_or(Path::new(""));
-    folder.join(file).into()
 }

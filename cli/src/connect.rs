@@ -172,17 +172,28 @@ impl Nodes {
     /// Returns a builder of a handle with these options. [`Acquire`](crate::acquire::Acquire) adds the owner and the
     /// lock delay.
     pub(crate) fn builder(&self) -> Result<Builder, Failure> {
-        self.builder_of(self.urls()?)
+        let builder = self.with_tls(self.of(self.urls()?)?);
+        builder.config()?; // Finds the first mistake before anything is sent.
+        Ok(builder)
     }
 
     /// Returns a builder for each node alone, without a restart guard. Not for locks that a program relies on.
-    pub(crate) fn each(&self) -> Result<impl Iterator<Item = Result<Builder, Failure>>, Failure> {
-        let urls = self.urls()?.into_iter();
-        Ok(urls.map(|url| Ok(self.builder_of(vec![url])?.restart_guard(RestartGuard::Off))))
+    pub(crate) fn each(&self) -> Result<Vec<Builder>, Failure> {
+        let alone = |url: String| {
+            // A node without TLS gets no options of TLS: others may have it.
+            let scheme = url.to_ascii_lowercase();
+            let has_tls = scheme.starts_with("rediss://") || scheme.starts_with("valkeys://");
+            let builder = self.of(vec![url])?.restart_guard(RestartGuard::Off);
+            Ok(match has_tls {
+                true => self.with_tls(builder),
+                false => builder,
+            })
+        };
+        self.urls()?.into_iter().map(alone).collect()
     }
 
-    fn builder_of(&self, urls: Vec<String>) -> Result<Builder, Failure> {
-        let of = urls.clone();
+    /// Returns a builder for the nodes at these URLs, without the options of TLS.
+    fn of(&self, urls: Vec<String>) -> Result<Builder, Failure> {
         let builder = Redlock::builder()
             .nodes(urls)
             .without_scripts(self.without_scripts == Some(true))
@@ -192,19 +203,20 @@ impl Nodes {
             .node_timeout(self.node_timeout)
             .connect_timeout(self.connect_timeout)
             .shutdown_timeout(self.at_end());
-        // If other nodes use TLS, a node without TLS gets no TLS options.
-        let is_part = !has_tls(&of) && has_tls(&self.urls()?);
-        let mut builder = if is_part {
-            builder
-        } else {
-            self.with_tls(builder)
+        let login = match (self.password_file.clone(), self.user.clone()) {
+            (Some(file), user) => Login {
+                user,
+                file,
+                is_strict: self.strict_files,
+            },
+            (None, None) => return Ok(builder),
+            (None, Some(_)) => {
+                let what = "user needs a password-file";
+                return Err(Failure::new(Status::Configuration, what));
+            }
         };
-        if let Some(login) = self.login()? {
-            builder =
-                builder.credentials(move |_| Ok(login.credentials().map_err(|it| it.message)?));
-        }
-        builder.config()?; // Finds the first mistake before anything is sent.
-        Ok(builder)
+        login.credentials()?; // Finds mistakes before anything is sent.
+        Ok(builder.credentials(move |_| Ok(login.credentials().map_err(|it| it.message)?)))
     }
 
     /// Returns a handle that has tried every node once.
@@ -251,18 +263,6 @@ impl Nodes {
         })
     }
 
-    /// Returns the user and the password for URLs that have no password.
-    fn login(&self) -> Result<Option<Login>, Failure> {
-        match (&self.password_file, self.user.clone()) {
-            (Some(file), user) => Login::new(user, file.clone(), self.strict_files).map(Some),
-            (None, None) => Ok(None),
-            (None, Some(_)) => {
-                let what = "user needs a password-file";
-                Err(Failure::new(Status::Configuration, what))
-            }
-        }
-    }
-
     fn urls(&self) -> Result<Vec<String>, Failure> {
         secrets::urls("--node or SHEARLINE_NODES", &self.node)
     }
@@ -293,38 +293,17 @@ fn truth(text: &str) -> Result<bool, ParseBoolError> {
     }
 }
 
-/// Returns `true` if the URL of a node asks for TLS.
-fn has_tls(urls: &[String]) -> bool {
-    let schemes = urls
-        .iter()
-        .map(|url| secrets::split(url).0.to_ascii_lowercase());
-    schemes
-        .into_iter()
-        .any(|it| it == "rediss" || it == "valkeys")
-}
-
 impl Connect {
-    /// Returns a handle of `builder`, and `true` if the caller still has to trust the nodes.
-    ///
-    /// With `--trust` it trusts them itself, unless the lock `is_fenced`: then the nodes have to be asked for the lock
-    /// first. It waits until `by` for nodes that do not answer, and at least for a connect timeout.
-    pub(crate) fn connect(
-        &self,
-        builder: &Builder,
-        by: Instant,
-        is_fenced: bool,
-    ) -> Result<(Redlock, bool), Failure> {
+    /// Returns a handle of `builder`, which trusts the nodes with `--trust`. It waits until `by` for nodes that do not
+    /// answer, and for a connect timeout at least.
+    pub(crate) fn connect(&self, builder: &Builder, by: Instant) -> Result<Redlock, Failure> {
         let met_by = by.max(now().saturating_add(self.nodes.connect_timeout));
         let redlock = self.nodes.as_marked(builder.clone(), met_by)?.build()?;
-        let trusts_later = self.trust && is_fenced;
-        match trusts_later {
-            true => drop(settled(&redlock, self.nodes.connect_timeout, met_by)),
-            false => self.trust_if_asked(&redlock, met_by),
-        }
-        if left(by).is_zero() && !trusts_later {
+        self.trust_if_asked(&redlock, met_by);
+        if left(by).is_zero() {
             voted(&redlock)?; // Without this, the next request would wait for the same nodes again.
         }
-        Ok((redlock, trusts_later))
+        Ok(redlock)
     }
 
     /// With `--trust`, waits until `by` for nodes that have not answered yet, and trusts the nodes.
@@ -376,9 +355,7 @@ fn is_on_its_way(node: &NodeStatus) -> bool {
         NodeState::New | NodeState::Connecting => true,
         // The handle is reading its marker.
         NodeState::Quarantined { left } => left.is_zero(),
-        NodeState::Ready | NodeState::Suspect | NodeState::Down(_) | NodeState::Unusable(_) | _ => {
-            false
-        }
+        _ => false,
     }
 }
 
@@ -437,11 +414,15 @@ mod tests {
     #[test]
     fn each_node_alone_may_be_without_tls() {
         let plain = "redis://127.0.0.1:1";
-        for (other, wrong) in [("rediss://127.0.0.1:2", 0), ("redis://127.0.0.1:2", 2)] {
+        for (other, is_wrong) in [
+            ("rediss://127.0.0.1:2", false),
+            ("redis://127.0.0.1:2", true),
+        ] {
             let line = ["x", "--node", plain, "--node", other, "--ca", "/dev/null"];
             let nodes = Line::parse_from(line).nodes;
+            assert_eq!(nodes.builder().is_err(), is_wrong, "{other}");
             let each = nodes.each().expect("two nodes");
-            assert_eq!(each.filter(Result::is_err).count(), wrong, "{other}");
+            assert!(each.iter().all(|it| it.config().is_ok()), "{other}");
         }
     }
 }

@@ -41,17 +41,14 @@ pub(crate) fn within(
 /// Returns `number` times `unit`, if the result is whole.
 fn millis(number: &str, unit: u64) -> Option<u64> {
     let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if !digits(whole) || !digits(part) {
+    let digits = [whole, part].concat();
+    let are_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || part.is_empty() || !are_digits {
         return None;
     }
     let scale = 10_u64.checked_pow(part.len().try_into().ok()?)?;
-    let part = part.parse::<u64>().ok()?.checked_mul(unit)?;
-    if !part.is_multiple_of(scale) {
-        return None;
-    }
-    let whole = whole.parse::<u64>().ok()?.checked_mul(unit)?;
-    whole.checked_add(part / scale)
+    let scaled = digits.parse::<u64>().ok()?.checked_mul(unit)?;
+    scaled.is_multiple_of(scale).then_some(scaled / scale)
 }
 
 /// Writes a span for a person: two units at most, rounded down.

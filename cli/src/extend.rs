@@ -8,25 +8,19 @@ use crate::held::{Held, detached};
 use crate::help::Texts;
 use crate::lock;
 use crate::output::Format;
-use crate::status::{self, Status};
+use crate::status::Status;
 
 /// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 next=$(shearline extend --ttl 1m \"$lock\") || exit
 lock=$next",
-    &[
-        status::DONE,
-        status::FAILED,
-        status::USAGE,
-        (
-            "69",
-            "too few nodes answered; the lock is valid until its old end",
-        ),
-        ("74", "the lock is lost: stop what it protects"),
-        status::OPERATOR,
-    ],
-    "shearline-lock(1), shearline-unlock(1)",
+    "\
+0 1 64
+69  too few nodes answered; the lock is valid until its old end
+74  the lock is lost: stop what it protects
+78",
+    "shearline(1), shearline-lock(1), shearline-unlock(1)",
 );
 
 /// Extends a lock of a script, and prints the line that replaces it.
@@ -61,7 +55,6 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let extended = confirmed.and_then(|()| Ok(guard.extend(args.ttl)?));
     // Also after an error: dropping the guard would release the lock.
     let lock = detached(&args.held.connect.nodes, &redlock, guard);
-    extended?;
-    lock::print("extend", args.format, &lock)?;
-    Ok(Status::Success)
+    let printed = extended.and_then(|()| lock::print("extend", args.format, &lock));
+    printed.map(|()| Status::Success)
 }

@@ -28,7 +28,8 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(status: Status, message: impl fmt::Display) -> Self {
-        let message = without_controls(&in_words(message));
+        let escape = |letter: char| letter.escape_default().to_string();
+        let message = output::without_controls(&in_words(message), escape);
         Self {
             status,
             message,
@@ -41,11 +42,12 @@ impl Failure {
     }
 
     /// Returns the failure of a command that this signal has asked to end.
-    pub(crate) fn by_signal(number: u8) -> Self {
+    pub(crate) fn by_signal(number: i32) -> Self {
         let what = format_args!("ended by signal {number}");
-        let mut failure = Self::new(Status::Signal(number), what);
-        failure.quiet = true;
-        failure
+        Self {
+            quiet: true,
+            ..Self::new(Status::by(number), what)
+        }
     }
 
     /// Returns the failure as a JSON object for programs.
@@ -55,7 +57,7 @@ impl Failure {
             "outcome": self.status.word(),
             "error": self.message,
         });
-        json::object(command, fields)
+        json::object(command, [fields])
     }
 
     /// Writes the line to stderr, unless it is quiet.
@@ -72,79 +74,37 @@ impl Failure {
     }
 }
 
-/// Texts of the library, mostly names of functions, and the texts of the command in their place.
-const WORDS: [(&str, &str); 21] = [
-    ("`without_scripts`", "`--without-scripts`"),
-    ("`Builder::max_ttl`", "`--max-ttl`"),
-    ("`Builder::lock_delay`", "`--lock-delay`"),
-    ("`Redlock::reinit`", "`shearline reinit`"),
-    ("`Breaking::AtOnce`", "`--now`"),
-    ("`trust_nodes`", "`--trust`"),
-    ("`Redlock::trust_nodes`", "`--trust`"),
-    (
-        "no node was named; name at least one",
-        "no node was named; give --node, or set SHEARLINE_NODES: at least one",
-    ),
-    (
-        "(`?ca=` in the URL, or `TlsOptions`)",
-        "(`--ca`, or `?ca=` in the URL)",
-    ),
-    (
-        "(`?cert=` and `?key=` in the URL, or `TlsOptions`)",
-        "(`--cert` and `--key`, or `?cert=` and `?key=` in the URL)",
-    ),
-    (
-        "put credentials into the URL",
-        "give `--password-file`, or credentials in the URL",
-    ),
-    (
-        "in the URL, or where they come from",
-        "in the URL, or `--user` and the file of `--password-file`",
-    ),
-    (
-        "fencing tokens, shared locks, permits and a strict restart guard need scripts",
-        "fencing tokens, shared locks, permits and `--guard strict` need scripts",
-    ),
-    (" (`LockOptions::extensions`)", ""),
-    (
-        "pass on what `Lock::to_bytes` gave",
-        "pass on what `shearline lock` printed",
-    ),
-    (
-        "so if its holder is gone, delete the key",
-        "so if its holder is gone, end it with `shearline break --now`",
-    ),
-    // A program repeats the release while it lives, but this command ends.
-    (
-        "it is repeated until they do or the keys have expired, check the nodes",
-        "repeat it, or the keys end with their ttl; check the nodes",
-    ),
-    ("`shearline::manual::fencing`", "docs/fencing.md"),
-    ("`shearline::manual::permissions`", "docs/permissions.md"),
-    ("`shearline::manual::tls`", "docs/tls.md"),
-    ("`shearline::manual::troubles`", "docs/troubles.md"),
-];
+/// Texts of the library, mostly names of functions, and what the command says instead.
+const WORDS: &str = "\
+`without_scripts` => `--without-scripts`
+`Builder::max_ttl` => `--max-ttl`
+`Builder::lock_delay` => `--lock-delay`
+`Redlock::reinit` => `shearline reinit`
+`Breaking::AtOnce` => `--now`
+`trust_nodes` => `--trust`
+`Redlock::trust_nodes` => `--trust`
+no node was named; name at least one => no node was named; give --node, or set SHEARLINE_NODES: at least one
+(`?ca=` in the URL, or `TlsOptions`) => (`--ca`, or `?ca=` in the URL)
+(`?cert=` and `?key=` in the URL, or `TlsOptions`) => (`--cert` and `--key`, or `?cert=` and `?key=` in the URL)
+put credentials into the URL => give `--password-file`, or credentials in the URL
+in the URL, or where they come from => in the URL, or `--user` and the file of `--password-file`
+permits and a strict restart guard need scripts => permits and `--guard strict` need scripts
+pass on what `Lock::to_bytes` gave => pass on what `shearline lock` printed
+so if its holder is gone, delete the key => so if its holder is gone, end it with `shearline break --now`
+it is repeated until they do or the keys have expired, check => repeat it, or the keys end with their ttl; check
+`shearline::manual::fencing` => docs/fencing.md
+`shearline::manual::permissions` => docs/permissions.md
+`shearline::manual::tls` => docs/tls.md
+`shearline::manual::troubles` => docs/troubles.md";
 
 /// Replaces the names of the library in `text` by those of the command, and puts everything on one line.
 pub(crate) fn in_words(text: impl fmt::Display) -> String {
-    let mut line = text.to_string();
-    for (of_the_library, ours) in WORDS {
-        line = line.replace(of_the_library, ours);
-    }
     // A terminal or a log shows each failure as one line.
-    line.replace('\n', " ")
-}
-
-/// Escapes control characters: a terminal would obey them, and they could hide the line.
-fn without_controls(text: &str) -> String {
-    let mut out = String::new();
-    for character in text.chars() {
-        match character.is_control() {
-            true => out.extend(character.escape_default()),
-            false => out.push(character),
-        }
-    }
-    out
+    let line = text.to_string().replace('\n', " ");
+    let rows = WORDS.lines().filter_map(|row| row.split_once(" => "));
+    rows.fold(line, |line, (of_the_library, ours)| {
+        line.replace(of_the_library, ours)
+    })
 }
 
 /// Returns the status of an operation if too few nodes answered.
@@ -182,38 +142,27 @@ statuses! {
     FromBytesError: |_it| Status::Usage;
     BuildError: |_it| Status::Configuration;
     LockError: |it| match &it {
-        LockError::Held(_) => Status::NotTaken,
+        LockError::Held(_) => Status::Held(75),
         LockError::NoQuorum(report) | LockError::TooSlow(report) => no_quorum(report),
         LockError::OtherCluster(_) => Status::Configuration,
         LockError::Invalid(why) => invalid(*why),
-        LockError::Saturated | LockError::Forked | LockError::Closed | _ => Status::Failure,
+        _ => Status::Failure,
     };
     ExtendError: |it| match &it {
         ExtendError::Expired | ExtendError::Lost(_) => Status::Lost,
         ExtendError::Unconfirmed(report) => no_quorum(report),
         ExtendError::Invalid(_) => Status::Usage,
-        ExtendError::Limit
-        | ExtendError::Saturated
-        | ExtendError::Forked
-        | ExtendError::Closed
-        | _ => Status::Failure,
+        _ => Status::Failure,
     };
     UnlockError: |it| match &it {
         UnlockError::NotHeld(_) => Status::Lost,
         UnlockError::Unconfirmed(report) => no_quorum(report),
-        UnlockError::Forked | UnlockError::Closed | _ => Status::Failure,
+        _ => Status::Failure,
     };
     OperatorError: |it| match &it {
         OperatorError::NoQuorum(report) | OperatorError::Unconfirmed(report) => no_quorum(report),
         OperatorError::Invalid(_) => Status::Usage,
-        OperatorError::NotHeld(_)
-        | OperatorError::NotOurs(_)
-        | OperatorError::Changed(_)
-        | OperatorError::NotTrusted(_)
-        | OperatorError::Saturated
-        | OperatorError::Forked
-        | OperatorError::Closed
-        | _ => Status::Failure,
+        _ => Status::Failure,
     };
 }
 
@@ -244,10 +193,6 @@ mod tests {
                  (`ACL SETUSER .. +eval +evalsha`), or do without them",
             ),
             (
-                format!("{:#}", ExtendError::Limit),
-                "the lock has no extension left; end the work before its deadline, or take the lock with more",
-            ),
-            (
                 "name that authority's file (`?ca=` in the URL, or `TlsOptions`)".to_owned(),
                 "name that authority's file (`--ca`, or `?ca=` in the URL)",
             ),
@@ -264,7 +209,8 @@ mod tests {
     fn the_library_says_what_is_replaced() {
         let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src");
         let said = code_in(&library);
-        for (of_the_library, _) in WORDS {
+        for row in WORDS.lines() {
+            let (of_the_library, _) = row.split_once(" => ").expect("two parts");
             assert!(said.contains(of_the_library), "{of_the_library}");
         }
     }

@@ -1,6 +1,6 @@
 //! A lock that the command reads as text, from an argument or from stdin.
 
-use std::io::{self, IsTerminal as _, Read as _};
+use std::io::{self, IsTerminal as _};
 use std::thread;
 use std::time::{self, Duration};
 
@@ -10,9 +10,6 @@ use shearline::{Instant, Lock, LockGuard, NodeState, NodeStatus, Redlock};
 use crate::connect::{Connect, Nodes};
 use crate::failure::Failure;
 use crate::output::unreadable;
-
-/// Longer than the text of any lock.
-const TEXT_BYTES_MAX: u64 = 1 << 20;
 
 /// The time between two looks at nodes that have not answered yet.
 const LOOK: Duration = Duration::from_micros(500);
@@ -37,33 +34,26 @@ impl Held {
         if let Some(ttl) = ttl {
             builder.config()?.check_request(lock.resource(), ttl)?;
         }
-        let (redlock, _) = self.connect.connect(&builder, Instant::MAX, false)?;
-        Ok((redlock, lock))
+        Ok((self.connect.connect(&builder, Instant::MAX)?, lock))
     }
 
     fn read(&self) -> Result<Lock, Failure> {
         let text = match self.lock.as_deref() {
             Some(text) if text != "-" => text.to_owned(),
             None if io::stdin().is_terminal() => {
-                return Err(Failure::usage(
-                    "no lock was given; pass on the line that `shearline lock` printed",
-                ));
+                let what = "no lock was given; pass on the line that `shearline lock` printed";
+                return Err(Failure::usage(what));
             }
-            Some(_) | None => from_stdin()?,
+            Some(_) | None => io::read_to_string(io::stdin()).map_err(unreadable)?,
         };
-        let no_lock = || {
-            Failure::usage(
-                "this is not a lock; pass on the line that `shearline lock` printed, unchanged",
-            )
-        };
-        let (digits, token) = match text.trim().split_once(' ') {
-            Some((digits, token)) => (digits, Some(token)),
-            None => (text.trim(), None),
-        };
+        let what = "this is not a lock; pass on the line that `shearline lock` printed, unchanged";
+        let no_lock = || Failure::usage(what);
+        let text = text.trim();
+        let (digits, token) = text.split_once(' ').unwrap_or((text, ""));
         let lock = Lock::from_bytes(&bytes_of(digits).ok_or_else(no_lock)?)?;
         // The lock knows its fencing token itself.
         let own = lock.fencing_token().map(|token| token.to_string());
-        match token.is_none() || token == own.as_deref() {
+        match token.is_empty() || Some(token) == own.as_deref() {
             true => Ok(lock),
             false => Err(no_lock()),
         }
@@ -83,27 +73,11 @@ pub(crate) fn detached(nodes: &Nodes, redlock: &Redlock, guard: LockGuard) -> Lo
     guard.into_lock()
 }
 
-fn from_stdin() -> Result<String, Failure> {
-    let mut text = String::new();
-    let stdin = io::stdin().lock();
-    let read = stdin.take(TEXT_BYTES_MAX).read_to_string(&mut text);
-    read.map_err(unreadable)?;
-    Ok(text)
-}
-
 /// Decodes hexadecimal digits.
 fn bytes_of(text: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u8>> = text
-        .chars()
-        .map(|digit| u8::try_from(digit.to_digit(16)?).ok())
-        .collect();
-    let digits = digits.filter(|digits| digits.len().is_multiple_of(2))?;
-    Some(
-        digits
-            .chunks_exact(2)
-            .map(|pair| pair[0] << 4 | pair[1])
-            .collect(),
-    )
+    let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();
+    let byte = |pair: &[u32]| u8::try_from(pair[0] << 4 | pair.get(1)?).ok();
+    digits?.chunks(2).map(byte).collect()
 }
 
 #[cfg(test)]

@@ -3,10 +3,9 @@
 //! The manual pages ([`pages`](crate::pages)) have the same contents in sections, and explain each option.
 
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use clap::builder::styling::{Style, Styles};
+use clap::builder::styling::Styles;
 use clap::builder::{Resettable, StyledStr};
 use clap::{Arg, Command, CommandFactory as _};
 
@@ -19,14 +18,14 @@ use crate::status::{self, Status};
 pub(crate) struct Texts {
     /// Lines for a shell.
     pub(crate) examples: &'static str,
-    /// Each exit status, and when it occurs.
-    pub(crate) statuses: &'static [(&'static str, &'static str)],
+    /// Each exit status, and when it occurs: a table for [`status::rows`].
+    pub(crate) statuses: &'static str,
     /// A text above the examples, in the long help too.
     pub(crate) promise: &'static str,
     /// Text for the manual page only: paragraphs, each on one line, and list items that begin with a star.
     pub(crate) notes: &'static str,
-    /// Variables that no other command has.
-    pub(crate) environment: &'static [(&'static str, &'static str)],
+    /// Variables that no other command has: a table for [`rows`].
+    pub(crate) environment: &'static str,
     /// Other pages of the manual.
     pub(crate) see: &'static str,
 }
@@ -34,7 +33,7 @@ pub(crate) struct Texts {
 impl Texts {
     pub(crate) const fn new(
         examples: &'static str,
-        statuses: &'static [(&'static str, &'static str)],
+        statuses: &'static str,
         see: &'static str,
     ) -> Self {
         Self {
@@ -42,10 +41,18 @@ impl Texts {
             statuses,
             promise: "",
             notes: "",
-            environment: &[],
+            environment: "",
             see,
         }
     }
+}
+
+/// A name, and what it means.
+pub(crate) type Row = (&'static str, &'static str);
+
+/// Returns the rows of a table: a name, two spaces and what it means.
+pub(crate) fn rows(table: &'static str) -> impl Iterator<Item = Row> + Clone {
+    table.lines().filter_map(|line| line.split_once("  "))
 }
 
 /// The texts of the program itself.
@@ -54,22 +61,21 @@ const OF_ALL: Texts = Texts::new(
 export SHEARLINE_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3
 shearline nodes
 shearline run report -- make report",
-    status::ALL,
+    "\
+0
+1  the answer is no (status: it is not held), or another failure
+64 69 74 75 78 126 127 128+N",
     "shearline-run(1), shearline-lock(1), flock(1)",
 );
 
 /// The variables of all commands that ask nodes.
-pub(crate) const VARIABLES: [(&str, &str); 3] = [
-    ("SHEARLINE_NODES", "URLs of the nodes, separated by commas"),
-    ("SHEARLINE_CONFIG", "configuration file, as --config"),
-    ("SHEARLINE_WITHOUT_SCRIPTS", "true is --without-scripts"),
-];
+pub(crate) const VARIABLES: &str = "\
+SHEARLINE_NODES  URLs of the nodes, separated by commas
+SHEARLINE_CONFIG  configuration file, as --config
+SHEARLINE_WITHOUT_SCRIPTS  true is --without-scripts";
 
-/// The variable for colours.
-pub(crate) const COLOURS: (&str, &str) = (
-    "NO_COLOR, CLICOLOR_FORCE",
-    "no colours, or colours into a pipe too",
-);
+/// The variables for colours.
+pub(crate) const COLOURS: &str = "NO_COLOR, CLICOLOR_FORCE  no colours, or colours into a pipe too";
 
 /// The explanation of how to write a time.
 pub(crate) const TIMES: &str =
@@ -102,10 +108,9 @@ pub(crate) fn asks_nodes(command: &Command) -> bool {
 
 /// Prints the help that these words ask for, and returns the status.
 pub(crate) fn end(words: &[OsString], to_stderr: bool) -> ExitCode {
-    let is = |word: &OsString, text: &str| word == text;
-    let mut typed = words.iter().skip(1).take_while(|word| !is(word, "--"));
-    let is_command = words.get(1).is_some_and(|word| is(word, "help"));
-    let is_long = is_command || typed.any(|word| is(word, "--help"));
+    let mut typed = words.iter().skip(1).take_while(|word| *word != "--");
+    let is_command = words.get(1).is_some_and(|word| word == "help");
+    let is_long = is_command || typed.any(|word| word == "--help");
     let name = words.get(1 + usize::from(is_command));
     let name = name.and_then(|name| name.to_str()).unwrap_or_default();
     let help = help(name, is_long).ansi().to_string();
@@ -127,19 +132,11 @@ pub(crate) fn built() -> Command {
 /// Returns the help of a command, or of the program if there is no command of this name.
 pub(crate) fn help(name: &str, is_long: bool) -> StyledStr {
     let all = built();
-    let below = match all.find_subcommand(name) {
-        Some(command) => below(command, is_long),
-        None => below(&all, is_long),
-    };
-    let shown = match all.find_subcommand(name) {
-        Some(command) => command.clone(),
-        None => all,
-    };
-    let mut shown = shown
-        .long_about(Resettable::Reset)
-        .mut_args(|arg| short(arg, is_long))
-        .after_help(StyledStr::from(below));
-    shown.render_help()
+    let command = all.find_subcommand(name).unwrap_or(&all);
+    let below = StyledStr::from(below(command, is_long));
+    let shown = command.clone().long_about(Resettable::Reset);
+    let shown = shown.mut_args(|arg| short(arg, is_long));
+    shown.after_help(below).render_help()
 }
 
 /// Returns an option with only the first line of its help. The long help also shows rare options.
@@ -157,28 +154,28 @@ fn below(command: &Command, is_long: bool) -> String {
     let name = command.get_name();
     let texts = texts(name);
     let heading = Styles::default().get_header().to_owned();
-    let mut text = String::new();
-    if is_long && !texts.promise.is_empty() {
-        text += texts.promise;
-        text += "\n\n";
-    }
     let examples = texts.examples.replace('\n', "\n  ").replace("  \n", "\n");
-    section(&mut text, heading, "Examples", &format!("  {examples}"));
+    let mut sections = vec![("Examples", format!("  {examples}"))];
     if is_long {
         if command.has_subcommands() {
-            let all = VARIABLES.into_iter().chain([COLOURS]);
-            section(&mut text, heading, "Environment", &table(all));
+            let all = rows(VARIABLES).chain(rows(COLOURS));
+            sections.push(("Environment", table(all)));
         }
         if !texts.environment.is_empty() {
-            let variables = texts.environment.iter().copied();
-            let title = "Environment of the command";
-            section(&mut text, heading, title, &table(variables));
+            let all = rows(texts.environment);
+            sections.push(("Environment of the command", table(all)));
         }
-        let statuses = texts.statuses.iter().copied();
-        section(&mut text, heading, "Exit statuses", &table(statuses));
+        let statuses = table(status::rows(texts.statuses));
+        sections.push(("Exit statuses", statuses));
     }
-    let has_times = command.get_arguments().any(has_time);
-    if has_times && is_long {
+    let mut text = String::new();
+    if is_long && !texts.promise.is_empty() {
+        text = format!("{}\n\n", texts.promise);
+    }
+    for (title, lines) in sections {
+        text += &format!("{heading}{title}:{heading:#}\n{lines}\n\n");
+    }
+    if is_long && command.get_arguments().any(has_time) {
         text += TIMES;
         text += "\n";
     }
@@ -199,13 +196,8 @@ pub(crate) fn has_time(arg: &Arg) -> bool {
     names.any(|name| name == "TIME")
 }
 
-fn section(text: &mut String, heading: Style, title: &str, lines: &str) {
-    // Writing to a `String` does not fail.
-    let _ = writeln!(text, "{heading}{title}:{heading:#}\n{lines}\n");
-}
-
 /// Returns rows of two columns.
-fn table<'a>(rows: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> String {
+fn table(rows: impl Iterator<Item = Row> + Clone) -> String {
     let width = rows.clone().map(|(first, _)| first.len()).max();
     let width = width.unwrap_or_default();
     let lines = rows.flat_map(|(first, rest)| {

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shearline::{Found, Holder, HolderKind, InspectedNode, Inspection, Instant, Redlock};
+use shearline::{Found, Holder, HolderKind, InspectedNode, Inspection, Redlock};
 
 use crate::connect::Nodes;
 use crate::duration;
@@ -15,21 +15,20 @@ use crate::failure::{Failure, in_words};
 use crate::help::Texts;
 use crate::json::{self, joined, millis, named};
 use crate::output::{BAD, DOUBTFUL, Format, GOOD, count, item, painted, printable};
-use crate::status::{self, Status};
+use crate::status::Status;
 
 /// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline status report
 shearline status --json report | jq -r .holder.owner",
-    &[
-        ("0", "the lock is held"),
-        ("1", "it is not held, or another failure, named on stderr"),
-        status::USAGE,
-        ("69", "too few nodes answered to know"),
-        status::OPERATOR,
-    ],
-    "shearline-watch(1), shearline-break(1), shearline-nodes(1)",
+    "\
+0  the lock is held
+1  it is not held, or another failure, named on stderr
+64
+69  too few nodes answered to know
+78",
+    "shearline(1), shearline-watch(1), shearline-break(1), shearline-nodes(1)",
 );
 
 /// Says who holds a lock, for how long, and which nodes disagree.
@@ -63,11 +62,9 @@ impl Subject {
 
     /// Returns a handle for questions about the lock.
     pub(crate) fn connect(&self) -> Result<Redlock, Failure> {
-        let builder = self.nodes.builder()?;
-        builder
-            .config()?
-            .check_request(self.name(), self.nodes.max_ttl())?;
-        Ok(self.nodes.as_marked(builder, Instant::MAX)?.build()?)
+        let config = self.nodes.builder()?.config()?;
+        config.check_request(self.name(), self.nodes.max_ttl())?;
+        self.nodes.connect()
     }
 }
 
@@ -76,8 +73,8 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let name = args.subject.name();
     let told = args.subject.connect()?.inspect(name);
     let told = told.map_err(unanswered)?;
-    args.format
-        .say(|| object("status", name, &told), || lines(name, &told))?;
+    let object = || object("status", name, &told);
+    args.format.say(object, || lines(name, &told))?;
     Ok(match told.holders() {
         [] => Status::Failure,
         [..] => Status::Success,
@@ -97,13 +94,12 @@ pub(crate) fn unanswered(error: impl Into<Failure>) -> Failure {
 
 /// Returns the state in one word, for programs.
 fn word(told: &Inspection) -> &'static str {
-    let counted = told.nodes().iter().filter(|node| node.counts).count();
     match told.holders().first().map(|holder| holder.kind) {
         Some(HolderKind::Shared) => "shared",
         Some(HolderKind::Permit { .. }) => "permits",
         Some(_) => "held",
         None if told.is_free() => "free",
-        None if counted <= told.nodes().len() / 2 => "unknown",
+        None if is_unknown(told) => "unknown",
         None => "split",
     }
 }
@@ -120,7 +116,7 @@ fn each_of_several(told: &Inspection) -> impl Iterator<Item = (String, String)> 
         let what = match holder.kind {
             HolderKind::Shared => "reader".to_owned(),
             HolderKind::Permit { slot, .. } => format!("slot {slot}"),
-            HolderKind::Exclusive | _ => return None,
+            _ => return None,
         };
         let held = held(holder, told);
         Some((what, held.trim_start_matches([',', ' ']).to_owned()))
@@ -133,7 +129,7 @@ fn held(holder: &Holder, told: &Inspection) -> String {
     format!(
         "{}, {}, on {} of {}{}",
         by(&holder.owner),
-        left(holder.valid_for),
+        lasts(holder.valid_for),
         holder.nodes,
         count(told.nodes().len(), "node"),
         token.map_or_else(String::new, |token| format!(", fencing token {token}")),
@@ -143,44 +139,39 @@ fn held(holder: &Holder, told: &Inspection) -> String {
 /// Returns the state in words.
 pub(crate) fn state(told: &Inspection) -> String {
     let holders = told.holders();
-    let first = holders.first().map(|holder| holder.kind);
-    match (told.holder(), word(told)) {
-        (Some(holder), _) => painted(DOUBTFUL, "held") + &held(holder, told),
-        (None, "shared") => {
-            let readers = count(holders.len(), "reader");
-            let least = if told.has_more() { "at least " } else { "" };
+    let (held_by, number) = (painted(DOUBTFUL, "held"), holders.len());
+    let least = if told.has_more() { "at least " } else { "" };
+    match holders.first().map(|first| (first.kind, first)) {
+        Some((HolderKind::Shared, _)) => {
+            let readers = count(number, "reader");
             format!("{} by {least}{readers}", painted(DOUBTFUL, "shared"))
         }
-        (None, "permits") => {
-            let of = match first {
-                Some(HolderKind::Permit { permits, .. }) => format!(" of {permits}"),
-                _ => String::new(),
-            };
-            let taken = holders.len();
-            let least = if told.has_more() { "at least " } else { "" };
-            format!("{least}{taken}{of} permits {}", painted(DOUBTFUL, "held"))
+        Some((HolderKind::Permit { permits, .. }, _)) => {
+            format!("{least}{number} of {permits} permits {held_by}")
         }
-        (None, "free") => painted(GOOD, "free"),
-        (None, "unknown") => format!(
-            "{}: too few answers count; `shearline nodes` says why",
-            painted(BAD, "not known")
-        ),
-        (None, _) if is_no_lock(told) => {
+        Some((_, holder)) => held_by + &held(holder, told),
+        None if told.is_free() => painted(GOOD, "free"),
+        None if is_unknown(told) => {
+            let not_known = painted(BAD, "not known");
+            format!("{not_known}: too few answers count; `shearline nodes` says why")
+        }
+        None if is_no_lock(told) => {
             "held by something that is no lock, such as a list or a hash; no client gets the lock before an operator \
              deletes the key on each node (`DEL`)"
                 .to_owned()
         }
-        (None, _) => "no holder: no majority has the same token".to_owned(),
+        None => "no holder: no majority has the same token".to_owned(),
     }
 }
 
-/// Returns `true` if there is a holder, or if the key is no lock.
-pub(crate) fn is_known(told: &Inspection) -> bool {
-    !told.holders().is_empty() || is_no_lock(told)
+/// Returns `true` if too few answers count.
+fn is_unknown(told: &Inspection) -> bool {
+    let counted = told.nodes().iter().filter(|node| node.counts).count();
+    counted <= told.nodes().len() / 2
 }
 
 /// Returns `true` if a majority of the nodes has a key of another type.
-fn is_no_lock(told: &Inspection) -> bool {
+pub(crate) fn is_no_lock(told: &Inspection) -> bool {
     let nodes = told.nodes().iter();
     let others = nodes.filter(|it| matches!(it.found, Found::OtherType));
     told.nodes().len() / 2 < others.count()
@@ -188,33 +179,26 @@ fn is_no_lock(told: &Inspection) -> bool {
 
 /// Returns the state, and a line for each node.
 pub(crate) fn lines(name: &[u8], told: &Inspection) -> String {
-    let mut lines = item(&printable(name), &state(told));
-    for (what, held) in each_of_several(told) {
-        lines += "\n";
-        lines += &item(&format!("  {what}"), &held);
-    }
+    let several = each_of_several(told).map(|(what, held)| item(&format!("  {what}"), &held));
+    let mut lines = vec![item(&printable(name), &state(told))];
+    lines.extend(several);
     for node in told.nodes() {
         let found = match &node.found {
-            Found::Holder { left: span } => format!("held, {}", left(*span)),
-            Found::Copy {
-                owner,
-                token,
-                left: span,
-            } => {
-                let (by, left) = (by(owner), left(*span));
+            Found::Holder { left } => format!("held, {}", lasts(*left)),
+            Found::Copy { owner, token, left } => {
+                let (by, left) = (by(owner), lasts(*left));
                 format!("another token (no. {token}){by}, {left}: it has no majority")
             }
             Found::Unknown(outcome) => format!("not known: {}", in_words(outcome)),
-            Found::Free | Found::OtherType | _ => node.found.to_string(),
+            _ => node.found.to_string(),
         };
         let counts = match node.counts || matches!(node.found, Found::Unknown(_)) {
             true => "",
             false => "; it does not count, because it may have forgotten locks",
         };
-        lines += "\n";
-        lines += &item(&format!("  {}", node.address), &format!("{found}{counts}"));
+        lines.push(item(&format!("  {}", node.address), &(found + counts)));
     }
-    lines
+    lines.join("\n")
 }
 
 pub(crate) fn by(owner: &[u8]) -> String {
@@ -224,7 +208,7 @@ pub(crate) fn by(owner: &[u8]) -> String {
     }
 }
 
-fn left(span: Duration) -> String {
+fn lasts(span: Duration) -> String {
     match span {
         Duration::MAX => "without an expiry".to_owned(),
         span => format!("{} left", duration::shown(span)),
@@ -239,14 +223,14 @@ pub(crate) fn object(command: &str, name: &[u8], told: &Inspection) -> Value {
         "holders": told.holders().iter().map(holder_object).collect::<Vec<_>>(),
         "nodes": told.nodes().iter().map(node_object).collect::<Vec<_>>(),
     });
-    json::object(command, joined(named("resource", name), fields))
+    json::object(command, [named("resource", name), fields])
 }
 
 pub(crate) fn holder_object(holder: &Holder) -> Value {
     let (kind, permit) = match holder.kind {
         HolderKind::Shared => ("shared", None),
         HolderKind::Permit { permits, slot } => ("permit", Some((permits, slot))),
-        HolderKind::Exclusive | _ => ("exclusive", None),
+        _ => ("exclusive", None),
     };
     let fields = json!({
         "valid_for_ms": left_ms(holder.valid_for),
@@ -256,7 +240,7 @@ pub(crate) fn holder_object(holder: &Holder) -> Value {
         "permits": permit.map(|(permits, _)| permits),
         "fencing_token": holder.fencing_token,
     });
-    joined(named("owner", &holder.owner), fields)
+    joined([named("owner", &holder.owner), fields])
 }
 
 fn node_object(node: &InspectedNode) -> Value {
@@ -264,8 +248,8 @@ fn node_object(node: &InspectedNode) -> Value {
         Found::Free => json!({ "found": "free" }),
         Found::Holder { left } => json!({ "found": "holder", "left_ms": left_ms(*left) }),
         Found::Copy { owner, token, left } => {
-            let copy = joined(json!({ "found": "copy" }), named("owner", owner));
-            joined(copy, json!({ "token": token, "left_ms": left_ms(*left) }))
+            let more = json!({ "token": token, "left_ms": left_ms(*left) });
+            joined([json!({ "found": "copy" }), named("owner", owner), more])
         }
         Found::Several { holders, left } => {
             json!({ "found": "holders", "holders": holders, "left_ms": left_ms(*left) })
@@ -274,10 +258,8 @@ fn node_object(node: &InspectedNode) -> Value {
         Found::Unknown(outcome) => json!({ "found": "unknown", "reason": in_words(outcome) }),
         _ => json!({ "found": "unknown" }),
     };
-    joined(
-        json!({ "address": &*node.address, "counts": node.counts }),
-        found,
-    )
+    let node = json!({ "address": &*node.address, "counts": node.counts });
+    joined([node, found])
 }
 
 /// Returns the remaining life of a key, or `None` if it does not expire.

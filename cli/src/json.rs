@@ -6,39 +6,34 @@
 //! Times are whole milliseconds, in fields whose names end in `_ms`. A name that is not UTF-8 is given as hexadecimal
 //! digits, in a field whose name ends in `_hex` ([`named`]).
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::output::without_controls;
+
 /// The version of all objects.
 const VERSION: u64 = 1;
 
-/// Returns the object that `command` prints: the fields of all objects, followed by these.
-pub(crate) fn object(command: &str, fields: Value) -> Value {
+/// Returns the object that `command` prints: the fields of all objects, followed by those of these parts.
+pub(crate) fn object<const N: usize>(command: &str, parts: [Value; N]) -> Value {
     let begin = json!({ "version": VERSION, "command": command });
-    joined(begin, fields)
+    joined([begin, joined(parts)])
 }
 
-/// Adds the fields of the second object to the first one.
-pub(crate) fn joined(mut object: Value, fields: Value) -> Value {
-    if let (Value::Object(all), Value::Object(fields)) = (&mut object, fields) {
-        all.extend(fields);
-    }
-    object
+/// Returns one object with the fields of all of these.
+pub(crate) fn joined<const N: usize>(parts: [Value; N]) -> Value {
+    let objects = parts.into_iter().filter_map(|part| match part {
+        Value::Object(fields) => Some(fields),
+        _ => None,
+    });
+    Value::Object(objects.flatten().collect())
 }
 
-/// Returns the line for an object, with control characters escaped: a terminal would obey them.
+/// Returns the line for an object.
 pub(crate) fn line(object: &Value) -> String {
-    let mut line = String::new();
-    for letter in object.to_string().chars() {
-        match letter.is_control() {
-            // Writing to a `String` does not fail.
-            true => drop(write!(line, "\\u{:04x}", u32::from(letter))),
-            false => line.push(letter),
-        }
-    }
-    line
+    let escape = |letter| format!("\\u{:04x}", u32::from(letter));
+    without_controls(&object.to_string(), escape)
 }
 
 /// Returns a field for bytes that are mostly text: `NAME`, or `NAME_hex` if they are not UTF-8.
@@ -52,11 +47,10 @@ pub(crate) fn named(name: &str, bytes: &[u8]) -> Value {
 /// Returns the same for several byte strings: `NAME`, or `NAME_hex` if one of them is not UTF-8.
 pub(crate) fn named_all(name: &str, all: &[&[u8]]) -> Value {
     let texts: Result<Vec<_>, _> = all.iter().map(|bytes| std::str::from_utf8(bytes)).collect();
+    let digits = || all.iter().map(|it| hex(it)).collect::<Vec<_>>();
     match texts {
         Ok(texts) => json!({ name: texts }),
-        Err(_) => {
-            json!({ (format!("{name}_hex")): all.iter().map(|it| hex(it)).collect::<Vec<_>>() })
-        }
+        Err(_) => json!({ (format!("{name}_hex")): digits() }),
     }
 }
 
@@ -77,10 +71,10 @@ mod tests {
     #[test]
     fn an_object_is_one_line_in_the_order_of_its_fields() {
         let resource = named("resource", b"a\"b\\c\n\x7f\xc2\x9b\xc3\xa9");
-        let object = object("status", joined(resource, named("owner", b"\xff\x00")));
+        let object = object("status", [resource, named("owner", b"\xff\x00")]);
         let more = json!({ "valid_for_ms": millis(Duration::from_micros(1_999)), "holder": null });
         assert_eq!(
-            line(&joined(object, more)),
+            line(&joined([object, more])),
             "{\"version\":1,\"command\":\"status\",\"resource\":\"a\\\"b\\\\c\\n\\u007f\\u009b\u{e9}\",\
              \"owner_hex\":\"ff00\",\"valid_for_ms\":1,\"holder\":null}"
         );

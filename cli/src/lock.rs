@@ -17,7 +17,7 @@ use crate::help::Texts;
 use crate::json::{self, hex, millis};
 use crate::output::Format;
 use crate::signals::Signals;
-use crate::status::{self, Status};
+use crate::status::Status;
 use crate::taking::take;
 
 /// The texts of its help.
@@ -32,16 +32,9 @@ second-step
 
 lock=$(shearline lock --fenced report) || exit
 write-to-store --token \"${lock#* }\"",
-    &[
-        status::DONE,
-        status::FAILED,
-        status::USAGE,
-        status::NO_QUORUM,
-        status::HELD,
-        status::OPERATOR,
-        status::SIGNAL,
-    ],
-    "shearline-extend(1), shearline-unlock(1), shearline-run(1)",
+    "\
+0 1 64 69 75 78 128+N",
+    "shearline(1), shearline-extend(1), shearline-unlock(1), shearline-run(1)",
 );
 
 /// Takes a lock for a script, and prints it as one line of text.
@@ -73,20 +66,18 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let (name, options) = (args.name.as_bytes(), args.acquire.options(args.acquire.ttl));
     // The lock is for the script, which outlives this process.
-    let builder = args
-        .acquire
-        .builder(args.connect.nodes.builder()?, parent_id())?;
+    let builder = args.connect.nodes.builder()?;
+    let builder = args.acquire.builder(builder, parent_id());
     builder.config()?.check_request(name, options.ttl())?;
     let signals = Signals::catch()?;
     let by = args.acquire.by();
-    let (redlock, trusts) = args.connect.connect(&builder, by, options.is_fenced())?;
+    let redlock = args.connect.connect(&builder, by)?;
     let ask = |options: &LockOptions| redlock.lock_with_async(name, options);
-    let handle = (&redlock, trusts);
+    let handle = (&redlock, args.connect.trust);
     let guard = signals.wait(take(&args.acquire, handle, &[name], &ask, (options, by)))??;
     let lock = held::detached(&args.connect.nodes, &redlock, guard);
-    let printed = signals
-        .check()
-        .and_then(|()| print("lock", args.format, &lock));
+    let printed = signals.check();
+    let printed = printed.and_then(|()| print("lock", args.format, &lock));
     if printed.is_err() {
         let _ = redlock.adopt(lock).unlock(); // If too few nodes answer, the keys expire.
     }
@@ -105,7 +96,7 @@ pub(crate) fn print(command: &str, format: Format, lock: &Lock) -> Result<(), Fa
             "fencing_token": token,
         });
         let resource = json::named("resource", lock.resource());
-        json::object(command, json::joined(resource, fields))
+        json::object(command, [resource, fields])
     };
     format.say(object, || match token {
         Some(token) => format!("{text} {token}"),

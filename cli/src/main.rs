@@ -27,6 +27,10 @@
     clippy::disallowed_methods,
     reason = "a command measures and waits by this clock; no lock is judged by it"
 )]
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the enums of the library may grow, so `_` stands in every `match` of them anyway"
+)]
 
 mod acquire;
 mod break_lock;
@@ -63,7 +67,6 @@ mod watch;
 
 use std::env;
 use std::ffi::OsString;
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -116,15 +119,11 @@ fn main() -> ExitCode {
     };
     // The typed arguments are valid, so they already show which reader gets an error about the file.
     let (typed, reader) = (Cli::from_arg_matches(&matches), mistyped::reader(&words));
-    match (with_file(matches, words), typed.map(|typed| typed.command)) {
-        (
-            Ok(Cli {
-                command: Command::Run(args),
-            }),
-            _,
-        ) => run::run(&args),
-        (Err(failure), Ok(Command::Run(args))) => run::in_vain(&args, failure),
-        (cli, _) => end(&reader, cli.and_then(|cli| run(&cli.command))),
+    let typed = typed.map(|typed| typed.command);
+    match (with_file(matches, words).map(|cli| cli.command), typed) {
+        (Ok(Command::Run(args)), _) => run::run(&args, None),
+        (Err(failure), Ok(Command::Run(args))) => run::run(&args, Some(failure)),
+        (command, _) => end(&reader, command.and_then(|command| run(&command))),
     }
 }
 
@@ -137,17 +136,11 @@ fn with_file(mut matches: ArgMatches, mut typed: Vec<OsString>) -> Result<Cli, F
     {
         // The options of the file come after the name of the program and the name of the command.
         typed.splice(2..2, config::arguments(&path, command, arguments)?);
-        let parsed = Cli::command().try_get_matches_from(typed);
-        matches = parsed.map_err(|error| in_file(&path, error))?;
+        // The arguments were good before, so a mistake is in the file.
+        let wrong = |error| secrets::wrong(&path, mistyped::line(error));
+        matches = all.try_get_matches_from(typed).map_err(wrong)?;
     }
     Cli::from_arg_matches(&matches).map_err(Failure::usage)
-}
-
-/// The arguments were valid before the file was read, so the mistake is in the file.
-fn in_file(path: &Path, error: clap::Error) -> Failure {
-    let line = mistyped::line(error);
-    let status = Status::Configuration;
-    Failure::new(status, format_args!("{}: {line}", path.display()))
 }
 
 fn run(command: &Command) -> Result<Status, Failure> {

@@ -16,31 +16,20 @@ use crate::status::Status;
 
 /// Prints the requested help, or what is wrong with the arguments, and returns the status.
 pub(crate) fn end(error: clap::Error, words: &[OsString]) -> ExitCode {
-    let is_page = matches!(
-        error.kind(),
-        ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-    );
-    if error.kind() == ErrorKind::DisplayVersion {
-        let _ = error.print(); // A closed terminal does not change the status.
-        return ExitCode::SUCCESS;
+    match error.kind() {
+        ErrorKind::DisplayVersion => {
+            let _ = error.print(); // A closed terminal does not change the status.
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            help::end(words, error.use_stderr())
+        }
+        _ => crate::end(&reader(words), Err(failure(error, words))),
     }
-    if is_page {
-        return help::end(words, error.use_stderr());
-    }
-    crate::end(&reader(words), Err(failure(error, words)))
 }
 
 /// Returns what is wrong with the arguments.
-pub(crate) fn failure(mut error: clap::Error, words: &[OsString]) -> Failure {
-    // The word may be part of a password with a space, at which the shell has split it.
-    let mut typed = words.iter().take_while(|word| *word != "--");
-    if typed.any(|word| word.to_string_lossy().contains('@')) {
-        let cut = error.get(ContextKind::InvalidArg).map(ToString::to_string);
-        if cut.is_some_and(|word| !word.starts_with('-')) {
-            hide(&mut error, ContextKind::InvalidArg, "a password");
-        }
-    }
-    let line = line(error);
+pub(crate) fn failure(error: clap::Error, words: &[OsString]) -> Failure {
     let page = command(words).map_or_else(String::new, |command| format!("{command} "));
     // If the arguments are good without the variables, the mistake is in a variable.
     let without =
@@ -49,6 +38,7 @@ pub(crate) fn failure(mut error: clap::Error, words: &[OsString]) -> Failure {
         Ok(_) => Status::Configuration,
         Err(_) => Status::Usage,
     };
+    let line = line(error);
     Failure::new(status, format_args!("{line}; see `shearline {page}--help`"))
 }
 
@@ -64,33 +54,27 @@ pub(crate) enum Reader {
 
 /// Returns the reader of the output, according to these arguments.
 pub(crate) fn reader(words: &[OsString]) -> Reader {
-    let Some(typed) = command(words) else {
-        return Reader::Person;
+    let has = |option| {
+        words
+            .iter()
+            .take_while(|it| *it != "--")
+            .any(|it| it == option)
     };
-    let all = Cli::command();
-    let wants = |option: &str| {
-        let mut known = all.find_subcommand(&typed).into_iter();
-        let is_known = known.any(|it| it.get_arguments().any(|it| it.get_long() == Some(option)));
-        let mut words = words.iter().take_while(|word| *word != "--");
-        is_known
-            && words.any(|word| word.to_str().and_then(|it| it.strip_prefix("--")) == Some(option))
-    };
-    if wants("nagios") {
-        Reader::Monitor
-    } else if wants("json") {
-        Reader::Program(typed)
-    } else {
-        Reader::Person
+    match command(words) {
+        Some(command) if command == "check" && has("--nagios") => Reader::Monitor,
+        Some(command) if command != "run" && has("--json") => Reader::Program(command),
+        _ => Reader::Person,
     }
 }
 
 /// Returns the text of the error on one line.
-pub(crate) fn line(error: clap::Error) -> String {
+pub(crate) fn line(mut error: clap::Error) -> String {
     let shows_usage = matches!(
         error.kind(),
         ErrorKind::MissingRequiredArgument | ErrorKind::UnknownArgument
     );
-    let text = without_credentials(error).to_string();
+    hide_credentials(&mut error);
+    let text = error.to_string();
     let parts = text.split("\n\n").filter_map(|part| {
         let part = part.trim();
         let is_kept = !part.starts_with("For more information")
@@ -101,11 +85,9 @@ pub(crate) fn line(error: clap::Error) -> String {
         let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
         (is_kept && !words.is_empty()).then(|| words.join(" "))
     });
-    let parts: Vec<String> = parts.collect();
-    let line = parts.join("; ").replace("; Usage: ", "; usage: ");
-    line.strip_prefix("error: ")
-        .map(str::to_owned)
-        .unwrap_or(line)
+    let line = parts.collect::<Vec<_>>().join("; ");
+    let line = line.replace("; Usage: ", "; usage: ");
+    line.trim_start_matches("error: ").to_owned()
 }
 
 /// Returns the command that was typed, if it exists.
@@ -118,9 +100,9 @@ fn command(words: &[OsString]) -> Option<String> {
 /// The first digits of every lock's text.
 const LOCK: &str = "53484c4b";
 
-/// Removes an unknown argument from the message, which would repeat it. A URL of a node may hold a password, and the
-/// text of a lock is enough to release the lock.
-fn without_credentials(mut error: clap::Error) -> clap::Error {
+/// The message about an unknown argument would repeat it. A URL of a node may hold a password, and the text of a lock
+/// is enough to release the lock.
+fn hide_credentials(error: &mut clap::Error) {
     let secret_of = |value: &ContextValue| match value.to_string() {
         text if text.contains('@') => Some("a password"),
         text if text.contains(LOCK) => Some("a lock"),
@@ -131,12 +113,7 @@ fn without_credentials(mut error: clap::Error) -> clap::Error {
         .filter_map(|(kind, value)| Some((kind, secret_of(value)?)))
         .collect();
     for (kind, secret) in secrets {
-        hide(&mut error, kind, secret);
+        let instead = format!("not shown, it may hold {secret}");
+        error.insert(kind, ContextValue::String(instead));
     }
-    error
-}
-
-fn hide(error: &mut clap::Error, kind: ContextKind, secret: &str) {
-    let instead = format!("not shown, it may hold {secret}");
-    error.insert(kind, ContextValue::String(instead));
 }

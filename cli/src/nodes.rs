@@ -7,6 +7,7 @@ mod metrics;
 mod plugin;
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use anstyle::Style;
 use serde_json::{Value, json};
@@ -19,8 +20,8 @@ use crate::help::Texts;
 use crate::json::{self, joined, millis};
 use crate::output::{self, BAD, Format, GOOD, count, item, painted};
 use crate::pace;
-use crate::status::{self, Status};
-use crate::trial::{self, Name, Trial};
+use crate::status::Status;
+use crate::trial::{self, Lock, Trial};
 
 pub(crate) use plugin::unknown;
 
@@ -29,14 +30,12 @@ pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline nodes
 shearline nodes --fenced report:try   # a name that the user may lock",
-    &[
-        ("0", "a majority would vote"),
-        status::FAILED,
-        status::USAGE,
-        ("69", "too few nodes would vote"),
-        status::OPERATOR,
-    ],
-    "shearline-check(1), shearline-status(1), shearline-reinit(1)",
+    "\
+0  a majority would vote
+1 64
+69  too few nodes would vote
+78",
+    "shearline(1), shearline-check(1), shearline-status(1), shearline-reinit(1)",
 );
 
 /// The texts of the help of `check`.
@@ -46,24 +45,14 @@ shearline check || logger -t shearline \"locks are in danger: status $?\"
 shearline check --json
 shearline check --prometheus >checked; mv checked DIR/shearline.prom
 shearline check --nagios     # OK, WARNING, CRITICAL, UNKNOWN: 0 to 3",
-    &[
-        ("0", "every node would vote, and has nothing wrong"),
-        (
-            "1",
-            "a majority would vote, and something is wrong; or another failure",
-        ),
-        status::USAGE,
-        ("69", "too few nodes would vote; that may pass"),
-        (
-            "78",
-            "too few nodes would vote until an operator repairs it",
-        ),
-        (
-            "0..3",
-            "with --nagios: as 0 and 1; 2 if too few would vote; 3 if that is not known",
-        ),
-    ],
-    "shearline-nodes(1), shearline-status(1)",
+    "\
+0  every node would vote, and has nothing wrong
+1  a majority would vote, and something is wrong; or another failure
+64
+69  too few nodes would vote; that may pass
+78  too few nodes would vote until an operator repairs it
+0..3  with --nagios: as 0 and 1; 2 if too few would vote; 3 if that is not known",
+    "shearline(1), shearline-nodes(1), shearline-status(1)",
 );
 
 /// Says which nodes would vote for a lock, or why not.
@@ -150,8 +139,8 @@ const NEARLY_FULL: u8 = 80;
 struct Seen {
     nodes: Vec<Node>,
     verdict: Result<(), OperatorError>,
-    /// The name of the lock that was tried on each node.
-    name: Name,
+    /// The lock that was tried on each of the nodes.
+    lock: Lock,
     /// When the next node may be restarted, as text and as milliseconds.
     pace: Option<String>,
     next_restart: Option<u64>,
@@ -167,49 +156,40 @@ struct Node {
 
 /// Prints a line for each node, and the verdict.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
-    let (is_fenced, counts) = (args.fenced == Some(true), args.counters);
-    let name = Name::of(args.name.as_deref(), args.shared);
-    let seen = Seen::by(&args.nodes, name, is_fenced, counts)?;
+    let lock = Lock::of(args.name.as_deref(), args.shared, args.fenced == Some(true));
+    let seen = Seen::by(&args.nodes, lock, args.counters)?;
     args.format.say(|| seen.object("nodes"), || seen.lines())?;
     Ok(seen.status())
 }
 
 /// Prints the verdict, and a line for each node that has a problem.
 pub(crate) fn check(args: &CheckArgs) -> Result<Status, Failure> {
-    let name = Name::of(args.name.as_deref(), false);
-    let seen = Seen::by(&args.nodes, name, false, false)?;
+    let lock = Lock::of(args.name.as_deref(), false, false);
+    let seen = Seen::by(&args.nodes, lock, false)?;
     let mut status = seen.status();
-    if args.prometheus {
-        output::say(metrics::text(&seen))?;
-    }
     if status == Status::Success && seen.nodes.iter().any(Node::is_wrong) {
         status = Status::Failure;
     }
     if args.nagios {
         return plugin::told(&seen, status);
     }
-    if !args.prometheus {
-        let lines = || {
-            let lines = [seen.summary()].into_iter().chain(seen.wrong());
-            lines.collect::<Vec<_>>().join("\n")
-        };
-        args.format.say(|| seen.object("check"), lines)?;
+    let lines = || seen.problems().join("\n");
+    match args.prometheus {
+        true => output::say(metrics::text(&seen))?,
+        false => args.format.say(|| seen.object("check"), lines)?,
     }
     Ok(status)
 }
 
 impl Seen {
-    fn by(nodes: &Nodes, name: Name, is_fenced: bool, counts: bool) -> Result<Self, Failure> {
+    fn by(nodes: &Nodes, lock: Lock, counts: bool) -> Result<Self, Failure> {
         let redlock = nodes.connect()?;
         let seen = nodes.settled(&redlock);
         let verdict = redlock.check();
         // This comes before the trials, because each trial leaves a counter for a second.
-        let mut counters = match counts {
-            true => redlock.count_counters(),
-            false => Vec::new(),
-        }
-        .into_iter();
-        let trials = trial::each((nodes, &seen), &name, is_fenced)?;
+        let counters = counts.then(|| redlock.count_counters());
+        let mut counters = counters.into_iter().flatten();
+        let trials = trial::each(nodes, &seen, &lock)?;
         let pace = pace::advice(&seen).map(|it| item("restarts", &it));
         let next_restart = pace::next_restart_in(&seen);
         let nodes = seen.into_iter().zip(trials).map(|(status, trial)| Node {
@@ -220,17 +200,18 @@ impl Seen {
         Ok(Self {
             nodes: nodes.collect(),
             verdict,
-            name,
+            lock,
             pace,
             next_restart,
         })
     }
 
-    /// Returns the problem of each node that has one, and when the next node may be restarted.
-    fn wrong(&self) -> impl Iterator<Item = String> {
+    /// Returns the verdict, the problem of each node, and when the next node may be restarted.
+    fn problems(&self) -> Vec<String> {
         let wrong = self.nodes.iter().filter(|node| node.is_wrong());
-        let wrong = wrong.map(|node| node.described(&self.name));
-        wrong.chain(self.pace.clone())
+        let wrong = wrong.map(|node| node.described(&self.lock));
+        let begin = [self.summary()].into_iter();
+        begin.chain(wrong).chain(self.pace.clone()).collect()
     }
 
     fn needed(&self) -> usize {
@@ -257,23 +238,19 @@ impl Seen {
             let such = self.nodes.iter().filter(|node| what(&node.trial));
             such.count()
         };
-        let without_floor = count(Trial::lacks_floor);
-        // If fewer nodes lack a floor, the others repair them.
-        let are_repaired = without_floor < self.needed();
-        let denied = count(Trial::is_denied) - if are_repaired { without_floor } else { 0 };
+        // If fewer nodes than a majority lack a floor, the others repair them.
+        let repaired = Some(count(Trial::lacks_floor)).filter(|number| *number < self.needed());
+        let denied = count(Trial::is_denied) - repaired.unwrap_or_default();
         self.nodes.len() - denied < self.needed()
     }
 
     fn summary(&self) -> String {
         let (votes, needed, nodes) = (self.votes(), self.needed(), self.nodes.len());
         let are = if needed == 1 { "is" } else { "are" };
-        let status = self.status();
-        let verdict = if status == Status::Success {
-            painted(GOOD, "locks can be taken")
-        } else if status == Status::Configuration {
-            painted(BAD, "repair what is named here")
-        } else {
-            painted(BAD, "no lock can be taken now")
+        let verdict = match self.status() {
+            Status::Success => painted(GOOD, "locks can be taken"),
+            Status::Configuration => painted(BAD, "repair what is named here"),
+            _ => painted(BAD, "no lock can be taken now"),
         };
         format!(
             "{votes} of {} would vote, {needed} {are} needed: {verdict}",
@@ -282,7 +259,7 @@ impl Seen {
     }
 
     fn lines(&self) -> String {
-        let lines = self.nodes.iter().map(|node| node.described(&self.name));
+        let lines = self.nodes.iter().map(|node| node.described(&self.lock));
         let lines = lines.chain(self.pace.clone()).chain([self.summary()]);
         lines.collect::<Vec<_>>().join("\n")
     }
@@ -297,8 +274,8 @@ impl Seen {
             "next_restart_ms": self.next_restart.filter(|_| is_up),
             "nodes": self.nodes.iter().map(Node::object).collect::<Vec<_>>(),
         });
-        let tried = json::named("tried", &self.name.bytes);
-        joined(json::object(command, fields), tried)
+        let tried = json::named("tried", &self.lock.name);
+        json::object(command, [fields, tried])
     }
 }
 
@@ -309,7 +286,7 @@ impl Node {
 
     fn is_wrong(&self) -> bool {
         !self.would_vote()
-            || self.trial.is_wrong()
+            || self.trial.may_not_extend()
             || self.trial.is_void()
             || self.status.evicts_locks
             || self.status.clock_steps != 0
@@ -322,52 +299,45 @@ impl Node {
         matches!(state, NodeState::Ready | NodeState::Quarantined { .. })
     }
 
-    /// Returns the description of the node, after a trial with this name.
-    fn described(&self, name: &Name) -> String {
-        let mut text = match self.would_vote() {
+    /// Returns the node in words, after a trial of this lock.
+    fn described(&self, lock: &Lock) -> String {
+        let vote = match self.would_vote() {
             true => painted(GOOD, "would vote"),
             false => format!("{}: {}", painted(BAD, "would not vote"), self.why_not()),
         };
-        text += &about(&self.status);
-        text += &self.tried(name);
-        text += &self.counted();
-        item(&self.status.address, &text)
+        let mut items = vec![vote];
+        items.extend(about(&self.status));
+        items.extend(self.tried(lock));
+        items.extend(self.counted());
+        item(&self.status.address, &items.join("; "))
     }
 
     /// Returns why the node would not vote. A refusal is named before a quarantine, because it lasts longer.
     fn why_not(&self) -> String {
         let refused = self.trial.why_not().filter(|_| self.counts_or_waits());
-        let reason = || reason(&self.status).unwrap_or_default();
-        refused.map_or_else(reason, str::to_owned)
+        refused.map_or_else(|| reason(&self.status), str::to_owned)
     }
 
-    /// Returns `; ` and the result of the trial, unless the result is already given as the reason.
-    fn tried(&self, name: &Name) -> String {
+    /// Returns the result of the trial, unless it is already given as the reason.
+    fn tried(&self, lock: &Lock) -> Option<String> {
         if !self.counts_or_waits() || self.trial.why_not().is_some() {
-            return String::new();
+            return None;
         }
-        let style = match self.trial.is_wrong() {
+        let style = match self.trial.may_not_extend() {
             true => BAD,
             false => Style::new(),
         };
-        format!("; {}", painted(style, self.trial.text(name)))
+        Some(painted(style, self.trial.text(lock)))
     }
 
-    /// Returns `; ` and the number of counters.
-    fn counted(&self) -> String {
-        match &self.counters {
-            None => String::new(),
-            Some((1, None)) => "; 1 counter".to_owned(),
-            Some((number, None)) => format!("; {number} counters"),
-            Some((0, Some(_))) if !self.counts_or_waits() => String::new(),
-            Some((0, Some(why))) => format!("; its counters are not known: {}", in_words(why)),
-            Some((number, Some(why))) => {
-                format!(
-                    "; at least {number} of its counters are known: {}",
-                    in_words(why)
-                )
-            }
-        }
+    /// Returns the number of counters, unless the node does not serve clients.
+    fn counted(&self) -> Option<String> {
+        let (number, why) = self.counters.as_ref().filter(|_| self.counts_or_waits())?;
+        let counters = count(usize::try_from(*number).unwrap_or(usize::MAX), "counter");
+        Some(match why {
+            None => counters,
+            Some(why) => format!("at least {counters}: {}", in_words(why)),
+        })
     }
 
     fn object(&self) -> Value {
@@ -392,16 +362,14 @@ impl Node {
                 "uncounted": why.as_ref().map(in_words),
             })
         });
-        let object = joined(object, self.trial.object());
-        joined(object, counted.unwrap_or_default())
+        joined([object, self.trial.object(), counted.unwrap_or_default()])
     }
 }
 
 /// Returns why a node does not vote, in the words of an operator.
-fn reason(node: &NodeStatus) -> Option<String> {
+fn reason(node: &NodeStatus) -> String {
     let words = node.words.as_ref().map(|words| format!(" ({words})"));
     let reason = match node.state {
-        NodeState::Ready => return None,
         NodeState::Quarantined { left } if !left.is_zero() => format!(
             "in quarantine, because it may have forgotten locks: it votes in {} (or now, for `run` and `lock` with \
              --trust: only if no earlier lock can still be held)",
@@ -409,11 +377,9 @@ fn reason(node: &NodeStatus) -> Option<String> {
         ),
         NodeState::Down(reason) => in_words(reason),
         NodeState::Unusable(reason) => in_words(reason),
-        NodeState::New | NodeState::Connecting | NodeState::Suspect | _ => {
-            "no answer yet".to_owned()
-        }
+        _ => "no answer yet".to_owned(),
     };
-    Some(reason + &words.unwrap_or_default())
+    reason + &words.unwrap_or_default()
 }
 
 /// Returns `true` if the memory is so full that the node may soon refuse to write.
@@ -422,56 +388,32 @@ fn is_nearly_full(node: &NodeStatus) -> bool {
         .is_some_and(|percent| NEARLY_FULL <= percent)
 }
 
-/// Returns this percentage in words. The library counts no further than 255.
-fn full(percent: u8) -> String {
-    match percent {
-        0..=200 => format!("{percent} %"),
-        201.. => "over 200 %".to_owned(),
-    }
-}
-
-/// Returns the other facts about a node, each after `; `.
-fn about(node: &NodeStatus) -> String {
-    let mut text = String::new();
-    if let Some(product) = &node.product {
-        text += &format!("; {product}");
-    }
-    if let Some(round_trip) = node.round_trip {
-        text += &format!("; round trip {:.2} ms", round_trip.as_secs_f64() * 1e3);
-    }
-    if let Some(ttl) = node.marked_ttl {
-        text += &format!("; marker {}", duration::shown(ttl));
-    }
-    if let Some(left) = node.barrier {
-        text += &format!("; barrier {}", duration::shown(left));
-    }
-    if node.evicts_locks {
-        text += "; may evict locks: set maxmemory-policy noeviction";
-    }
-    if is_nearly_full(node) {
-        let full = full(node.memory_percent.unwrap_or_default());
-        text += &format!("; its memory is {full} full: raise maxmemory, or remove keys");
-    }
-    if node.clock_steps != 0 {
-        text += "; its clock was stepped";
-    }
-    if node.run_id.is_none() && node.state == NodeState::Ready {
-        text += "; a restart would not be noticed: its user may not run `INFO`";
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_memory_that_is_far_too_full_is_not_measured() {
-        for (percent, text) in [
-            (80, "80 %"),
-            (200, "200 %"),
-            (201, "over 200 %"),
-            (255, "over 200 %"),
-        ] {
-            assert_eq!(super::full(percent), text);
-        }
-    }
+/// Returns what else is known of a node.
+fn about(node: &NodeStatus) -> impl Iterator<Item = String> {
+    let millis = |trip: Duration| format!("round trip {:.2} ms", trip.as_secs_f64() * 1e3);
+    let percent = node.memory_percent.unwrap_or_default();
+    let has_no_run_id = node.run_id.is_none() && node.state == NodeState::Ready;
+    let said = |is: bool, text: &str| is.then(|| text.to_owned());
+    let items = [
+        node.product.as_ref().map(ToString::to_string),
+        node.round_trip.map(millis),
+        node.marked_ttl
+            .map(|ttl| format!("marker {}", duration::shown(ttl))),
+        node.barrier
+            .map(|left| format!("barrier {}", duration::shown(left))),
+        said(
+            node.evicts_locks,
+            "may evict locks: set maxmemory-policy noeviction",
+        ),
+        said(
+            is_nearly_full(node),
+            &format!("its memory is {percent} % full: raise maxmemory, or remove keys"),
+        ),
+        said(node.clock_steps != 0, "its clock was stepped"),
+        said(
+            has_no_run_id,
+            "a restart would not be noticed: its user may not run `INFO`",
+        ),
+    ];
+    items.into_iter().flatten()
 }

@@ -5,7 +5,7 @@
 //! of `anstream`.
 
 use std::fmt;
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use anstream::adapter::strip_str;
 use anstyle::{AnsiColor, Style};
@@ -70,9 +70,10 @@ pub(crate) fn complain(style: Style, text: impl fmt::Display) {
 
 /// Returns the failure for an output that the reader has closed, or that cannot be written.
 pub(crate) fn unwritten(error: io::Error) -> Failure {
-    let mut failure = Failure::new(Status::Failure, format_args!("stdout: {error}"));
-    failure.quiet = error.kind() == io::ErrorKind::BrokenPipe;
-    failure
+    Failure {
+        quiet: error.kind() == io::ErrorKind::BrokenPipe,
+        ..Failure::new(Status::Failure, format_args!("stdout: {error}"))
+    }
 }
 
 /// Returns the failure for a stdin that cannot be read.
@@ -83,16 +84,12 @@ pub(crate) fn unreadable(error: io::Error) -> Failure {
 /// Asks the person at the terminal for confirmation.
 pub(crate) fn confirm(question: &str) -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
-        return Err(Failure::usage(
-            "stdin is not a terminal; pass --yes to confirm",
-        ));
+        let what = "stdin is not a terminal; pass --yes to confirm";
+        return Err(Failure::usage(what));
     }
     let _ = write!(anstream::stderr(), "{question} [y/N] ");
     let mut answer = String::new();
-    io::stdin()
-        .lock()
-        .read_line(&mut answer)
-        .map_err(unreadable)?;
+    io::stdin().read_line(&mut answer).map_err(unreadable)?;
     match answer.trim() {
         "y" | "Y" | "yes" => Ok(()),
         _ => Err(Failure::new(Status::Failure, "nothing was changed")),
@@ -122,6 +119,15 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
 /// Returns the width of `text` in columns. Colours take none.
 pub(crate) fn columns(text: &str) -> usize {
     strip_str(text).map(|part| part.chars().count()).sum()
+}
+
+/// Returns `text` with escaped control characters: a terminal would obey them, and they could hide a line.
+pub(crate) fn without_controls(text: &str, escape: fn(char) -> String) -> String {
+    let letters = text.chars().map(|letter| match letter.is_control() {
+        true => escape(letter),
+        false => letter.into(),
+    });
+    letters.collect()
 }
 
 /// Returns `bytes` as text. Escapes them if they are not UTF-8 or have control characters.

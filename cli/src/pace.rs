@@ -1,7 +1,7 @@
 //! The pace of restarts: a node that has restarted does not vote until every lock that it may have forgotten has
 //! expired. If another node restarts before then, there may be no majority, and kept locks are lost.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use std::{mem, thread};
 
 use shearline::{NodeState, NodeStatus, Redlock};
@@ -19,41 +19,38 @@ fn left(state: NodeState) -> Option<Duration> {
     (!left.is_zero()).then_some(left)
 }
 
+/// Returns `true` if the node votes, or will after its quarantine.
+fn is_there(node: &NodeStatus) -> bool {
+    node.state == NodeState::Ready || left(node.state).is_some()
+}
+
 /// Returns how long to wait before the next restart of a node, if one of these nodes has restarted.
+fn longest(nodes: &[NodeStatus]) -> Option<Duration> {
+    let left = nodes.iter().filter_map(|node| left(node.state));
+    left.max().map(wait)
+}
+
+/// Returns the same in words.
 pub(crate) fn advice(nodes: &[NodeStatus]) -> Option<String> {
-    let longest = nodes.iter().filter_map(|node| left(node.state)).max()?;
-    let text = until(SystemTime::now(), longest);
-    let is_away = |node: &NodeStatus| node.state != NodeState::Ready && left(node.state).is_none();
-    Some(match nodes.iter().any(is_away) {
-        true => format!("{text}, and until all nodes vote"),
-        false => text,
+    let wait = duration::shown(longest(nodes)?);
+    let text = format!("wait {wait} before the next restart of a node");
+    Some(match nodes.iter().all(is_there) {
+        true => text,
+        false => format!("{text}, and until all nodes vote"),
     })
+}
+
+/// Returns the same in milliseconds, for programs: zero if any node may be restarted as far as the greetings of the
+/// nodes show. Returns `None` if this is not known, because a node does not answer.
+pub(crate) fn next_restart_in(nodes: &[NodeStatus]) -> Option<u64> {
+    let all = nodes.iter().all(is_there);
+    all.then(|| longest(nodes).map_or(0, millis))
 }
 
 /// Returns the time after which a node votes again and has copies of the kept locks, which it gets a moment later.
 pub(crate) fn wait(left: Duration) -> Duration {
     let started = u64::from(left.subsec_nanos() != 0);
     Duration::from_secs(left.as_secs().saturating_add(started).saturating_add(2))
-}
-
-fn until(now: SystemTime, left: Duration) -> String {
-    let at = now + wait(left);
-    let since = at.duration_since(SystemTime::UNIX_EPOCH);
-    let second = since.unwrap_or_default().as_secs() % 86_400;
-    let (hours, minutes, seconds) = (second / 3_600, second / 60 % 60, second % 60);
-    format!(
-        "wait until {hours:02}:{minutes:02}:{seconds:02} UTC (in {}) before the next restart of a node",
-        duration::shown(wait(left))
-    )
-}
-
-/// Like [`advice`], but returns milliseconds, for programs: zero if any node may be restarted as far as the handshakes
-/// show. Returns `None` if this is not known, because a node does not answer.
-pub(crate) fn next_restart_in(nodes: &[NodeStatus]) -> Option<u64> {
-    let is_known = |node: &NodeStatus| node.state == NodeState::Ready || left(node.state).is_some();
-    let longest = nodes.iter().filter_map(|node| left(node.state)).max();
-    let all = nodes.iter().all(is_known);
-    all.then(|| longest.map_or(0, |left| millis(wait(left))))
 }
 
 /// Warns of restarts while a long command runs.
@@ -72,13 +69,11 @@ impl Pace {
             if node.state == NodeState::Ready {
                 *voted = true;
             } else if left(node.state).is_some() && mem::take(voted) {
-                let line = format!(
-                    "{name}: {} does not vote, because it may have forgotten locks; {}",
-                    node.address,
-                    advice(&nodes).unwrap_or_default()
-                );
-                // The line is written by another thread, because a slow reader would stop the watch over the command.
-                // If no thread starts, the line is lost.
+                let (address, advice) = (&node.address, advice(&nodes).unwrap_or_default());
+                let why = "it may have forgotten locks";
+                let line = format!("{name}: {address} does not vote, because {why}; {advice}");
+                // In another thread: a slow reader would stop the watch over the command. If no thread starts, the line
+                // is lost.
                 drop(thread::Builder::new().spawn(move || complain(NOTE, line)));
             }
         }
@@ -98,18 +93,5 @@ mod tests {
             assert_eq!(super::left(state), told.then_some(left));
         }
         assert_eq!(left(NodeState::Ready), None);
-    }
-
-    #[test]
-    fn the_time_of_the_next_restart_is_a_wall_clock() {
-        for (now, left, said) in [
-            (0, 60, "00:01:02 UTC (in 62s)"),
-            (86_399, 0, "00:00:01 UTC (in 2.0s)"),
-            (1_795_870_740, 59, "13:00:01 UTC (in 61s)"),
-        ] {
-            let now = SystemTime::UNIX_EPOCH + Duration::from_secs(now);
-            let text = until(now, Duration::from_secs(left));
-            assert!(text.contains(said), "{text}");
-        }
     }
 }

@@ -6,8 +6,9 @@ use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
+use crate::config::KEYS;
 use crate::failure::Failure;
-use crate::help::{self, Texts};
+use crate::help::{self, Row, Texts};
 use crate::output::{self, unwritten};
 use crate::status::{self, Status};
 
@@ -16,8 +17,9 @@ pub(crate) const MAN_TEXTS: Texts = Texts::new(
     "\
 shearline man run | man -l -
 shearline man lock >~/.local/share/man/man1/shearline-lock.1",
-    &[status::DONE, status::FAILED, status::USAGE],
-    "man(1)",
+    "\
+0 1 64",
+    "shearline(1), man(1)",
 );
 
 /// Prints the manual page of a command.
@@ -40,8 +42,9 @@ shearline completions zsh > DIR/_shearline     # with a DIR of your $fpath
 
 mkdir -p ~/.config/fish/completions
 shearline completions fish > ~/.config/fish/completions/shearline.fish",
-    &[status::DONE, status::FAILED, status::USAGE],
-    "",
+    "\
+0 1 64",
+    "shearline(1)",
 );
 
 /// Prints the completions for a shell.
@@ -53,23 +56,20 @@ pub(crate) struct CompletionsArgs {
 
 /// Prints a manual page.
 pub(crate) fn man(args: &ManArgs) -> Result<Status, Failure> {
-    output::say(String::from_utf8_lossy(&page(args.command.as_deref())?).trim_end())?;
+    output::say(page(args.command.as_deref())?.trim_end())?;
     Ok(Status::Success)
 }
 
 /// Returns the manual page of a command, or of the program.
-fn page(command: Option<&str>) -> Result<Vec<u8>, Failure> {
+fn page(command: Option<&str>) -> Result<String, Failure> {
     let all = help::built();
     let page = match command {
         // There is no page about `help`.
         None => all.mut_subcommand("help", |it| it.hide(true)),
         Some(name) => {
             let found = all.find_subcommand(name).cloned();
-            let found = found.ok_or_else(|| {
-                Failure::usage(format_args!(
-                    "there is no command {name:?}; see shearline --help"
-                ))
-            })?;
+            let none = || format!("there is no command {name:?}; see shearline --help");
+            let found = found.ok_or_else(|| Failure::usage(none()))?;
             let title = format!("shearline-{}", found.get_name());
             found.display_name(title)
         }
@@ -78,7 +78,7 @@ fn page(command: Option<&str>) -> Result<Vec<u8>, Failure> {
     let page = page.mut_args(|arg| arg.hide_short_help(false));
     let mut text = Vec::new();
     render(page, &mut text).map_err(unwritten)?;
-    Ok(text)
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Renders the sections of a page. The synopsis is the usage line of the help.
@@ -86,7 +86,8 @@ fn render(mut page: Command, to: &mut Vec<u8>) -> io::Result<()> {
     let usage = page.render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ");
     let texts = help::texts(page.get_name());
-    let (has_commands, asks_nodes) = (page.has_subcommands(), help::asks_nodes(&page));
+    let has_commands = page.has_subcommands();
+    let asks_nodes = has_commands || help::asks_nodes(&page);
     let has_times = page.get_arguments().any(help::has_time);
     let man = Man::new(page).source(concat!("shearline ", env!("CARGO_PKG_VERSION")));
     man.render_title(to)?;
@@ -100,14 +101,14 @@ fn render(mut page: Command, to: &mut Vec<u8>) -> io::Result<()> {
     if has_commands {
         man.render_subcommands_section(to)?;
     }
-    rows("EXIT STATUS", texts.statuses.iter(), to)?;
-    let of_nodes = help::VARIABLES.iter();
-    let of_nodes = of_nodes.filter(|_| asks_nodes || has_commands);
-    let variables = texts.environment.iter().chain(of_nodes);
-    rows("ENVIRONMENT", variables.chain([&help::COLOURS]), to)?;
-    if asks_nodes || has_commands {
+    rows("EXIT STATUS", status::rows(texts.statuses), to)?;
+    let of_nodes = if asks_nodes { help::VARIABLES } else { "" };
+    let variables = [texts.environment, of_nodes, help::COLOURS];
+    let variables = variables.into_iter().flat_map(help::rows);
+    rows("ENVIRONMENT", variables, to)?;
+    if asks_nodes {
         writeln!(to, ".SH FILES")?;
-        paragraphs(FILES, to)?;
+        paragraphs(&files(), to)?;
     }
     if !texts.notes.is_empty() {
         writeln!(to, ".SH NOTES")?;
@@ -118,35 +119,26 @@ fn render(mut page: Command, to: &mut Vec<u8>) -> io::Result<()> {
         writeln!(to, "{}", as_roff(line))?;
     }
     writeln!(to, ".fi\n.SH SEE ALSO")?;
-    let pages = match (has_commands, texts.see) {
-        (true, see) => see.to_owned(),
-        (false, "") => "shearline(1)".to_owned(),
-        (false, see) => format!("shearline(1), {see}"),
-    };
-    writeln!(to, "{}", as_roff(&pages))?;
+    writeln!(to, "{}", as_roff(texts.see))?;
     writeln!(to, ".PP\n{}", as_roff(MANUAL))
 }
 
 /// The part of the library's manual with more about the command.
 const MANUAL: &str = "https://docs.rs/shearline/latest/shearline/manual/command/";
 
-/// The section about the files that the command reads.
-const FILES: &str = "\
-No file is read that is not named.
-
---config FILE or SHEARLINE_CONFIG names a configuration file in TOML. Its keys are nodes (a list), user, password-file \
-(relative to the folder of this file), ca, cert, key, guard, cluster, max-ttl, node-timeout, connect-timeout, \
-without-scripts, ttl, lock-delay, owner and fenced; all values are texts but without-scripts and fenced, which are true \
-or false. An unknown key is refused.
-
---password-file FILE holds one line. Give a file with a password the mode 0600.";
+/// Returns the section about the files that the command reads.
+fn files() -> String {
+    format!(
+        "No file is read that is not named.\n\
+         --config FILE or SHEARLINE_CONFIG names a configuration file in TOML. Its keys are {KEYS}. nodes is a list, \
+         password-file is relative to the folder of this file, and without-scripts and fenced are true or false. An \
+         unknown key is refused.\n\
+         --password-file FILE holds one line. Give a file with a password the mode 0600."
+    )
+}
 
 /// Writes a section of rows, each with an indented text.
-fn rows<'a>(
-    title: &str,
-    rows: impl Iterator<Item = &'a (&'static str, &'static str)>,
-    to: &mut Vec<u8>,
-) -> io::Result<()> {
+fn rows(title: &str, rows: impl Iterator<Item = Row>, to: &mut Vec<u8>) -> io::Result<()> {
     writeln!(to, ".SH {title}")?;
     for (first, text) in rows {
         writeln!(to, ".TP\n\\fB{}\\fR\n{}", as_roff(first), as_roff(text))?;

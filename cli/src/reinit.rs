@@ -8,27 +8,20 @@ use crate::failure::Failure;
 use crate::help::Texts;
 use crate::json::object;
 use crate::output::{Format, confirm, count};
-use crate::status::{self, Status};
+use crate::status::Status;
 
 /// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline reinit --guard strict
 shearline reinit --guard strict --yes --trust    # no client holds a lock",
-    &[
-        status::DONE,
-        (
-            "1",
-            "nothing was changed: the answer was no; or another failure",
-        ),
-        (
-            "64",
-            "the arguments cannot be used, or stdin is not a terminal (give --yes)",
-        ),
-        ("69", "not all nodes answered; repeat it"),
-        status::OPERATOR,
-    ],
-    "shearline-nodes(1)",
+    "\
+0
+1  nothing was changed: the answer was no; or another failure
+64  the arguments cannot be used, or stdin is not a terminal (give --yes)
+69  not all nodes answered; repeat it
+78",
+    "shearline(1), shearline-nodes(1)",
 );
 
 /// Makes the nodes a new cluster, for --guard strict.
@@ -56,22 +49,19 @@ pub(crate) struct Args {
 
 /// Asks for confirmation, and writes the markers.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
+    let nodes = &args.connect.nodes;
     // Only the strict guard has markers.
-    let builder = args
-        .connect
-        .nodes
-        .builder()?
-        .restart_guard(RestartGuard::Strict);
+    let builder = nodes.builder()?.restart_guard(RestartGuard::Strict);
     let config = builder.config()?;
     if !args.yes {
         confirm(&question(&config))?;
     }
     let redlock = builder.build()?;
-    args.connect.nodes.settled(&redlock);
+    nodes.settled(&redlock);
     redlock.reinit()?;
     args.connect.trust_if_asked(&redlock, Instant::MAX);
     let (nodes, cluster) = (config.nodes().len(), config.cluster());
-    let object = || object("reinit", json!({ "nodes": nodes, "cluster": cluster }));
+    let object = || object("reinit", [json!({ "nodes": nodes, "cluster": cluster })]);
     let lines = || format!("the cluster {cluster} now has {}", count(nodes, "node"));
     args.format.say(object, lines)?;
     Ok(Status::Success)

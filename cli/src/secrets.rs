@@ -15,51 +15,21 @@ use crate::status::Status;
 /// The permissions of all other users.
 const OTHERS: u32 = 0o007;
 
-/// Returns the scheme of a URL, its credentials, and what follows them.
-pub(crate) fn split(url: &str) -> (&str, &str, &str) {
-    let (scheme, rest) = match (url.split_once("://"), url.split_at_checked("unix:".len())) {
-        (Some(split), _) => split,
-        (None, Some((scheme, path))) if scheme.eq_ignore_ascii_case("unix:") => ("unix", path),
-        (None, _) => ("redis", url),
-    };
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    match rest[..end].rfind('@') {
-        Some(at) => (scheme, &rest[..at], &rest[at + 1..]),
-        None => (scheme, "", rest),
-    }
-}
-
 /// Returns `true` if the URL has a password, or a part that may belong to an unescaped password.
 pub(crate) fn is_in(url: &str) -> bool {
-    let (_, credentials, rest) = split(url);
-    let password = credentials.split_once(':').map_or("", |(_, it)| it);
-    !password.is_empty() || rest.contains('@')
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let before = rest.rsplit_once('@').map_or("", |(before, _)| before);
+    before.trim_end_matches(':').contains([':', '/', '?', '#'])
 }
 
 /// The user and the password for URLs that have no password.
-#[derive(Clone)]
 pub(crate) struct Login {
-    user: Option<String>,
-    file: PathBuf,
-    is_strict: bool,
+    pub(crate) user: Option<String>,
+    pub(crate) file: PathBuf,
+    pub(crate) is_strict: bool,
 }
 
 impl Login {
-    /// Reads the password once at the beginning, to find mistakes before anything is sent.
-    pub(crate) fn new(
-        user: Option<String>,
-        file: PathBuf,
-        is_strict: bool,
-    ) -> Result<Self, Failure> {
-        let login = Self {
-            user,
-            file,
-            is_strict,
-        };
-        login.read()?;
-        Ok(login)
-    }
-
     /// Returns the user and the password that the file has now.
     pub(crate) fn credentials(&self) -> Result<Credentials, Failure> {
         let credentials = Credentials::new(self.read()?);
@@ -107,14 +77,17 @@ fn cut(list: &str) -> Option<Vec<&str>> {
 
 /// Returns the URLs in these lists. `from` says where the lists come from.
 pub(crate) fn urls(from: &str, lists: &[String]) -> Result<Vec<String>, Failure> {
-    let lists: Option<Vec<_>> = lists.iter().map(|list| cut(list)).collect();
-    let lists = lists.ok_or_else(|| {
-        let what = format!(
+    let Some(lists) = lists
+        .iter()
+        .map(|list| cut(list))
+        .collect::<Option<Vec<_>>>()
+    else {
+        let what = format_args!(
             "{from}: there is a comma in a user or a password, or a URL with credentials without its scheme: write \
              such a comma as %2C, and begin such a URL with redis:// or another scheme"
         );
-        Failure::new(Status::Configuration, what)
-    })?;
+        return Err(Failure::new(Status::Configuration, what));
+    };
     Ok(lists.concat().into_iter().map(str::to_owned).collect())
 }
 

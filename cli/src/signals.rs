@@ -7,38 +7,31 @@
 use std::fs;
 use std::future::Future;
 use std::pin::pin;
+use std::str::FromStr as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{
     SIGBUS, SIGCHLD, SIGCONT, SIGFPE, SIGILL, SIGKILL, SIGPIPE, SIGSEGV, SIGSTOP, SIGTSTP, SIGTTIN,
     SIGTTOU, SIGURG, SIGWINCH,
 };
-use signal_hook::low_level::signal_name;
 
 use crate::failure::Failure;
 
 /// The longest delay before a signal is noticed. A signal does not end a wait by itself.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The effect of a signal on this program if it does not handle the signal.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Unhandled {
-    Ends,
-    Stops,
-    Nothing,
-}
-
 /// Signals without a handler: KILL and STOP cannot have one. ILL, FPE, SEGV and BUS are faults of this program, which
 /// end it. CHLD is about the program's own children.
 const NOT_HANDLED: [i32; 7] = [SIGKILL, SIGSTOP, SIGILL, SIGFPE, SIGSEGV, SIGBUS, SIGCHLD];
 
 /// Signals that stop a program without a handler.
-const STOPPING: [i32; 3] = [SIGTSTP, SIGTTIN, SIGTTOU];
+pub(crate) const STOPPING: [i32; 3] = [SIGTSTP, SIGTTIN, SIGTTOU];
 
 /// Signals that have no effect on a program without a handler. (The runtime of Rust ignores PIPE.)
 const QUIET: &[i32] = &[
@@ -59,10 +52,9 @@ fn plain() -> impl Iterator<Item = i32> {
 
 #[cfg(target_os = "linux")]
 fn real_time() -> impl Iterator<Item = i32> {
+    use rustix::process::Signal;
     use rustix_libc_wrappers::process::SignalExt as _;
-    (0..)
-        .map_while(rustix::process::Signal::rt)
-        .map(rustix::process::Signal::as_raw)
+    (0..).map_while(Signal::rt).map(Signal::as_raw)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -70,54 +62,31 @@ fn real_time() -> impl Iterator<Item = i32> {
     std::iter::empty()
 }
 
-fn unhandled(signal: i32) -> Unhandled {
-    if STOPPING.contains(&signal) {
-        Unhandled::Stops
-    } else if QUIET.contains(&signal) {
-        Unhandled::Nothing
-    } else {
-        Unhandled::Ends
-    }
-}
-
 /// Returns the signals that can be handled, except those that were ignored when this program started.
-pub(crate) fn to_handle() -> impl Iterator<Item = (i32, Unhandled)> {
-    let all = plain().chain(real_time()).filter(|it| !was_ignored(*it));
-    all.map(|signal| (signal, unhandled(signal)))
+pub(crate) fn to_handle() -> impl Iterator<Item = i32> {
+    plain().chain(real_time()).filter(|it| !was_ignored(*it))
 }
 
-/// Returns the name of a signal, without `SIG`.
-fn name(signal: i32) -> String {
-    match (signal_name(signal), signal) {
-        (Some(name), _) => name.trim_start_matches("SIG").to_owned(),
-        // This one exists only on Linux.
-        (None, 16) => "STKFLT".to_owned(),
-        (None, 30) => "PWR".to_owned(),
-        (None, _) => signal.to_string(),
-    }
+/// Returns `true` if the signal ends a program that does not handle it.
+pub(crate) fn ends(signal: i32) -> bool {
+    !STOPPING.contains(&signal) && !QUIET.contains(&signal)
 }
 
 /// Parses a signal that asks a process to end, either KILL or one that can be handled: `TERM`, `SIGTERM`, `15` or
 /// `RTMIN+3`.
 pub(crate) fn parse(text: &str) -> Result<i32, &'static str> {
-    let wanted = text.to_ascii_uppercase();
-    let wanted = wanted.strip_prefix("SIG").unwrap_or(&wanted);
-    let plain = plain()
-        .chain([SIGKILL])
-        .map(|signal| (signal, name(signal)));
-    let real_time = real_time().zip(0..);
-    let real_time = real_time.map(|(signal, place)| (signal, format!("RTMIN+{place}")));
-    let is_wanted = |(signal, name): &(i32, String)| name == wanted || signal.to_string() == text;
-    let found = plain.chain(real_time).find(is_wanted);
-    found.map(|(signal, _)| signal).ok_or(
+    let name = text.to_ascii_uppercase();
+    let name = name.strip_prefix("SIG").unwrap_or(&name);
+    let named = |name: &str| Signal::from_str(name).ok().map(|it| it as i32);
+    let number = match (text.parse(), name.strip_prefix("RTMIN+")) {
+        (Ok(number), _) => Some(number),
+        (_, Some(place)) => place.parse().ok().and_then(|place| real_time().nth(place)),
+        (_, None) => named(&format!("SIG{name}")),
+    };
+    let mut good = plain().chain(real_time()).chain([SIGKILL]);
+    good.find(|signal| Some(*signal) == number).ok_or(
         "write KILL or one that can be handled, as a name such as TERM or RTMIN+3, or as a number",
     )
-}
-
-/// Returns `true` if the signal ends a program that does not handle it.
-#[cfg(target_os = "linux")]
-pub(crate) fn ends(signal: i32) -> bool {
-    unhandled(signal) == Unhandled::Ends
 }
 
 /// Ends this process by a signal that ends programs without a handler. Returns if this is not possible.
@@ -142,7 +111,7 @@ impl Signals {
     /// Begins to catch the signals that would end this program.
     pub(crate) fn catch() -> Result<Self, Failure> {
         let last = Arc::new(AtomicUsize::new(0));
-        for (signal, _) in to_handle().filter(|(_, unhandled)| *unhandled == Unhandled::Ends) {
+        for signal in to_handle().filter(|signal| ends(*signal)) {
             let number = usize::try_from(signal).unwrap_or_default();
             signal_hook::flag::register_usize(signal, Arc::clone(&last), number)?;
         }
@@ -153,7 +122,9 @@ impl Signals {
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match self.0.load(SeqCst) {
             0 => Ok(()),
-            number => Err(Failure::by_signal(u8::try_from(number).unwrap_or_default())),
+            number => Err(Failure::by_signal(
+                i32::try_from(number).unwrap_or_default(),
+            )),
         }
     }
 
@@ -164,10 +135,10 @@ impl Signals {
 }
 
 /// Waits for the future. Drops it if `check` fails. Polls both from time to time.
-pub(crate) fn wait<F: Future, E>(
+pub(crate) fn wait<F: Future>(
     future: F,
-    check: impl Fn() -> Result<(), E>,
-) -> Result<F::Output, E> {
+    check: impl Fn() -> Result<(), Failure>,
+) -> Result<F::Output, Failure> {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
     let mut future = pin!(future);
@@ -230,7 +201,9 @@ mod tests {
         for text in ["STOP", "19", "CHLD", "32", "33"] {
             assert!(parse(text).is_err(), "{text}");
         }
-        for (signal, name) in plain().filter_map(|it| Some((it, signal_name(it)?))) {
+        for (signal, name) in
+            plain().filter_map(|it| Some((it, Signal::try_from(it).ok()?.as_str())))
+        {
             assert_eq!(parse(name), Ok(signal), "{name}");
         }
     }

@@ -1,11 +1,12 @@
 //! The exit statuses of the command, in one table.
 //!
-//! They follow `sysexits.h` and `env` where these have one. `shearline run` and [`Status::Conflict`] add statuses that
+//! They follow `sysexits.h` and `env` where these have one. `shearline run` and [`Status::Held`] add statuses that
 //! the user chooses.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{self, ExitCode, ExitStatus};
 
+use crate::help::{self, Row};
 use crate::signals::end_by;
 
 /// How the command ends.
@@ -22,16 +23,12 @@ pub(crate) enum Status {
     NoQuorum,
     /// The lock was lost, or is not held any more.
     Lost,
-    /// The lock was not taken: another client holds it.
-    NotTaken,
-    /// Like [`NotTaken`](Self::NotTaken), with the status from `--conflict-status`.
-    Conflict(u8),
+    /// The lock was not taken: another client holds it. `--conflict-status` gives the number.
+    Held(u8),
     /// Only an operator can repair this: the configuration, a password, a permission.
     Configuration,
-    /// The command of `shearline run` cannot be run.
-    CannotRun,
-    /// The command of `shearline run` does not exist.
-    NotFound,
+    /// The command of `shearline run` cannot be run, or does not exist. `env` has the same numbers.
+    NotStarted(u8),
     /// The status of the command of `shearline run`, or of a monitoring plugin.
     Other(u8),
     /// A signal of this number has ended the command.
@@ -39,38 +36,28 @@ pub(crate) enum Status {
 }
 
 impl Status {
-    /// Returns the number that the shell sees.
-    pub(crate) const fn code(self) -> u8 {
+    /// Returns the number that the shell sees, and the name that programs read. They do not change.
+    const fn both(self) -> (u8, &'static str) {
         match self {
-            Self::Success => 0,
-            Self::Failure => 1,
-            Self::Usage => 64,
-            Self::NoQuorum => 69,
-            Self::Lost => 74,
-            Self::NotTaken => 75,
-            Self::Conflict(code) | Self::Other(code) => code,
-            Self::Configuration => 78,
-            Self::CannotRun => 126,
-            Self::NotFound => 127,
-            Self::Signal(number) => 128_u8.saturating_add(number),
+            Self::Success => (0, "done"),
+            Self::Failure => (1, "failed"),
+            Self::Usage => (64, "usage"),
+            Self::NoQuorum => (69, "no_quorum"),
+            Self::Lost => (74, "lost"),
+            Self::Held(code) => (code, "held"),
+            Self::Configuration => (78, "configuration"),
+            Self::NotStarted(code) => (code, "not_started"),
+            Self::Other(code) => (code, "failed"),
+            Self::Signal(number) => (128_u8.saturating_add(number), "interrupted"),
         }
     }
-}
 
-impl Status {
-    /// Returns the name that programs read. It does not change.
+    pub(crate) const fn code(self) -> u8 {
+        self.both().0
+    }
+
     pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Success => "done",
-            Self::Failure | Self::Other(_) => "failed",
-            Self::Usage => "usage",
-            Self::NoQuorum => "no_quorum",
-            Self::Lost => "lost",
-            Self::NotTaken | Self::Conflict(_) => "held",
-            Self::Configuration => "configuration",
-            Self::CannotRun | Self::NotFound => "not_started",
-            Self::Signal(_) => "interrupted",
-        }
+        self.both().1
     }
 
     /// Returns the status for a command that a signal has ended.
@@ -106,37 +93,29 @@ impl From<Status> for ExitCode {
     }
 }
 
-/// Rows of the tables in the help: a status, and when it occurs.
-pub(crate) type Row = (&'static str, &'static str);
+/// All statuses, and when they occur.
+const ALL: &str = "\
+0  done
+1  another failure, named on stderr
+64  the arguments cannot be used
+69  too few nodes voted or answered; try again
+74  the lock was lost, or is not held any more
+75  another holds the lock; -E sets another status
+78  only an operator can repair it: configuration, password, permission
+126  the command of `run` cannot be run
+127  the command of `run` does not exist
+128+N  ended by signal N";
 
-pub(crate) const DONE: Row = ("0", "done");
-pub(crate) const FAILED: Row = ("1", "another failure, named on stderr");
-pub(crate) const USAGE: Row = ("64", "the arguments cannot be used");
-pub(crate) const NO_QUORUM: Row = ("69", "too few nodes voted or answered; try again");
-pub(crate) const LOST: Row = ("74", "the lock was lost, or is not held any more");
-pub(crate) const HELD: Row = ("75", "another holds the lock; -E sets another status");
-pub(crate) const OPERATOR: Row = (
-    "78",
-    "only an operator can repair it: configuration, password, permission",
-);
-pub(crate) const SIGNAL: Row = ("128+N", "ended by signal N");
-
-/// All statuses.
-pub(crate) const ALL: &[Row] = &[
-    DONE,
-    (
-        "1",
-        "the answer is no (status: it is not held), or another failure",
-    ),
-    USAGE,
-    NO_QUORUM,
-    LOST,
-    HELD,
-    OPERATOR,
-    ("126", "the command of `run` cannot be run"),
-    ("127", "the command of `run` does not exist"),
-    SIGNAL,
-];
+/// Returns the rows of a table for the help. Statuses without words have those of [`ALL`].
+pub(crate) fn rows(table: &'static str) -> impl Iterator<Item = Row> + Clone {
+    let of_all = |status: &str| help::rows(ALL).find(|(it, _)| *it == status);
+    table
+        .lines()
+        .flat_map(move |line| match line.split_once("  ") {
+            Some(row) => vec![row],
+            None => line.split(' ').filter_map(of_all).collect(),
+        })
+}
 
 #[cfg(test)]
 mod tests {
@@ -150,15 +129,15 @@ mod tests {
             Status::Usage,
             Status::NoQuorum,
             Status::Lost,
-            Status::NotTaken,
+            Status::Held(75),
             Status::Configuration,
-            Status::CannotRun,
-            Status::NotFound,
+            Status::NotStarted(126),
+            Status::NotStarted(127),
         ] {
             let code = status.code().to_string();
-            assert!(ALL.iter().any(|(it, _)| *it == code), "{status:?}");
+            assert!(help::rows(ALL).any(|(it, _)| it == code), "{status:?}");
         }
-        assert_eq!(Status::Conflict(9).code(), 9);
+        assert_eq!(Status::Held(9).code(), 9);
         assert_eq!(Status::Signal(15).code(), 143);
     }
 }

@@ -1,9 +1,9 @@
 //! Taking a lock: what happens while `lock` and `run` wait for it.
 
 use std::future::{Future, poll_fn};
+use std::mem;
 use std::pin::pin;
 use std::task::Poll;
-use std::{mem, thread};
 
 use shearline::held::Holds;
 use shearline::{Acquiring, Guard, Instant, LockOptions, Redlock};
@@ -11,6 +11,7 @@ use shearline::{Acquiring, Guard, Instant, LockOptions, Redlock};
 use crate::acquire::Acquire;
 use crate::connect::left;
 use crate::failure::Failure;
+use crate::waiting;
 
 /// Completes on the next poll. It does not wake the task.
 pub(crate) async fn next_look() {
@@ -28,8 +29,8 @@ pub(crate) type Ask<'a, H> = &'a dyn Fn(&LockOptions) -> Acquiring<H>;
 /// Takes the lock on these names with these options. Gives up at `by`, unless that is `Instant::MAX`. While it waits,
 /// it says who holds the lock.
 ///
-/// If it `trusts` the nodes, it first asks them once for the lock, so that trusting them also gives them a counter
-/// floor.
+/// A fenced lock needs counter floors. If it `trusts`, it asks the nodes once for the lock, and trusts them again: this
+/// gives those a floor that have none.
 pub(crate) async fn take<H: Holds>(
     acquire: &Acquire,
     (redlock, trusts): (&Redlock, bool),
@@ -37,34 +38,27 @@ pub(crate) async fn take<H: Holds>(
     ask: Ask<'_, H>,
     (options, by): (LockOptions, Instant),
 ) -> Result<Guard<H>, Failure> {
-    if trusts {
+    if trusts && options.is_fenced() {
         if let Ok(guard) = ask(&options.tries(1)).await {
             return Ok(guard);
         }
-        let redlock = redlock.clone();
-        // This call blocks until the nodes have answered. It has a thread of its own, so that a signal still ends the
-        // wait.
-        if let Ok(trusting) = thread::Builder::new().spawn(move || redlock.trust_nodes()) {
-            while !trusting.is_finished() {
-                next_look().await;
-            }
-        }
+        redlock.trust_nodes();
     }
     let options = match by {
         Instant::MAX => options,
         by => options.wait(left(by)),
     };
-    let mut waiting = acquire.waiting(redlock, names);
+    let mut talking = pin!(waiting::talk(redlock, names, acquire.talks()));
     let mut asking = pin!(ask(&options));
     let taken = poll_fn(|context| {
         let polled = asking.as_mut().poll(context);
         if polled.is_pending() {
-            waiting.look(context);
+            let _ = talking.as_mut().poll(context);
         }
         polled
     });
     match taken.await {
         Ok(guard) => Ok(guard),
-        Err(error) => Err(acquire.failure(error, &waiting).await),
+        Err(error) => Err(acquire.failure(error, redlock, names).await),
     }
 }

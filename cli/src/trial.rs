@@ -14,17 +14,18 @@ use serde_json::{Value, json};
 use shearline::held::Holds;
 use shearline::{
     Builder, Guard, LockError, LockOptions, NodeOutcome, NodeState, NodeStatus, Redlock, Report,
-    ServerError, Unusable, Waking,
+    Unusable, Waking,
 };
 
 use crate::acquire::host_and;
 use crate::connect::Nodes;
 use crate::failure::{Failure, in_words};
 use crate::output::printable;
-use crate::status::Status;
 
-/// The ttl of the trial, which is long enough even if the node gives each of its answers at the last moment.
-const TTL: Duration = Duration::from_secs(5);
+/// Returns the ttl of the extended lock: long enough even if the node gives each of its answers at the last moment.
+fn ttl(nodes: &Nodes) -> Duration {
+    nodes.max_ttl().min(Duration::from_secs(5))
+}
 
 /// The text for a node without a counter floor. The node was asked alone, so the text cannot mention the other nodes.
 const NO_TOKEN: &str = "it gives no fencing tokens, because it is new or has restarted; a program or `run \
@@ -35,24 +36,25 @@ const NO_TOKEN: &str = "it gives no fencing tokens, because it is new or has res
 const NO_KEYS: &str = "its user may not use a key of this name, or the keys of fencing tokens; permit both \
     (`ACL SETUSER .. ~lock:* ~shearline:*` for names that begin with `lock:`)";
 
-/// The name of the lock for the trial.
+/// The lock that is tried.
 #[derive(Debug)]
-pub(crate) struct Name {
-    pub(crate) bytes: Vec<u8>,
+pub(crate) struct Lock {
+    pub(crate) name: Vec<u8>,
+    /// Whether the name is one that only this process uses.
     is_ours: bool,
-    /// Whether the lock is a shared lock.
     is_shared: bool,
+    is_fenced: bool,
 }
 
-impl Name {
-    /// Returns the given name. Without one, returns a name that only this process uses, with the prefix of locks that
-    /// the manual's user has.
-    pub(crate) fn of(given: Option<&OsStr>, is_shared: bool) -> Self {
+impl Lock {
+    /// Returns a lock of the given name. Without one, its name has the prefix of locks that the manual's user has.
+    pub(crate) fn of(given: Option<&OsStr>, is_shared: bool, is_fenced: bool) -> Self {
         let own = || [b"lock:try:", &host_and(std::process::id())[..]].concat();
         Self {
-            bytes: given.map_or_else(own, |name| name.as_bytes().to_vec()),
+            name: given.map_or_else(own, |name| name.as_bytes().to_vec()),
             is_ours: given.is_none(),
             is_shared,
+            is_fenced,
         }
     }
 }
@@ -61,9 +63,11 @@ impl Name {
 #[derive(Clone, Debug)]
 enum Verdict {
     Yes,
-    /// An operator has to permit or repair this. The text says what to do.
-    No(Unusable, String),
-    /// The node refuses this to any client, for example because its memory is full.
+    /// An operator has to permit or repair this. The text says what.
+    No(String),
+    /// The node gives no fencing token before it is repaired.
+    NoFloor,
+    /// The node refuses it, as it would refuse any client: its memory is full, for example.
     Refused(String),
     /// The trial could not be made.
     Unknown(String),
@@ -78,105 +82,71 @@ pub(crate) struct Trial {
     releasing: Option<&'static str>,
 }
 
-/// How to try a lock: take it with these options, extend it by `ttl`, and wait for a push of the node.
-struct How<'a> {
-    name: &'a Name,
-    options: LockOptions,
-    ttl: Duration,
-    patience: Duration,
-}
-
-/// The text for a command that may not use scripts, and does not ask the nodes for anything that needs them.
-const NEED_SCRIPTS: &str = "fencing tokens and shared locks need scripts; permit `EVAL` and `EVALSHA` \
-    (`ACL SETUSER .. +eval +evalsha`) and leave out `--without-scripts`, or do without them";
-
-/// Tries the lock `name` on each of the nodes that answered, with a fencing token if wanted.
-pub(crate) fn each(
-    (nodes, seen): (&Nodes, &[NodeStatus]),
-    name: &Name,
-    is_fenced: bool,
-) -> Result<Vec<Trial>, Failure> {
-    // No program uses the name, so its counter is not needed. It gets the shortest possible life.
-    let builders = nodes
-        .each()?
-        .map(|builder| Ok(builder?.counter_ttl(Duration::from_secs(1))));
-    let builders: Vec<Builder> = builders.collect::<Result<_, Failure>>()?;
-    let ttl = TTL.min(nodes.max_ttl());
-    // The ttl is shorter than that of the extension, because an extension that changes nothing needs no permission.
-    let options = LockOptions::new(ttl / 2).tries(1);
-    let options = match is_fenced {
-        true => options.fenced(),
-        false => options,
-    };
-    for builder in &builders {
-        let config = builder.config()?;
-        config.check_request(&name.bytes, ttl / 2)?;
-        if (is_fenced || name.is_shared) && config.without_scripts() {
-            return Err(Failure::new(Status::Configuration, NEED_SCRIPTS));
-        }
-    }
-    let how = &How {
-        name,
-        options,
-        ttl,
-        patience: nodes.node_timeout,
-    };
+/// Tries the lock on each of the nodes that answered.
+pub(crate) fn each(nodes: &Nodes, seen: &[NodeStatus], lock: &Lock) -> Result<Vec<Trial>, Failure> {
+    let builders = nodes.each()?;
     thread::scope(|scope| {
         let of = |builder, node: &NodeStatus| {
             let NodeState::Down(why) = node.state else {
-                return Trial::of(builder, how);
+                return Trial::of(builder, nodes, lock);
             };
             // Without this the trial would wait for the node once more.
             let why = NodeOutcome::Unreachable(why).to_string();
             Ok(Trial::both(Verdict::Unknown(why)))
         };
         let one = |(builder, node)| scope.spawn(move || of(builder, node));
-        let trials: Vec<_> = builders.iter().zip(seen).map(one).collect();
+        let trials: Vec<_> = builders.into_iter().zip(seen).map(one).collect();
         let trials = trials.into_iter().map(|trial| trial.join());
-        trials
-            .map(|trial| trial.expect("no trial panics"))
-            .collect()
+        trials.map(|it| it.expect("no trial panics")).collect()
     })
 }
 
 impl Trial {
-    fn of(builder: &Builder, how: &How<'_>) -> Result<Self, Failure> {
-        let (redlock, name) = (&builder.build()?, &how.name.bytes);
-        Ok(match how.name.is_shared {
-            true => Self::by(redlock, redlock.lock_shared_with(name, &how.options), how),
-            false => Self::by(redlock, redlock.lock_with(name, &how.options), how),
-        })
+    fn of(builder: Builder, nodes: &Nodes, lock: &Lock) -> Result<Self, Failure> {
+        // No program uses the name, so its counter is not needed, and lives for the shortest time possible.
+        let redlock = &builder.counter_ttl(Duration::from_secs(1)).build()?;
+        // Shorter than the extension, because an extension that changes nothing needs no permission.
+        let options = LockOptions::new(ttl(nodes) / 2).tries(1);
+        let options = match lock.is_fenced {
+            true => options.fenced(),
+            false => options,
+        };
+        let (name, how) = (&lock.name, (redlock, nodes, lock));
+        match lock.is_shared {
+            true => Self::by(how, redlock.lock_shared_with(name, &options)),
+            false => Self::by(how, redlock.lock_with(name, &options)),
+        }
     }
 
-    /// Extends and releases the lock that was taken on the one node of `redlock`.
-    fn by<W: Holds>(redlock: &Redlock, lock: Result<Guard<W>, LockError>, how: &How<'_>) -> Self {
-        let mut guard = match lock {
+    /// Extends and releases the lock that was taken on the one node of the handle.
+    fn by<W: Holds>(
+        (redlock, nodes, lock): (&Redlock, &Nodes, &Lock),
+        taken: Result<Guard<W>, LockError>,
+    ) -> Result<Self, Failure> {
+        let mut guard = match taken {
             Ok(guard) => guard,
             Err(LockError::Held(_)) => {
                 let why = "it is held; give a name that no program uses";
-                return Self::both(Verdict::Unknown(why.to_owned()));
+                return Ok(Self::both(Verdict::Unknown(why.to_owned())));
             }
-            Err(error) => return Self::both(how.verdict(error.report(), &error)),
+            Err(LockError::Invalid(why)) => return Err(why.into()),
+            Err(error) => return Ok(Self::both(lock.verdict(error.report(), &error))),
         };
         // The first change is the present state. Then the node is asked to push the next one.
         if let Ok(mut watch) = redlock.watch(guard.resource()) {
-            let _ = watch.next(how.patience);
+            let _ = watch.next(nodes.node_timeout);
         }
-        let extend = match guard.extend(how.ttl) {
-            Ok(()) => Verdict::Yes,
-            Err(error) => how.verdict(error.report(), &error),
-        };
-        let lock = match guard.unlock() {
-            Ok(_) => Verdict::Yes,
-            Err(error) => how.verdict(error.report(), &error),
-        };
+        let extended = guard.extend(ttl(nodes));
+        let extended = extended.map_err(|error| lock.verdict(error.report(), &error));
+        let released = guard.unlock();
+        let released = released.map_err(|error| lock.verdict(error.report(), &error));
         let node = &redlock.nodes()[0];
-        Self {
-            lock,
-            extend,
+        Ok(Self {
+            lock: released.err().unwrap_or(Verdict::Yes),
+            extend: extended.err().unwrap_or(Verdict::Yes),
             waking: node.waking,
             releasing: node.releasing,
-        }
+        })
     }
 
     /// Returns a trial with the same verdict for taking and extending, and no other facts.
@@ -191,24 +161,18 @@ impl Trial {
 
     /// Returns `true` if no lock can be taken before an operator permits it.
     pub(crate) fn is_denied(&self) -> bool {
-        matches!(self.lock, Verdict::No(..))
+        matches!(self.lock, Verdict::No(_) | Verdict::NoFloor)
     }
 
     /// Returns `true` if the node gives no fencing token before it is repaired. If enough other nodes give tokens, they
     /// may repair it.
     pub(crate) fn lacks_floor(&self) -> bool {
-        matches!(
-            self.lock,
-            Verdict::No(Unusable::NoFloor | Unusable::InRepair, _)
-        )
+        matches!(self.lock, Verdict::NoFloor)
     }
 
     /// Returns why no lock can be taken on the node.
     pub(crate) fn why_not(&self) -> Option<&str> {
-        match &self.lock {
-            Verdict::No(_, why) | Verdict::Refused(why) => Some(why),
-            Verdict::Yes | Verdict::Unknown(_) => None,
-        }
+        self.lock.why().filter(|_| !self.is_void())
     }
 
     /// Returns `true` if the trial has no result.
@@ -216,17 +180,22 @@ impl Trial {
         matches!(self.lock, Verdict::Unknown(_))
     }
 
-    /// Returns `true` if a permission is missing.
-    pub(crate) fn is_wrong(&self) -> bool {
-        self.why_not().is_some() || matches!(self.extend, Verdict::No(..))
+    /// Returns `true` if the permission to extend a lock is missing.
+    pub(crate) fn may_not_extend(&self) -> bool {
+        matches!(self.extend, Verdict::No(_))
     }
 
     /// Returns the trial for programs.
     pub(crate) fn object(&self) -> Value {
         let permitted = |verdict: &Verdict| match verdict {
             Verdict::Yes => Some(true),
-            Verdict::No(..) => Some(false),
+            Verdict::No(_) | Verdict::NoFloor => Some(false),
             Verdict::Refused(_) | Verdict::Unknown(_) => None,
+        };
+        let word = |way: &str| {
+            way.trim_start_matches("a ")
+                .to_lowercase()
+                .replace(' ', "_")
         };
         json!({
             "may_lock": permitted(&self.lock),
@@ -238,11 +207,11 @@ impl Trial {
     }
 
     /// Returns the trial in words, if a lock can be taken on the node.
-    pub(crate) fn text(&self, name: &Name) -> String {
-        let name = match name.is_ours {
-            true if name.is_shared => "a shared lock".to_owned(),
-            true => "a lock".to_owned(),
-            false => printable(&name.bytes),
+    pub(crate) fn text(&self, lock: &Lock) -> String {
+        let name = match (lock.is_ours, lock.is_shared) {
+            (false, _) => printable(&lock.name),
+            (true, true) => "a shared lock".to_owned(),
+            (true, false) => "a lock".to_owned(),
         };
         // The release of a lock with a fencing token does not show how other locks are released.
         let by = self.releasing.map(|way| format!(" by {way}"));
@@ -267,15 +236,8 @@ fn waking(waking: Waking) -> Option<&'static str> {
         Waking::Push => Some("push"),
         Waking::Resp2 => Some("resp2"),
         Waking::Refused(_) => Some("refused"),
-        Waking::Unasked | _ => None,
+        _ => None,
     }
-}
-
-/// Returns a way of releasing locks, in the spelling of the JSON output.
-fn word(way: &str) -> String {
-    way.trim_start_matches("a ")
-        .to_lowercase()
-        .replace(' ', "_")
 }
 
 impl Verdict {
@@ -283,64 +245,47 @@ impl Verdict {
     fn why(&self) -> Option<&str> {
         match self {
             Self::Yes => None,
-            Self::No(_, why) | Self::Refused(why) | Self::Unknown(why) => Some(why),
+            Self::NoFloor => Some(NO_TOKEN),
+            Self::No(why) | Self::Refused(why) | Self::Unknown(why) => Some(why),
         }
     }
 }
 
-impl How<'_> {
-    /// Returns the verdict from the answer of the only node in this report, or from the error if there is no report.
+impl Lock {
+    /// Returns what the one node of this report has said, or else the error.
     fn verdict(&self, report: Option<&Report>, error: &dyn fmt::Display) -> Verdict {
         let Some(node) = report.and_then(|report| report.nodes().first()) else {
             return Verdict::Unknown(format!("{error:#}"));
         };
-        // Without scripts, the error of a missing permission for a key names no command.
-        let is_key = |error: ServerError| error.code() == "NOPERM";
-        let missing = if matches!(node.outcome, NodeOutcome::Refused(error) if is_key(error)) {
-            Unusable::KeyPermission
-        } else if let NodeOutcome::Unusable(missing) = node.outcome {
-            missing
-        } else if matches!(
-            node.outcome,
-            NodeOutcome::Refused(_) | NodeOutcome::TimedOut
-        ) {
-            // The node was connected a moment ago. If it does not answer now, it is not able to write.
-            return Verdict::Refused(in_words(node));
-        } else {
-            return Verdict::Unknown(in_words(node));
+        let missing = match node.outcome {
+            NodeOutcome::Unusable(missing) => missing,
+            // Without scripts, the error of a missing permission for a key names no command.
+            NodeOutcome::Refused(error) if error.code() == "NOPERM" => Unusable::KeyPermission,
+            // The node was connected a moment ago. If it does not answer now, it does not write.
+            NodeOutcome::Refused(_) | NodeOutcome::TimedOut => {
+                return Verdict::Refused(in_words(node));
+            }
+            _ => return Verdict::Unknown(in_words(node)),
         };
-        let is_fenced = self.options.is_fenced();
-        let is_of_key = missing == Unusable::KeyPermission;
-        if is_of_key && self.name.is_ours {
-            // The user may have permissions for other names than this one, which is made up.
-            let name = printable(&self.name.bytes);
-            let advice = "give a NAME that it may use";
-            return match is_fenced {
-                true => Verdict::Refused(format!(
-                    "its user may not use the name {name}, or the keys shearline:* of fencing tokens; {advice}"
-                )),
-                false => {
-                    Verdict::Unknown(format!("its user may not use the name {name}; {advice}"))
-                }
-            };
-        }
-        if matches!(missing, Unusable::NoFloor | Unusable::InRepair) {
-            Verdict::No(missing, NO_TOKEN.to_owned())
-        } else if is_of_key && is_fenced {
-            Verdict::No(missing, NO_KEYS.to_owned())
-        } else if is_of_key
-            || matches!(
-                missing,
-                Unusable::Permission { .. }
-                    | Unusable::NoPermission
-                    | Unusable::NeedsScripts
-                    | Unusable::NoRunId
-                    | Unusable::NoMoreTokens
-            )
-        {
-            Verdict::No(missing, in_words(missing))
-        } else {
-            Verdict::Unknown(in_words(node))
+        let name = printable(&self.name);
+        match missing {
+            // The user may have permissions for other names than the one that is made up.
+            Unusable::KeyPermission if self.is_ours && self.is_fenced => Verdict::Refused(format!(
+                "its user may not use the name {name}, or the keys shearline:* of fencing tokens; give a NAME \
+                     that it may use"
+            )),
+            Unusable::KeyPermission if self.is_ours => Verdict::Unknown(format!(
+                "its user may not use the name {name}; give a NAME that it may use"
+            )),
+            Unusable::KeyPermission if self.is_fenced => Verdict::No(NO_KEYS.to_owned()),
+            Unusable::NoFloor | Unusable::InRepair => Verdict::NoFloor,
+            Unusable::KeyPermission
+            | Unusable::Permission { .. }
+            | Unusable::NoPermission
+            | Unusable::NeedsScripts
+            | Unusable::NoRunId
+            | Unusable::NoMoreTokens => Verdict::No(in_words(missing)),
+            _ => Verdict::Unknown(in_words(node)),
         }
     }
 }

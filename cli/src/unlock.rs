@@ -5,28 +5,19 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::held::Held;
 use crate::help::Texts;
-use crate::json::{joined, line, named, object};
-use crate::output::Format;
-use crate::status::{self, Status};
+use crate::json::{line, named, object};
+use crate::output::{self, Format};
+use crate::status::Status;
 
 /// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "shearline unlock \"$lock\"",
-    &[
-        status::DONE,
-        status::FAILED,
-        status::USAGE,
-        (
-            "69",
-            "too few nodes answered; try again, or the lock ends with its ttl",
-        ),
-        (
-            "74",
-            "the lock was not held any more: another client may have worked meanwhile",
-        ),
-        status::OPERATOR,
-    ],
-    "shearline-lock(1), shearline-extend(1), shearline-break(1)",
+    "\
+0 1 64
+69  too few nodes answered; try again, or the lock ends with its ttl
+74  the lock was not held any more: another client may have worked meanwhile
+78",
+    "shearline(1), shearline-lock(1), shearline-extend(1), shearline-break(1)",
 );
 
 /// Releases a lock of a script.
@@ -56,11 +47,9 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     args.held.connect.nodes.settled(&redlock);
     let released = released?;
     if args.format.json {
-        let fields = joined(
-            named("resource", &resource),
-            json!({ "deleted": released.deleted }),
-        );
-        crate::output::say(line(&object("unlock", fields)))?;
+        let fields = json!({ "deleted": released.deleted });
+        let object = object("unlock", [named("resource", &resource), fields]);
+        output::say(line(&object))?;
     }
     Ok(Status::Success)
 }

@@ -1,24 +1,22 @@
 //! The lines that a command prints while it waits for a lock: who holds it, or why it is not granted.
 //!
 //! It says nothing in the first second. Then it asks the nodes who holds the lock, which changes nothing, and writes a
-//! line to stderr. On a terminal it writes another line whenever the holder changes; elsewhere it writes only one. If
-//! too few nodes have answered, the reason may change later. Then it also writes a second line elsewhere, for a
-//! refusal.
+//! line to stderr. On a terminal it writes another line whenever the holder changes. Elsewhere it asks no more after
+//! that line, unless too few nodes have answered: the reason may change later.
 
-use std::future::Future;
+use std::future::pending;
 use std::io::{self, IsTerminal as _};
 use std::mem;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use anstream::adapter::strip_str;
 use shearline::internals::now;
-use shearline::{Inspection, Instant, NodeOutcome, NodeReport, OperatorError, Redlock, Report};
+use shearline::{Inspection, NodeOutcome, OperatorError, Redlock};
 
 use crate::failure::in_words;
 use crate::inspect;
 use crate::output::{self, listed, printable};
+use crate::taking::next_look;
 
 /// The time before the first look, and between two looks.
 const FIRST: Duration = Duration::from_secs(1);
@@ -28,121 +26,86 @@ const AGAIN: Duration = Duration::from_secs(3);
 const FREE: &str =
     "it is free, and was not granted yet; if that lasts, `shearline nodes` shows why";
 
+/// The reason that may change later.
+const FEW: &str = "too few nodes have answered";
+
 /// A name, and what the nodes say about it.
 type Told<'a> = (&'a [u8], Result<Inspection, OperatorError>);
 
-type Looking<'a> = Pin<Box<dyn Future<Output = Told<'a>> + 'a>>;
-
-/// The wait for one lock.
-pub(crate) struct Waiting<'a> {
-    redlock: &'a Redlock,
-    /// One name, or several with one lock on all of them.
-    names: &'a [&'a [u8]],
-    /// Stderr is a terminal.
-    is_terminal: bool,
-    /// The time of the next look. `None` if there is none.
-    next: Option<Instant>,
-    looking: Option<Looking<'a>>,
-    said: Option<(&'a [u8], Reason)>,
-    /// Whether the lock was free at the last look.
-    was_free: bool,
-}
-
-/// Why the lock is not granted. A new line is written only if this changes.
-#[derive(Clone, Debug, Eq, PartialEq)]
-enum Reason {
-    /// The owner, or the state in words.
-    Held(String),
-    NoQuorum,
-    /// Like `NoQuorum`, and nodes have refused to answer.
-    Refused,
-}
-
-impl<'a> Waiting<'a> {
-    /// Begins the wait now. If the command never `talks`, the wait does not ask the nodes.
-    pub(crate) fn new(redlock: &'a Redlock, names: &'a [&'a [u8]], talks: bool) -> Self {
-        Self {
-            redlock,
-            names,
-            is_terminal: io::stderr().is_terminal(),
-            next: talks.then(|| now().saturating_add(FIRST)),
-            looking: None,
-            said: None,
-            was_free: false,
-        }
-    }
-
-    /// Writes a line if there is something new. Call it from time to time.
-    pub(crate) fn look(&mut self, context: &mut Context<'_>) {
-        if self.looking.is_none() && self.next.is_some_and(|next| next <= now()) {
-            self.looking = Some(Box::pin(first_held(self.redlock, self.names)));
-        }
-        let Some(looking) = &mut self.looking else {
-            return;
-        };
-        if let Poll::Ready((name, told)) = looking.as_mut().poll(context) {
-            self.looking = None;
-            self.next = Some(now().saturating_add(AGAIN));
-            self.tell(name, &told);
-        }
-    }
-
-    /// Returns who holds the lock, or what else the nodes have under its name.
-    pub(crate) async fn held(&self) -> Option<String> {
-        let (name, told) = first_held(self.redlock, self.names).await;
-        let told = told.ok().filter(inspect::is_known)?;
-        let never_ends = told
-            .holder()
-            .is_some_and(|it| it.valid_for == Duration::MAX);
-        let advice = match never_ends {
-            true => "; if its holder is gone, end it with `shearline break --now`",
-            false => "",
-        };
-        let state = inspect::state(&told);
-        let lock = match self.names {
-            [_] => format!("lock `{}`:", printable(name)),
-            all => format!("lock on {}: `{}`:", listed(all), printable(name)),
-        };
-        let text = format!("{lock} {state}{advice}");
-        Some(strip_str(&text).to_string())
-    }
-
-    fn tell(&mut self, name: &'a [u8], told: &Result<Inspection, OperatorError>) {
+/// If it `talks`, it says why the lock on these names is not granted, whenever there is something new. It does not
+/// complete.
+pub(crate) async fn talk(redlock: &Redlock, names: &[&[u8]], talks: bool) {
+    let is_terminal = io::stderr().is_terminal();
+    let (mut said, mut was_free, mut may_change) = (None, false, true);
+    pause(FIRST).await;
+    while talks && (is_terminal || may_change) {
+        let (name, told) = first_held(redlock, names).await;
         let is_free = told.as_ref().is_ok_and(Inspection::is_free);
-        let was_free = mem::replace(&mut self.was_free, is_free);
-        let (reason, text) = match told {
-            // The lock may be granted now. If it is free at two looks in a row, the reason is probably not that other
-            // clients are faster, but that the nodes do not grant it.
-            Ok(_) if is_free && !was_free => return,
-            Ok(_) if is_free => (Reason::Held(String::new()), FREE.to_owned()),
-            Ok(told) => {
-                let state = inspect::state(told);
-                let owner = told.holder().map(|holder| inspect::by(&holder.owner));
-                (Reason::Held(owner.unwrap_or(state.clone())), state)
+        // If it is free, it may be granted now. If it is free at two looks in a row, other clients are probably not
+        // faster; the nodes do not grant it.
+        let is_certain = mem::replace(&mut was_free, is_free) || !is_free;
+        if let Some((reason, text)) = why(&told).filter(|_| is_certain) {
+            may_change = reason == FEW;
+            let news = Some((name, reason));
+            if said != news {
+                let name = match is_free {
+                    true => listed(names),
+                    false => printable(name),
+                };
+                let line = format!("waiting for {name}: {}", in_words(text));
+                output::complain(output::NOTE, line);
+                said = news;
             }
-            Err(error @ OperatorError::NoQuorum(report)) => {
-                (no_quorum(report), format!("{error:#}"))
-            }
-            // The wait for the lock itself will fail with this error.
-            Err(_) => return,
-        };
-        let reason = (name, reason);
-        if self.said.as_ref() == Some(&reason) {
-            return;
         }
-        let name = match is_free {
-            true => listed(self.names),
-            false => printable(name),
-        };
-        if self.is_terminal || self.said.is_none() || reason.1 == Reason::Refused {
-            let text = in_words(text);
-            output::complain(output::NOTE, format_args!("waiting for {name}: {text}"));
-        }
-        if !self.is_terminal && reason.1 != Reason::NoQuorum {
-            self.next = None;
-        }
-        self.said = Some(reason);
+        pause(AGAIN).await;
     }
+    pending().await
+}
+
+async fn pause(span: Duration) {
+    let end = now().saturating_add(span);
+    while now() < end {
+        next_look().await;
+    }
+}
+
+/// Returns why the lock is not granted, and a text. A new line is written only if the reason changes.
+fn why(told: &Result<Inspection, OperatorError>) -> Option<(String, String)> {
+    Some(match told {
+        Ok(told) if told.is_free() => (String::new(), FREE.to_owned()),
+        Ok(told) => {
+            let state = inspect::state(told);
+            let owner = told.holder().map(|holder| inspect::by(&holder.owner));
+            (owner.unwrap_or_else(|| state.clone()), state)
+        }
+        Err(error @ OperatorError::NoQuorum(report)) => {
+            let mut outcomes = report.nodes().iter().map(|node| &node.outcome);
+            let is_refused = outcomes.any(|it| matches!(it, NodeOutcome::Refused(_)));
+            let reason = if is_refused { "refused" } else { FEW };
+            (reason.to_owned(), format!("{error:#}"))
+        }
+        // The wait for the lock itself will fail with this error.
+        Err(_) => return None,
+    })
+}
+
+/// Returns who holds the lock on these names, or what else is there.
+pub(crate) async fn held(redlock: &Redlock, names: &[&[u8]]) -> Option<String> {
+    let (name, told) = first_held(redlock, names).await;
+    let is_known = |told: &Inspection| !told.holders().is_empty() || inspect::is_no_lock(told);
+    let told = told.ok().filter(is_known)?;
+    let mut holder = told.holder().into_iter();
+    let advice = match holder.any(|it| it.valid_for == Duration::MAX) {
+        true => "; if its holder is gone, end it with `shearline break --now`",
+        false => "",
+    };
+    let state = inspect::state(&told);
+    let lock = match names {
+        [_] => format!("lock `{}`:", printable(name)),
+        all => format!("lock on {}: `{}`:", listed(all), printable(name)),
+    };
+    let text = format!("{lock} {state}{advice}");
+    Some(strip_str(&text).to_string())
 }
 
 /// Inspects the names one after the other, up to the first that is not free.
@@ -154,14 +117,5 @@ async fn first_held<'a>(redlock: &'a Redlock, names: &'a [&'a [u8]]) -> Told<'a>
         if all.len() == 0 || !told.as_ref().is_ok_and(Inspection::is_free) {
             return (name, told);
         }
-    }
-}
-
-/// Returns why too few nodes have answered.
-fn no_quorum(report: &Report) -> Reason {
-    let refused = |node: &NodeReport| matches!(node.outcome, NodeOutcome::Refused(_));
-    match report.nodes().iter().any(refused) {
-        true => Reason::Refused,
-        false => Reason::NoQuorum,
     }
 }

@@ -5,21 +5,17 @@ use crate::help::Texts;
 use crate::inspect::{self, Subject};
 use crate::output::Format;
 use crate::signals::Signals;
-use crate::status::{self, Status};
+use crate::status::Status;
 
 /// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline watch report
 shearline watch --count 2 report      # how it is now, and its next change",
-    &[
-        ("0", "--count lines were printed"),
-        status::FAILED,
-        status::USAGE,
-        status::OPERATOR,
-        status::SIGNAL,
-    ],
-    "shearline-status(1), shearline-break(1)",
+    "\
+0  --count lines were printed
+1 64 78 128+N",
+    "shearline(1), shearline-status(1), shearline-break(1)",
 );
 
 /// Says who holds a lock, and each change, until Ctrl-C.
@@ -46,12 +42,8 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let mut watch = args.subject.connect()?.watch(name)?;
     let mut left = args.count.unwrap_or(u64::MAX);
     while left != 0 {
-        let Some(told) = signals.wait(watch.changed())? else {
-            return Err(Failure::new(
-                Status::Failure,
-                "the handle is closed; try again",
-            ));
-        };
+        let told = signals.wait(watch.changed())?;
+        let told = told.expect("the handle is open");
         let object = || inspect::object("watch", name, &told);
         args.format.say(object, || inspect::line(name, &told))?;
         left -= 1;

@@ -35,31 +35,22 @@ use crate::help::Texts;
 use crate::output::{self, count};
 use crate::secrets;
 use crate::signals::Signals;
-use crate::status::{self, Status};
+use crate::status::Status;
 
 /// When the demo stops nodes and when it brings them back, as fractions of its length.
 const DISTURBED: f64 = 0.30;
 const MENDED: f64 = 0.65;
-
-/// Advice to freeze a real server, as the demo freezes one of its own nodes.
-const FREEZING: &str = "
-The servers are left alone. To see what a frozen one does, stop it on its
-host, and let it go on with kill -CONT:
-  kill -STOP $(redis-cli -p PORT info server | awk -F: '/^process_id/{print +$2}')";
 
 /// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline demo
 shearline demo --seconds 30 --node 10.0.0.1,10.0.0.2,10.0.0.3",
-    &[
-        ("0", "the verdict is good"),
-        ("1", "it is not, or another failure, named on stderr"),
-        status::USAGE,
-        status::NO_QUORUM,
-        status::OPERATOR,
-    ],
-    "shearline-run(1), shearline-nodes(1)",
+    "\
+0  the verdict is good
+1  it is not, or another failure, named on stderr
+64 69 78",
+    "shearline(1), shearline-run(1), shearline-nodes(1)",
 );
 
 /// Shows the lock at work, and checks that it excludes.
@@ -123,24 +114,22 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let key = format!("shearline-demo:{:016x}", RandomState::new().hash_one(()));
     let contest = Contest::new(redlock, key);
     let mut view = View::new(&contest, &signals, args.seconds);
-    let (contended, panicked) = thread::scope(|scope| {
-        let work = || contest.work(args.ttl);
-        let workers: Vec<_> = (0..args.workers).map(|_| scope.spawn(work)).collect();
+    thread::scope(|scope| {
+        for _ in 0..args.workers {
+            scope.spawn(|| contest.work(args.ttl));
+        }
         let contended = contend(&mut view, &nodes);
         contest.is_over.store(true, Relaxed);
-        let panics = workers.into_iter().filter_map(|it| it.join().err());
-        (contended, panics.count())
-    });
-    contended.and_then(|()| view.settle())?;
+        contended
+    })?;
+    view.settle()?;
     let (value, written, most_inside) = contest.cell.read();
     let verdict = Verdict {
         value,
         written,
         most_inside,
         leftovers: nodes.leftovers(&contest),
-        own_nodes: nodes.are_own(),
         outcomes: contest.outcomes(),
-        panicked,
         interrupted: signals.check().is_err(),
     };
     output::say(verdict.text())?;
@@ -151,40 +140,31 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
 }
 
 fn opening(args: &Args, nodes: &Nodes) -> String {
-    let [place, more] = match nodes.are_own() {
-        true => [" in this process", ""],
-        false => ["", FREEZING],
+    let place = match nodes.are_own() {
+        true => " in this process",
+        false => "",
     };
     let workers = count(args.workers.into(), "worker");
     let (nodes, seconds) = (count(nodes.urls.len(), "node"), args.seconds);
     format!(
         "shearline demo: {workers}, one lock, {nodes}{place}, for {seconds} s\n\
-         waits: from the call of lock() to the grant{more}",
+         waits: from the call of lock() to the grant",
     )
 }
 
 /// Shows how the workers contend until the time is over or the user interrupts. Stops two nodes in the middle.
 fn contend(view: &mut View<'_>, nodes: &Nodes) -> Result<(), Failure> {
     if !nodes.are_own() {
-        let now = |_| "the servers are left alone; freeze one with kill -STOP, and look".to_owned();
+        let now = "the servers are left alone; freeze one with kill -STOP, and look";
         return view.show(1.0, now).map(drop);
     }
-    let now = |left| format!("all nodes are up; two are stopped in {left}");
-    if !view.show(DISTURBED, now)? {
+    if !view.show(DISTURBED, "all nodes are up; two are stopped soon")? {
         return Ok(());
     }
     nodes.disturb()?;
-    let now = |left| {
-        format!(
-            "node 2 is killed and node 4 frozen, for {left} more; the other three are a majority, which is enough"
-        )
-    };
-    let goes_on = view.show(MENDED, now)?;
+    let now = "node 2 is killed and node 4 frozen; the other three are a majority, which is enough";
+    view.show(MENDED, now)?;
     nodes.bring_back()?;
-    let now =
-        |_| "nodes 2 and 4 run again; no client can know what node 2 has forgotten".to_owned();
-    if goes_on {
-        view.show(1.0, now)?;
-    }
-    Ok(())
+    let now = "nodes 2 and 4 run again; no client can know what node 2 has forgotten";
+    view.show(1.0, now).map(drop)
 }

@@ -39,9 +39,8 @@ impl Nodes {
     pub(super) fn start(urls: &[String]) -> io::Result<Self> {
         let (mut own, mut urls) = (Vec::new(), urls.to_vec());
         if urls.is_empty() {
-            own = (0..OWN)
-                .map(|_| EmbeddedNode::spawn())
-                .collect::<io::Result<_>>()?;
+            let spawned = (0..OWN).map(|_| EmbeddedNode::spawn());
+            own = spawned.collect::<io::Result<_>>()?;
             urls = own.iter().map(EmbeddedNode::url).collect();
         }
         Ok(Self { own, urls })
@@ -68,10 +67,10 @@ impl Nodes {
 
     /// Returns whether the key of the lock is left on each node, with its address.
     pub(super) fn leftovers(&self, contest: &Contest) -> Vec<(String, Left)> {
-        let nodes = contest.redlock.nodes().into_iter().zip(&self.urls);
-        let found =
-            nodes.map(|(node, url)| (node.address.to_string(), leftover(url, &contest.key)));
-        found.collect()
+        let nodes = contest.redlock.nodes();
+        let addresses = nodes.iter().map(|node| node.address.to_string());
+        let left = self.urls.iter().map(|url| leftover(url, &contest.key));
+        addresses.zip(left).collect()
     }
 }
 

@@ -1,9 +1,8 @@
 //! The output of the demo while it runs: a picture on a terminal, or one line each second without a terminal.
 
-use std::collections::VecDeque;
 use std::io::stdout;
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{iter, thread};
 
 use anstream::adapter::strip_str;
 use anstream::{AutoStream, ColorChoice};
@@ -16,10 +15,8 @@ use crate::json::millis;
 use crate::output::{self, BAD, GOOD, count, painted, wrapped};
 use crate::signals::Signals;
 
-/// The time between two looks, and the number of looks that are kept: together they cover the second over which rates
-/// are taken.
+/// The time between two looks.
 const TICK: Duration = Duration::from_millis(50);
-const LOOKS: usize = 21;
 
 /// How long the demo waits at the end for releases that nodes have not confirmed yet. The client tries a node that was
 /// down again within two seconds.
@@ -33,8 +30,6 @@ pub(super) struct View<'a> {
     bar: ProgressBar,
     /// Without a terminal: the second of the last line.
     second: u64,
-    /// The counts of the last second, the oldest first: the locks, and the grants of each node.
-    past: VecDeque<(Instant, Vec<u64>)>,
 }
 
 impl<'a> View<'a> {
@@ -48,20 +43,19 @@ impl<'a> View<'a> {
             length: Duration::from_secs(seconds),
             bar: ProgressBar::with_draw_target(Some(1_000 * seconds), target).with_style(style),
             second: 0,
-            past: VecDeque::new(),
         }
     }
 
-    /// Shows `now(remaining time)` until this share of the run is over. Returns `false` if the user has interrupted the
+    /// Shows what happens `now` until this share of the run is over. Returns `false` if the user has interrupted the
     /// demo.
-    pub(super) fn show(&mut self, share: f64, now: fn(String) -> String) -> Result<bool, Failure> {
+    pub(super) fn show(&mut self, share: f64, now: &str) -> Result<bool, Failure> {
         let end = self.length.mul_f64(share);
         while self.signals.check().is_ok() {
             let left = end.saturating_sub(self.bar.elapsed());
             if left.is_zero() {
                 return Ok(true);
             }
-            self.draw(&now(format!("{:.1} s", left.as_secs_f64())))?;
+            self.draw(now)?;
             thread::sleep(TICK.min(left));
         }
         Ok(false)
@@ -76,7 +70,6 @@ impl<'a> View<'a> {
             thread::sleep(TICK);
         }
         if !self.bar.is_hidden() {
-            self.look();
             self.bar.finish_and_clear();
             output::say(self.picture("over") + "\n")?;
         }
@@ -84,7 +77,6 @@ impl<'a> View<'a> {
     }
 
     fn draw(&mut self, now: &str) -> Result<(), Failure> {
-        self.look();
         let elapsed = self.bar.elapsed();
         if !self.bar.is_hidden() {
             self.bar.set_position(millis(elapsed));
@@ -101,25 +93,6 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    fn look(&mut self) {
-        let grants = self
-            .contest
-            .redlock
-            .nodes()
-            .into_iter()
-            .map(|node| node.grants);
-        let counts: Vec<u64> = iter::once(self.contest.taken()).chain(grants).collect();
-        self.past.push_back((Instant::now(), counts));
-        self.past.drain(..self.past.len().saturating_sub(LOOKS));
-    }
-
-    /// Returns the growth of a count in the last second.
-    fn rate(&self, place: usize) -> String {
-        let ((begin, first), (end, last)) = (&self.past[0], &self.past[self.past.len() - 1]);
-        let seconds = (*end - *begin).max(TICK).as_secs_f64();
-        human((last[place].saturating_sub(first[place]) as f64 / seconds) as u64)
-    }
-
     fn line(&self, now: &str) -> String {
         let (second, locks, waits) = (self.second, self.locks(), self.waits());
         let voters = voters(&self.contest.redlock.nodes());
@@ -133,7 +106,7 @@ impl<'a> View<'a> {
         let (value, written) = (human(value), human(written));
         let mut rows = String::new();
         for (place, node) in (1..).zip(&nodes) {
-            rows += &row(place, node, &self.rate(place));
+            rows += &row(place, node);
         }
         let voters = wrapped(&voters(&nodes), 79).join("\n");
         format!(
@@ -142,13 +115,15 @@ impl<'a> View<'a> {
              waits      {waits}\n\
              counter    {value}, written {written} times under the lock\n\
              holders    {inside} at most, at any time\n\n\
-             node                        grants/s   answers in  debts\n{rows}{voters}\n\n\
+             node                          grants   answers in  debts\n{rows}{voters}\n\n\
              outcomes   {outcomes}"
         )
     }
 
     fn locks(&self) -> String {
-        format!("{} locks, {}/s", human(self.contest.taken()), self.rate(0))
+        let taken = self.contest.taken();
+        let rate = taken as f64 / self.bar.elapsed().max(TICK).as_secs_f64();
+        format!("{} locks, {}/s", human(taken), human(rate as u64))
     }
 
     /// Returns how long the calls waited.
@@ -172,22 +147,19 @@ fn voters(nodes: &[NodeStatus]) -> String {
         if node.state != NodeState::Ready {
             text += &format!("; node {place} is {}", node.state);
         }
-        if node.evicts_locks {
-            text += &format!("; node {place} may evict locks: set maxmemory-policy noeviction");
-        }
     }
     text
 }
 
 /// Returns the row of a node in the table.
-fn row(place: usize, node: &NodeStatus, rate: &str) -> String {
-    let (address, owed) = (&node.address, node.owed);
+fn row(place: usize, node: &NodeStatus) -> String {
+    let (address, grants, owed) = (&node.address, human(node.grants), node.owed);
     let state = match node.state == NodeState::Ready {
         true => painted(GOOD, "votes"),
         false => painted(BAD, "does not vote"),
     };
     let answer = format!("{:.2?}", node.round_trip.unwrap_or_default());
-    format!("{place:>2}  {address:<24}{rate:>8}{answer:>13}{owed:>7}  {state}\n")
+    format!("{place:>2}  {address:<24}{grants:>8}{answer:>13}{owed:>7}  {state}\n")
 }
 
 /// Writes a number with commas between the thousands.

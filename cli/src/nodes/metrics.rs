@@ -31,9 +31,9 @@ shearline_node_clock_steps clock_steps 1 Steps of the node's clock that were see
 pub(super) fn text(seen: &Seen) -> String {
     let all = [(String::new(), seen.object("check"))];
     let each = seen.nodes.iter().map(|node| {
-        let label = format!("{{node=\"{}\"}}", escaped(&node.status.address));
+        let label = format!("{{node={:?}}}", node.status.address);
         let wrong = json!({ "wrong": node.is_wrong() });
-        (label, joined(node.object(), wrong))
+        (label, joined([node.object(), wrong]))
     });
     let each: Vec<(String, Value)> = each.collect();
     let all = OF_ALL.lines().filter_map(|row| metric(row, &all));
@@ -55,13 +55,6 @@ fn metric(row: &str, objects: &[(String, Value)]) -> Option<String> {
     let values: String = values.collect();
     let lines = format!("# HELP {name} {help}\n# TYPE {name} gauge\n{values}");
     (!values.is_empty()).then_some(lines)
-}
-
-/// Returns `text` as the value of a label.
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
 }
 
 #[cfg(test)]

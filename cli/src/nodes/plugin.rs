@@ -13,8 +13,7 @@ const WORDS: [&str; 4] = ["OK", "WARNING", "CRITICAL", "UNKNOWN"];
 /// Prints the results as one line. `status` is the exit status without `--nagios`.
 pub(super) fn told(seen: &Seen, status: Status) -> Result<Status, Failure> {
     let status = status.code().min(2);
-    let said = [seen.summary()].into_iter().chain(seen.wrong());
-    let said = said.collect::<Vec<_>>().join("; ");
+    let said = seen.problems().join("; ");
     let (votes, needed, nodes) = (seen.votes(), seen.needed(), seen.nodes.len());
     // A value outside of the first range is a warning, and a value outside of the second is critical.
     let data = format!(" | votes={votes};{nodes}:;{needed}:;0;{nodes}");

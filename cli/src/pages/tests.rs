@@ -34,7 +34,7 @@ fn long(command: &str) -> String {
 
 fn page_of(command: &str) -> String {
     let page = page(Some(command).filter(|command| !command.is_empty()));
-    String::from_utf8(page.expect("it is there")).expect("text")
+    page.expect("it is there")
 }
 
 fn completions_of(shell: Shell) -> String {
@@ -132,7 +132,7 @@ fn each_status_of_a_help_is_in_its_manual_page() {
         let listed: Vec<&str> = listed
             .filter_map(|it| Some(it.split_once("\\fR")?.0))
             .collect();
-        let statuses = help::texts(&command).statuses.iter();
+        let statuses = status::rows(help::texts(&command).statuses);
         let statuses: Vec<String> = statuses.map(|(it, _)| as_roff(it)).collect();
         assert_eq!(listed, statuses, "{command}");
     }
@@ -220,7 +220,7 @@ fn manual_pages_have_their_sections() {
 #[test]
 fn manual_pages_name_the_variables_and_the_keys() {
     let page = page_of("lock");
-    for word in crate::config::KEYS
+    for word in KEYS
         .split(", ")
         .chain(["SHEARLINE_CONFIG", "SHEARLINE_NODES"])
     {

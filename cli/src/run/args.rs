@@ -1,12 +1,10 @@
-//! The arguments of `run`, and of its parts, which are processes of their own.
+//! The arguments of `run`.
 
-use std::env;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Parser as _;
 use shearline::internals::limits::PERMITS_MAX;
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 
@@ -16,7 +14,6 @@ use crate::duration;
 use crate::help::Texts;
 use crate::output::listed;
 use crate::signals;
-use crate::status;
 
 /// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts {
@@ -26,55 +23,47 @@ This fails if keys are deleted, for work of other users, daemons and machines,
 if the machine is paused, or if supervisor and watchdog are killed at the same
 time. Only --fenced protects the store in these cases.",
     notes: "\
-The processes of a command get TERM (or --stop-signal) when the lock is at risk, which is when less than a quarter of \
-the ttl is left, and KILL shortly before its end, also if this program is killed or stopped, and also if they changed \
-their group or session. Processes that outlive the command get TERM, two seconds (--grace) later KILL, and then the \
-lock is released. This is not promised:
-* If the keys of the lock are deleted or replaced on a majority of the nodes, another client can have it at once. The \
-command is killed two round trips later, when the nodes have reported the change.
+The processes of a command get TERM (or --stop-signal) when less than a quarter of the ttl is left, and KILL shortly \
+before its end, also if this program is killed or stopped, and also if they changed their group or session. Processes \
+that outlive the command get TERM, two seconds (--grace) later KILL, and then the lock is released. This is not promised:
+* If the keys are deleted on a majority of the nodes, another client can have the lock at once. The command is killed \
+two round trips later.
 * Work that is handed to another daemon or machine (docker run, systemd-run, at, ssh) is not ended.
 * Programs of another user (sudo) cannot be ended. If one outlives the command, the lock is kept until it ends. After \
 a loss it runs on.
-* The whole machine or container may be paused, or so busy that an eighth of the ttl (2 s at most) is too short to end \
-all processes. A command that starts many hundreds belongs to a service manager, which ends a control group as a whole.
-* The supervisor (this program) and its watchdog (the parent of the command) may be killed or stopped in the same \
-moment, or the watchdog while the supervisor is stopped already.
+* The machine or container may be paused, or too busy to end all processes in an eighth of the ttl (2 s at most). Many \
+hundreds of processes belong to a service manager.
+* The supervisor (this program) and its watchdog (the parent of the command) may fail at the same time.
 --lock-delay keeps others out for longer after a loss. In a systemd unit KillMode=control-group, the default, ends what \
-is left. Only a store that refuses old writers helps against all of them: see --fenced. With --permits the store keeps \
-one number for each SHEARLINE_SLOT.
+is left. Only a store that refuses old writers helps in all cases: see --fenced. With --permits the store keeps one \
+number for each SHEARLINE_SLOT.
 
-Every signal that can be handled is passed on to the command, except CHLD, ILL, FPE, SEGV and BUS, which are about this \
-program itself, and at a terminal TSTP, TTIN and TTOU, which stop it. INT and QUIT by keys of a terminal reach the \
-command by themselves. Ctrl-Z stops both. If they are stopped for longer than the ttl, the lock is lost and the command \
-is killed. While the lock is waited for, signals that end a program by default, or --stop-signal, end this one.",
-    environment: &[
-        (
-            "SHEARLINE_RESOURCE",
-            "the name, or the first of several",
-        ),
-        ("SHEARLINE_RESOURCES", "all names, one a line"),
-        ("SHEARLINE_TOKEN", "the token of the lock"),
-        ("SHEARLINE_FENCING_TOKEN", "the number for the store, with --fenced"),
-        ("SHEARLINE_SLOT", "the number of the permit, with --permits"),
-    ],
+Every signal that can be handled is passed on to the command, except CHLD, ILL, FPE, SEGV and BUS, and at a terminal \
+TSTP, TTIN and TTOU, which stop this program. INT and QUIT by keys of a terminal reach the command by themselves. \
+Ctrl-Z stops both; if that lasts longer than the ttl, the lock is lost and the command is killed. While the lock is \
+waited for, signals that end a program by default, or --stop-signal, end this one.",
+    environment: "\
+SHEARLINE_RESOURCE  the name, or the first of several
+SHEARLINE_RESOURCES  all names, one a line
+SHEARLINE_TOKEN  the token of the lock
+SHEARLINE_FENCING_TOKEN  the number for the store, with --fenced
+SHEARLINE_SLOT  the number of the permit, with --permits",
     ..Texts::new(
         "\
 shearline run -w 10s report -- make report
 shearline run -n --at-least 10s backup -- backup-all    # cron, on 3 machines
 shearline run --permits 4 render -- sh -c 'render-part $SHEARLINE_SLOT'",
-        &[
-            ("..", "the status of the command, if it ran; --report tells it from these:"),
-            status::FAILED,
-            status::USAGE,
-            ("69", "too few nodes voted: nothing was started"),
-            ("74", "the lock was lost, or the watchdog ended: the work may be half done"),
-            ("75", "another holds the lock: nothing was started (-E: another status)"),
-            status::OPERATOR,
-            ("126", "the command cannot be run"),
-            ("127", "the command does not exist"),
-            ("128+N", "signal N ended the command, or the wait for the lock"),
-        ],
-        "shearline-lock(1), shearline-status(1), shearline-break(1), flock(1)",
+        "\
+..  the status of the command, if it ran; --report tells it from these:
+1 64
+69  too few nodes voted: nothing was started
+74  the lock was lost, or the watchdog ended: the work may be half done
+75  another holds the lock: nothing was started (-E: another status)
+78
+126  the command cannot be run
+127  the command does not exist
+128+N  signal N ended the command, or the wait for the lock",
+        "shearline(1), shearline-lock(1), shearline-status(1), shearline-break(1), flock(1)",
     )
 };
 
@@ -198,88 +187,4 @@ impl End {
     pub(super) fn asks_for_end(&self, signal: i32) -> bool {
         [SIGTERM, SIGINT, SIGQUIT, self.stop_signal].contains(&signal)
     }
-
-    /// Returns these options as arguments for the watchdog.
-    pub(super) fn words(&self) -> impl Iterator<Item = String> {
-        let flags = [
-            (self.wait_all, "--wait-all"),
-            (self.leave_children, "--leave-children"),
-        ];
-        let flags = flags.into_iter().filter(|(is, _)| *is);
-        let flags = flags.map(|(_, word)| word.to_owned());
-        flags.chain([
-            format!("--stop-signal={}", self.stop_signal),
-            format!("--grace={}ms", self.grace.as_millis()),
-        ])
-    }
-}
-
-/// The name under which this program starts itself for a part of a run. The parts have a name of their own, so that
-/// they appear neither in the help nor in the completions.
-pub(super) const PARTS: &str = "shearline run";
-
-/// The option by which the parts make the command ignore PIPE.
-pub(super) const IGNORE_PIPE: &str = "--ignore-pipe";
-
-/// In variables of systemd that named the supervisor, this word stands for the process id of the command until there is
-/// one.
-pub(super) const COMMAND: &str = "command";
-
-/// Returns the variables in which systemd gives the number of a process, if they give this one.
-pub(super) fn naming(process: &str) -> impl Iterator<Item = &'static str> {
-    let all = ["LISTEN_PID", "WATCHDOG_PID"].into_iter();
-    all.filter(move |name| env::var(name).is_ok_and(|it| it == process))
-}
-
-/// A part of a run, which is a process of its own.
-#[derive(Debug, clap::Parser)]
-pub(super) enum Part {
-    /// The parent of the command.
-    Watchdog(WatchdogArgs),
-    /// The process that becomes the command.
-    Trampoline(TrampolineArgs),
-    /// A process that only ends itself by a signal that was handled before.
-    Signal { number: i32 },
-}
-
-impl Part {
-    /// Returns the part that this process was started for.
-    pub(super) fn of_this_process() -> Option<Self> {
-        let is_part = env::args_os().next()? == PARTS;
-        is_part.then(Self::parse)
-    }
-}
-
-/// The arguments with which the supervisor starts the watchdog.
-#[derive(Debug, clap::Args)]
-pub(super) struct WatchdogArgs {
-    /// The group that the command joins; 0 for its own.
-    #[arg(long)]
-    pub(super) group: i32,
-
-    /// PIPE was ignored when the supervisor was started.
-    #[arg(long)]
-    pub(super) ignore_pipe: bool,
-
-    #[command(flatten)]
-    pub(super) end: End,
-
-    /// The command and its arguments.
-    #[arg(last = true, required = true)]
-    pub(super) command: Vec<OsString>,
-}
-
-/// The arguments with which the watchdog starts the trampoline, which becomes the command.
-#[derive(Debug, clap::Args)]
-pub(super) struct TrampolineArgs {
-    /// The watchdog.
-    pub(super) watchdog: i32,
-
-    /// Like `ignore_pipe` of the watchdog.
-    #[arg(long)]
-    pub(super) ignore_pipe: bool,
-
-    /// The command and its arguments.
-    #[arg(last = true, required = true)]
-    pub(super) command: Vec<OsString>,
 }

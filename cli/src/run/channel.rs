@@ -152,12 +152,10 @@ impl Channel {
         }
         let message = Message::from_bytes(bytes).filter(|_| received.bytes == bytes.len());
         let message = message.ok_or(io::ErrorKind::InvalidData)?;
-        let mut fd = None;
-        for part in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(fds) = part {
-                fd = fds.last();
-            }
-        }
+        let fd = control.drain().find_map(|part| match part {
+            RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+            _ => None,
+        });
         Ok(Received::Message(message, fd))
     }
 }

@@ -9,8 +9,6 @@
 //! a quarter of the    margin before      half of it        end of validity
 //! ttl is left
 //! ```
-//!
-//! At the latest, the processes are asked to end a sixteenth of the ttl before the margin.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -48,9 +46,9 @@ pub(super) fn kill_at(until: Instant, ttl: Duration, lost: Option<Instant>) -> I
     lost.map_or(late, |lost| late.min(lost.saturating_add(PROMPTLY)))
 }
 
-/// Returns the least time between the request to end and the kill.
+/// Returns the time between the request to end and the kill.
 pub(super) fn warning(ttl: Duration) -> Duration {
-    ttl / 16
+    ttl / 4 - margin(ttl)
 }
 
 /// A descriptor that becomes readable at a given time.
@@ -68,20 +66,15 @@ impl Timer {
     /// Sleeps until this time, until one of the descriptors is readable, or until a signal comes.
     pub(super) fn wait(&self, at: Instant, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         // Zero would switch the timer off.
-        let nanos = at.as_nanos().max(1);
-        let part = |nanos: u64| i64::try_from(nanos).unwrap_or(i64::MAX);
+        let at = Duration::from_nanos(at.as_nanos().max(1));
         let time = Itimerspec {
             it_interval: Timespec::default(),
-            it_value: Timespec {
-                tv_sec: part(nanos / 1_000_000_000),
-                tv_nsec: part(nanos % 1_000_000_000),
-            },
+            it_value: Timespec::try_from(at).map_err(io::Error::other)?,
         };
         timerfd_settime(&self.0, TimerfdTimerFlags::ABSTIME, &time)?;
         let fds = fds.iter().copied().chain([self.0.as_fd()]);
-        let mut fds: Vec<_> = fds
-            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
-            .collect();
+        let fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let mut fds: Vec<PollFd<'_>> = fds.collect();
         match poll(&mut fds, None) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),

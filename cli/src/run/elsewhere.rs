@@ -9,14 +9,10 @@ use crate::failure::Failure;
 
 pub(crate) use args::{Args, TEXTS};
 
-/// Prints what to use instead.
-pub(crate) fn run(_: &Args) -> ExitCode {
-    Failure::usage("run needs Linux: use `shearline lock` and `shearline unlock`").report()
-}
-
-/// Prints the failure. No report is written on such systems.
-pub(crate) fn in_vain(_: &Args, failure: Failure) -> ExitCode {
-    failure.report()
+/// Says what to use instead, or what is `wrong`. No report is written here.
+pub(crate) fn run(_: &Args, wrong: Option<Failure>) -> ExitCode {
+    let what = "run needs Linux: use `shearline lock` and `shearline unlock`";
+    wrong.unwrap_or_else(|| Failure::usage(what)).report()
 }
 
 /// Returns `None`, because no parts of a run are started on such systems.

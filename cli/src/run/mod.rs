@@ -6,6 +6,7 @@
 //! | `supervision` | what the supervisor does while the command runs |
 //! | `watchdog` | the parent of the command, which ends it if the supervisor cannot |
 //! | `trampoline` | the process that becomes the command |
+//! | `part` | how this program starts itself for one of these processes |
 //! | `processes`, `tree` | finding descendants, and ending them |
 //! | `channel` | the socketpairs between them |
 //! | `deadline`, `signals` | what the processes wait for: times, signals and futures |
@@ -26,6 +27,7 @@
 mod args;
 mod channel;
 mod deadline;
+mod part;
 mod processes;
 mod report;
 mod signals;
@@ -36,12 +38,12 @@ mod tree;
 mod watchdog;
 
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
-use args::Part;
+use part::{Part, itself};
 
 pub(crate) use args::{Args, TEXTS};
-pub(crate) use supervisor::{in_vain, run};
+pub(crate) use supervisor::run;
 
 /// Plays the part of a watchdog or of a trampoline, if this process was started for that.
 pub(crate) fn as_part() -> Option<ExitCode> {
@@ -54,14 +56,6 @@ pub(crate) fn as_part() -> Option<ExitCode> {
             u8::try_from(128 + number).unwrap_or(u8::MAX).into()
         }
     })
-}
-
-/// Returns a command that starts this program again, for a part of the run. It is the same file, even if that was
-/// replaced.
-fn itself(part: &str) -> Command {
-    let mut command = Command::new("/proc/self/exe");
-    command.arg0(args::PARTS).arg(part);
-    command
 }
 
 /// Ends this process by a signal that it handles. Returns if this is not possible.

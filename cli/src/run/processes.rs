@@ -3,74 +3,46 @@
 //! # Guarantees
 //!
 //! * Looking at processes changes nothing, and needs no permission.
-//! * A [`Process`] that is a child of the named parent stays that process. If its number is given to another process,
-//!   signals still go only to the right one (if the kernel has pidfds, Linux 5.3).
+//! * A signal to a [`Process`] reaches only a child of its parent. If its number was given to another process in the
+//!   meantime, this is noticed (if the kernel has pidfds, Linux 5.3).
 //!
 //! # Not here
 //!
 //! Complete lists: a process that starts or loses its parent during a look may be missing. A caller that has to find
 //! all processes looks again.
 
-use std::collections::HashSet;
 use std::fs;
-use std::os::fd::OwnedFd;
 
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
-use rustix::time::Timespec;
 
-/// A process that was a child of the given parent.
-#[derive(Debug)]
+/// A process, and the parent that it had when it was found.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Process {
     pub(super) pid: Pid,
-    /// `None` on an old kernel, and if too many files are open.
-    handle: Option<OwnedFd>,
-}
-
-/// Whether a signal reached the process.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Reached {
-    Yes,
-    /// The process has ended.
-    No,
-    /// The process belongs to another user.
-    Refused,
+    pub(super) parent: Pid,
 }
 
 impl Process {
-    /// Returns `None` if there is no process of this number.
-    pub(super) fn open(pid: Pid) -> Option<Self> {
-        match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(handle) => Some(Self {
-                pid,
-                handle: Some(handle),
-            }),
-            Err(Errno::SRCH) => None,
-            Err(_) => Some(Self { pid, handle: None }),
+    /// Sends a signal, unless the process has ended or has another parent now.
+    pub(super) fn send(self, signal: Signal) -> Result<(), Errno> {
+        let handle = pidfd_open(self.pid, PidfdFlags::empty());
+        // The number may have been given to another process before this, but not since.
+        let parent = stat(self.pid).and_then(|stat| stat.split(' ').nth(1)?.parse().ok());
+        if parent != Some(self.parent.as_raw_pid()) {
+            return Err(Errno::SRCH);
+        }
+        match handle {
+            Ok(handle) => pidfd_send_signal(handle, signal),
+            // The kernel is old, or too many files are open.
+            Err(_) => kill_process(self.pid, signal),
         }
     }
+}
 
-    pub(super) fn send(&self, signal: Signal) -> Reached {
-        let sent = match &self.handle {
-            Some(handle) => pidfd_send_signal(handle, signal),
-            None => kill_process(self.pid, signal),
-        };
-        match sent {
-            Ok(()) => Reached::Yes,
-            Err(Errno::PERM) => Reached::Refused,
-            Err(_) => Reached::No,
-        }
-    }
-
-    /// Returns `true` if the process has ended, even if its parent has not waited for it yet.
-    pub(super) fn has_ended(&self) -> bool {
-        let Some(handle) = &self.handle else {
-            return matches!(state(self.pid).as_deref(), None | Some("Z" | "X"));
-        };
-        let mut handle = [PollFd::new(handle, PollFlags::IN)];
-        matches!(poll(&mut handle, Some(&Timespec::default())), Ok(1..))
-    }
+/// Returns `true` if a process has ended, even if its parent has not waited for it yet.
+pub(super) fn has_ended(pid: Pid) -> bool {
+    matches!(state(pid).as_deref(), None | Some("Z" | "X"))
 }
 
 /// Returns the numbers of the children of a process. Each of its threads has its own list.
@@ -80,25 +52,12 @@ pub(super) fn children(of: Pid) -> Vec<Pid> {
         let list = fs::read_to_string(thread.path().join("children"));
         list.unwrap_or_default()
     });
-    let number = |text: &str| Pid::from_raw(text.parse().ok()?);
-    let numbers = |list: String| {
-        list.split_whitespace()
-            .filter_map(number)
-            .collect::<Vec<_>>()
-    };
-    lists.flat_map(numbers).collect()
-}
-
-/// Returns the processes of these numbers that are children of the given process now.
-pub(super) fn opened(of: Pid, numbers: &[Pid]) -> Vec<Process> {
-    let opened = numbers.iter().filter_map(|pid| Process::open(*pid));
-    let mut opened: Vec<Process> = opened.collect();
-    if !opened.is_empty() {
-        // Before a process was opened, its number may have been given to another process; after that it cannot be.
-        let still: HashSet<Pid> = children(of).into_iter().collect();
-        opened.retain(|process| still.contains(&process.pid));
-    }
-    opened
+    // A space is behind each number.
+    let numbers: String = lists.collect();
+    let numbers = numbers.split_whitespace();
+    numbers
+        .filter_map(|number| Pid::from_raw(number.parse().ok()?))
+        .collect()
 }
 
 /// Returns the letter that `/proc` shows for the state of a process.
@@ -136,7 +95,13 @@ mod tests {
         let [sleep] = children(process)[..] else {
             panic!("one child");
         };
-        assert_eq!(opened(process, &[sleep, process]).len(), 1);
+        for (pid, reached) in [(sleep, Ok(())), (process, Err(Errno::SRCH))] {
+            let found = Process {
+                pid,
+                parent: process,
+            };
+            assert_eq!(found.send(Signal::CONT), reached);
+        }
         drop(shell.stdin.take());
         shell.wait().unwrap();
         assert!(children(process).is_empty());

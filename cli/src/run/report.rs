@@ -1,7 +1,7 @@
 //! How a run ended: one line of JSON for `--report`, and an exit status for the shell.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -29,21 +29,14 @@ pub(super) struct Ending {
     pub(super) slot: Option<u16>,
     /// The status with which this program ends.
     pub(super) status: Status,
+    /// Whether the command is to be started again.
+    pub(super) goes_on: bool,
     /// The error for the user. It is printed last, after the thread in `told` has ended, because a reader may be slow.
     pub(super) error: Option<Failure>,
     pub(super) told: Option<JoinHandle<()>>,
 }
 
 impl Ending {
-    /// Returns the ending of a run whose command was not started.
-    pub(super) fn before(outcome: &'static str, status: Status) -> Self {
-        Self {
-            outcome,
-            status,
-            ..Self::default()
-        }
-    }
-
     /// Prints the error, once.
     pub(super) fn tell(&mut self) {
         if let Some(told) = self.told.take() {
@@ -56,7 +49,9 @@ impl Ending {
 
     /// Returns the line for `--report`.
     pub(super) fn line(&self, names: &[&[u8]]) -> String {
-        let mut fields = json!({
+        let resource = json::named("resource", names.first().unwrap_or(&&b""[..]));
+        let several = (1 < names.len()).then(|| json::named_all("resources", names));
+        let fields = json!({
             "outcome": self.outcome,
             "started": self.started,
             "command_status": self.command.and_then(|it| it.code()),
@@ -65,35 +60,17 @@ impl Ending {
             "fencing_token": self.fencing_token,
             "error": self.error.as_ref().map(|it| &it.message),
         });
-        if let Some(slot) = self.slot {
-            fields = json::joined(fields, json!({ "slot": slot }));
-        }
-        let mut resource = json::named("resource", names.first().unwrap_or(&&b""[..]));
-        if 1 < names.len() {
-            resource = json::joined(resource, json::named_all("resources", names));
-        }
-        let fields = json::joined(resource, fields);
-        json::line(&json::object("run", fields)) + "\n"
+        let slot = self.slot.map(|slot| json!({ "slot": slot }));
+        let [several, slot] = [several, slot].map(Option::unwrap_or_default);
+        json::line(&json::object("run", [resource, several, fields, slot])) + "\n"
     }
 }
 
-/// The destination of the line. It is opened before anything else, so that a mistake is seen in time.
-#[derive(Debug)]
-pub(super) struct Report(File);
-
-impl Report {
-    /// Opens a file, which is replaced, or a descriptor that this program has inherited.
-    pub(super) fn open(place: &Path) -> io::Result<Self> {
-        let number = place.to_str().and_then(|text| text.parse::<i32>().ok());
-        Ok(Self(match number {
-            Some(number) => own_descriptor(number)?.into(),
-            None => File::create(place)?,
-        }))
-    }
-
-    /// Writes the line.
-    pub(super) fn write(mut self, line: &str) -> io::Result<()> {
-        self.0.write_all(line.as_bytes())
+/// Opens the destination of the line: a file, which is replaced, or a descriptor that this program has inherited.
+pub(super) fn open(place: &Path) -> io::Result<File> {
+    match place.to_str().and_then(|text| text.parse().ok()) {
+        Some(number) => own_descriptor(number).map(File::from),
+        None => File::create(place),
     }
 }
 

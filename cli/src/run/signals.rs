@@ -18,7 +18,8 @@ use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 
 use super::args::End;
 use super::processes;
-use crate::signals::{self, Unhandled};
+use crate::failure::Failure;
+use crate::signals::{STOPPING, ends, to_handle};
 
 /// A signal that arrived.
 #[derive(Clone, Copy, Debug)]
@@ -78,8 +79,8 @@ impl Signals {
         let (own, waking) = (arrived.try_clone()?, sender.try_clone()?);
         let delivery = SignalDelivery::with_pipe(own, sender, WithRawSiginfo, [0; 0])?;
         let is_stopped_by_terminal = is_stopped_by_terminal();
-        for (signal, unhandled) in signals::to_handle() {
-            if unhandled != Unhandled::Stops || !is_stopped_by_terminal {
+        for signal in to_handle() {
+            if !STOPPING.contains(&signal) || !is_stopped_by_terminal {
                 delivery.handle().add_signal(signal)?;
             }
         }
@@ -107,12 +108,11 @@ impl Signals {
         })
     }
 
-    /// Takes the signals while no command runs. Fails if one of them would have ended this program, or asks a command
-    /// to end.
-    pub(super) fn check(&self, end: &End) -> Result<(), i32> {
+    /// The same while no command runs: fails if a signal would have ended this program, or asks a command to end.
+    pub(super) fn check(&self, end: &End) -> Result<(), Failure> {
         let mut arrived = self.take().map(|it| it.number);
-        let found = arrived.find(|signal| signals::ends(*signal) || end.asks_for_end(*signal));
-        found.map_or(Ok(()), Err)
+        let found = arrived.find(|signal| ends(*signal) || end.asks_for_end(*signal));
+        found.map_or(Ok(()), |signal| Err(Failure::by_signal(signal)))
     }
 }
 

@@ -31,11 +31,12 @@ use shearline::internals::now;
 use shearline::{Guard, Instant};
 use signal_hook::consts::SIGPIPE;
 
+use super::Args;
 use super::channel::{Channel, Message, Received};
 use super::deadline::{Timer, kill_at, margin, warning};
+use super::part::{COMMAND, PartArgs, naming};
 use super::signals::{Signals, continued_last};
 use super::tree::{Child, Tree, go_first};
-use super::{Args, args, itself};
 use crate::json::hex;
 use crate::output::{BAD, complain};
 use crate::signals::{ends, was_ignored};
@@ -100,35 +101,30 @@ impl<'a, H: Holds> Supervision<'a, H> {
         let (channel, far) = Channel::pair()?;
         let group = foreground_group();
         let own = getpid().as_raw_pid().to_string();
-        let names: Vec<&[u8]> = guard.resources().collect();
-        let child = itself("watchdog")
-            .args(["--group", &group.unwrap_or(0).to_string()])
-            .args(args.end.words())
-            .args(was_ignored(SIGPIPE).then_some(args::IGNORE_PIPE))
-            .arg("--")
-            .args(&args.command)
+        let names = guard.resources().collect::<Vec<_>>().join(&b'\n');
+        let token = guard.fencing_token();
+        let watchdog = PartArgs {
+            number: group.unwrap_or(0),
+            ignore_pipe: was_ignored(SIGPIPE),
+            end: args.end.clone(),
+            command: args.command.clone(),
+        };
+        let child = watchdog
+            .of("watchdog")
             .env("SHEARLINE_RESOURCE", OsStr::from_bytes(guard.resource()))
-            .env(
-                "SHEARLINE_RESOURCES",
-                OsStr::from_bytes(&names.join(&b'\n')),
-            )
+            .env("SHEARLINE_RESOURCES", OsStr::from_bytes(&names))
             .env("SHEARLINE_TOKEN", hex(guard.token().as_bytes()))
             // If this program itself runs under another lock, its own fencing token is not the command's.
             .env_remove(FENCING_TOKEN)
             .env_remove(SLOT)
-            .envs(
-                guard
-                    .fencing_token()
-                    .map(|token| (FENCING_TOKEN, token.to_string())),
-            )
+            .envs(token.map(|token| (FENCING_TOKEN, token.to_string())))
             .envs(slot.map(|slot| (SLOT, slot.to_string())))
-            .envs(args::naming(&own).map(|name| (name, args::COMMAND)))
+            .envs(naming(&own).map(|name| (name, COMMAND)))
             .stdin(far)
             .process_group(0)
-            .spawn()
-            .map_err(|error| {
-                io::Error::new(error.kind(), format!("cannot start the watchdog: {error}"))
-            })?;
+            .spawn();
+        let failed = |error| io::Error::other(format!("cannot start the watchdog: {error}"));
+        let child = child.map_err(failed)?;
         let watchdog = Pid::from_child(&child);
         tree.remember(watchdog);
         let until = guard.valid_until();
@@ -147,11 +143,11 @@ impl<'a, H: Holds> Supervision<'a, H> {
             ended: Ended::default(),
         };
         let start = Message::Until(until);
-        let sent = this.channel.send_with(start, io::stdin().as_fd());
-        if sent.is_err() {
+        if let Err(error) = this.channel.send_with(start, io::stdin().as_fd()) {
             this.tree.end(None);
+            return Err(error);
         }
-        sent.map(|()| this)
+        Ok(this)
     }
 
     /// Returns when the command and all processes that it started have ended. Calls `look` at least twice a second.
@@ -175,7 +171,6 @@ impl<'a, H: Holds> Supervision<'a, H> {
     fn watch(&mut self, mut look: impl FnMut()) -> io::Result<()> {
         let waker = self.signals.waker();
         let mut context = Context::from_waker(&waker);
-        let mut at_risk = pin!(self.guard.at_risk());
         let mut lost = pin!(self.guard.lost());
         loop {
             // This order matters: signals that came before the command started are passed on, and all other checks come
@@ -187,18 +182,22 @@ impl<'a, H: Holds> Supervision<'a, H> {
             self.tree.spare_orphans();
             self.extend();
             look();
+            let ttl = self.args.acquire.ttl;
+            let warn_at = self.until.saturating_sub(warning(ttl));
             if lost.as_mut().poll(&mut context).is_ready() {
                 self.end();
-            } else if self.warn_at() <= now() || at_risk.as_mut().poll(&mut context).is_ready() {
+            } else if warn_at <= now() {
                 self.warn();
             }
-            if self.tree.child() != Child::Running || self.kill_at() <= now() {
+            // Until then the supervisor waits for the watchdog.
+            let kill_at = kill_at(self.until, ttl, self.lost_at);
+            if self.tree.child() != Child::Running || kill_at <= now() {
                 return Ok(());
             }
-            let tick = now().saturating_add((self.ttl() / 16).min(TICK_MAX));
+            let tick = now().saturating_add((ttl / 16).min(TICK_MAX));
             let next = match self.ended.for_lock {
-                true => self.kill_at(),
-                false => self.warn_at(),
+                true => kill_at,
+                false => warn_at,
             };
             let fds = [self.channel.as_fd(), self.signals.as_fd()];
             self.timer.wait(tick.min(next), &fds)?;
@@ -226,8 +225,11 @@ impl<'a, H: Holds> Supervision<'a, H> {
         if self.lost_at.is_some() || !self.guard.is_valid() {
             return;
         }
-        let until = self.guard.valid_until().saturating_sub(margin(self.ttl()));
-        // If this message cannot be sent, the earlier deadline still applies.
+        let until = self
+            .guard
+            .valid_until()
+            .saturating_sub(margin(self.args.acquire.ttl));
+        // If this message cannot be sent, the earlier deadline stands.
         let is_told = until != self.until && self.channel.send(Message::Until(until)).is_ok();
         if is_told || until < self.until {
             self.until = until;
@@ -239,11 +241,10 @@ impl<'a, H: Holds> Supervision<'a, H> {
         if !self.ended.for_lock {
             self.ended.for_lock = true;
             let line = format!("{}: {why}", self.args.title());
-            // The line is written by another thread, because a slow reader would stop the watch over the command. If no
-            // thread starts, the line is lost.
-            self.ended.told = thread::Builder::new()
-                .spawn(move || complain(BAD, line))
-                .ok();
+            // In another thread: a slow reader would stop the watch over the command. If no thread starts, the line is
+            // lost.
+            let telling = thread::Builder::new().spawn(move || complain(BAD, line));
+            self.ended.told = telling.ok();
         }
     }
 
@@ -262,20 +263,6 @@ impl<'a, H: Holds> Supervision<'a, H> {
             let _ = self.channel.send(Message::Until(Instant::ZERO));
             self.tell("the lock is lost, so the command and what it has started are killed");
         }
-    }
-
-    fn ttl(&self) -> Duration {
-        self.args.acquire.ttl
-    }
-
-    /// The latest time at which all processes are asked to end.
-    fn warn_at(&self) -> Instant {
-        self.until.saturating_sub(warning(self.ttl()))
-    }
-
-    /// The time until which the supervisor waits for the watchdog.
-    fn kill_at(&self) -> Instant {
-        kill_at(self.until, self.ttl(), self.lost_at)
     }
 
     /// Passes signals on to the command, except those that a key of the terminal has sent to both. `is_early` means

@@ -1,11 +1,8 @@
 //! The supervisor: takes the lock, starts the command through the watchdog, keeps the lock, releases it.
 
 use std::cell::Cell;
-use std::fmt;
-use std::future::poll_fn;
-use std::io;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
-use std::task::Poll;
 use std::time::Duration;
 
 use shearline::held::Holds;
@@ -14,7 +11,7 @@ use shearline::{ExtendError, Guard, Instant, InvalidRequest, LockOptions, Redloc
 
 use super::Args;
 use super::deadline::TTL_MIN;
-use super::report::{Ending, Report};
+use super::report::{self, Ending};
 use super::signals::Signals;
 use super::supervision::{Ended, Supervision};
 use crate::failure::{Failure, no_quorum};
@@ -23,22 +20,11 @@ use crate::signals::wait;
 use crate::status::Status;
 use crate::taking::{Ask, next_look, take};
 
-/// Runs the command under the lock.
-pub(crate) fn run(args: &Args) -> ExitCode {
-    reported(args, |handle| attempt(args, handle))
-}
-
-/// Ends a run that cannot begin.
-pub(crate) fn in_vain(args: &Args, failure: Failure) -> ExitCode {
-    reported(args, |_| Err(failure))
-}
-
-/// Writes the report on the result of `attempt`, before the handle waits for nodes that are slow to release.
-fn reported(
-    args: &Args,
-    attempt: impl FnOnce(&mut Option<Redlock>) -> Result<Ending, Failure>,
-) -> ExitCode {
-    let report = match args.report.as_deref().map(Report::open).transpose() {
+/// Runs the command under the lock, unless something is `wrong` already, such as the configuration file.
+///
+/// Writes the report before the handle waits for nodes that are slow to release.
+pub(crate) fn run(args: &Args, wrong: Option<Failure>) -> ExitCode {
+    let report = match args.report.as_deref().map(report::open).transpose() {
         Ok(report) => report,
         Err(error) => {
             let error = format!(
@@ -49,9 +35,10 @@ fn reported(
         }
     };
     let mut handle = None;
-    let mut ending = attempt(&mut handle).unwrap_or_else(failed);
-    if let Some(report) = report
-        && let Err(error) = report.write(&ending.line(&args.names()))
+    let ended = wrong.map_or_else(|| attempt(args, &mut handle), Err);
+    let mut ending = ended.unwrap_or_else(failed);
+    if let Some(mut report) = report
+        && let Err(error) = report.write_all(ending.line(&args.names()).as_bytes())
     {
         let what = format_args!("cannot write the report: {error}");
         Failure::new(Status::Failure, what).tell();
@@ -65,12 +52,14 @@ fn reported(
 fn failed(failure: Failure) -> Ending {
     let status = failure.status;
     let outcome = match status.word() {
-        word @ ("held" | "no_quorum" | "not_started") => word,
+        word @ ("held" | "no_quorum" | "not_started" | "interrupted") => word,
         _ => "failed",
     };
     Ending {
-        error: Some(failure),
-        ..Ending::before(outcome, status)
+        outcome,
+        status,
+        error: Some(failure).filter(|_| outcome != "interrupted"),
+        ..Ending::default()
     }
 }
 
@@ -78,9 +67,9 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     let ttl = args.acquire.ttl;
     if ttl < TTL_MIN {
         let least = TTL_MIN.as_secs();
-        return Err(Failure::usage(format!(
-            "the ttl is too short to end the command in time: give {least}s or more"
-        )));
+        let what =
+            format!("the ttl is too short to end the command in time: give {least}s or more");
+        return Err(Failure::usage(what));
     }
     let names = args.names();
     if (args.shared || args.permits.is_some()) && names.len() != 1 {
@@ -92,36 +81,35 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     }
     can_see_processes()?;
     let builder = args.connect.nodes.builder()?;
-    let builder = args.acquire.builder(builder, std::process::id())?;
+    let builder = args.acquire.builder(builder, std::process::id());
     // This check comes before anything is sent: a strict guard writes markers when it connects.
     builder.config()?.check_request(names[0], ttl)?;
     check_resources(&names).map_err(InvalidRequest::from)?;
     // Until then the first process of a container would miss signals.
     let signals = Signals::catch()?;
     let by = args.acquire.by();
-    let is_fenced = args.acquire.options(ttl).is_fenced();
-    let (redlock, trusts) = args.connect.connect(&builder, by, is_fenced)?;
+    let redlock = args.connect.connect(&builder, by)?;
     let mut run = Run {
         args,
         redlock: handle.insert(redlock),
-        trusts: Cell::new(trusts),
+        trusts: Cell::new(args.connect.trust),
         signals: &signals,
         pace: Pace::default(),
     };
-    let (mut ending, mut goes_on) = run.once_as_asked(by)?;
-    while goes_on {
+    let mut ending = run.once_as_asked(by)?;
+    while ending.goes_on {
         ending.tell();
+        let started = ending.started;
         match run.once_as_asked(args.acquire.by()) {
-            Ok((mut next, again)) => {
-                next.started |= ending.started;
-                (ending, goes_on) = (next, again);
-            }
+            Ok(next) => ending = next,
+            Err(failure) if failure.status.word() == "interrupted" => ending = failed(failure),
             Err(failure) => {
                 // The command may have left work half done, so its outcome comes first.
                 ending.error = Some(failure);
                 break;
             }
         }
+        ending.started |= started;
     }
     Ok(ending)
 }
@@ -137,81 +125,66 @@ struct Run<'a> {
     pace: Pace,
 }
 
-/// Returns the number of a permit.
-type SlotOf<H> = fn(&Guard<H>) -> Option<u16>;
-
 impl Run<'_> {
     /// Runs [`once`](Self::once) with the lock, the shared lock or the permit that the arguments ask for.
-    fn once_as_asked(&mut self, by: Instant) -> Result<(Ending, bool), Failure> {
-        let (redlock, names) = (self.redlock, self.args.names());
-        let alone = |options: &LockOptions| redlock.lock_all_with_async(&names, options);
-        let shared = |options: &LockOptions| redlock.lock_shared_with_async(names[0], options);
-        if let Some(permits) = self.args.permits {
-            let permit =
-                |options: &LockOptions| redlock.permit_with_async(names[0], permits, options);
-            return self.once((&permit, by), |it| Some(it.slot()));
-        }
-        match self.args.shared {
-            true => self.once((&shared, by), |_| None),
-            false => self.once((&alone, by), |_| None),
+    fn once_as_asked(&mut self, by: Instant) -> Result<Ending, Failure> {
+        let (redlock, names) = (self.redlock, &self.args.names());
+        match (self.args.permits, self.args.shared) {
+            (Some(permits), _) => self.once(
+                (&|it| redlock.permit_with_async(names[0], permits, it), by),
+                |it| Some(it.slot()),
+            ),
+            (None, true) => {
+                let asked = |it: &LockOptions| redlock.lock_shared_with_async(names[0], it);
+                self.once((&asked, by), |_| None)
+            }
+            (None, false) => {
+                let asked = |it: &LockOptions| redlock.lock_all_with_async(names, it);
+                self.once((&asked, by), |_| None)
+            }
         }
     }
 
-    /// Takes the lock by the given time and runs the command once. Returns how this ended, and whether to do it again.
+    /// Takes the lock by the given time and runs the command once.
     fn once<H: Holds>(
         &mut self,
         asked: (Ask<'_, H>, Instant),
-        slot_of: SlotOf<H>,
-    ) -> Result<(Ending, bool), Failure> {
+        slot_of: fn(&Guard<H>) -> Option<u16>,
+    ) -> Result<Ending, Failure> {
         let (args, signals) = (self.args, self.signals);
-        let guard = match self.acquire(asked)? {
-            Ok(guard) => guard,
-            Err(signal) => {
-                let ending = Ending::before("interrupted", Status::by(signal));
-                return Ok((ending, false));
-            }
-        };
+        let guard = self.acquire(asked)?;
         let at_least = now().saturating_add(args.at_least);
         let slot = slot_of(&guard);
         let supervision = Supervision::start(args, (&guard, slot), signals);
-        let ended = supervision.and_then(|supervision| supervision.run(|| self.look()))?;
+        let look = || {
+            if !args.acquire.quiet {
+                self.pace.look(self.redlock, &args.title());
+            }
+        };
+        let ended = supervision.and_then(|supervision| supervision.run(look))?;
         if !ended.for_lock && ended.started == Some(Ok(())) {
             self.keep_until(at_least, &guard);
         }
-        let goes_on = args.again && ended.for_lock && ended.all && !ended.is_done;
-        let ending = Ending {
+        Ok(Ending {
             slot,
+            goes_on: args.again && ended.for_lock && ended.all && !ended.is_done,
             ..finish(args, guard, ended)?
-        };
-        Ok((ending, goes_on))
+        })
     }
 
-    /// Prints news about the nodes.
-    fn look(&mut self) {
-        if !self.args.acquire.quiet {
-            self.pace.look(self.redlock, &self.args.title());
-        }
-    }
-
-    /// Waits for the lock or for a signal. Returns the signal if one came.
-    fn acquire<H: Holds>(
-        &self,
-        asked: (Ask<'_, H>, Instant),
-    ) -> Result<Result<Guard<H>, i32>, Failure> {
+    /// Waits for the lock. Fails if a signal comes.
+    fn acquire<H: Holds>(&self, asked: (Ask<'_, H>, Instant)) -> Result<Guard<H>, Failure> {
         let check = || self.signals.check(&self.args.end);
-        let guard = match wait(self.extended(asked), check) {
-            Ok(guard) => guard?,
-            Err(signal) => return Ok(Err(signal)),
-        };
+        let guard = wait(self.extended(asked), check)??;
         // The command does not exist yet, so the signal has to end this program.
-        Ok(match check() {
+        match check() {
             Ok(()) => Ok(guard),
             Err(signal) => {
                 // If no majority confirms the release, the lock ends by itself.
                 let _ = guard.unlock();
                 Err(signal)
             }
-        })
+        }
     }
 
     /// Takes the lock, and extends it once. If the user of the nodes may not extend locks, this fails before the
@@ -241,10 +214,11 @@ impl Run<'_> {
 
     /// Holds the lock until this time. A signal, or the loss of the lock, ends the wait early.
     fn keep_until(&self, at: Instant, guard: &Guard<impl Holds>) {
-        let over = poll_fn(|_| match at <= now() || !guard.is_valid() {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        });
+        let over = async {
+            while now() < at && guard.is_valid() {
+                next_look().await;
+            }
+        };
         let _ = wait(over, || self.signals.check(&self.args.end)); // The wait is over in any case.
     }
 }
@@ -253,14 +227,12 @@ impl Run<'_> {
 /// descendant.
 fn can_see_processes() -> Result<(), Failure> {
     let own = format!("/proc/self/task/{}/children", std::process::id());
-    match std::fs::exists(own) {
-        Ok(true) => Ok(()),
-        Ok(false) | Err(_) => Err(Failure::new(
-            Status::Configuration,
-            "/proc does not list the children of this process: mount the /proc of this container, on a kernel with \
-             CONFIG_PROC_CHILDREN; or use `shearline lock` and `shearline unlock`",
-        )),
+    if std::fs::exists(own).unwrap_or(false) {
+        return Ok(());
     }
+    let what = "/proc does not list the children of this process: mount the /proc of this container, on a kernel \
+                with CONFIG_PROC_CHILDREN; or use `shearline lock` and `shearline unlock`";
+    Err(Failure::new(Status::Configuration, what))
 }
 
 /// Returns why the command is not started, although the lock was taken.
@@ -275,66 +247,61 @@ fn unextended(error: ExtendError) -> Failure {
 /// Releases the lock, and returns how the run ended.
 fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending, Failure> {
     let name = args.title();
-    let mut ending = Ending {
-        started: ended.started == Some(Ok(())),
-        command: ended.status,
-        fencing_token: guard.fencing_token(),
-        told: ended.told,
-        ..Ending::before("lost", Status::Lost)
-    };
-    if !ended.all {
-        // This keeps other clients out for as long as possible.
-        drop(guard.into_lock());
-        ending.error = lost("programs of another user still run, and the lock ends by itself");
-        return Ok(ending);
-    }
+    let is_started = ended.started == Some(Ok(()));
+    let fencing_token = guard.fencing_token();
     let extended = guard.health().last_report;
-    let released = guard.unlock();
-    if let Some(Err(error)) = ended.started {
-        return Err(cannot_run(args, &io::Error::from_raw_os_error(error)));
-    }
-    match (released, ended.status) {
+    let released = match ended.all {
+        true => guard.unlock().map(drop),
+        false => {
+            drop(guard.into_lock()); // Keeps other clients out for as long as possible.
+            Ok(())
+        }
+    };
+    let (outcome, status, why) = match (ended.started, ended.status, released) {
+        _ if !ended.all => {
+            let why = "programs of another user still run, and the lock ends by itself";
+            ("lost", Status::Lost, why.to_owned())
+        }
+        (Some(Err(error)), ..) => {
+            return Err(cannot_run(args, &io::Error::from_raw_os_error(error)));
+        }
         _ if ended.for_lock => {
-            let got = extended.map(got).unwrap_or_default();
-            ending.error = lost(format_args!(
-                "lost the lock {name}: the command was ended{got}"
-            ));
+            let why = format!("lost the lock {name}: the command was ended");
+            ("lost", Status::Lost, why + &got(extended))
         }
-        (Err(UnlockError::NotHeld(_)), _) => {
-            ending.error = lost(format_args!(
-                "the lock {name} was not held any more at the end"
-            ));
+        (.., Err(UnlockError::NotHeld(_))) => {
+            let why = format!("the lock {name} was not held any more at the end");
+            ("lost", Status::Lost, why)
         }
-        (_, None) => {
-            if let (false, Some(signal)) = (ending.started, ended.early) {
-                return Ok(Ending::before("interrupted", Status::by(signal)));
+        (_, Some(status), Ok(())) => ("released", status.into(), String::new()),
+        (_, Some(status), Err(_)) => ("release_unconfirmed", status.into(), String::new()),
+        (_, None, _) => {
+            if let (false, Some(signal)) = (is_started, ended.early) {
+                return Err(Failure::by_signal(signal));
             }
-            let what = match ending.started {
-                true => "killed",
-                false => "not started",
-            };
-            ending.error = lost(format_args!(
-                "the command was {what}, because its watchdog had ended or was stopped"
-            ));
-            ending.outcome = "watchdog_ended";
+            let what = if is_started { "killed" } else { "not started" };
+            let why =
+                format!("the command was {what}, because its watchdog had ended or was stopped");
+            ("watchdog_ended", Status::Lost, why)
         }
-        (released, Some(status)) => {
-            ending.outcome = match released {
-                Ok(_) => "released",
-                Err(_) => "release_unconfirmed",
-            };
-            ending.status = status.into();
-        }
-    }
-    Ok(ending)
-}
-
-fn lost(why: impl fmt::Display) -> Option<Failure> {
-    Some(Failure::new(Status::Lost, why))
+    };
+    Ok(Ending {
+        outcome,
+        started: is_started,
+        command: ended.status,
+        fencing_token,
+        status,
+        error: (!why.is_empty()).then(|| Failure::new(status, why)),
+        told: ended.told,
+        ..Ending::default()
+    })
 }
 
 /// Returns the last answers about a lock that is lost or was at risk.
-fn got(report: shearline::Report) -> String {
+fn got(extended: Option<shearline::Report>) -> String {
+    let Some(report) = extended else {
+        return String::new();
+    };
     let loss = report.loss().map(|loss| format!("; {loss}"));
     format!(
         "; its last extension got {report}{}",
@@ -344,12 +311,11 @@ fn got(report: shearline::Report) -> String {
 
 /// If the command does not exist, the status is the same as from `env`.
 fn cannot_run(args: &Args, error: &io::Error) -> Failure {
-    let command = args.command.first().map(|it| it.to_string_lossy());
     let status = match error.kind() == io::ErrorKind::NotFound {
-        true => Status::NotFound,
-        false => Status::CannotRun,
+        true => Status::NotStarted(127),
+        false => Status::NotStarted(126),
     };
-    let command = command.filter(|it| !it.is_empty());
-    let command = command.unwrap_or("''".into());
+    let command = args.command[0].to_string_lossy();
+    let command = if command.is_empty() { "''" } else { &command };
     Failure::new(status, format_args!("cannot run {command}: {error}"))
 }

@@ -5,24 +5,24 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::ffi::{CString, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode, id};
-use std::{env, io, iter};
+use std::{env, io};
 
 use nix::unistd::execvpe;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use rustix::stdio::dup2_stdin;
 
-use super::args::{COMMAND, TrampolineArgs, naming};
 use super::channel::{Channel, Message, Received};
+use super::part::{COMMAND, PartArgs, naming};
 
 /// Becomes the command. Returns only if this fails, and then no process reads the status.
-pub(super) fn become_command(args: &TrampolineArgs) -> ExitCode {
+pub(super) fn become_command(args: &PartArgs) -> ExitCode {
     if let Ok(channel) = Channel::from_stdin() {
-        let error = attempt(&channel, args);
+        let Err(error) = attempt(&channel, args);
         let error = error.raw_os_error().unwrap_or_default();
         // If the watchdog does not listen any more, it has ended, and the run ends too.
         let _ = channel.send(Message::NotStarted(error));
@@ -31,57 +31,43 @@ pub(super) fn become_command(args: &TrampolineArgs) -> ExitCode {
 }
 
 /// A successful `exec` closes the channel. This tells the watchdog that the command runs.
-fn attempt(channel: &Channel, args: &TrampolineArgs) -> io::Error {
-    let prepared = || {
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The watchdog may have ended before the previous call.
-        if getppid() != Pid::from_raw(args.watchdog) {
-            return Err(io::ErrorKind::BrokenPipe.into());
-        }
-        let Received::Message(Message::Until(_), Some(stdin)) = channel.receive()? else {
-            return Err(io::Error::from(io::ErrorKind::InvalidData));
-        };
-        Ok(stdin)
+fn attempt(channel: &Channel, args: &PartArgs) -> io::Result<Infallible> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // The watchdog may have ended before the previous call.
+    if getppid() != Pid::from_raw(args.number) {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
+    let Received::Message(Message::Until(_), Some(stdin)) = channel.receive()? else {
+        return Err(io::ErrorKind::InvalidData.into());
     };
-    let stdin = match prepared() {
-        Ok(stdin) => stdin,
-        Err(error) => return error,
-    };
-    let (program, arguments) = args
-        .command
-        .split_first()
-        .expect("the arguments were checked");
-    let own = id().to_string();
-    let mut command = Command::new(program);
+    let own = OsString::from(id().to_string());
+    let mut variables: HashMap<OsString, OsString> = env::vars_os().collect();
     for name in naming(COMMAND) {
-        // `LISTEN_PIDFDID` names the process too, and it would still name the supervisor.
-        command.env(name, &own).env_remove("LISTEN_PIDFDID");
+        variables.insert(name.into(), own.clone());
+        // This names the process too, and it would still name the supervisor.
+        variables.remove(OsStr::new("LISTEN_PIDFDID"));
     }
-    command.args(arguments);
-    match args.ignore_pipe {
-        true => exec_as_it_is(&command, &stdin),
-        false => command.stdin(stdin).exec(),
+    if args.ignore_pipe {
+        return exec_as_it_is(&args.command, &variables, &stdin);
     }
+    let mut command = Command::new(&args.command[0]);
+    command.args(&args.command[1..]).env_clear();
+    Err(command.envs(&variables).stdin(stdin).exec())
 }
 
 /// Becomes the command while PIPE stays ignored, as the runtime of Rust has set it. [`Command::exec`] would restore the
 /// default action of PIPE.
-fn exec_as_it_is(command: &Command, stdin: &OwnedFd) -> io::Error {
-    let mut variables: HashMap<OsString, OsString> = env::vars_os().collect();
-    for (name, value) in command.get_envs() {
-        variables.remove(name);
-        variables.extend(value.map(|value| (name.to_owned(), value.to_owned())));
-    }
+fn exec_as_it_is(
+    words: &[OsString],
+    variables: &HashMap<OsString, OsString>,
+    stdin: &OwnedFd,
+) -> io::Result<Infallible> {
+    let words = words.iter().map(|word| CString::new(word.as_bytes()));
+    let words: Vec<CString> = words.collect::<Result<_, _>>()?;
     let variables = variables.iter();
-    let variables = variables.map(|(name, value)| [name.as_bytes(), value.as_bytes()].join(&b'='));
-    let words = iter::once(command.get_program()).chain(command.get_args());
-    let words = words.map(|word| word.as_bytes().to_vec());
-    let attempt = || -> io::Result<Infallible> {
-        let words: Vec<CString> = words.map(CString::new).collect::<Result<_, _>>()?;
-        let variables: Vec<CString> = variables.map(CString::new).collect::<Result<_, _>>()?;
-        dup2_stdin(stdin)?;
-        Ok(execvpe(&words[0], &words, &variables)?)
-    };
-    let Err(error) = attempt();
-    error
+    let variables = variables
+        .map(|(name, value)| CString::new([name.as_bytes(), value.as_bytes()].join(&b'=')));
+    let variables: Vec<CString> = variables.collect::<Result<_, _>>()?;
+    dup2_stdin(stdin)?;
+    Ok(execvpe(&words[0], &words, &variables)?)
 }

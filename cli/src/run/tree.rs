@@ -6,8 +6,7 @@
 //! # Guarantees
 //!
 //! * [`end`](Tree::end) returns `true` only if the kernel says that there is no child left.
-//! * Only descendants are signalled: if a number was given to another process in the meantime, this is noticed (if the
-//!   kernel has pidfds, Linux 5.3).
+//! * Only descendants are signalled, also if a number was given to another process in the meantime.
 //! * Groups and sessions do not matter, and a process that forks while it is being ended does not get away: all are
 //!   stopped first, until a look finds no new one. From then on none of them runs, however long the machine takes to
 //!   end them. Children are killed before their parents, because the kernel continues stopped jobs when their shell
@@ -26,21 +25,17 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal, WaitOptions, getpid, getpriority_process, getrlimit,
-    kill_process, setpriority_process, setrlimit, wait,
+    Pid, Signal, WaitOptions, getpid, getpriority_process, kill_process, setpriority_process, wait,
 };
 use shearline::Instant;
 use shearline::internals::now;
 
-use super::processes::{Process, Reached, children, opened};
+use super::processes::{Process, children, has_ended};
 
 /// The pause after a kill before the next look at what is left: dying processes need the processor, and so does a look.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// How often `end` looks for new processes before it kills those that it found: until a look finds no new one, at least
-/// twice, at most 64 times, and not after 250 ms.
-const LOOKS_MIN: u32 = 2;
-const LOOKS_MAX: u32 = 64;
+/// How long this looks for new processes before it kills those that it found. It looks twice at least.
 const LOOKS_END: Duration = Duration::from_millis(250);
 
 /// After this time, all processes that are left are killed once more.
@@ -49,38 +44,23 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// The highest priority of a process.
 const FIRST: i32 = -20;
 
-/// The priority and the limit before [`go_first`]. Dropping it restores both.
+/// The priority before [`go_first`]. Dropping it restores that.
 #[derive(Debug)]
-pub(super) struct Before {
-    priority: Option<i32>,
-    limit: Rlimit,
-}
+pub(super) struct Before(Option<i32>);
 
-/// Gives this thread the highest priority, if that is permitted, and room for one descriptor per process. Processes
-/// that were started before do not inherit this, but processes that are started next would.
-///
-/// The machine may be at its busiest when processes have to be ended. Without room for descriptors, lists of children
-/// cannot be read, and processes that are not found stay alive.
+/// Gives this thread the highest priority, if that is permitted: usually only root may do this. The machine may be at
+/// its busiest when processes have to be ended. Processes that were started before do not inherit the priority, but
+/// processes that are started next would.
 #[must_use]
 pub(super) fn go_first() -> Before {
-    let before = Before {
-        priority: getpriority_process(None).ok(),
-        limit: getrlimit(Resource::Nofile),
-    };
-    // Usually only root may do this.
+    let before = getpriority_process(None).ok();
     let _ = setpriority_process(None, FIRST);
-    let all = Rlimit {
-        current: before.limit.maximum,
-        ..before.limit
-    };
-    let _ = setrlimit(Resource::Nofile, all);
-    before
+    Before(before)
 }
 
 impl Drop for Before {
     fn drop(&mut self) {
-        let _ = self.priority.map(|it| setpriority_process(None, it));
-        let _ = setrlimit(Resource::Nofile, self.limit);
+        let _ = self.0.map(|it| setpriority_process(None, it));
     }
 }
 
@@ -95,7 +75,6 @@ pub(super) enum Child {
 /// All descendants of this process, except those that it had at the beginning.
 #[derive(Debug)]
 pub(super) struct Tree {
-    root: Pid,
     /// Children that the process had before it became this program (`exec`), and orphans that these left to it.
     strangers: HashSet<Pid>,
     began_with_strangers: bool,
@@ -105,12 +84,10 @@ pub(super) struct Tree {
 impl Tree {
     /// Returns the tree of all descendants from now on.
     pub(super) fn new() -> Self {
-        let root = getpid();
-        let children = children(root);
+        let strangers: HashSet<Pid> = children(getpid()).into_iter().collect();
         Self {
-            root,
-            began_with_strangers: !children.is_empty(),
-            strangers: children.into_iter().collect(),
+            began_with_strangers: !strangers.is_empty(),
+            strangers,
             child: None,
         }
     }
@@ -131,11 +108,11 @@ impl Tree {
         let Some((heir, _)) = self.child.filter(|_| self.began_with_strangers) else {
             return;
         };
-        let mut children = children(self.root);
+        let mut children = children(getpid());
         children.retain(|pid| *pid != heir);
         // The order matters: when the remembered child ends, this process inherits its processes before it sees the
         // end.
-        if Process::open(heir).is_some_and(|heir| !heir.has_ended()) {
+        if !has_ended(heir) {
             self.strangers.extend(children);
         }
     }
@@ -151,11 +128,11 @@ impl Tree {
     /// Sends a signal to every descendant, and lets those that are stopped receive it. Gives up at `until`, even if
     /// some have not got the signal.
     pub(super) fn signal(&self, signal: Signal, until: Instant) {
-        let mut met = Met::default();
-        self.look(&mut met, |process| {
-            process.send(signal);
-            process.send(Signal::CONT);
-            now() < until
+        self.look(|process| {
+            if now() < until {
+                let _ = process.send(signal);
+                let _ = process.send(Signal::CONT);
+            }
         });
     }
 
@@ -174,7 +151,7 @@ impl Tree {
     /// Returns `true` if this process has a child that is alive and no stranger.
     fn has_children(&self) -> bool {
         let is_ours = |pid: &Pid| !self.strangers.contains(pid);
-        self.strangers.is_empty() || children(self.root).iter().any(is_ours)
+        self.strangers.is_empty() || children(getpid()).iter().any(is_ours)
     }
 
     fn ended(&mut self, pid: Pid, status: ExitStatus) {
@@ -198,106 +175,77 @@ impl Tree {
     /// `last` is a child that may be doing the same. It may continue until all others are killed.
     pub(super) fn end(&mut self, last: Option<Pid>) -> bool {
         loop {
-            let mut met = Met::default();
-            self.stop(&mut met, last);
-            met.kill(last);
-            if !self.wait_for_dead(&mut met) {
-                return true;
+            let met = self.stop(last);
+            for process in children_first(&met, |process| Some(process.pid) == last) {
+                // A process needs the processor to die, too.
+                let _ = setpriority_process(Some(process.pid), FIRST);
+                let _ = process.send(Signal::KILL);
             }
-            if met.are_of_others() {
+            let end = now().saturating_add(AGAIN);
+            while now() < end {
+                // Some may have been started before their parents were stopped, and not found yet.
+                self.look(|process| {
+                    let _ = process.send(Signal::KILL);
+                });
+                if !self.reap() {
+                    return true;
+                }
+                thread::sleep(PAUSE);
+            }
+            if self.are_of_others() {
                 return false;
             }
         }
     }
 
-    /// Stops every descendant, so that none starts another process.
-    fn stop(&self, met: &mut Met, last: Option<Pid>) {
+    /// Stops every descendant, so that none starts another process, until a look finds no new one. Returns all of them,
+    /// parents first.
+    fn stop(&self, last: Option<Pid>) -> Vec<Process> {
         let end = now().saturating_add(LOOKS_END);
-        for look in 1..=LOOKS_MAX {
-            let before = met.processes.len();
-            self.look(met, |process| {
+        let look = || {
+            self.look(|process| {
                 if Some(process.pid) != last {
-                    process.send(Signal::STOP);
+                    let _ = process.send(Signal::STOP);
                 }
-                true
-            });
-            if LOOKS_MIN <= look && (met.processes.len() == before || end <= now()) {
-                break;
-            }
-        }
-    }
-
-    /// Waits for the killed processes, for [`AGAIN`] at most. Also kills processes that they started before they were
-    /// stopped and that no look has found yet. Returns `false` if no descendant is left.
-    fn wait_for_dead(&mut self, met: &mut Met) -> bool {
-        let end = now().saturating_add(AGAIN);
+            })
+        };
+        let mut before = look();
         loop {
-            self.look(met, |process| {
-                process.send(Signal::KILL);
-                true
-            });
-            let is_any_left = self.reap();
-            if !is_any_left || end <= now() {
-                return is_any_left;
+            let met = look();
+            if met == before || end <= now() {
+                return met;
             }
-            thread::sleep(PAUSE);
+            before = met;
         }
     }
 
-    /// Calls `meet` for each descendant that was not met yet, parents first, until it returns `false`. Processes that
-    /// are just being started may be missing.
-    fn look(&self, met: &mut Met, mut meet: impl FnMut(&Process) -> bool) {
-        let mut seen = HashSet::new();
-        let mut parents = vec![self.root];
-        let mut next = 0;
-        while let Some(parent) = parents.get(next).copied() {
-            next += 1;
-            let mut children = children(parent);
-            children.retain(|pid| !self.strangers.contains(pid) && seen.insert(*pid));
-            let (known, new): (Vec<Pid>, Vec<Pid>) = children
-                .into_iter()
-                .partition(|pid| met.numbers.contains(pid));
-            parents.extend(known);
-            for process in opened(parent, &new) {
-                let goes_on = meet(&process);
-                parents.push(process.pid);
-                met.add(process);
-                if !goes_on {
-                    return;
+    /// Returns `true` if some descendants have not ended and this process may signal none of them.
+    fn are_of_others(&self) -> bool {
+        let mut left = self.look(|_| {});
+        left.retain(|process| !has_ended(process.pid));
+        let is_refused = |process: &Process| process.send(Signal::KILL) == Err(Errno::PERM);
+        !left.is_empty() && left.iter().all(is_refused)
+    }
+
+    /// Calls `meet` for each descendant, parents first, and returns all of them. Processes that are just being started
+    /// may be missing.
+    fn look(&self, mut meet: impl FnMut(Process)) -> Vec<Process> {
+        let mut seen = self.strangers.clone();
+        let mut met: Vec<Process> = Vec::new();
+        let mut parent = getpid();
+        for next in 0.. {
+            for pid in children(parent) {
+                if seen.insert(pid) {
+                    meet(Process { pid, parent });
+                    met.push(Process { pid, parent });
                 }
             }
+            match met.get(next) {
+                Some(process) => parent = process.pid,
+                None => break,
+            }
         }
-    }
-}
-
-/// The descendants that were met, parents first.
-#[derive(Debug, Default)]
-struct Met {
-    processes: Vec<Process>,
-    numbers: HashSet<Pid>,
-}
-
-impl Met {
-    fn add(&mut self, process: Process) {
-        self.numbers.insert(process.pid);
-        self.processes.push(process);
-    }
-
-    /// Kills all of them, children first. No other process can have their numbers, because all parents are stopped, and
-    /// this process has not waited for a child.
-    fn kill(&self, last: Option<Pid>) {
-        for process in children_first(&self.processes, |process| Some(process.pid) == last) {
-            // A process also needs processor time to end.
-            let _ = setpriority_process(Some(process.pid), FIRST);
-            process.send(Signal::KILL);
-        }
-    }
-
-    /// Returns `true` if some processes have not ended, and this process may signal none of these.
-    fn are_of_others(&self) -> bool {
-        let alive = |process: &&Process| !process.has_ended();
-        let mut left = self.processes.iter().filter(alive).peekable();
-        left.peek().is_some() && left.all(|process| process.send(Signal::KILL) == Reached::Refused)
+        met
     }
 }
 
@@ -314,7 +262,7 @@ mod tests {
     use std::process::{self, Command, Stdio};
 
     use rustix::io::ioctl_fionbio;
-    use rustix::process::set_child_subreaper;
+    use rustix::process::{Resource, Rlimit, getrlimit, set_child_subreaper, setrlimit};
 
     use super::super::processes::state;
     use super::*;
@@ -408,10 +356,8 @@ mod tests {
                     ..getrlimit(Resource::Nofile)
                 };
                 setrlimit(Resource::Nofile, few).unwrap();
-                let _before = go_first();
-                let mut met = Met::default();
-                families.tree.stop(&mut met, None);
-                assert!(4 <= met.processes.len(), "{met:?}");
+                let met = families.tree.stop(None);
+                assert!(4 <= met.len(), "{met:?}");
                 assert!(families.tree.end(None));
                 families.assert_ended();
             },
@@ -421,14 +367,13 @@ mod tests {
     #[test]
     fn none_goes_on_that_was_stopped() {
         alone("none_goes_on_that_was_stopped", |mut families| {
-            let mut met = Met::default();
-            families.tree.stop(&mut met, None);
-            // A process in state D that has forked a child by `vfork` stops only after that child continues.
+            let met = families.tree.stop(None);
+            // A process in state D that has forked a child by `vfork` stops only after that child goes on.
             let goes_on = |it: &&Process| matches!(state(it.pid).as_deref(), Some("R" | "S"));
             // The kernel stops a process that runs on another processor at the end of its turn. This is less than the
             // minute after which these processes end by themselves.
             let end = now().saturating_add(Duration::from_secs(20));
-            while let Some(process) = met.processes.iter().find(goes_on) {
+            while let Some(process) = met.iter().find(goes_on) {
                 assert!(now() < end, "{process:?} {:?}", state(process.pid));
                 thread::sleep(PAUSE);
             }

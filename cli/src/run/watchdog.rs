@@ -24,10 +24,10 @@ use rustix_libc_wrappers::process::SignalExt as _;
 use shearline::Instant;
 use shearline::internals::now;
 
-use super::args::{End, IGNORE_PIPE, WatchdogArgs};
+use super::args::End;
 use super::channel::{Channel, Message, Received};
 use super::deadline::Timer;
-use super::itself;
+use super::part::PartArgs;
 use super::signals::Signals;
 use super::tree::{Child, Tree, go_first};
 
@@ -35,15 +35,12 @@ use super::tree::{Child, Tree, go_first};
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Guards one command. The status does not matter: the watchdog has sent everything to the supervisor.
-pub(super) fn guard(args: &WatchdogArgs) -> ExitCode {
+pub(super) fn guard(args: &PartArgs) -> ExitCode {
     let guarded = Watchdog::start(args).and_then(|watchdog| watchdog.map_or(Ok(()), Watchdog::run));
-    match guarded {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("shearline run: the watchdog failed: {error}");
-            ExitCode::FAILURE
-        }
+    if let Err(error) = guarded {
+        eprintln!("shearline run: the watchdog failed: {error}");
     }
+    ExitCode::SUCCESS
 }
 
 /// The phases of the command.
@@ -73,8 +70,8 @@ struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts the command. Returns `None` if this fails and the supervisor knows that.
-    fn start(args: &WatchdogArgs) -> io::Result<Option<Self>> {
+    /// Starts the command. Returns `None` if this fails and the supervisor knows.
+    fn start(args: &PartArgs) -> io::Result<Option<Self>> {
         let channel = Channel::from_stdin()?;
         set_name(c"shearline")?; // From its file, the process would get the name `exe`.
         // Signals are handled before there is a child. The supervisor passes on signals that all processes get, for
@@ -86,9 +83,8 @@ impl Watchdog {
             return Err(io::Error::other("the supervisor has ended"));
         };
         if until <= now() {
-            return Err(io::Error::other(
-                "the lock ended before the command was started",
-            ));
+            let what = "the lock ended before the command was started";
+            return Err(io::Error::other(what));
         }
         let (trampoline, child) = match spawn(args) {
             Ok(started) => started,
@@ -242,16 +238,17 @@ impl Watchdog {
 }
 
 /// Starts the trampoline, which waits for the standard input of the command.
-fn spawn(args: &WatchdogArgs) -> io::Result<(Channel, Pid)> {
+fn spawn(args: &PartArgs) -> io::Result<(Channel, Pid)> {
     let (channel, far) = Channel::pair()?;
     // The kernel sends the death signal when the thread that started the child ends: here this is the only thread.
-    let child = itself("trampoline")
-        .arg(getpid().as_raw_pid().to_string())
-        .args(args.ignore_pipe.then_some(IGNORE_PIPE))
-        .arg("--")
-        .args(&args.command)
+    let trampoline = PartArgs {
+        number: getpid().as_raw_pid(),
+        ..args.clone()
+    };
+    let child = trampoline
+        .of("trampoline")
         .stdin(far)
-        .process_group(args.group)
+        .process_group(args.number)
         .spawn()?;
     Ok((channel, Pid::from_child(&child)))
 }

@@ -32,10 +32,6 @@ fn typed(line: &str) -> Result<Cli, Failure> {
 }
 
 /// Returns why a command fails.
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "what a test does not expect, it fails on, whatever it is"
-)]
 #[track_caller]
 fn failure(line: &str) -> Failure {
     let done = typed(line).and_then(|cli| match cli.command {

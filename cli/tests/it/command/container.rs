@@ -129,19 +129,6 @@ fn term_ends_the_wait_in_a_container() {
     assert!(report.contains(expected), "{report}");
     assert!(report.contains("\"status\":143,"), "{report}");
     assert_eq!(code(tool.wait()), 143);
-    assert_eq!(cluster.values("n"), value);
-    guard.unlock().expect("held");
-    cluster.assert_empty();
-}
-
-#[test]
-fn term_ends_the_wait_of_other_commands_in_a_container() {
-    if !can_be_had() {
-        return;
-    }
-    let cluster = three();
-    let guard = shared(&cluster).try_lock("n", LONG).expect("free");
-    let value = cluster.values("n");
     for command in ["lock", "watch"] {
         let tool = Tool::start(of_command(&cluster, command).arg("n"));
         terminate(&tool, Signal::TERM);

@@ -331,8 +331,7 @@ fn nodes_and_check_say_who_would_vote_and_why_not() {
     );
     for line in ["nodes", "check"] {
         let young = shearline(&cluster, line).out.replace("\n    ", " ");
-        assert!(young.contains("\nrestarts  wait until "), "{young}");
-        assert!(young.contains(" UTC (in "), "{young}");
+        assert!(young.contains("\nrestarts  wait "), "{young}");
         let object = shearline(&cluster, &format!("{line} --json")).object();
         assert!((1..=66_000).contains(&object.number("next_restart_ms")));
     }
@@ -515,7 +514,7 @@ fn nodes_counts_counters_of_fencing_tokens_if_it_is_asked_to() {
     ];
     let said = over(&urls, "nodes --guard off --counters").done();
     let said = said.replace("\n    ", " ");
-    let why = "; its counters are not known: unusable: its user may not run `scan`";
+    let why = "; at least 0 counters: unusable: its user may not run `scan`";
     assert!(said.contains(why), "{said}");
     assert!(
         said.contains("connection refused\n2 of 3 nodes would vote"),

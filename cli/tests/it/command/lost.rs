@@ -121,7 +121,7 @@ fn a_run_says_that_a_node_has_restarted_and_when_the_next_may() {
     let address = cluster[0].address_for_clients().to_string();
     assert!(
         line.starts_with(&format!(
-            "shearline: n: {address} does not vote, because it may have forgotten locks; wait until "
+            "shearline: n: {address} does not vote, because it may have forgotten locks; wait "
         )),
         "{line}"
     );

@@ -4,13 +4,9 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
-use rustix::process::Signal;
-
 use super::documented::assert_documented;
 use super::json::Json;
-use super::tool::{
-    NOTES_SIGNALS, Tool, await_file, await_signal, code, free, run, started, take_away,
-};
+use super::tool::{Tool, await_file, code, free, run, started, take_away};
 use super::{shearline, told};
 use crate::servers::{Cluster, Raw, eventually, three};
 
@@ -169,27 +165,6 @@ fn the_loss_of_a_shared_lock_or_a_permit_ends_the_command() {
         free(&cluster, 1..3);
         cluster.assert_empty();
     }
-}
-
-#[test]
-fn signals_reach_the_command_of_a_shared_lock() {
-    not_with!(Acl | NoScripts, "needs scripts, and more permissions");
-    let cluster = three();
-    let folder = tempfile::tempdir().expect("a temporary directory");
-    let mut command = run(
-        &cluster.urls(),
-        &["--shared", "n", "--", "sh", "-c", NOTES_SIGNALS, "sh"],
-    );
-    let mut tool = Tool::start(command.arg(folder.path()).arg("10 15"));
-    await_file(&folder.path().join("ready"));
-    for signal in [Signal::USR1, Signal::TERM] {
-        tool.signal(signal);
-        await_signal(folder.path(), signal);
-    }
-    assert!(tool.is_running());
-    fs::write(folder.path().join("end"), "").expect("a file");
-    assert_eq!(code(tool.wait()), 0);
-    cluster.assert_empty();
 }
 
 #[test]
