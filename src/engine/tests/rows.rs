@@ -302,3 +302,51 @@ fn a_connection_that_is_lost_leaves_every_release_of_a_row_owed() {
         world.all_are_released(2);
     }
 }
+
+// ----- answers and writes out of turn -------------------------------------------------------------
+
+/// A server that answers releases before they were written gets no further than that connection.
+#[test]
+fn a_row_that_was_answered_before_it_was_written_ends_the_connection() {
+    for (answered, owed) in [(1, 2), (2, 1), (3, 0)] {
+        let (mut world, locks) = holding(3);
+        world.begin_releases(locks);
+        world.say_undrained(0, &":1|".repeat(answered));
+        world.drain();
+        world.are_released(answered);
+        assert_eq!(world.take(0), [row(0..3)]);
+        world.say(0, "*3|:1|:1|:1|");
+        assert_eq!(world.links[0], "reset", "{answered}");
+        assert_eq!(world.owed(), owed, "{answered}");
+    }
+}
+
+#[test]
+fn a_release_behind_one_that_was_answered_before_it_was_written_is_in_no_row_with_it() {
+    let (mut world, mut locks) = holding(3);
+    let rest = locks.split_off(1);
+    world.begin_releases(locks);
+    world.say_undrained(0, ":1|");
+    world.release_all(rest);
+    assert_eq!(world.take(0), [RELEASE, &*row(1..3)]);
+    world.are_released(1);
+    world.say(0, ":1|");
+    assert_eq!(world.links[0], "reset");
+    assert_eq!(world.owed(), 2);
+}
+
+/// A driver may report more bytes than it was offered.
+#[test]
+fn a_release_that_counts_as_written_is_in_no_row() {
+    let (mut world, mut locks) = holding(3);
+    let rest = locks.split_off(1);
+    world.begin_releases(locks);
+    let (node, len) = (id(0), usize::MAX);
+    world
+        .engine
+        .handle(world.now, Input::Transmitted { node, len });
+    world.release_all(rest);
+    assert_eq!(world.take(0), [row(1..3)]);
+    world.say(0, ":1|*2|:1|:1|");
+    world.all_are_released(3);
+}

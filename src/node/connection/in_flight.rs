@@ -142,23 +142,30 @@ impl InFlight {
         Trouble::Link(LinkFault::Protocol)
     }
 
-    /// The last command leaves the out buffer, as the first release of a row. Returns its start.
-    pub(super) fn begin_row(&mut self) -> u64 {
+    /// The last command leaves the out buffer, as the first release of a row. Returns its start. Returns `None` if the
+    /// server has answered the command without being asked, or if `unsent` returns `false` for its start.
+    pub(super) fn begin_row(&mut self, unsent: impl Fn(u64) -> bool) -> Option<u64> {
         let first = self.queue.back_mut();
-        first.map_or(0, |first| {
-            first.len = 0;
-            first.start
-        })
+        let first = first.filter(|first| unsent(first.start))?;
+        first.len = 0;
+        Some(first.start)
     }
 
     /// The last `count` commands, the releases of a row, are written as one command of this length.
+    ///
+    /// If the server has answered some of them without being asked, the row has more keys than the server is expected
+    /// to answer. So the answer ends the connection.
     pub(super) fn end_row(&mut self, count: usize, len: usize) {
-        let place = self.queue.len() - count;
+        let place = self.queue.len().saturating_sub(count);
+        let count = self.queue.len() - place;
+        let Some(first) = self.queue.get(place) else {
+            return;
+        };
         let (count, len, releases) = (count as u8, len as u32, true);
         let batch = Sent {
             purpose: Purpose::Batch { count, releases },
             len,
-            ..self.queue[place]
+            ..*first
         };
         self.queue.insert(place, batch);
     }

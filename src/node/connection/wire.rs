@@ -141,13 +141,12 @@ impl Wire {
         }
         let (key, token) = (entry.key_argument(), entry.token_argument());
         let (outbox, in_flight) = (&mut self.outbox, &mut self.in_flight);
-        if self.row.is_empty() {
+        if self.row.add(key, token, outbox, in_flight) {
+            in_flight.push(purpose, now, outbox.end(), 0);
+        } else {
             self.row.begin(key);
             let start = outbox.push(command);
             in_flight.push(purpose, now, start, command.len());
-        } else {
-            self.row.add(key, token, outbox, in_flight);
-            in_flight.push(purpose, now, outbox.end(), 0);
         }
     }
 
