@@ -100,6 +100,51 @@ fn each_release_of_a_row_has_the_answer_of_its_own_key() {
     world.is_clean();
 }
 
+/// All others have deleted their keys, wherever it stands.
+#[test]
+fn one_key_of_a_row_was_missing() {
+    for missing in 0..4 {
+        let (mut world, _) = releasing(4);
+        let answers = (0..4).map(|place| if place == missing { ":0|" } else { ":1|" });
+        world.say(0, &format!("*4|{}", answers.collect::<String>()));
+        let outcomes = world.all_unlocked();
+        let failed = |place: &usize| outcomes[*place].is_err();
+        assert_eq!((0..4).filter(failed).collect::<Vec<_>>(), [missing]);
+        world.is_clean();
+    }
+}
+
+/// A server that could not load the script of a row gets the releases one by one.
+#[test]
+fn a_node_that_has_not_loaded_the_script_gets_no_row() {
+    let (mut world, locks) = holding(2);
+    world.lose(0);
+    world.welcome_again(0);
+    world.take(0);
+    let digest = format!("$40|{}|", crate::node::RELEASE_EACH.sha1);
+    world.say(0, &greeting("run0").replace(&digest, "-OOM x|"));
+    world.release_all(locks);
+    assert_eq!(world.take(0), [RELEASE; 2]);
+}
+
+/// A server that could not load a script at its start is asked again once it has run a command, also if that was a row.
+#[test]
+fn a_node_that_has_run_a_row_is_taught_what_it_could_not_load() {
+    let (mut world, locks) = holding(2);
+    world.lose(0);
+    world.welcome_again(0);
+    world.take(0);
+    let digest = format!("$40|{}|", crate::node::EXTEND.sha1);
+    world.say(0, &greeting("run0").replace(&digest, "-OOM x|"));
+    assert_eq!(world.take(0), NOTHING);
+    world.release_all(locks);
+    assert_eq!(world.take(0), [row(0..2)]);
+    world.say(0, "*2|:1|:1|");
+    assert_eq!(world.take(0), ["SCRIPT LOAD"; 4]);
+    world.say(0, &digests());
+    world.all_are_released(2);
+}
+
 /// The node may still have the key of one release that has failed within the script.
 #[test]
 fn a_release_that_failed_in_a_row_is_sent_again_alone() {

@@ -24,6 +24,9 @@ use super::outbox::Outbox;
 use super::releases::Row;
 use super::tracking::register_next;
 
+#[cfg(test)]
+mod tests;
+
 /// A node with this many unanswered commands gets no looks that can wait.
 const BUSY: usize = 512;
 
