@@ -515,6 +515,21 @@ impl LockOptions {
 mod tests {
     use super::*;
 
+    #[cfg(feature = "std")]
+    #[test]
+    fn options_are_unpacked_as_they_were_packed() {
+        let options = LockOptions::new(Duration::from_secs(1));
+        for options in [
+            options,
+            options.tries(3).wait(Duration::from_secs(2)).keep(),
+            options.owner("me").extensions(7),
+            options.fenced().owner([7; 90]),
+        ] {
+            assert_eq!(options.packed().ttl(), options.ttl());
+            assert_eq!(options.packed().unpacked(), options);
+        }
+    }
+
     #[test]
     fn a_wait_lifts_the_limit_of_tries_unless_both_are_given() {
         let second = Duration::from_secs(1);

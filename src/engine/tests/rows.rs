@@ -100,6 +100,51 @@ fn each_release_of_a_row_has_the_answer_of_its_own_key() {
     world.is_clean();
 }
 
+/// The other releases have deleted their keys, wherever the missing one stands.
+#[test]
+fn one_key_of_a_row_was_missing() {
+    for missing in 0..4 {
+        let (mut world, _) = releasing(4);
+        let answers = (0..4).map(|place| if place == missing { ":0|" } else { ":1|" });
+        world.say(0, &format!("*4|{}", answers.collect::<String>()));
+        let outcomes = world.all_unlocked();
+        let failed = |place: &usize| outcomes[*place].is_err();
+        assert_eq!((0..4).filter(failed).collect::<Vec<_>>(), [missing]);
+        world.is_clean();
+    }
+}
+
+/// A server that could not load the script of a row gets the releases one by one.
+#[test]
+fn a_node_that_has_not_loaded_the_script_gets_no_row() {
+    let (mut world, locks) = holding(2);
+    world.lose(0);
+    world.welcome_again(0);
+    world.take(0);
+    let digest = format!("$40|{}|", crate::node::RELEASE_EACH.sha1);
+    world.say(0, &greeting("run0").replace(&digest, "-OOM x|"));
+    world.release_all(locks);
+    assert_eq!(world.take(0), [RELEASE; 2]);
+}
+
+/// A server that could not load a script at its start is asked again once it has run a command, also if that was a row.
+#[test]
+fn a_node_that_has_run_a_row_is_taught_what_it_could_not_load() {
+    let (mut world, locks) = holding(2);
+    world.lose(0);
+    world.welcome_again(0);
+    world.take(0);
+    let digest = format!("$40|{}|", crate::node::EXTEND.sha1);
+    world.say(0, &greeting("run0").replace(&digest, "-OOM x|"));
+    assert_eq!(world.take(0), NOTHING);
+    world.release_all(locks);
+    assert_eq!(world.take(0), [row(0..2)]);
+    world.say(0, "*2|:1|:1|");
+    assert_eq!(world.take(0), ["SCRIPT LOAD"; 4]);
+    world.say(0, &digests());
+    world.all_are_released(2);
+}
+
 /// If one release has failed within the script, the node may still have its key.
 #[test]
 fn a_release_that_failed_in_a_row_is_sent_again_alone() {
@@ -302,4 +347,52 @@ fn a_connection_that_is_lost_leaves_every_release_of_a_row_owed() {
         world.say(0, &released_each(2));
         world.all_are_released(2);
     }
+}
+
+// ----- answers and writes out of turn -------------------------------------------------------------
+
+/// A server that answers releases before they were written gets no further than that connection.
+#[test]
+fn a_row_that_was_answered_before_it_was_written_ends_the_connection() {
+    for (answered, owed) in [(1, 2), (2, 1), (3, 0)] {
+        let (mut world, locks) = holding(3);
+        world.begin_releases(locks);
+        world.say_undrained(0, &":1|".repeat(answered));
+        world.drain();
+        world.are_released(answered);
+        assert_eq!(world.take(0), [row(0..3)]);
+        world.say(0, "*3|:1|:1|:1|");
+        assert_eq!(world.links[0], "reset", "{answered}");
+        assert_eq!(world.owed(), owed, "{answered}");
+    }
+}
+
+#[test]
+fn a_release_behind_one_that_was_answered_before_it_was_written_is_in_no_row_with_it() {
+    let (mut world, mut locks) = holding(3);
+    let rest = locks.split_off(1);
+    world.begin_releases(locks);
+    world.say_undrained(0, ":1|");
+    world.release_all(rest);
+    assert_eq!(world.take(0), [RELEASE, &*row(1..3)]);
+    world.are_released(1);
+    world.say(0, ":1|");
+    assert_eq!(world.links[0], "reset");
+    assert_eq!(world.owed(), 2);
+}
+
+/// A driver may report more bytes than it was offered.
+#[test]
+fn a_release_that_counts_as_written_is_in_no_row() {
+    let (mut world, mut locks) = holding(3);
+    let rest = locks.split_off(1);
+    world.begin_releases(locks);
+    let (node, len) = (id(0), usize::MAX);
+    world
+        .engine
+        .handle(world.now, Input::Transmitted { node, len });
+    world.release_all(rest);
+    assert_eq!(world.take(0), [row(1..3)]);
+    world.say(0, ":1|*2|:1|:1|");
+    world.all_are_released(3);
 }

@@ -68,7 +68,7 @@ pub(crate) struct Sent {
     pub(crate) purpose: Purpose,
     /// When the command was put into the out buffer.
     pub(crate) at: Instant,
-    /// The start of the command in the stream, and its length. The length is zero if the command is part of a batch.
+    /// The start of the command in the stream, and its length. The length is zero if the command is a renewal of a batch.
     start: u64,
     len: u32,
     /// The number of the marker for which the command was written.
@@ -142,25 +142,26 @@ impl InFlight {
         Trouble::Link(LinkFault::Protocol)
     }
 
-    /// The last command leaves the out buffer, as the first release of a row. Returns its start.
-    pub(super) fn begin_row(&mut self) -> u64 {
-        let first = self.queue.back_mut();
-        first.map_or(0, |first| {
-            first.len = 0;
-            first.start
-        })
+    /// Returns the start of the last command, which leaves the out buffer as the first release of a row. Returns `None`
+    /// if the server has answered the command without being asked, or if `unsent` returns `false` for its start.
+    pub(super) fn begin_row(&self, unsent: impl Fn(u64) -> bool) -> Option<u64> {
+        let first = self.queue.back()?.start;
+        unsent(first).then_some(first)
     }
 
-    /// The last `count` commands, the releases of a row, are written as one command of this length.
-    pub(super) fn end_row(&mut self, count: usize, len: usize) {
-        let place = self.queue.len() - count;
-        let (count, len, releases) = (count as u8, len as u32, true);
-        let batch = Sent {
-            purpose: Purpose::Batch { count, releases },
-            len,
-            ..self.queue[place]
+    /// The last `count` commands, the releases of a row, are written as one command.
+    ///
+    /// If the server has answered some of them without being asked, the row has more keys than the server is expected
+    /// to answer. So the answer ends the connection.
+    pub(super) fn end_row(&mut self, count: usize) {
+        let place = self.queue.len().saturating_sub(count);
+        let count = self.queue.len() - place;
+        let Some(first) = self.queue.get(place) else {
+            return;
         };
-        self.queue.insert(place, batch);
+        let (count, releases) = (count as u8, true);
+        let purpose = Purpose::Batch { count, releases };
+        self.queue.insert(place, Sent { purpose, ..*first });
     }
 
     /// From now on, commands are written for another marker.

@@ -62,16 +62,21 @@ impl Row {
         (self.count, self.first_key) = (1, key.len());
     }
 
-    /// Adds a release. Its command in flight comes next.
+    /// Adds a release. Its command in flight comes next. Returns `false` if there is no row to which it can be added.
     pub(super) fn add(
         &mut self,
         key: &[u8],
         token: &[u8],
         outbox: &mut Outbox,
         in_flight: &mut InFlight,
-    ) {
+    ) -> bool {
+        if self.count == 0 {
+            return false;
+        }
         if self.count == 1 {
-            let start = in_flight.begin_row();
+            let Some(start) = in_flight.begin_row(|start| outbox.is_unsent(start)) else {
+                return false;
+            };
             let first = &outbox.bytes_from(start)[HEAD..];
             let (key, token) = first.split_at(self.first_key);
             self.keys.extend_from_slice(key);
@@ -81,6 +86,7 @@ impl Row {
         self.count += 1;
         self.keys.extend_from_slice(key);
         self.tokens.extend_from_slice(token);
+        true
     }
 
     /// Ends the row. Puts its releases into the out buffer; a single one is there already.
@@ -95,12 +101,12 @@ impl Row {
     #[cold]
     #[inline(never)]
     fn write(&mut self, outbox: &mut Outbox, in_flight: &mut InFlight) {
-        let start = outbox.push_with(|out| {
+        outbox.push_with(|out| {
             begin_command(out, &RELEASE_EACH, self.count, 2 * self.count);
             out.extend_from_slice(&self.keys);
             out.extend_from_slice(&self.tokens);
         });
-        in_flight.end_row(self.count, outbox.len_from(start));
+        in_flight.end_row(self.count);
         self.clear();
     }
 

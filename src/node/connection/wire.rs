@@ -24,6 +24,9 @@ use super::outbox::Outbox;
 use super::releases::Row;
 use super::tracking::register_next;
 
+#[cfg(test)]
+mod tests;
+
 /// A node with this many unanswered commands gets no looks that can wait.
 const BUSY: usize = 512;
 
@@ -141,13 +144,12 @@ impl Wire {
         }
         let (key, token) = (entry.key_argument(), entry.token_argument());
         let (outbox, in_flight) = (&mut self.outbox, &mut self.in_flight);
-        if self.row.is_empty() {
+        if self.row.add(key, token, outbox, in_flight) {
+            in_flight.push(purpose, now, outbox.end(), 0);
+        } else {
             self.row.begin(key);
             let start = outbox.push(command);
             in_flight.push(purpose, now, start, command.len());
-        } else {
-            self.row.add(key, token, outbox, in_flight);
-            in_flight.push(purpose, now, outbox.end(), 0);
         }
     }
 
