@@ -26,7 +26,10 @@ const REPLIES: [&[u8]; 16] = [
     b"%2\r\n+server\r\n+valkey\r\n+version\r\n+9.1.2\r\n",
     b"$-1\r\n$-1\r\n$-1\r\n",
     b"$40\r\n4453c08d4b7260dfec522c1d9be6140ee00157cb\r\n",
-    b"$40\r\n861c16b0751b430a3233aad3e2ab867202584ef5\r\n",
+    // The server has loaded the other scripts too.
+    b"$40\r\n861c16b0751b430a3233aad3e2ab867202584ef5\r\n\
+      $40\r\nab45eed4405dc0e1a96a226b5088d35bf5f4512a\r\n\
+      $40\r\nd69605c5805009ab0e3862a8ef1a0ec74af88a05\r\n",
     b"-NOSCRIPT No matching script.\r\n",
     b"-LOADING Redis is loading\r\n",
     b"-MISCONF no disk\r\n",
