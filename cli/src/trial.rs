@@ -32,10 +32,6 @@ const NO_TOKEN: &str = "it gives no fencing tokens, because it is new or has res
     --fenced` that runs for longer than --max-ttl repairs it, if enough other nodes give some; if a majority gives \
     none, `run --fenced --trust` gives counter floors";
 
-/// The text for a node that refuses the keys of a lock with a fencing token. The node does not say which keys.
-const NO_KEYS: &str = "its user may not use a key of this name, or the keys of fencing tokens; permit both \
-    (`ACL SETUSER .. ~lock:* ~shearline:*` for names that begin with `lock:`)";
-
 /// The lock that is tried.
 #[derive(Debug)]
 pub(crate) struct Lock {
@@ -277,7 +273,6 @@ impl Lock {
             Unusable::KeyPermission if self.is_ours => Verdict::Unknown(format!(
                 "its user may not use the name {name}; give a NAME that it may use"
             )),
-            Unusable::KeyPermission if self.is_fenced => Verdict::No(NO_KEYS.to_owned()),
             Unusable::NoFloor | Unusable::InRepair => Verdict::NoFloor,
             Unusable::KeyPermission
             | Unusable::Permission { .. }

@@ -183,8 +183,8 @@ pub enum Unusable {
     },
     /// The user may not use the key with the name of the lock. Other names may be permitted.
     #[error(
-        "its user may not use a key of this name; permit it (`ACL SETUSER .. ~lock:*` for names \
-         that begin with `lock:`)"
+        "its user may not use a key of this name, or one of `shearline:*` for a fenced or shared lock; permit \
+         both (`ACL SETUSER .. ~lock:* ~shearline:*` for names that begin with `lock:`)"
     )]
     KeyPermission,
     /// It has no database with the number in the URL.

@@ -377,7 +377,7 @@ impl Report {
             return "`shearline::manual::permissions`";
         }
         match has(Unusable::is_of_tokens) {
-            true => "`shearline::manual::fencing`",
+            true => "`shearline::manual::operating`",
             false => "`shearline::manual::troubles`",
         }
     }
@@ -803,7 +803,7 @@ mod tests {
             (Unusable::Tls(LinkError::default()), "tls"),
             (permission, "permissions"),
             (Unusable::KeyPermission, "permissions"),
-            (Unusable::NoFloor, "fencing"),
+            (Unusable::NoFloor, "operating"),
         ] {
             let node = NodeReport::new("a:1".into(), NodeOutcome::Unusable(why), None);
             let report = Report::new(Instant::ZERO, [node].into(), 1, 1, Duration::ZERO);

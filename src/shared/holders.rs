@@ -42,8 +42,8 @@ impl Redlock {
     /// Takes a shared lock on `resource`, a name of 1 to 1024 bytes of any value, with these `options`.
     ///
     /// Locks of [`lock`](Self::lock), including those of other libraries, exclude it, and it excludes them. While a
-    /// client waits for the lock, new shared locks wait behind that client. A shared lock that has waited for about a
-    /// second is let through. See [`manual::holders`](crate::manual::holders) for the consequences for a writer.
+    /// client waits for the lock, new shared locks wait behind that client. A shared lock that has waited for about two
+    /// seconds is let through. See [`manual::holders`](crate::manual::holders) for the consequences for a writer.
     ///
     /// The nodes have to run scripts.
     ///

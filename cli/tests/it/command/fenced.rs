@@ -258,7 +258,11 @@ fn nodes_says_which_users_may_not_have_a_number() {
     assert_eq!(over(&urls, "nodes --guard off").status, 0);
     for (name, status, why) in [
         ("", 69, "or the keys shearline:* of fencing tokens;"),
-        ("lock:try", 78, "or the keys of fencing tokens; permit both"),
+        (
+            "lock:try",
+            78,
+            "or one of `shearline:*` for a fenced or shared lock; permit both",
+        ),
     ] {
         let line = format!("nodes {name} --fenced --guard off");
         let said = over(&urls, &line);
