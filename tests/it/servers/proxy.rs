@@ -95,8 +95,6 @@ struct Shared {
     was_reset: bool,
     /// How many connections are open.
     open: usize,
-    /// How many pieces of commands the clients of these connections have written.
-    pieces: usize,
 }
 
 impl Proxy {
@@ -117,7 +115,6 @@ impl Proxy {
             changed: false,
             was_reset: false,
             open: 0,
-            pieces: 0,
         });
         let shared = Arc::new((shared, Condvar::new()));
         let relay = Relay {
@@ -170,12 +167,6 @@ impl Proxy {
     /// Returns `true` if every connection has ended on both sides.
     pub(crate) fn is_idle(&self) -> bool {
         lock(&self.shared).open == 0
-    }
-
-    /// Returns how many pieces of commands came over the connections that are open. A short text that a client writes
-    /// at once is one piece.
-    pub(crate) fn pieces(&self) -> usize {
-        lock(&self.shared).pieces
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -261,8 +252,6 @@ struct Pipe {
     way: Way,
     pieces: VecDeque<(Instant, Vec<u8>)>,
     waiting: usize,
-    /// How many pieces were read.
-    read: usize,
     /// How many bytes were written since the mischief was set.
     passed: usize,
     /// When the last piece is due.
@@ -300,8 +289,6 @@ impl Relay {
                 .retain(|connection| connection.over.is_none() && !connection.is_done());
             let mut shared = lock(&self.shared);
             shared.open = self.connections.len();
-            let commands = self.connections.iter();
-            shared.pieces = commands.map(|connection| connection.commands.read).sum();
             if any {
                 shared.changed = false;
                 self.shared.1.notify_all();
@@ -479,7 +466,6 @@ impl Pipe {
             way,
             pieces: VecDeque::new(),
             waiting: 0,
-            read: 0,
             passed: 0,
             last: Instant::now(),
             ended: None,
@@ -545,7 +531,6 @@ impl Pipe {
                 Ok(len) => {
                     self.last = due(self);
                     self.waiting += len;
-                    self.read += 1;
                     self.pieces.push_back((self.last, buffer[..len].to_vec()));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
