@@ -12,6 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{AddressFamily, SocketType};
@@ -123,7 +125,7 @@ impl Proxy {
             shared: Arc::clone(&shared),
             mischief: Mischief::None,
             connections: Vec::new(),
-            random: 1,
+            random: StdRng::seed_from_u64(1),
         };
         let thread = thread::spawn(move || relay.run());
         Self {
@@ -229,7 +231,7 @@ struct Relay {
     shared: Arc<(Mutex<Shared>, Condvar)>,
     mischief: Mischief,
     connections: Vec<Connection>,
-    random: u64,
+    random: StdRng,
 }
 
 /// A change that another thread has made.
@@ -407,7 +409,7 @@ fn connect(mut server: SocketAddr, source: Option<Ipv4Addr>) -> io::Result<TcpSt
 }
 
 impl Connection {
-    fn turn(&mut self, mischief: Mischief, random: &mut u64, now: Instant) {
+    fn turn(&mut self, mischief: Mischief, random: &mut StdRng, now: Instant) {
         let Self {
             client,
             server,
@@ -513,10 +515,10 @@ impl Pipe {
     }
 
     /// Returns when a piece that was read `now` may pass.
-    fn due_for(&self, mischief: Mischief, random: &mut u64, now: Instant) -> Instant {
+    fn due_for(&self, mischief: Mischief, random: &mut StdRng, now: Instant) -> Instant {
         let delay = match mischief {
             Mischief::Delay(delay) => delay,
-            Mischief::Jitter(most) => most.mul_f64(share(random)),
+            Mischief::Jitter(most) => most.mul_f64(random.random()),
             _ => Duration::ZERO,
         };
         self.last.max(now + delay)
@@ -649,12 +651,4 @@ fn gone_is_good(error: io::Error) -> io::Result<()> {
         return Ok(());
     }
     Err(error)
-}
-
-/// Returns the next pseudo-random number from 0 up to 1.
-fn share(random: &mut u64) -> f64 {
-    *random = random
-        .wrapping_mul(6_364_136_223_846_793_005)
-        .wrapping_add(1);
-    f64::from(u32::try_from(*random >> 33).unwrap_or_default()) / f64::from(1_u32 << 31)
 }
