@@ -1,36 +1,17 @@
-//! Wall clocks of nodes, which are watched, and some of which are stepped. A client cannot step the clock of a real
-//! server, so the stepped ones are embedded nodes.
+//! Wall clocks of nodes that are stepped while they are watched, and while they are not. A client cannot step the clock of a
+//! real server, so these are embedded nodes.
 
 use std::thread;
 use std::time::Duration;
 
 use shearline::embedded::EmbeddedNode;
-use shearline::{NodeOutcome, NodeState, Redlock};
+use shearline::{NodeOutcome, Redlock};
 
-use crate::face::{await_ready, held, no_quorum, shared};
-use crate::servers::{self, LONG, eventually};
+use crate::face::{await_ready, held, no_quorum};
+use crate::servers::{LONG, eventually};
 
 /// A node is asked for its time at most once in this period (`engine::tests::clocks`).
 const EVERY: Duration = Duration::from_secs(1);
-
-#[test]
-fn a_regular_clock_is_read_again_and_again_and_causes_no_quarantine() {
-    let cluster = servers::three();
-    let redlock = shared(&cluster);
-    let mut raws = cluster.raws();
-    eventually(
-        "each node is asked for its time for the second time",
-        || {
-            let guard = redlock.lock("k", LONG).expect("free");
-            guard.unlock().expect("held");
-            let mut asked = raws.iter_mut().map(|raw| raw.calls("time"));
-            asked.all(|calls| 2 <= calls).then_some(())
-        },
-    );
-    for status in redlock.nodes() {
-        assert_eq!((status.state, status.clock_steps), (NodeState::Ready, 0));
-    }
-}
 
 /// A time for which no node stands still.
 const CALM: Duration = Duration::from_secs(20);

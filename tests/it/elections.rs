@@ -3,11 +3,10 @@
 use std::fs;
 use std::path::Path;
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use shearline::{
-    HolderKind, Leader, Leadership, LockError, LockOptions, Observation, Observer, OperatorError,
-    Redlock,
+    Leader, Leadership, LockError, LockOptions, Observation, Observer, OperatorError, Redlock,
 };
 
 use crate::executor::block_on;
@@ -186,57 +185,4 @@ fn a_term_is_the_one_that_its_token_names_also_where_counters_differ() {
     assert_eq!(holder.fencing_token, Some(leadership.term()));
     assert!(4_000_000_000_000_000 < leadership.term());
     leadership.resign().expect("held");
-}
-
-/// The keys contain the same as shared locks and permits write.
-#[test]
-fn an_inspection_lists_the_holders_of_a_set() {
-    not_with!(NoScripts, "a transaction reads no set");
-    for cluster in clusters() {
-        let redlock = shared(&cluster);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now = now.expect("after 1970").as_millis() as u64;
-        let add = |key: &str, prefix: &str, owner: u8| {
-            let token = format!("\u{1}234567890123456789{owner}");
-            let member = format!("{prefix}/{token}{owner}");
-            let until = (now + 10_000 * u64::from(owner)).to_string();
-            let words = ["ZADD", key, &until, &member].map(str::as_bytes);
-            cluster.at_once(0..3, &words);
-        };
-        let shown = |name: &str| {
-            let told = redlock.inspect(name).expect("asked");
-            assert!(!told.is_free() && told.holder().is_none());
-            let holders = told.holders().iter();
-            let holders = holders.map(|it| (it.owner.to_vec(), it.kind, it.nodes));
-            holders.collect::<Vec<_>>()
-        };
-        (6..8).for_each(|owner| add("read", "r", owner));
-        let shared = HolderKind::Shared;
-        assert_eq!(
-            shown("read"),
-            [(b"6".to_vec(), shared, 3), (b"7".to_vec(), shared, 3)]
-        );
-        add("gpu", "3/2", 6);
-        add("gpu", "3/0", 7);
-        let slots: Vec<_> = shown("gpu")
-            .into_iter()
-            .map(|(owner, kind, _)| (owner, kind))
-            .collect();
-        assert_eq!(slots.len(), 2);
-        for ((owner, kind), (name, slot)) in slots.into_iter().zip([(b"7", 0), (b"6", 2)]) {
-            let HolderKind::Permit {
-                permits: 3,
-                slot: shown,
-            } = kind
-            else {
-                panic!("{kind:?}")
-            };
-            assert_eq!((owner, shown), (name.to_vec(), slot));
-        }
-        // A member of another form makes the set another client's; no reply ends the connection.
-        add("read", "x", 8);
-        (0..200).for_each(|slot| add("many", &format!("1024/{slot}"), 9));
-        assert_eq!(shown("read"), []);
-        assert_eq!(shown("many").len(), 200);
-    }
 }

@@ -11,10 +11,10 @@ use shearline::{Lock, LockError, LockOptions, NodeOutcome, Redlock, RestartGuard
 
 use crate::effort::times;
 use crate::executor::block_on;
-use crate::face::{Which, at, over, shared};
+use crate::face::{Which, over, shared};
 use crate::processes::written_by_two;
 use crate::scene::clusters;
-use crate::servers::{ClosedPort, Cluster, LONG, Options, Reply, SILENT, eventually};
+use crate::servers::{Cluster, LONG, Options, Reply, SILENT, eventually};
 
 /// How many tokens each of two processes takes.
 fn takes() -> usize {
@@ -298,30 +298,6 @@ fn the_counters_of_each_node_are_counted_by_every_face_that_blocks() {
                 .collect();
             assert!(10 < steps[0], "{steps:?}");
             assert_eq!(steps[1..], [1, 1], "{which:?}");
-        }
-    }
-}
-
-#[test]
-fn a_node_whose_counters_are_not_known_says_why() {
-    not_with!(Acl | NoScripts, "has users of its own");
-    for cluster in clusters() {
-        let user = |node: usize, rules: &str| {
-            cluster[node].raw().run(&format!(
-                "ACL SETUSER some reset on >secret ~* +@all {rules}"
-            ));
-            cluster[node].url_with("some:secret")
-        };
-        let gone = ClosedPort::new();
-        let urls = [user(0, "-scan"), user(1, "-eval"), gone.url()];
-        for which in Which::BOTH {
-            let counted = which.build(at(&urls)).count_counters();
-            let (numbers, why): (Vec<_>, Vec<_>) = counted.into_iter().unzip();
-            assert_eq!(numbers, [0; 3]);
-            let scan = Unusable::Permission { command: "scan" };
-            assert_eq!(why[0], Some(NodeOutcome::Unusable(scan)));
-            assert_eq!(why[1], Some(NodeOutcome::Unusable(Unusable::NeedsScripts)));
-            assert_matches!(why[2], Some(NodeOutcome::Unreachable(_)));
         }
     }
 }

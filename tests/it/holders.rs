@@ -88,28 +88,6 @@ fn readers_exclude_locks_of_other_libraries_and_are_excluded() {
     });
 }
 
-#[test]
-fn many_readers_of_one_handle_hold_at_the_same_time() {
-    not_with!(Acl | NoScripts, "needs scripts, and more permissions");
-    let cluster = three();
-    let redlock = shared(&cluster);
-    let (reading, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    thread::scope(|scope| {
-        for _ in 0..24 {
-            scope.spawn(|| {
-                let guard = redlock.lock_shared("doc", LONG).expect("readers may come");
-                most.fetch_max(reading.fetch_add(1, SeqCst) + 1, SeqCst);
-                eventually("all are there", || (most.load(SeqCst) == 24).then_some(()));
-                guard.unlock().expect("held");
-            });
-        }
-    });
-    drop(redlock.lock("doc", LONG).expect("the readers have gone"));
-    eventually("nothing is left", || {
-        (cluster.copies("doc") == 0).then_some(())
-    });
-}
-
 /// The writer changes two numbers one after the other; readers must see both changes or neither.
 #[test]
 fn no_reader_sees_half_of_what_a_writer_does() {
@@ -162,17 +140,6 @@ fn a_shared_lock_goes_to_another_handle_as_what_it_is() {
         other.unlock(reader).expect("held");
         scene.face.assert_gone(scene.cluster, &key);
     });
-}
-
-#[test]
-fn without_scripts_no_shared_lock_is_asked_for() {
-    let cluster = three();
-    let redlock = over(&cluster).without_scripts(true).build();
-    let refused = redlock.expect("it connects").lock_shared("doc", LONG);
-    let Err(LockError::Invalid(why)) = refused else {
-        panic!("{refused:?}");
-    };
-    assert!(why.needs_scripts(), "{why}");
 }
 
 #[test]
@@ -293,22 +260,6 @@ fn callers_of_many_handles_share_few_permits() {
     });
     assert!((1..=3).contains(&most.into_inner()));
     cluster.assert_gone("desks");
-}
-
-#[test]
-fn a_number_of_permits_out_of_range_is_refused() {
-    not_with!(NoScripts, "permits need scripts");
-    let cluster = three();
-    let redlock = shared(&cluster);
-    for permits in [0, 1_025, u32::MAX] {
-        let refused = redlock.permit_with("gpu", permits, &LockOptions::new(LONG).tries(1));
-        let Err(LockError::Invalid(why)) = refused else {
-            panic!("{refused:?}");
-        };
-        let text = format!("a resource has 1 to 1024 permits, not {permits};");
-        assert!(why.to_string().starts_with(&text), "{why}");
-    }
-    cluster.assert_empty();
 }
 
 #[test]

@@ -58,21 +58,17 @@ mod frozen;
 mod guard;
 mod keep;
 mod links;
-mod orphans;
 mod permissions;
 mod processes;
 mod refusal;
 mod restart;
-mod rows;
 mod scene;
 mod secrets;
-mod set_waits;
 mod sets;
 mod slow;
 #[cfg(target_os = "linux")]
 mod soak;
 mod stalls;
-mod stats;
 mod strict;
 #[cfg(target_os = "linux")]
 mod suspend;

@@ -2,6 +2,7 @@
 
 pub(crate) mod msetex;
 
+use std::thread;
 use std::time::Duration;
 
 use shearline::internals::limits;
@@ -262,4 +263,28 @@ fn a_name_that_is_of_another_type_is_the_one_that_is_held() {
         assert_eq!(report.held_resource(), Some(&b"list"[..]), "{report}");
         assert_eq!(report.tries(), 1, "{report}");
     }
+}
+
+#[test]
+fn a_set_that_another_program_keeps_out_is_told_of_the_end_of_its_lock() {
+    let cluster = servers::three();
+    let [other, redlock] = [0, 1].map(|_| over(&cluster).build().expect("valid"));
+    let held = other.lock("b", LONG).expect("free");
+    let options = LockOptions::new(LONG).wait(Duration::from_secs(60));
+    thread::scope(|scope| {
+        let set = scope.spawn(|| {
+            redlock
+                .lock_all_with(["a", "b"], &options)
+                .expect("in its turn")
+        });
+        eventually("it waits", || {
+            redlock
+                .try_lock("a", LONG)
+                .ok()
+                .map(|guard| guard.unlock().expect("held"))
+        });
+        held.unlock().expect("held");
+        set.join().expect("it is told").unlock().expect("held");
+    });
+    cluster.assert_empty();
 }

@@ -15,6 +15,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cap::Cap;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
 use shearline::{
     ExtendError, LockError, LockOptions, NodeState, Redlock, RestartGuard, UnlockError,
 };
@@ -65,8 +67,9 @@ fn process_of_its_own() {
     let before = scene.settled("before");
 
     let mut samples = 0;
-    let mut random = Random(u64::from(std::process::id()) | 1);
-    println!("seed {}", random.0);
+    let seed = u64::from(std::process::id());
+    let mut random = StdRng::seed_from_u64(seed);
+    println!("seed {seed}");
     scene.work(&counts, |scene| {
         let start = Instant::now();
         while start.elapsed() < Duration::from_secs(seconds) {
@@ -165,12 +168,12 @@ impl Scene {
     }
 
     /// One or two nodes are disturbed for a moment.
-    fn disturb(&mut self, random: &mut Random) {
-        let first = random.below(self.proxies.len());
-        let second = random.below(self.proxies.len());
-        let mut struck = vec![(first, FAULTS[random.below(FAULTS.len())])];
+    fn disturb(&mut self, random: &mut StdRng) {
+        let [first, second] = [(); 2].map(|()| random.random_range(0..self.proxies.len()));
+        let mut fault = || FAULTS[random.random_range(0..FAULTS.len())];
+        let mut struck = vec![(first, fault())];
         if first != second {
-            struck.push((second, FAULTS[random.below(FAULTS.len())]));
+            struck.push((second, fault()));
         }
         for &(node, fault) in &struck {
             match fault {
@@ -180,8 +183,7 @@ impl Scene {
                 Fault::Mischief(mischief) => self.proxies[node].set(mischief),
             }
         }
-        let millis = u64::try_from(random.below(250)).expect("few");
-        thread::sleep(Duration::from_millis(millis));
+        thread::sleep(Duration::from_millis(random.random_range(0..250)));
         for &(node, fault) in &struck {
             match fault {
                 Fault::Freeze => self.cluster[node].thaw(),
@@ -265,17 +267,5 @@ impl Sample {
             owed: nodes.iter().map(|node| node.owed).sum(),
             in_flight: nodes.iter().map(|node| node.in_flight).sum(),
         }
-    }
-}
-
-/// Marsaglia's xorshift.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % bound as u64).expect("below a usize")
     }
 }

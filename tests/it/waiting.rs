@@ -1,4 +1,4 @@
-//! Waiting on real servers: what wakes a waiter, what it sends, and what is left of it.
+//! Waiting on real servers: what wakes a waiter, and what it costs.
 //!
 //! On a busy machine, times show nothing. So the tests look at the commands that servers have run: a waiter that a
 //! server has notified of a release asks for the lock at once; any other waiter has looked at every node again before
@@ -7,22 +7,15 @@
 
 mod guards;
 mod memory;
-mod reports;
 
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use shearline::engine::Event;
-use shearline::internals::all_open;
-use shearline::{Builder, LockError, LockOptions, NodeStatus, Redlock, Report, Retry, Waking};
+use shearline::{Builder, LockError, LockOptions, Waking};
 
-use crate::executor::block_on;
-use crate::face::{Face, Which, at, over, report_of};
+use crate::face::{Face, Which, over};
 use crate::scene::{FOREIGN, clusters};
-use crate::servers::{self, Cluster, LONG, Options, Proxy, Raw, eventually};
+use crate::servers::{Cluster, LONG, Options, Raw, eventually};
 
 /// Waits for as long as a story lasts.
 const PATIENT: LockOptions = LockOptions::new(LONG).wait(Duration::from_secs(60));
@@ -262,191 +255,4 @@ fn a_server_that_does_not_know_client_is_looked_at_from_time_to_time() {
         "CLIENT",
         |waking| matches!(waking, Waking::Refused(error) if error.code() == "ERR"),
     );
-}
-
-// ----- a queue --------------------------------------------------------------------------------
-
-/// Makes futures that wait for `key`, and polls each once, in this order.
-fn queued(redlock: &Redlock, key: &str, count: usize) -> Vec<Pin<Box<shearline::Acquiring>>> {
-    let mut context = Context::from_waker(Waker::noop());
-    let waiting = (0..count).map(|_| {
-        let mut future = Box::pin(redlock.lock_with_async(key, &PATIENT));
-        match future.as_mut().poll(&mut context) {
-            Poll::Pending => future,
-            Poll::Ready(result) => panic!("{result:?}"),
-        }
-    });
-    waiting.collect()
-}
-
-/// The release of a lock and the request for the next go to each node in one piece. From time to time a program leaves
-/// the lock to others, and looks at the nodes first. On a busy machine it does so often.
-#[test]
-fn a_lock_that_is_handed_over_inside_a_program_takes_one_write_for_each_node() {
-    not_with!(
-        Tls | NoScripts,
-        "a transaction takes two writes, and Valkey has no TLS here"
-    );
-    for cluster in clusters() {
-        let proxies = cluster.proxies();
-        let builder = at(proxies.iter().map(Proxy::url)).watch_clocks(false);
-        let redlock = Which::Shared.build(builder).into_shared();
-        let pieces = || proxies.iter().map(Proxy::pieces).collect::<Vec<_>>();
-        let mut took = Vec::new();
-        while took.iter().filter(|took| **took == [1; 3]).count() < 5 {
-            assert!(took.len() < 500, "more than one piece: {took:?}");
-            let key = format!("handed over:{}", took.len());
-            let lock = redlock.try_lock(&key, LONG).expect("free");
-            let next = queued(&redlock, &key, 1).swap_remove(0);
-            // A late node may get no copy: its request is withdrawn when the others have decided.
-            let is_everywhere = |token: &[u8]| {
-                eventually("all is answered", || {
-                    let answered = |node: &NodeStatus| node.in_flight == 0;
-                    redlock.nodes().iter().all(answered).then_some(())
-                });
-                let has_it = |value: Option<Vec<u8>>| value.as_deref() == Some(token);
-                cluster.values(&key).into_iter().all(has_it)
-            };
-            let first = is_everywhere(lock.token().as_bytes());
-            let before = pieces();
-            lock.unlock().expect("held");
-            let lock = block_on(next).expect("it is the next");
-            let second = is_everywhere(lock.token().as_bytes());
-            let pieces = pieces().into_iter().zip(before);
-            let pieces = pieces.filter(|_| first && second);
-            took.push(pieces.map(|(now, before)| now - before).collect::<Vec<_>>());
-            lock.unlock().expect("held");
-            cluster.assert_gone(&key);
-        }
-    }
-}
-
-/// Returns how many commands all nodes have run since their counts were reset.
-fn total(raws: &mut [Raw]) -> u64 {
-    let commands = [
-        "set",
-        "pttl",
-        "client|caching",
-        "client|tracking",
-        "evalsha",
-        "get",
-    ];
-    let counts = raws
-        .iter_mut()
-        .flat_map(|raw| commands.map(|command| raw.calls(command)));
-    counts.sum()
-}
-
-#[test]
-fn ten_thousand_waiters_of_one_handle_send_nothing_while_nothing_happens() {
-    not_with!(NoScripts, "counts SETs, and one asks for a way to release");
-    const WAITERS: usize = 10_000;
-    for cluster in clusters() {
-        let mut raws = cluster.raws();
-        let redlock = Which::Shared.build(quiet(&cluster)).into_shared();
-        // The handle itself has the lock, so no waiter has to look.
-        let lock = redlock.try_lock("own", LONG).expect("free");
-        cluster.await_copies("own");
-        let before = total(&mut raws);
-        let waiting = queued(&redlock, "own", WAITERS);
-        thread::sleep(Duration::from_millis(500));
-        assert_eq!(total(&mut raws), before);
-        drop(waiting);
-        lock.unlock().expect("held");
-        assert_eq!(raws[0].calls("set"), 1, "they have left no trace");
-        // Another client has the lock, so the first waiter looks.
-        foreign(&cluster, "foreign");
-        let (before, told) = (total(&mut raws), each_looked(&mut raws));
-        let waiting = queued(&redlock, "foreign", WAITERS);
-        await_told(&mut raws, &told);
-        thread::sleep(Duration::from_millis(500));
-        let now = total(&mut raws) - before;
-        assert!(
-            now < WAITERS as u64 / 10,
-            "{now} commands: more than one looks"
-        );
-        drop(waiting);
-        // None of the waiters asks for the lock later.
-        let sets = raws[0].calls("set");
-        cluster.delete("foreign");
-        redlock
-            .try_lock("foreign", LONG)
-            .expect("free")
-            .unlock()
-            .expect("held");
-        // A majority is enough for both: this node may be the last to run it.
-        eventually("it has run one SET", || {
-            (raws[0].calls("set") == sets + 1).then_some(())
-        });
-    }
-}
-
-/// A caller that gives up leaves nothing behind, and the next one gets the lock.
-#[test]
-fn waiters_that_give_up_leave_no_operation() {
-    for cluster in clusters() {
-        foreign(&cluster, "given up");
-        let Face::Driver(mut driver) = Which::Driver.build(quiet(&cluster)) else {
-            panic!("it was asked for");
-        };
-        let brief = LockOptions::new(LONG).wait(Duration::from_millis(100));
-        for _ in 0..10 {
-            driver.acquire(b"given up", &brief).expect("asked");
-            let round = driver.acquire(b"given up", &PATIENT).expect("asked");
-            driver.turn(Some(Duration::ZERO)).expect("it turns");
-            driver.cancel(round);
-        }
-        let mut refused = 0;
-        eventually("all are refused, and all is answered", || {
-            driver
-                .turn(Some(Duration::from_millis(1)))
-                .expect("it turns");
-            while let Some(Event::Acquired { result, .. }) = driver.poll_event() {
-                drop(self::refused(result));
-                refused += 1;
-            }
-            let load = all_open(driver.engine());
-            let open = [
-                load.rounds,
-                load.claims,
-                load.owed,
-                load.in_flight,
-                load.unsent,
-            ];
-            (refused == 10 && open == [0; 5]).then_some(())
-        });
-        cluster.delete("given up");
-        wait(&mut Face::Driver(driver), "given up", &PATIENT).expect("free");
-    }
-}
-
-// ----- for how long ---------------------------------------------------------------------------
-
-/// Returns the report of a call that was refused. On a busy machine the time of the call may be over before the last
-/// attempt is answered.
-fn refused<T: std::fmt::Debug>(result: Result<T, LockError>) -> Report {
-    report_of(&result.expect_err("another client has it")).clone()
-}
-
-/// Each face has its own clock. The stories of the engine check how long exactly a call waits.
-#[test]
-fn every_kind_of_call_waits_for_five_seconds_by_default() {
-    let cluster = servers::three();
-    foreign(&cluster, "held");
-    thread::scope(|scope| {
-        for which in Which::ALL {
-            let cluster = &cluster;
-            scope.spawn(move || {
-                let mut waiter = which.build(quiet(cluster));
-                let begin = Instant::now();
-                refused(waiter.lock("held", LONG));
-                let waited = begin.elapsed();
-                assert!(Duration::from_secs(4) < waited, "{which:?}: {waited:?}");
-                let retry = Retry::new(2, Duration::ZERO..=Duration::from_millis(100));
-                let mut waiter = which.build(quiet(cluster).retry(retry));
-                let report = refused(waiter.lock("held", LONG));
-                assert!(report.tries() <= 2, "{which:?}: {report}");
-            });
-        }
-    });
 }

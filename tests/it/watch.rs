@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use shearline::engine::Event;
-use shearline::{Found, Inspection, LockOptions, Redlock, Watch};
+use shearline::{Found, Inspection, Redlock, Watch};
 
 use crate::contract::OTHERS as FOREIGN;
 use crate::executor::block_on;
@@ -139,54 +139,6 @@ fn a_watch_tells_each_change_and_sends_nothing_while_there_is_none() {
 }
 
 #[test]
-fn a_watch_of_a_large_value_of_others_costs_no_connection() {
-    a_large_value_is_watched(true);
-}
-
-#[test]
-fn a_watch_of_a_large_value_of_others_costs_no_connection_without_scripts() {
-    not_with!(Acl, "a user with this line may not use WATCH");
-    a_large_value_is_watched(false);
-}
-
-/// Watches a value of 70 kB, which is longer than a reply may be, while the handle keeps a lock.
-fn a_large_value_is_watched(scripts: bool) {
-    for cluster in clusters() {
-        let builder = over(&cluster).without_scripts(!scripts).watch_clocks(false);
-        let redlock = builder.build().expect("valid");
-        await_ready(|| redlock.nodes());
-        Face::Shared(redlock.clone()).ask_all();
-        let mut raws = cluster.raws();
-        let options = LockOptions::new(SECOND).keep().tries(1);
-        let lock = redlock.lock_with("kept", &options).expect("free");
-        let connections = |raws: &mut Vec<Raw>| -> Vec<_> {
-            let count = |raw: &mut Raw| raw.info("stats", "total_connections_received");
-            raws.iter_mut().map(count).collect()
-        };
-        let before = connections(&mut raws);
-        let mut watch = redlock.watch("k").expect("asked");
-        assert!(is_free(&watch.next(MINUTE).expect("the present state")));
-        let large = vec![b'x'; 70_000];
-        for raw in &mut raws {
-            raw.set_px(b"k", &large, LONG);
-        }
-        let is_held = |told: &Inspection| told.holder().is_some_and(|holder| holder.nodes == 3);
-        until(&mut watch, is_held);
-        let end = lock.valid_until();
-        eventually("the lock is extended", || {
-            thread::sleep(SECOND / 100);
-            (end < lock.valid_until()).then_some(())
-        });
-        for raw in &mut raws {
-            assert!(raw.del(b"k"));
-        }
-        until(&mut watch, is_free);
-        assert_eq!(connections(&mut raws), before);
-        lock.unlock().expect("held");
-    }
-}
-
-#[test]
 fn a_watch_tells_of_a_node_that_goes_and_of_its_return() {
     for mut cluster in clusters() {
         let redlock = quiet(&cluster);
@@ -215,22 +167,6 @@ fn a_watch_tells_of_a_node_that_goes_and_of_its_return() {
         });
         let counts: Vec<bool> = told.nodes().iter().map(|node| node.counts).collect();
         assert_eq!(counts, [true, false, false], "{told}");
-    }
-}
-
-#[test]
-fn servers_that_speak_only_resp2_are_looked_at_from_time_to_time() {
-    for options in [Options::redis(), Options::valkey()] {
-        let options = options.arguments(["--rename-command", "HELLO", ""]);
-        let cluster = Cluster::with(3, &options);
-        let redlock = quiet(&cluster);
-        let mut raws = cluster.raws();
-        let mut watch = redlock.watch("k").expect("asked");
-        assert!(is_free(&watch.next(MINUTE).expect("the present state")));
-        is_taken_by_another(&mut raws);
-        until(&mut watch, |told| is_held_by(told, b"another"));
-        cluster.delete("k");
-        until(&mut watch, is_free);
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) const UNREADABLE: Kind = Kind {
     name: "restart-unreadable",
     draw: |entropy| {
         let mut plan = guarded(entropy, Guard::Observed, &[Fault::Amnesia]);
-        plan.switches.secretive_from = 500 * MILLI;
+        plan.switches.secretive_from = Some(500 * MILLI);
         plan
     },
 };

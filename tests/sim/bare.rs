@@ -1075,10 +1075,7 @@ mod tests {
             false => (0, vec!["Transacted"]),
         };
         for name in names {
-            let (_, times) = sights
-                .all()
-                .find(|(other, _)| *other == name)
-                .expect("known");
+            let times = sights.of(name);
             assert!(least < times, "{name} only {times} times");
         }
     }

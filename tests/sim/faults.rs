@@ -11,9 +11,22 @@ use crate::server::{MOODS, Mood};
 use crate::trace::{self, Place};
 use crate::world::{Event, World};
 
-/// A fault.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Fault {
+/// Declares the faults, and lists them in this order.
+macro_rules! faults {
+    ($($(#[$about:meta])* $fault:ident,)*) => {
+        /// A fault.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        pub(crate) enum Fault {
+            $($(#[$about])* $fault,)*
+        }
+
+        pub(crate) const FAULTS: [Fault; [$(Fault::$fault),*].len()] = [$(Fault::$fault),*];
+    };
+}
+
+// Exclusion has to hold in spite of those before `Amnesia`. Those from `Flush` on are about what servers say about
+// themselves.
+faults! {
     /// A connection is reset; some of the bytes on their way arrive.
     Reset,
     /// A connection goes dark: nothing arrives any more, and no end is notified.
@@ -74,36 +87,6 @@ pub(crate) enum Fault {
     Reinit,
 }
 
-pub(crate) const FAULTS: [Fault; 27] = [
-    Fault::Reset,
-    Fault::Dark,
-    Fault::Partition,
-    Fault::Stall,
-    Fault::Restart,
-    Fault::Suspend,
-    Fault::ForgetScripts,
-    Fault::Mood,
-    Fault::Kill,
-    Fault::Pause,
-    Fault::Crowd,
-    Fault::Slow,
-    Fault::Drift,
-    Fault::Garbage,
-    Fault::Push,
-    Fault::Amnesia,
-    Fault::Freeze,
-    Fault::Jump,
-    Fault::Delete,
-    Fault::Expire,
-    Fault::Flush,
-    Fault::Promote,
-    Fault::Follow,
-    Fault::Unmark,
-    Fault::Unbar,
-    Fault::Trust,
-    Fault::Reinit,
-];
-
 /// Replies that no server should ever send.
 const GARBAGE: [&[u8]; 4] = [
     b"HTTP/1.1 400 Bad Request\r\n\r\n",
@@ -125,31 +108,7 @@ const FAR: Time = 100 * MILLI;
 impl Fault {
     /// Returns `true` if exclusion has to hold in spite of this fault.
     pub(crate) fn is_covered(self) -> bool {
-        match self {
-            Self::Reset
-            | Self::Dark
-            | Self::Partition
-            | Self::Stall
-            | Self::Restart
-            | Self::Suspend
-            | Self::ForgetScripts
-            | Self::Mood
-            | Self::Kill
-            | Self::Pause
-            | Self::Crowd
-            | Self::Slow
-            | Self::Drift
-            | Self::Garbage
-            | Self::Push => true,
-            Self::Amnesia | Self::Freeze | Self::Jump | Self::Delete | Self::Expire => false,
-            Self::Flush
-            | Self::Promote
-            | Self::Follow
-            | Self::Unmark
-            | Self::Unbar
-            | Self::Trust
-            | Self::Reinit => false,
-        }
+        FAULTS[..Self::Amnesia as usize].contains(&self)
     }
 
     /// Returns `true` if the fault is about what servers say about themselves.

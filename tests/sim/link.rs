@@ -125,7 +125,7 @@ impl Pipe {
 }
 
 /// One connection to a node, of a client or of a stranger.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Conn {
     /// Its owner: the clients first, then the strangers.
     pub(crate) peer: usize,
@@ -195,7 +195,7 @@ pub(crate) struct Near {
 }
 
 /// The server's end.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Far {
     pub(crate) state: FarState,
     pub(crate) session: Option<Session>,
@@ -217,9 +217,10 @@ pub(crate) struct Far {
     pub(crate) postponed: bool,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum FarState {
     /// The connection does not exist yet, or is gone.
+    #[default]
     Gone,
     /// The kernel has accepted the connection, the server has not.
     Backlog,
@@ -247,38 +248,8 @@ impl Conn {
             peer,
             process,
             node,
-            id: None,
             server,
-            up: Pipe::default(),
-            down: Pipe::default(),
-            dark: false,
-            cut: false,
-            near: Near::default(),
-            far: Far {
-                state: FarState::Gone,
-                session: None,
-                commands: None,
-                unread: Vec::new(),
-                marks: VecDeque::new(),
-                received: 0,
-                consumed: 0,
-                replied: 0,
-                ended: false,
-                ready: false,
-                postponed: false,
-            },
-            written: Written::default(),
-            answers: VecDeque::new(),
-            talk: 0,
-            errors: 0,
-            asked_to_join: 0,
-            trusted: false,
-            garbage: None,
-            times: 0,
-            database: 0,
-            turned_down: false,
-            transaction: Transaction::default(),
-            batched: false,
+            ..Self::default()
         }
     }
 

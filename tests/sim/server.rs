@@ -692,7 +692,8 @@ impl World {
         words: &[&[u8]],
         out: &mut Vec<u8>,
     ) {
-        let secretive = self.plan.switches.secretive_from <= self.now;
+        let secretive = self.plan.switches.secretive_from;
+        let secretive = secretive.is_some_and(|from| from <= self.now);
         let mut command = Command::of(words, &self.fenced_set);
         let transacts = self.is_transacting(conn, words);
         if transacts || self.is_probe(conn, &command) {
@@ -905,31 +906,20 @@ impl World {
         };
         link.far.replied += (out.len() - start) as u64;
         let deed = Deed {
-            number: self.oracle.counts.commands,
-            peer: link.peer,
-            process: link.process,
-            conn,
-            node: link.node,
-            server,
-            life: there.starts,
-            sent,
-            begun,
-            wanted: begun,
             shown,
-            command,
-            transacted: false,
             batched: link.batched,
-            is_over: false,
             done,
-            said,
             fence,
             kept,
             before,
             after,
+            ..self.deed(conn, (sent, begun), command, said)
         };
+        let link = &self.conns[conn];
+        let jumped = self.servers[server].jumped;
         let answer = Answer {
             open,
-            ..answer(link, &deed, there.jumped)
+            ..answer(link, &deed, jumped)
         };
         let token = self.executed(&deed, &held);
         self.lengthened(&deed, words);
@@ -971,36 +961,56 @@ impl World {
         piece: &bare::Done<'_>,
         names: &(SetBefore, SetBefore),
     ) {
-        let there = &self.servers[server];
-        let link = &self.conns[conn];
         let deed = Deed {
+            wanted,
+            transacted: true,
+            is_over: piece.is_over,
+            kept: piece.kept,
+            before: piece.before,
+            after: piece.after,
+            ..self.deed(conn, (sent, begun), piece.command, piece.said)
+        };
+        let link = &self.conns[conn];
+        let answer = answer(link, &deed, self.servers[server].jumped);
+        let token = self.executed(&deed, &Held::default());
+        self.set_executed(&deed, &names.0, Some(&names.1));
+        let answer = Answer { token, ..answer };
+        self.conns[conn].answers.push_back(answer);
+    }
+
+    /// Returns the deed that is a command over this connection, which changes no key.
+    fn deed<'a>(
+        &self,
+        conn: usize,
+        (sent, begun): (Time, Writing),
+        command: Command<'a>,
+        said: Said,
+    ) -> Deed<'a> {
+        let link = &self.conns[conn];
+        let there = &self.servers[link.server];
+        Deed {
             number: self.oracle.counts.commands,
             peer: link.peer,
             process: link.process,
             conn,
             node: link.node,
-            server,
+            server: link.server,
             life: there.starts,
             sent,
             begun,
-            wanted,
+            wanted: begun,
             shown: there.clock.show(self.now),
-            command: piece.command,
-            transacted: true,
+            command,
+            transacted: false,
             batched: false,
-            is_over: piece.is_over,
-            done: piece.said,
-            said: piece.said,
+            is_over: false,
+            done: said,
+            said,
             fence: Fence::None,
-            kept: piece.kept,
-            before: piece.before,
-            after: piece.after,
-        };
-        let answer = answer(link, &deed, there.jumped);
-        let token = self.executed(&deed, &Held::default());
-        self.set_executed(&deed, &names.0, Some(&names.1));
-        let answer = Answer { token, ..answer };
-        self.conns[conn].answers.push_back(answer);
+            kept: 0,
+            before: None,
+            after: None,
+        }
     }
 
     /// Saves the data ten times a second.

@@ -144,6 +144,14 @@ impl Sights {
         self.all().take(NAMES.len() - UNUSUAL)
     }
 
+    /// Returns the count of this name.
+    pub(crate) fn of(&self, name: &str) -> u64 {
+        let mut all = self.all();
+        all.find(|(known, _)| *known == name)
+            .expect("one of the names")
+            .1
+    }
+
     /// Returns each count with its name.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, u64)> {
         NAMES.into_iter().zip(self.0)

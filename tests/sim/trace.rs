@@ -13,13 +13,12 @@ use std::time::Duration;
 
 use shearline::engine::Event as Told;
 use shearline::internals::resp::Inbox;
+use shearline::internals::{BARRIER_KEY, MARKER_KEY};
 use shearline::{Instant, LockOptions, Retry};
 
 use crate::clock::{MILLI, Time};
 use crate::faults::{FAULTS, Fault};
-use crate::oracle::{
-    Violation, is_confirmation, is_fenced_set, millis as number_of, script_of_holders,
-};
+use crate::oracle::{Command, Violation, millis as number_of, script_of_holders};
 use crate::plan::{Plan, TRIES};
 
 /// The text above every trace.
@@ -218,76 +217,28 @@ fn told(
     texts.join(" | ")
 }
 
-/// Returns a command in short form.
+/// Returns a command in short form: of a script, what it does.
 pub(crate) fn command(words: &[&[u8]]) -> String {
-    if let [b"EVAL" | b"EVALSHA", script, count, rest @ ..] = words
-        && let Some(what) = script_of_holders(script)
-    {
-        let keys = number_of(count).unwrap_or(0) as usize;
-        let (keys, arguments) = rest.split_at(keys.min(rest.len()));
-        let checked = if keys.len() < 3 {
-            ""
-        } else {
-            " under a marker"
+    let [verb @ (b"EVAL" | b"EVALSHA"), script, count, rest @ ..] = words else {
+        return match words {
+            [b"SCRIPT", b"LOAD", ..] => "SCRIPT LOAD ..".to_owned(),
+            _ => joined(words),
         };
-        let arguments = &arguments[..arguments.len().min(6)];
-        let key = keys.first().map_or_else(String::new, |key| short(key));
-        return format!("EVAL[{what}] {key} {}{checked}", joined(arguments));
-    }
-    match *words {
-        [verb, script, b"3", key, _, _, token, ttl, marker, ..] if verb.starts_with(b"EVAL") => {
-            let what = if is_fenced_set(script) {
-                "set"
-            } else {
-                "script"
-            };
-            let known = if verb == b"EVAL" {
-                what.to_owned()
-            } else {
-                short(script)
-            };
-            let marker = String::from_utf8_lossy(marker);
-            format!(
-                "{}[{known}] {} {} {} under {marker:.8}..{}",
-                short(verb),
-                short(key),
-                short(token),
-                short(ttl),
-                tail(&marker)
-            )
-        }
-        [b"EVAL", _, b"3", key, _, _, token, _] => {
-            format!(
-                "EVAL[how long] {} {} under a marker",
-                short(key),
-                short(token)
-            )
-        }
-        [b"EVAL", _, b"2", _, _, ref rest @ ..] => format!("EVAL[join] {}", joined(rest)),
-        [verb, script, b"1", key, token, ref rest @ ..] if verb.starts_with(b"EVAL") => {
-            let what = match rest {
-                [] if is_confirmation(script) => "how long",
-                [] => "release",
-                _ => "extend",
-            };
-            let rest = joined(rest);
-            let script = if verb == b"EVAL" {
-                "whole".to_owned()
-            } else {
-                short(script)
-            };
-            format!(
-                "{}[{script}] {what} {} {} {rest}",
-                short(verb),
-                short(key),
-                short(token)
-            )
-            .trim_end()
-            .to_owned()
-        }
-        [b"SCRIPT", b"LOAD", ..] => "SCRIPT LOAD ..".to_owned(),
-        _ => joined(words),
-    }
+    };
+    let keys = number_of(count).unwrap_or(0) as usize;
+    let (keys, arguments) = rest.split_at(keys.min(rest.len()));
+    let of_locks = || format!("{:?}", Command::of(words, b"").verb);
+    let what = script_of_holders(script).map_or_else(of_locks, str::to_owned);
+    let checked = match keys.contains(&MARKER_KEY) {
+        true => " under a marker",
+        false => "",
+    };
+    let names = keys
+        .iter()
+        .filter(|key| ![MARKER_KEY, BARRIER_KEY].contains(key));
+    let names = names.map(|key| short(key)).collect::<Vec<_>>().join(" ");
+    let arguments = joined(&arguments[..arguments.len().min(6)]);
+    format!("{}[{what}] {names} {arguments}{checked}", short(verb))
 }
 
 /// Returns a reply in short form.
@@ -330,12 +281,6 @@ pub(crate) fn raw(bytes: &[u8]) -> String {
     shown
 }
 
-/// Returns a marker without the incarnation of its server.
-fn tail(marker: &str) -> &str {
-    let words = marker.match_indices(' ').nth(1);
-    words.map_or("", |(at, _)| &marker[at..])
-}
-
 fn joined(words: &[&[u8]]) -> String {
     words
         .iter()
@@ -344,8 +289,14 @@ fn joined(words: &[&[u8]]) -> String {
         .join(" ")
 }
 
-/// Returns a word as it is, but only the first bytes of a token or a digest.
+/// Returns a word as it is, but only the first bytes of a token or a digest, and a marker without the incarnation of
+/// its server.
 fn short(word: &[u8]) -> String {
+    if let [b'1', b' ', marker @ ..] = word
+        && let Some(at) = marker.iter().position(|byte| *byte == b' ')
+    {
+        return format!("1 ..{}", String::from_utf8_lossy(&marker[at..]));
+    }
     let printable = word.iter().all(u8::is_ascii_graphic);
     if printable && word.len() < 20 {
         return String::from_utf8_lossy(word).into_owned();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use shearline::engine::{Event as Told, Extension, Request, RoundId};
-use shearline::internals::{all_open, waiting_work};
+use shearline::internals::{Load, all_open, waiting_work};
 use shearline::{ExtendError, Instant, Lock, LockError, LockOptions, OperatorError};
 
 use crate::clock::{MILLI, NEVER, SECOND, Time};
@@ -22,6 +22,7 @@ const LONGEST_LAST_WORK: Time = SECOND;
 const WAITING_MAX: usize = 1_000;
 
 /// A user that wants one resource from time to time.
+#[derive(Default)]
 pub(crate) struct User {
     pub(crate) task: Task,
     /// When the user does something next.
@@ -45,7 +46,9 @@ pub(crate) struct User {
     pub(crate) set: Vec<usize>,
 }
 
+#[derive(Default)]
 pub(crate) enum Task {
+    #[default]
     Idle,
     Acquiring {
         call: Call,
@@ -221,17 +224,9 @@ impl Task {
 impl User {
     pub(crate) fn new(begun: Instant, at: Time) -> Self {
         Self {
-            task: Task::Idle,
             at,
-            ended: 0,
             begun,
-            takes: false,
-            let_go: Vec::new(),
-            fenced: false,
-            shared: false,
-            permits: None,
-            asks_twice: false,
-            set: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -277,7 +272,7 @@ impl World {
 
     /// Takes the task of a user, which is idle from now on.
     pub(crate) fn take_task(&mut self, client: usize, user: usize) -> Task {
-        std::mem::replace(&mut self.clients[client].users[user].task, Task::Idle)
+        std::mem::take(&mut self.clients[client].users[user].task)
     }
 
     fn set_task(&mut self, client: usize, user: usize, task: Task, next: Time) {
@@ -342,15 +337,13 @@ impl World {
     }
 
     pub(crate) fn hold_belief(&mut self, client: usize, user: usize, hold: &Hold) {
-        let token = token_of(hold.lock.token().as_bytes());
         let belief = Belief {
             user,
-            token,
+            token: token_of(hold.lock.token().as_bytes()),
             until: hold.lock.valid_until(),
             kind: self.kind_of(&hold.lock),
         };
-        if let Some(id) = self.oracle.ledger.find(&token) {
-            let record = self.oracle.ledger.record_mut(id);
+        if let Some(record) = self.oracle.record_of(&hold.lock) {
             record.believed = record.believed.max(belief.until);
         }
         self.apart(client, user, hold);
@@ -368,11 +361,7 @@ impl World {
         match told {
             Told::Acquired { round, result } => {
                 let Some(user) = self.user_of(client, round) else {
-                    self.object(
-                        "outcome",
-                        format!("client {client} was told of no call of its own"),
-                    );
-                    return;
+                    return self.told_of_another(client);
                 };
                 self.acquired(client, user, result);
             }
@@ -382,11 +371,7 @@ impl World {
             },
             Told::Released { round, result } => {
                 let Some(user) = self.user_of(client, round) else {
-                    self.object(
-                        "outcome",
-                        format!("client {client} was told of no call of its own"),
-                    );
-                    return;
+                    return self.told_of_another(client);
                 };
                 if let Task::Releasing { call, release } = self.take_task(client, user) {
                     self.check_release(client, &call, release, &result);
@@ -420,6 +405,12 @@ impl World {
                 self.object("outcome", format!("client {client} was told something new"));
             }
         }
+    }
+
+    /// Objects to a report about a call that the client has not made.
+    pub(crate) fn told_of_another(&mut self, client: usize) {
+        let text = format!("client {client} was told of no call of its own");
+        self.object("outcome", text);
     }
 
     fn acquired(&mut self, client: usize, user: usize, result: Result<Lock, LockError>) {
@@ -560,7 +551,7 @@ impl World {
                 if matches!(error, ExtendError::Lost(_)) {
                     self.told_of_loss(client, hold);
                     // Remaining copies are released now, and all others when the user releases it.
-                    self.oracle.misses(hold.lock.token().as_bytes());
+                    self.oracle.misses(&hold.lock);
                     self.end_beliefs(client, user);
                 }
             }
@@ -580,7 +571,7 @@ impl World {
                 Err(error) => {
                     self.check_unconfirmed(client, hold, &asked, &error);
                     if matches!(error, ExtendError::Lost(_)) {
-                        self.oracle.misses(hold.lock.token().as_bytes());
+                        self.oracle.misses(&hold.lock);
                     }
                     if matches!(error, ExtendError::Lost(_) | ExtendError::Expired) {
                         self.told_of_loss(client, hold);
@@ -631,10 +622,7 @@ impl World {
             user.let_go.retain(|other| *other != round);
         }
         if !known || !matches!(result, Err(ExtendError::Closed)) {
-            self.object(
-                "outcome",
-                format!("client {client} was told of no call of its own"),
-            );
+            self.told_of_another(client);
         }
     }
 
@@ -735,10 +723,7 @@ impl World {
         let call = self.clients[client].reinit.take();
         match call.filter(|call| call.round == round) {
             Some(call) => self.check_claimed(client, &call, result),
-            None => {
-                let text = format!("client {client} was told of no call of its own");
-                self.object("outcome", text);
-            }
+            None => self.told_of_another(client),
         }
     }
 
@@ -979,8 +964,7 @@ impl World {
                 self.end_beliefs(client, user);
                 let shown = self.shown(client);
                 self.say(Place::Client(client), || format!("drops resource {user}"));
-                self.oracle
-                    .asks_release(hold.lock.token().as_bytes(), self.inputs);
+                self.oracle.asks_release(&hold.lock, self.inputs);
                 self.let_go(client, user, &hold);
                 self.clients[client].engine.give_back(shown, hold.lock);
                 self.rest(client, user);
@@ -1082,24 +1066,33 @@ impl World {
         match begun {
             Ok(round) => {
                 self.check_confirmation_begun(client, &hold);
-                self.oracle.asks_confirmation(hold.lock.token().as_bytes());
-                self.confirm_begun(client, user);
-                let ttl = hold.lock.ttl();
-                hold.asked = true;
-                hold.confirming = Some(Confirming {
-                    call: self.call(client, round, ttl),
-                    within: hold.lock.valid_until(),
-                    // An engine that keeps the lock extends it at any time.
-                    overtaken: hold.cancelled.is_some() || hold.doubled || hold.keep.is_some(),
-                });
+                self.oracle.asks_confirmation(&hold.lock);
+                self.confirming(client, user, &mut hold, round);
             }
-            Err(error) if Self::is_unasked(&error) => self.check_saturated(client, before),
-            Err(error) => {
-                self.oracle.counts.sights.unextended(&error);
-                self.check_unbegun_confirmation(client, &hold, &error);
-            }
+            Err(error) => self.not_confirming(client, &hold, &error, before),
         }
         self.set_task(client, user, Task::Holding(hold), next);
+    }
+
+    /// Notes that the nodes are asked for how long they keep a lock.
+    fn confirming(&mut self, client: usize, user: usize, hold: &mut Hold, round: RoundId) {
+        self.confirm_begun(client, user);
+        hold.asked = true;
+        hold.confirming = Some(Confirming {
+            call: self.call(client, round, hold.lock.ttl()),
+            within: hold.lock.valid_until(),
+            // An engine that keeps the lock extends it at any time.
+            overtaken: hold.cancelled.is_some() || hold.doubled || hold.keep.is_some(),
+        });
+    }
+
+    /// Checks that the engine had a reason not to ask the nodes. Its load was `before`.
+    fn not_confirming(&mut self, client: usize, hold: &Hold, error: &ExtendError, before: Load) {
+        if Self::is_unasked(error) {
+            return self.check_saturated(client, before);
+        }
+        self.oracle.counts.sights.unextended(error);
+        self.check_unbegun_confirmation(client, hold, error);
     }
 
     /// Returns how many permits a client thinks there are.
@@ -1125,32 +1118,15 @@ impl World {
         let begun = self.clients[client].engine.downgrade(shown, &mut hold.lock);
         match begun {
             Ok(round) => {
-                if let Some(call) = hold.beside.take() {
-                    self.extend_ended(client, user, Verb::Beside);
-                    self.clients[client].users[user].let_go.push(call.round);
-                }
-                if let Some(asked) = hold.confirming.take() {
-                    self.confirm_ended(client, user);
-                    let rounds = &mut self.clients[client].users[user].let_go;
-                    rounds.push(asked.call.round);
-                }
+                self.ends_others(client, user, &hold);
+                hold.beside = None;
                 self.oracle.counts.sights.note("Downgraded");
-                self.oracle.downgrades(hold.lock.token().as_bytes());
-                self.confirm_begun(client, user);
-                let ttl = hold.lock.ttl();
-                (hold.asked, hold.downgraded) = (true, true);
-                hold.confirming = Some(Confirming {
-                    call: self.call(client, round, ttl),
-                    within: hold.lock.valid_until(),
-                    overtaken: hold.cancelled.is_some() || hold.doubled || hold.keep.is_some(),
-                });
+                self.oracle.downgrades(&hold.lock);
+                hold.downgraded = true;
+                self.confirming(client, user, &mut hold, round);
                 self.hold_belief(client, user, &hold);
             }
-            Err(error) if Self::is_unasked(&error) => self.check_saturated(client, before),
-            Err(error) => {
-                self.oracle.counts.sights.unextended(&error);
-                self.check_unbegun_confirmation(client, &hold, &error);
-            }
+            Err(error) => self.not_confirming(client, &hold, &error, before),
         }
         let next = self.work();
         self.set_task(client, user, Task::Holding(hold), next);
@@ -1181,15 +1157,19 @@ impl World {
     /// Forgets the confirmations and extensions of a lock that is released: the engine ends such calls.
     fn let_go(&mut self, client: usize, user: usize, hold: &Hold) {
         self.keeps_no_more(client, hold);
+        self.ends_others(client, user, hold);
+    }
+
+    /// Forgets the confirmation and the second extension of a lock, whose calls the engine ends.
+    fn ends_others(&mut self, client: usize, user: usize, hold: &Hold) {
         if let Some(call) = hold.beside {
             self.extend_ended(client, user, Verb::Beside);
             self.clients[client].users[user].let_go.push(call.round);
         }
         if let Some(asked) = hold.confirming {
             self.confirm_ended(client, user);
-            self.clients[client].users[user]
-                .let_go
-                .push(asked.call.round);
+            let rounds = &mut self.clients[client].users[user].let_go;
+            rounds.push(asked.call.round);
         }
     }
 
@@ -1252,7 +1232,7 @@ impl World {
             Ok(round) => {
                 self.check_begun(client, hold);
                 self.told_and_extended(client, hold);
-                self.oracle.asks_extension(hold.lock.token().as_bytes());
+                self.oracle.asks_extension(&hold.lock);
                 if let Some(asked) = &mut hold.confirming {
                     asked.overtaken = true;
                 }
@@ -1343,13 +1323,9 @@ impl World {
         self.say(Place::Client(client), || {
             format!("releases resource {user}")
         });
-        self.oracle
-            .asks_release(hold.lock.token().as_bytes(), self.inputs);
+        self.oracle.asks_release(&hold.lock, self.inputs);
         self.let_go(client, user, &hold);
-        let token = self
-            .oracle
-            .ledger
-            .find(&token_of(hold.lock.token().as_bytes()));
+        let token = self.oracle.id_of(&hold.lock);
         let process = self.clients[client].process;
         let record = token.map(|id| self.oracle.ledger.record(id));
         let release = Release {
@@ -1374,7 +1350,7 @@ impl World {
         self.end_beliefs(client, user);
         self.let_go(client, user, &hold);
         let shown = self.shown(client);
-        self.hands_over(client, hold.lock.token().as_bytes());
+        self.hands_over(client, &hold.lock);
         let lock = self.clients[client].engine.detach(shown, hold.lock);
         let lock = if near {
             lock
@@ -1382,11 +1358,8 @@ impl World {
             from_another_clock(&lock)
         };
         self.oracle.counts.hand_overs += 1;
-        self.oracle.inherited(
-            lock.token().as_bytes(),
-            self.clients[to].process,
-            self.inputs,
-        );
+        self.oracle
+            .inherited(&lock, self.clients[to].process, self.inputs);
         self.say(Place::Client(client), || {
             format!("hands resource {user} over to client {to}")
         });
@@ -1400,8 +1373,7 @@ impl World {
         let lock = self.clients[client].engine.adopt(shown, lock);
         if !matches!(self.clients[client].users[user].task, Task::Idle) {
             let now = self.now;
-            self.oracle
-                .asks_release(lock.token().as_bytes(), self.inputs);
+            self.oracle.asks_release(&lock, self.inputs);
             self.clients[client].engine.give_back(shown, lock);
             self.clients[client].users[user].ended = now;
             return;

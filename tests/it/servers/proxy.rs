@@ -12,6 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{AddressFamily, SocketType};
@@ -95,8 +97,6 @@ struct Shared {
     was_reset: bool,
     /// How many connections are open.
     open: usize,
-    /// How many pieces of commands the clients of these connections have written.
-    pieces: usize,
 }
 
 impl Proxy {
@@ -117,7 +117,6 @@ impl Proxy {
             changed: false,
             was_reset: false,
             open: 0,
-            pieces: 0,
         });
         let shared = Arc::new((shared, Condvar::new()));
         let relay = Relay {
@@ -126,7 +125,7 @@ impl Proxy {
             shared: Arc::clone(&shared),
             mischief: Mischief::None,
             connections: Vec::new(),
-            random: 1,
+            random: StdRng::seed_from_u64(1),
         };
         let thread = thread::spawn(move || relay.run());
         Self {
@@ -170,12 +169,6 @@ impl Proxy {
     /// Returns `true` if every connection has ended on both sides.
     pub(crate) fn is_idle(&self) -> bool {
         lock(&self.shared).open == 0
-    }
-
-    /// Returns how many pieces of commands came over the connections that are open. A short text that a client writes
-    /// at once is one piece.
-    pub(crate) fn pieces(&self) -> usize {
-        lock(&self.shared).pieces
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -238,7 +231,7 @@ struct Relay {
     shared: Arc<(Mutex<Shared>, Condvar)>,
     mischief: Mischief,
     connections: Vec<Connection>,
-    random: u64,
+    random: StdRng,
 }
 
 /// A change that another thread has made.
@@ -261,8 +254,6 @@ struct Pipe {
     way: Way,
     pieces: VecDeque<(Instant, Vec<u8>)>,
     waiting: usize,
-    /// How many pieces were read.
-    read: usize,
     /// How many bytes were written since the mischief was set.
     passed: usize,
     /// When the last piece is due.
@@ -300,8 +291,6 @@ impl Relay {
                 .retain(|connection| connection.over.is_none() && !connection.is_done());
             let mut shared = lock(&self.shared);
             shared.open = self.connections.len();
-            let commands = self.connections.iter();
-            shared.pieces = commands.map(|connection| connection.commands.read).sum();
             if any {
                 shared.changed = false;
                 self.shared.1.notify_all();
@@ -420,7 +409,7 @@ fn connect(mut server: SocketAddr, source: Option<Ipv4Addr>) -> io::Result<TcpSt
 }
 
 impl Connection {
-    fn turn(&mut self, mischief: Mischief, random: &mut u64, now: Instant) {
+    fn turn(&mut self, mischief: Mischief, random: &mut StdRng, now: Instant) {
         let Self {
             client,
             server,
@@ -479,7 +468,6 @@ impl Pipe {
             way,
             pieces: VecDeque::new(),
             waiting: 0,
-            read: 0,
             passed: 0,
             last: Instant::now(),
             ended: None,
@@ -527,10 +515,10 @@ impl Pipe {
     }
 
     /// Returns when a piece that was read `now` may pass.
-    fn due_for(&self, mischief: Mischief, random: &mut u64, now: Instant) -> Instant {
+    fn due_for(&self, mischief: Mischief, random: &mut StdRng, now: Instant) -> Instant {
         let delay = match mischief {
             Mischief::Delay(delay) => delay,
-            Mischief::Jitter(most) => most.mul_f64(share(random)),
+            Mischief::Jitter(most) => most.mul_f64(random.random()),
             _ => Duration::ZERO,
         };
         self.last.max(now + delay)
@@ -545,7 +533,6 @@ impl Pipe {
                 Ok(len) => {
                     self.last = due(self);
                     self.waiting += len;
-                    self.read += 1;
                     self.pieces.push_back((self.last, buffer[..len].to_vec()));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -664,12 +651,4 @@ fn gone_is_good(error: io::Error) -> io::Result<()> {
         return Ok(());
     }
     Err(error)
-}
-
-/// Returns the next pseudo-random number from 0 up to 1.
-fn share(random: &mut u64) -> f64 {
-    *random = random
-        .wrapping_mul(6_364_136_223_846_793_005)
-        .wrapping_add(1);
-    f64::from(u32::try_from(*random >> 33).unwrap_or_default()) / f64::from(1_u32 << 31)
 }

@@ -15,7 +15,7 @@
 use super::Release;
 use super::ledger::{Code, Entry};
 use super::report::TOO_SOON;
-use super::{Said, TokenId, Verb, token_of};
+use super::{Said, TokenId, Verb};
 use crate::clock::NEVER;
 use crate::plan::Guard;
 use crate::user::{Call, Task};
@@ -71,12 +71,7 @@ impl World {
                 (count, quorum <= count.yes || reachable < quorum)
             }
             Task::Extending { call, hold } => {
-                let token = self.own(
-                    client,
-                    self.oracle
-                        .ledger
-                        .find(&token_of(hold.lock.token().as_bytes()))?,
-                )?;
+                let token = self.own(client, self.oracle.id_of(&hold.lock)?)?;
                 let count = self.count(client, call, token, Verb::Extend);
                 let most = count.yes.max(count.no);
                 (count, quorum <= most || most + count.open < quorum)
@@ -101,10 +96,7 @@ impl World {
         let quorum = self.plan.quorum();
         let hold = self.clients[client].users[user].task.hold()?;
         let asked = hold.confirming.as_ref()?;
-        let token = self
-            .oracle
-            .ledger
-            .find(&token_of(hold.lock.token().as_bytes()))?;
+        let token = self.oracle.id_of(&hold.lock)?;
         let count = self.count(client, &asked.call, self.own(client, token)?, Verb::Confirm);
         let most = count.yes.max(count.no) + count.open;
         let certain = quorum <= count.no || most < quorum || count.open == 0;
@@ -115,10 +107,7 @@ impl World {
     fn is_certain_beside(&self, client: usize, user: usize) -> Option<String> {
         let quorum = self.plan.quorum();
         let hold = self.clients[client].users[user].task.hold()?;
-        let token = self
-            .oracle
-            .ledger
-            .find(&token_of(hold.lock.token().as_bytes()))?;
+        let token = self.oracle.id_of(&hold.lock)?;
         let token = self.own(client, token)?;
         let count = self.count(client, hold.beside.as_ref()?, token, Verb::Beside);
         let most = count.yes.max(count.no);

@@ -23,7 +23,7 @@ use shearline::{ExtendError, Instant};
 
 use super::report::Question;
 use super::votes::{Servers, drift, longest_validity};
-use super::{Deed, Said, TokenId, Verb, token_of};
+use super::{Deed, Said, TokenId, Verb};
 use crate::clock::{MILLI, Time};
 use crate::user::{Call, Confirming, Hold};
 use crate::world::World;
@@ -65,12 +65,7 @@ impl World {
         asked: &Confirming,
         ends: (Instant, Instant),
     ) {
-        let Some(id) = self
-            .oracle
-            .ledger
-            .find(&token_of(hold.lock.token().as_bytes()))
-        else {
-            self.object("votes", "a lock whose token no node has seen");
+        let Some(id) = self.seen(&hold.lock) else {
             return;
         };
         let cancelled = [
@@ -233,10 +228,7 @@ impl World {
         let (ExtendError::Lost(report) | ExtendError::Unconfirmed(report)) = error else {
             return Err("nothing here leads to it".into());
         };
-        let token = self
-            .oracle
-            .ledger
-            .find(&token_of(hold.lock.token().as_bytes()));
+        let token = self.oracle.id_of(&hold.lock);
         let question = Question {
             client,
             call: &asked.call,
@@ -264,10 +256,7 @@ impl World {
 
     /// Checks the report that a lock is over, although a majority keeps it.
     fn has_run_out(&self, client: usize, hold: &Hold, asked: &Confirming) -> Result<(), String> {
-        let token = self
-            .oracle
-            .ledger
-            .find(&token_of(hold.lock.token().as_bytes()));
+        let token = self.oracle.id_of(&hold.lock);
         let id = token.ok_or("no node has seen its token")?;
         let (quorum, shown) = (self.plan.quorum(), self.clients[client].shown);
         let (yes, _) = self.keepers(client, id, asked.call.since, shown);

@@ -150,8 +150,7 @@ impl World {
         let there = &self.clients[client];
         let hold = there.users[user].task.hold()?;
         let keep = hold.keep.filter(|_| !hold.told)?;
-        let token = super::token_of(hold.lock.token().as_bytes());
-        let id = self.oracle.ledger.find(&token)?;
+        let id = self.oracle.id_of(&hold.lock)?;
         let is_calm = is_extended(hold)
             && keep.since + CALM <= self.now
             && self.oracle.deleted.struck[resource] < keep.since

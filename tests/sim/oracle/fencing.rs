@@ -234,7 +234,7 @@ impl Fencing {
 impl Oracle {
     /// Returns what is wrong with the token of a lock that was reported before.
     pub(crate) fn same_token(&self, lock: &Lock) -> Result<(), String> {
-        let id = self.ledger.find(&token_of(lock.token().as_bytes()));
+        let id = self.id_of(lock);
         let Some(known) = id.and_then(|id| self.fencing.tokens.get(&id)) else {
             return Ok(()); // Its first holder was killed before it learned of the lock.
         };
@@ -313,7 +313,7 @@ impl World {
             let text = format!("client {client} got {token:?}, and had not asked so");
             self.object("fence", text);
         }
-        let Some(id) = self.oracle.ledger.find(&token_of(lock.token().as_bytes())) else {
+        let Some(id) = self.oracle.id_of(lock) else {
             return;
         };
         let first = self.oracle.ledger.record(id).first;

@@ -314,7 +314,7 @@ impl World {
 
     /// Returns the kind of holder that a lock is in its keys.
     pub(crate) fn kind_of(&self, lock: &Lock) -> Kind {
-        let id = self.oracle.ledger.find(&token_of(lock.token().as_bytes()));
+        let id = self.oracle.id_of(lock);
         let permits = id.map_or(0, |id| self.oracle.ledger.record(id).permits);
         match lock.slot() {
             Some(slot) => Kind::Permit(slot, permits),

@@ -94,11 +94,7 @@ impl World {
     ) {
         let open = self.clients[client].inspecting.take();
         let Some(open) = open.filter(|open| open.round == round) else {
-            self.object(
-                "outcome",
-                format!("client {client} was told of no call of its own"),
-            );
-            return;
+            return self.told_of_another(client);
         };
         match result {
             Ok(told) => {

@@ -124,7 +124,7 @@ impl World {
     /// Notes that the extensions of `lock` which leave from `since` on are by the engine of this client.
     fn is_kept_since(&mut self, client: usize, lock: &Lock, since: Place, limit: Instant) {
         self.note_keeper(client, lock, since, limit);
-        if let Some(id) = self.oracle.ledger.find(&token_of(lock.token().as_bytes())) {
+        if let Some(id) = self.oracle.id_of(lock) {
             let place = self.clients[client].turn_place;
             let resource = self.oracle.ledger.record(id).resource;
             let spell = &mut self.oracle.calls[client][resource].keep.spell;
@@ -133,25 +133,21 @@ impl World {
     }
 
     fn note_keeper(&mut self, client: usize, lock: &Lock, since: Place, limit: Instant) {
-        if let Some(id) = self.oracle.ledger.find(&token_of(lock.token().as_bytes())) {
-            let keeper = Keeper {
-                by: self.clients[client].process,
-                since,
-                life: lock.ttl().as_millis() as u64 + self.plan.added(),
-                limit,
-                over: Place::MAX,
-            };
-            self.oracle.ledger.record_mut(id).keepers.push(keeper);
+        let keeper = Keeper {
+            by: self.clients[client].process,
+            since,
+            life: lock.ttl().as_millis() as u64 + self.plan.added(),
+            limit,
+            over: Place::MAX,
+        };
+        if let Some(record) = self.oracle.record_of(lock) {
+            record.keepers.push(keeper);
         }
     }
 
     /// Notes that an engine no longer keeps a lock: its holder lets it go, or was told of its end.
     pub(crate) fn keeps_no_more(&mut self, client: usize, hold: &Hold) {
-        if let Some(id) = self
-            .oracle
-            .ledger
-            .find(&token_of(hold.lock.token().as_bytes()))
-        {
+        if let Some(id) = self.oracle.id_of(&hold.lock) {
             self.keeper_is_over(client, id);
         }
     }
@@ -193,10 +189,7 @@ impl World {
     /// Returns the ttls for which the engine of a client asks, and has asked, when it extends a lock, and whether there
     /// is a limit.
     fn kept_lives(&self, client: usize, hold: &Hold) -> impl Iterator<Item = (u64, bool)> {
-        let id = self
-            .oracle
-            .ledger
-            .find(&token_of(hold.lock.token().as_bytes()));
+        let id = self.oracle.id_of(&hold.lock);
         let record = id.map(|id| self.oracle.ledger.record(id));
         let process = self.clients[client].process;
         let keepers = record
@@ -313,10 +306,7 @@ impl World {
         hold: &mut Hold,
         result: &Result<Instant, ExtendError>,
     ) {
-        let id = self
-            .oracle
-            .ledger
-            .find(&token_of(hold.lock.token().as_bytes()));
+        let id = self.oracle.id_of(&hold.lock);
         let (Some(keep), Some(id)) = (hold.keep, id) else {
             self.object("outcome", format!("client {client}: {hold:?} is not kept"));
             return;
@@ -349,7 +339,7 @@ impl World {
         }
         if matches!(result, Err(ExtendError::Lost(_))) {
             self.told_of_loss(client, hold);
-            self.oracle.misses(hold.lock.token().as_bytes());
+            self.oracle.misses(&hold.lock);
             self.end_beliefs(client, user);
         }
     }
@@ -523,11 +513,7 @@ impl World {
         let Some(hold) = self.clients[client].users[user].task.hold() else {
             return;
         };
-        let Some(id) = self
-            .oracle
-            .ledger
-            .find(&token_of(hold.lock.token().as_bytes()))
-        else {
+        let Some(id) = self.oracle.id_of(&hold.lock) else {
             return;
         };
         let Some(keep) = hold.keep else {

@@ -188,11 +188,7 @@ impl World {
         let (place, user) = (self.inputs, self.plan.resource_of(user));
         let oracle = &mut self.oracle;
         oracle.calls[client][user].acquire.to = place;
-        let got = got.and_then(|lock| {
-            oracle
-                .ledger
-                .find(&super::token_of(lock.token().as_bytes()))
-        });
+        let got = got.and_then(|lock| oracle.id_of(lock));
         for id in &oracle.asked[client][user] {
             if got != Some(*id) {
                 let record = oracle.ledger.record_mut(*id);
@@ -214,12 +210,7 @@ impl World {
         (calls.since, calls.begun, calls.ticked) = (call.since, call.begun, call.begun);
         calls.within = hold.lock.valid_until();
         calls.ttl = call.ttl;
-        if let Some(id) = self
-            .oracle
-            .ledger
-            .find(&super::token_of(hold.lock.token().as_bytes()))
-        {
-            let record = self.oracle.ledger.record_mut(id);
+        if let Some(record) = self.oracle.record_of(&hold.lock) {
             record.ttl = record.ttl.max(call.ttl);
         }
     }

@@ -39,7 +39,7 @@ pub(crate) fn token_of(bytes: &[u8]) -> Token {
 }
 
 /// What is known of a token.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Record {
     token: Token,
     pub(crate) owner: Process,
@@ -100,7 +100,7 @@ pub(crate) struct Keeper {
 }
 
 /// What is known of a token on one node.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Cell {
     pub(crate) set: Entry,
     pub(crate) extend: Entry,
@@ -402,23 +402,28 @@ impl Releases {
     }
 }
 
-impl Entry {
-    pub(super) const NONE: Self = Self {
-        number: u64::MAX,
-        by: Process::MAX,
-        life: 0,
-        sent: 0,
-        asked: 0,
-        said: Said::Nothing,
-        fence: Fence::None,
-        kept: 0,
-        kept_at: Instant::ZERO,
-        executed: 0,
-        read: NEVER,
-        read_shown: Instant::ZERO,
-        read_place: Place::MAX,
-    };
+impl Default for Entry {
+    /// Returns the entry of no command.
+    fn default() -> Self {
+        Self {
+            number: u64::MAX,
+            by: Process::MAX,
+            life: 0,
+            sent: 0,
+            asked: 0,
+            said: Said::Nothing,
+            fence: Fence::None,
+            kept: 0,
+            kept_at: Instant::ZERO,
+            executed: 0,
+            read: NEVER,
+            read_shown: Instant::ZERO,
+            read_place: Place::MAX,
+        }
+    }
+}
 
+impl Entry {
     /// Returns `true` if this entry answers a request that `by` sent at `since` or later.
     pub(crate) fn answers(&self, by: Process, since: Time) -> bool {
         self.by == by && since <= self.sent && self.said != Said::Nothing
@@ -445,7 +450,7 @@ impl Entry {
             kept: deed.kept,
             kept_at: deed.shown,
             executed,
-            ..Self::NONE
+            ..Self::default()
         }
     }
 
@@ -703,28 +708,14 @@ impl Ledger {
             token,
             owner,
             resource,
-            names: Vec::new(),
             sent,
             first: Place::MAX,
             begun: Place::MAX,
             ended: Place::MAX,
             granted: Place::MAX,
-            copies: 0,
-            ttl: 0,
-            permits: 0,
-            downgraded: false,
-            doubted: 0,
-            heirs: Vec::new(),
-            lost: false,
-            extends: 0,
-            confirms: 0,
-            releases: 0,
-            keeps: 0,
-            kept: 0,
-            keepers: Vec::new(),
-            believed: Instant::ZERO,
+            ..Record::default()
         });
-        self.cells.push(vec![Cell::EMPTY; self.nodes].into());
+        self.cells.push(vec![Cell::default(); self.nodes].into());
         self.places[place] = self.records.len() as TokenId;
         if self.places.len() < 2 * self.records.len() {
             self.grow();
@@ -801,42 +792,6 @@ impl Ledger {
 }
 
 impl Cell {
-    const EMPTY: Self = Self {
-        set: Entry::NONE,
-        extend: Entry::NONE,
-        beside: Entry::NONE,
-        keep: Entry::NONE,
-        keep_before: Entry::NONE,
-        confirm: Entry::NONE,
-        release: Entry::NONE,
-        until: Instant::ZERO,
-        lacking: None,
-        lacked: None,
-        was_set: false,
-        gone: false,
-        blocked_by: None,
-        copied: false,
-        met_own: false,
-        sets: 0,
-        set_over: (0, 0),
-        astray: false,
-        extends: 0,
-        keeps: 0,
-        confirms: 0,
-        releases: Releases {
-            count: 0,
-            refused: 0,
-            repairs: 0,
-            refusals: Codes(0),
-            conns: 0,
-            conn: 0,
-            first: 0,
-            met_own: 0,
-            deleted: false,
-            denied: 0,
-        },
-    };
-
     /// Returns since when the owner knew at `place` that the node lacks the key, if it did.
     pub(crate) fn lacking_at(&self, place: Place) -> Option<Place> {
         let lacked = self

@@ -73,7 +73,7 @@ mod watching;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use shearline::Instant;
+use shearline::{Instant, Lock};
 
 use crate::clock::{MILLI, NEVER, Time};
 use crate::plan::{Guard, Plan};
@@ -81,7 +81,7 @@ use crate::sights::Sights;
 use crate::world::World;
 use crate::written::{Place, Writing};
 
-use ledger::{Codes, Entry};
+use ledger::{Codes, Entry, Record};
 
 pub(crate) use clocks::TimeRead;
 pub(crate) use exclusion::Belief;
@@ -89,8 +89,8 @@ pub(crate) use fencing::{Counted, is_of_fencing, names_and_arguments as fencing_
 pub(crate) use holders::{Held, Kind, is_intent, script_of_holders, take_slot};
 pub(crate) use inspect::{Inspecting, is_inspection};
 pub(crate) use ledger::{
-    Code, Command, Fence, Ledger, Process, Reading, Said, Token, TokenId, Verb, is_confirmation,
-    is_fenced_set, millis, number_in, token_of,
+    Code, Command, Fence, Ledger, Process, Reading, Said, Token, TokenId, Verb, is_fenced_set,
+    millis, number_in, token_of,
 };
 pub(crate) use outcome::{Limits, Release};
 pub(crate) use sets::SetBefore;
@@ -473,16 +473,25 @@ impl Oracle {
         self.counts.kills += 1;
     }
 
-    /// Notes that a token is handed from one process to another.
-    pub(crate) fn inherited(&mut self, token: &[u8], heir: Process, place: Place) {
-        if let Some(id) = self.ledger.find(&token_of(token)) {
-            self.ledger.record_mut(id).heirs.push(heir);
-        }
-        self.asks_release(token, place);
+    /// Returns the token of a lock, if a node has seen it.
+    pub(crate) fn id_of(&self, lock: &Lock) -> Option<TokenId> {
+        self.ledger.find(&token_of(lock.token().as_bytes()))
     }
-}
 
-impl Oracle {
+    /// Returns what is known of the token of a lock, if a node has seen it.
+    pub(crate) fn record_of(&mut self, lock: &Lock) -> Option<&mut Record> {
+        let id = self.id_of(lock)?;
+        Some(self.ledger.record_mut(id))
+    }
+
+    /// Notes that a lock is handed from one process to another.
+    pub(crate) fn inherited(&mut self, lock: &Lock, heir: Process, place: Place) {
+        if let Some(record) = self.record_of(lock) {
+            record.heirs.push(heir);
+        }
+        self.asks_release(lock, place);
+    }
+
     /// Notes a call for a lock.
     pub(crate) fn asks(&mut self, client: usize, user: usize) {
         self.attempts[client][user] = 0;
@@ -491,43 +500,41 @@ impl Oracle {
     }
 
     /// Notes a call for a release.
-    pub(crate) fn asks_release(&mut self, token: &[u8], place: Place) {
-        self.end_delay(&token_of(token));
-        if let Some(id) = self.ledger.find(&token_of(token)) {
-            let record = self.ledger.record_mut(id);
+    pub(crate) fn asks_release(&mut self, lock: &Lock, place: Place) {
+        self.end_delay(&token_of(lock.token().as_bytes()));
+        if let Some(record) = self.record_of(lock) {
             record.releases += 1;
             record.ended = record.ended.min(place);
         }
     }
 
-    /// Notes that a majority has said that it lacks a token: a release is due.
-    pub(crate) fn misses(&mut self, token: &[u8]) {
-        if let Some(id) = self.ledger.find(&token_of(token)) {
-            let record = self.ledger.record_mut(id);
+    /// Notes that a majority has said that it lacks the token of a lock: a release is due.
+    pub(crate) fn misses(&mut self, lock: &Lock) {
+        if let Some(record) = self.record_of(lock) {
             record.releases += 1;
             record.lost = true;
         }
     }
 
     /// Notes a call for a confirmation.
-    pub(crate) fn asks_confirmation(&mut self, token: &[u8]) {
-        if let Some(id) = self.ledger.find(&token_of(token)) {
-            self.ledger.record_mut(id).confirms += 1;
+    pub(crate) fn asks_confirmation(&mut self, lock: &Lock) {
+        if let Some(record) = self.record_of(lock) {
+            record.confirms += 1;
         }
     }
 
     /// Notes that a lock becomes a shared one. The nodes are asked as for a confirmation.
-    pub(crate) fn downgrades(&mut self, token: &[u8]) {
-        self.asks_confirmation(token);
-        if let Some(id) = self.ledger.find(&token_of(token)) {
-            self.ledger.record_mut(id).downgraded = true;
+    pub(crate) fn downgrades(&mut self, lock: &Lock) {
+        if let Some(record) = self.record_of(lock) {
+            record.confirms += 1;
+            record.downgraded = true;
         }
     }
 
     /// Notes a call for an extension.
-    pub(crate) fn asks_extension(&mut self, token: &[u8]) {
-        if let Some(id) = self.ledger.find(&token_of(token)) {
-            self.ledger.record_mut(id).extends += 1;
+    pub(crate) fn asks_extension(&mut self, lock: &Lock) {
+        if let Some(record) = self.record_of(lock) {
+            record.extends += 1;
         }
     }
 }

@@ -135,10 +135,9 @@ impl World {
                 (newest != id).then(|| self.oracle.ledger.record(newest).sent.max(user.ended))
             }
             Task::Holding(hold) | Task::Extending { hold, .. } => {
-                let ledger = &self.oracle.ledger;
-                let held = ledger.find(&super::token_of(hold.lock.token().as_bytes()));
+                let held = self.oracle.id_of(&hold.lock);
                 // An earlier attempt of the call that brought it had ended when this one began.
-                let begun = held.map_or(0, |held| ledger.record(held).sent);
+                let begun = held.map_or(0, |held| self.oracle.ledger.record(held).sent);
                 (held != Some(id)).then(|| user.ended.max(begun))
             }
             Task::Releasing { .. } => None,
@@ -188,9 +187,8 @@ impl World {
 
     /// Returns `true` if a token is on its way from one client to another.
     fn is_handed_over(&self, id: TokenId) -> bool {
-        let handed = self.clients.iter().flat_map(|client| &client.handed);
-        let mut tokens = handed.map(|(_, lock)| super::token_of(lock.token().as_bytes()));
-        tokens.any(|token| self.oracle.ledger.find(&token) == Some(id))
+        let mut handed = self.clients.iter().flat_map(|client| &client.handed);
+        handed.any(|(_, lock)| self.oracle.id_of(lock) == Some(id))
     }
 }
 

@@ -319,8 +319,7 @@ impl World {
         let (ExtendError::Lost(report) | ExtendError::Unconfirmed(report)) = error else {
             return Err("nothing here leads to it".into());
         };
-        let token = &super::token_of(hold.lock.token().as_bytes());
-        let token = self.oracle.ledger.find(token);
+        let token = self.oracle.id_of(&hold.lock);
         let question = Question {
             client,
             call,

@@ -34,6 +34,8 @@
 //! read under another name of a server, if the client has never been connected to one process under both names: it
 //! cannot know that the two are one.
 
+use shearline::Lock;
+
 use super::ledger::{Entry, Fence};
 use super::{Deed, Reading, Said};
 use crate::clock::{MILLI, NEVER, Time};
@@ -251,8 +253,8 @@ impl super::Oracle {
 impl World {
     /// Notes that a lock is handed over. Votes that its first holder did not count do not count for later holders
     /// either: they do not know what that holder has learned.
-    pub(crate) fn hands_over(&mut self, client: usize, token: &[u8]) {
-        let found = self.oracle.ledger.find(&super::token_of(token));
+    pub(crate) fn hands_over(&mut self, client: usize, lock: &Lock) {
+        let found = self.oracle.id_of(lock);
         let Some(id) = found.filter(|id| self.oracle.ledger.record(*id).heirs.is_empty()) else {
             return;
         };

@@ -79,8 +79,7 @@ impl World {
         verb: Verb,
         call: &Call,
     ) {
-        let token = super::token_of(hold.lock.token().as_bytes());
-        let id = self.oracle.ledger.find(&token);
+        let id = self.oracle.id_of(&hold.lock);
         let Some(id) = id.filter(|id| self.majority_extends(client, *id, verb, call)) else {
             return;
         };
@@ -110,9 +109,8 @@ impl World {
         hold: &mut Hold,
         asked: &Confirming,
     ) {
-        let token = super::token_of(hold.lock.token().as_bytes());
         let (until, since) = (hold.lock.valid_until(), asked.call.since);
-        let id = self.oracle.ledger.find(&token);
+        let id = self.oracle.id_of(&hold.lock);
         let has_said = |id| {
             self.plan.quorum() <= self.keepers(client, id, since, until).0
                 && until <= self.longest_confirmed(client, id, &asked.call)
@@ -176,32 +174,24 @@ impl World {
         let Some(hold) = there.users[user].task.hold_mut() else {
             return;
         };
-        let token = super::token_of(hold.lock.token().as_bytes());
         // A cancelled request may have found an earlier end, or none.
         let unasked = hold.unasked.is_some();
         hold.early &= !unasked;
-        let found = unasked.then(|| self.oracle.ledger.find(&token)).flatten();
-        if found.is_some_and(|id| self.misses_it(client, id, Verb::Confirm)) {
-            self.oracle.misses(&token);
-            return;
-        }
-        let hold = self.clients[client].users[user].task.hold();
-        let cancelled = hold.map_or([None; 2], |hold| {
-            [
-                (Verb::Extend, hold.cancelled),
-                (Verb::Beside, hold.cancelled_beside),
-            ]
-            .map(|(verb, call)| call.map(|call| (verb, call)))
-        });
-        let Some(id) = self.oracle.ledger.find(&token) else {
+        let cancelled = [
+            (Verb::Extend, hold.cancelled),
+            (Verb::Beside, hold.cancelled_beside),
+        ];
+        let Some(id) = self.oracle.id_of(&hold.lock) else {
             return;
         };
-        let mut cancelled = cancelled.into_iter().flatten();
-        if cancelled.any(|(verb, call)| self.missed_since(client, id, verb, call.since)) {
-            if let Some(hold) = self.clients[client].users[user].task.hold_mut() {
-                hold.early = false;
-            }
-            self.oracle.misses(&token);
+        let missed = |(verb, call): (Verb, Option<Call>)| {
+            call.is_some_and(|call| self.missed_since(client, id, verb, call.since))
+        };
+        let is_lost = unasked && self.misses_it(client, id, Verb::Confirm)
+            || cancelled.into_iter().any(missed);
+        if is_lost && let Some(hold) = self.clients[client].users[user].task.hold_mut() {
+            hold.early = false;
+            self.oracle.misses(&hold.lock);
         }
     }
 

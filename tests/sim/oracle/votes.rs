@@ -24,7 +24,7 @@ use shearline::internals::limits::NODES_MAX;
 use shearline::{Instant, Lock};
 
 use super::ledger::Entry;
-use super::{Said, TokenId, Verb, token_of};
+use super::{Said, TokenId, Verb};
 use crate::client::Path;
 use crate::clock::{MILLI, NEVER, Time};
 use crate::plan::Guard;
@@ -76,6 +76,15 @@ impl Servers {
 }
 
 impl World {
+    /// Returns the token of a lock. Objects if no node has seen it.
+    pub(super) fn seen(&mut self, lock: &Lock) -> Option<TokenId> {
+        let id = self.oracle.id_of(lock);
+        if id.is_none() {
+            self.object("votes", "a lock whose token no node has seen");
+        }
+        id
+    }
+
     /// Checks a lock that a call has returned.
     pub(crate) fn check_grant(&mut self, client: usize, user: usize, lock: &Lock, call: &Call) {
         let asked =
@@ -83,8 +92,7 @@ impl World {
         if !asked {
             self.object("votes", format!("client {client} got {lock:?} for another"));
         }
-        let Some(id) = self.oracle.ledger.find(&token_of(lock.token().as_bytes())) else {
-            self.object("votes", "a lock whose token no node has seen");
+        let Some(id) = self.seen(lock) else {
             return;
         };
         let until = lock.valid_until();
@@ -126,8 +134,7 @@ impl World {
         (before, ttl): (Instant, Duration),
     ) {
         let lock = &hold.lock;
-        let Some(id) = self.oracle.ledger.find(&token_of(lock.token().as_bytes())) else {
-            self.object("votes", "a lock whose token no node has seen");
+        let Some(id) = self.seen(lock) else {
             return;
         };
         if lock.ttl() != ttl.max(Duration::from_millis(call.ttl)) {
@@ -351,7 +358,7 @@ mod tests {
                 executed,
                 read: executed,
                 read_shown: Instant::from_millis(1_000 + number),
-                ..Entry::NONE
+                ..Entry::default()
             };
         }
         (world, id)

@@ -13,7 +13,7 @@ use super::engine::{Clients, Summary, Told};
 use super::histories::{Engines, Step};
 use super::node::{ATTEMPTS, Command, FOREIGN, Floor, Kind, NONE, Node, Nodes, holder};
 use super::repair::Repairs;
-use super::{Bounds, CLIENTS, NODES, Searched};
+use super::{Bounds, CLIENTS, NODES, Searched, hash_of};
 
 /// The most tokens that may be reported.
 const TOLD: usize = 4;
@@ -407,39 +407,34 @@ impl World {
     /// Returns the fingerprint with the clients in this order.
     fn hash_by(&self, state: &State, clients: [usize; CLIENTS]) -> u64 {
         let classes = clients.map(|client| self.engines.class(state.clients[client].class));
-        let mut words = [0; NODES];
-        for (place, word) in words.iter_mut().enumerate().take(self.bounds.nodes) {
-            let Node {
-                holder,
-                counter,
-                floor,
-            } = state.nodes[place];
-            let holder = match holder < FOREIGN && clients[0] != 0 {
-                true => (1 - holder / ATTEMPTS) * ATTEMPTS + holder % ATTEMPTS,
-                false => holder,
-            };
-            // What the node would have after a loss.
-            let lost = match state.losses {
-                0 => 0,
-                _ => self.bounds.counters[place],
-            };
-            let Floor { kind, base, number } = floor;
-            let node = u64::from_le_bytes([holder, counter, kind as u8, base, number, lost, 0, 0]);
-            let [one, other] = classes.map(|class| class.columns[place]);
-            *word = mixed(mixed(mixed(1, node), one), other);
-        }
-        let words = &mut words[..self.bounds.nodes];
-        words.sort_unstable();
-        let mut hash = words.iter().fold(2, |hash, word| mixed(hash, *word));
-        for (client, class) in clients.into_iter().zip(classes) {
-            let Client { before, is_old, .. } = state.clients[client];
-            let attempts = self.bounds.attempts[client];
-            let own = u64::from_le_bytes([before, u8::from(is_old), attempts, 0, 0, 0, 0, 0]);
-            hash = mixed(mixed(hash, own), class.hash);
-        }
-        let told = u32::from_le_bytes(state.told);
-        let left = u32::from_le_bytes([state.breaks, state.losses, state.ends, state.deaf]);
-        mixed(mixed(hash, u64::from(told)), u64::from(left))
+        let mut nodes: Vec<u64> = (0..self.bounds.nodes)
+            .map(|place| {
+                let node = state.nodes[place];
+                let holder = match node.holder < FOREIGN && clients[0] != 0 {
+                    true => (1 - node.holder / ATTEMPTS) * ATTEMPTS + node.holder % ATTEMPTS,
+                    false => node.holder,
+                };
+                // What the node would have after a loss.
+                let lost = match state.losses {
+                    0 => 0,
+                    _ => self.bounds.counters[place],
+                };
+                let heard = classes.map(|class| class.columns[place]);
+                hash_of(&(Node { holder, ..node }, lost, heard))
+            })
+            .collect();
+        nodes.sort_unstable();
+        let clients = clients.map(|client| {
+            let Client {
+                class,
+                before,
+                is_old,
+            } = state.clients[client];
+            let hash = self.engines.class(class).hash;
+            (before, is_old, self.bounds.attempts[client], hash)
+        });
+        let left = (state.breaks, state.losses, state.ends, state.deaf);
+        hash_of(&(nodes, clients, state.told, left))
     }
 }
 
@@ -453,11 +448,4 @@ fn report(state: &mut State, client: usize, token: u8) -> Option<String> {
     state.told[TOLD - 1] = token;
     state.told.sort_unstable_by(|one, other| other.cmp(one));
     wrong
-}
-
-fn mixed(hash: u64, word: u64) -> u64 {
-    let mut mixed = hash.rotate_left(25).wrapping_add(0x9e37_79b9_7f4a_7c15) ^ word;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
