@@ -34,6 +34,7 @@ mod face;
 mod harness;
 mod holders;
 mod namespaces;
+mod orphans;
 mod parts;
 mod readme;
 mod servers;
