@@ -267,8 +267,7 @@ fn credentials_are_given_for_each_connection() {
 fn a_release_whose_answer_makes_no_sense_is_owed() {
     let (mut world, lock) = World::held(1);
     world.release(lock);
-    assert_eq!(world.take(0), ["EVALSHA release"]);
-    world.say(0, "+QUEUED|");
+    world.exchange(0, ["EVALSHA release"], "+QUEUED|");
     assert_eq!(world.links[0], "reset");
     assert_eq!(world.owed(), 1);
 }

@@ -329,8 +329,7 @@ fn looks_become_no_rarer_than_half_of_what_is_left() {
 #[test]
 fn a_connection_that_was_lost_has_locks_registered_again() {
     let (mut world, locks) = watching(&[keeping()]);
-    world.lose(2);
-    world.greet_as(2, "run2", 3600);
+    world.comes_back_as(2, "run2", 3600);
     assert_eq!(world.take_all().concat(), NOTHING);
     world.pass(50 * MS);
     let sent = world.take_all();
@@ -345,8 +344,7 @@ fn a_connection_that_was_lost_has_locks_registered_again() {
 #[test]
 fn a_change_is_looked_at_at_once_though_a_connection_was_lost() {
     let (mut world, _locks) = watching(&[keeping()]);
-    world.lose(2);
-    world.greet_as(2, "run2", 3600);
+    world.comes_back_as(2, "run2", 3600);
     assert_eq!(world.take(0), NOTHING);
     world.say(1, PUSH);
     assert_eq!(world.take(0), LOOKED);

@@ -240,8 +240,7 @@ fn an_answer_about_an_earlier_attempt_is_not_counted() {
     grants(&mut world, 2, 20);
     grants(&mut world, 0, 19);
     assert!(world.events.is_empty());
-    assert_eq!(world.take(0), ["RAISE k 20"]);
-    world.say(0, ":1|");
+    world.exchange(0, ["RAISE k 20"], ":1|");
     assert_eq!(token(&mut world), Some(20));
 }
 
@@ -357,9 +356,7 @@ fn the_first_lock_of_each_connection_gets_the_text() {
         let sent = [(); 2].map(|()| taken_once(&mut world));
         assert!(sent[0].starts_with("TAKE k"), "{sent:?}");
         assert!(sent[1].starts_with("by digest TAKE k"), "{sent:?}");
-        world.lose(0);
-        world.reconnect(0);
-        world.greet(0);
+        world.greet_again(0);
         world.say(0, "*2|:1|:7|"); // The node is asked for its floor.
         world.take(0);
     }
@@ -390,8 +387,7 @@ fn a_server_that_has_forgotten_its_scripts_gets_the_text_again() {
     assert_eq!(world.take(0), [format!("by digest TAKE k {PROPOSED}")]);
     grants(&mut world, 0, 8);
     assert_eq!(token(&mut world), Some(8));
-    assert_eq!(world.take(0), ["EVALSHA release"]);
-    world.say(0, "-NOSCRIPT No matching script.|");
+    world.exchange(0, ["EVALSHA release"], "-NOSCRIPT No matching script.|");
     let again = [
         "SCRIPT LOAD",
         "SCRIPT LOAD",
@@ -399,8 +395,7 @@ fn a_server_that_has_forgotten_its_scripts_gets_the_text_again() {
         "SCRIPT LOAD",
         "EVAL release",
     ];
-    assert_eq!(world.take(0), again);
-    world.say(0, &(digests() + ":1|"));
+    world.exchange(0, again, &(digests() + ":1|"));
     let sent = taken_once(&mut world);
     assert!(sent.starts_with("TAKE k"), "{sent}");
 }
@@ -579,8 +574,7 @@ fn a_floor_of_a_node_in_quarantine_does_not_count() {
 fn a_repair_that_is_owed_survives_reconnections() {
     let mut world = in_repair();
     world.sleep(QUARANTINE / 2);
-    world.lose(1);
-    world.greet_as(1, "run1", 1_000);
+    world.comes_back_as(1, "run1", 1_000);
     world.all_say(0..1, "*2|:1|:8|");
     world.say(1, "*2|:0|:5|");
     world.say(2, "*2|:1|:9|");
@@ -616,7 +610,6 @@ fn a_server_that_is_trusted_gets_a_floor() {
     assert_eq!(world.trust(1, "run1"), Ok(false));
     world.drain();
     let proposed = PROPOSED + 1_000_000;
-    assert_eq!(world.take(1), [format!("FLOOR run1 0 {proposed}")]);
-    world.say(1, "-ERR whatever|");
+    world.exchange(1, [format!("FLOOR run1 0 {proposed}")], "-ERR whatever|");
     world.is_clean();
 }

@@ -245,9 +245,7 @@ fn no_number_of_waiters_keeps_a_lock_from_being_extended() {
     let (mut world, lock) = World::keeping(3, kept());
     world.crowd();
     world.drain();
-    while world.sent[0].is_empty() {
-        world.sleep_until_timer();
-    }
+    world.sleep_until_asked(0);
     assert_eq!(world.take(0), [EXTEND]);
     world.all_say(0..2, ":1|");
     world.was_kept(&lock);
@@ -342,8 +340,7 @@ fn the_nodes_that_confirmed_last_are_named() {
 #[test]
 fn a_node_in_quarantine_confirms_nothing() {
     let (mut world, lock) = World::keeping(3, kept());
-    world.lose(2);
-    world.greet_as(2, "another", 0);
+    world.comes_back_as(2, "another", 0);
     let until = world.quarantined_until(2).expect("it has restarted");
     let others = ["node0:6379", "node1:6379"];
     for order in [[2, 0, 1], [0, 1, 2]] {
@@ -616,8 +613,7 @@ fn a_lock_that_is_released_while_its_extension_waits_is_not_extended() {
     let (_, sent) = world.sleep_until_sent(0);
     // The last three wait; one of them is released, and the name is taken again.
     world.release(locks.remove(EXTENSIONS_AT_ONCE + 1));
-    assert_eq!(world.take(0), ["EVALSHA release"]);
-    world.say(0, &answers(&sent, ":1|"));
+    world.exchange(0, ["EVALSHA release"], &answers(&sent, ":1|"));
     let sent = world.take(0);
     let [first, last] = [EXTENSIONS_AT_ONCE, EXTENSIONS_AT_ONCE + 2];
     assert_eq!(sent, [format!("{EXTEND} k{first} 10000, k{last} 10000")]);

@@ -65,9 +65,7 @@ fn the_first_set_on_a_connection_is_done_only_if_its_release_is_permitted() {
     assert_eq!(world.unlocked().expect("released").deleted, 2);
     world.is_clean();
     // From then on, no permission is asked for over this connection. Another connection may have another user.
-    world.lose(1);
-    world.reconnect(1);
-    world.greet(1);
+    world.greet_again(1);
     world.try_once();
     assert_eq!(world.take_all(), [["SET k 10000"], [FIRST]]);
     world.say(0, "+OK|");
@@ -125,14 +123,11 @@ fn native() -> World {
 fn releases_natively(refusal: &str, found: &str) {
     let mut world = native();
     world.say(0, refusal);
-    assert_eq!(world.take(0), ["DELIFEQ k"]);
-    world.say(0, found);
-    assert_eq!(world.take(0), ["SET k 10000"]);
-    world.say(0, "+OK|");
+    world.exchange(0, ["DELIFEQ k"], found);
+    world.exchange(0, ["SET k 10000"], "+OK|");
     let lock = world.lock();
     world.release(lock);
-    assert_eq!(world.take(0), ["DELIFEQ k"]);
-    world.say(0, ":1|");
+    world.exchange(0, ["DELIFEQ k"], ":1|");
     world.is_clean();
 }
 
@@ -174,8 +169,7 @@ fn a_user_who_may_not_run_the_native_command_either_gets_no_lock() {
         world.finish(0, "run0");
         world.take(0);
         world.try_once();
-        assert_eq!(world.take(0), [FIRST]);
-        world.say(0, ":-2|");
+        world.exchange(0, [FIRST], ":-2|");
         assert_eq!(outcomes(&world.no_quorum()), [lacks("del")]);
         assert!(world.take(0).is_empty());
     }
@@ -188,8 +182,7 @@ fn the_script_stands_in_for_a_native_release_that_is_refused() {
     let lock = world.lock();
     world.release(lock);
     world.say(0, NO_COMMAND);
-    assert_eq!(world.take(0), ["DELIFEQ k", "EVAL release"]);
-    world.say(0, ":1|");
+    world.exchange(0, ["DELIFEQ k", "EVAL release"], ":1|");
     world.is_clean();
 }
 
@@ -222,11 +215,9 @@ fn a_script_that_was_stopped_may_have_taken_some_of_the_keys() {
     let stopped = "-ERR The user executing the script can't run this command or subcommand|";
     let mut world = World::ready(1);
     world.try_all();
-    assert_eq!(world.take(0), ["TAKE a b 10000"]);
-    world.say(0, stopped);
+    world.exchange(0, ["TAKE a b 10000"], stopped);
     let reason = NodeOutcome::Unusable(Unusable::NoPermission);
     assert_eq!(outcomes(&world.no_quorum()), [reason]);
-    assert_eq!(world.take(0), ["RELEASE a b"]);
-    world.say(0, ":1|");
+    world.exchange(0, ["RELEASE a b"], ":1|");
     world.is_clean();
 }

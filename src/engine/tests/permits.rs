@@ -688,8 +688,7 @@ fn a_copy_in_another_slot_is_taken_out_once() {
         world.all_say(0..2, ":1|");
         world.extended(&mut lock);
     }
-    assert_eq!(world.take(2), ["SLOT k 10000 alone 2 of 4"]);
-    world.say(2, &gives(1));
+    world.exchange(2, ["SLOT k 10000 alone 2 of 4"], &gives(1));
     assert_eq!(
         world.take(2),
         ["TAKE OUT k but 4/2/"],
@@ -842,8 +841,7 @@ fn a_move_that_was_not_answered_leaves_no_other_slot() {
     assert_eq!(world.take(0), ["MOVE k 4/3/"]);
     world.lose(0);
     world.say(2, &gives(2));
-    assert_eq!(world.take(2), ["MOVE k 4/3/"]);
-    world.say(2, ":-1|");
+    world.exchange(2, ["MOVE k 4/3/"], ":-1|");
     world.held_by_another();
     assert_eq!(world.take(1), ["RELEASE k 4/2/"], "it was not moved");
 }

@@ -179,8 +179,7 @@ fn a_connection_that_does_not_come_about_is_begun_again_when_the_probe_is_answer
     world.greet(2);
     world.pass(MS);
     for node in [0, 2] {
-        assert_eq!(world.take(node), ["SET k 10000"]);
-        world.say(node, "+OK|");
+        world.exchange(node, ["SET k 10000"], "+OK|");
     }
     drop(world.lock());
 }

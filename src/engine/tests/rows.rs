@@ -106,8 +106,7 @@ fn a_release_that_failed_in_a_row_is_sent_again_alone() {
     let (mut world, _) = releasing(3);
     world.say(0, "*3|:1|-MISCONF x|:1|");
     world.pass(SECOND);
-    assert_eq!(world.take(0), ["EVAL release"]);
-    world.say(0, ":1|");
+    world.exchange(0, ["EVAL release"], ":1|");
     world.is_clean();
 }
 
@@ -130,8 +129,7 @@ fn releases_of_one_turn_each_are_in_no_row() {
     for lock in locks {
         world.release(lock);
     }
-    assert_eq!(world.take(0), [RELEASE; 2]);
-    world.say(0, ":1|:1|");
+    world.exchange(0, [RELEASE; 2], ":1|:1|");
     world.all_are_released(2);
 }
 
@@ -176,8 +174,7 @@ fn what_is_asked_behind_a_row_is_written_behind_it() {
     world.engine.acquire(world.now, &request).expect("valid");
     world.release_all(rest);
     let sent = [&*row(0..2), "SET k0 10000", &*row(2..4)];
-    assert_eq!(world.take(0), sent);
-    world.say(0, "*2|:1|:1|+OK|*2|:1|:1|");
+    world.exchange(0, sent, "*2|:1|:1|+OK|*2|:1|:1|");
     assert_eq!(world.events.len(), 5);
 }
 
@@ -249,9 +246,7 @@ fn a_node_that_refuses_rows_is_asked_one_by_one() {
         world.say(0, ":1|:1|:1|");
         world.are_released(3);
         // The next connection may lead to another server.
-        world.lose(0);
-        world.reconnect(0);
-        world.greet(0);
+        world.greet_again(0);
         world.release_all(next);
         assert_eq!(world.take(0), [row(6..8)]);
         world.say(0, "*2|:1|:1|");
@@ -298,8 +293,7 @@ fn a_connection_that_is_lost_leaves_every_release_of_a_row_owed() {
         // On the next connection, the debts are not sent as a row.
         world.events.clear();
         world.release_all(later);
-        assert_eq!(world.take(0), [row(3..5)]);
-        world.say(0, &released_each(2));
+        world.exchange(0, [row(3..5)], &released_each(2));
         world.all_are_released(2);
     }
 }

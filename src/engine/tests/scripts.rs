@@ -30,8 +30,7 @@ fn scripts_that_a_server_could_not_load_while_it_was_busy_are_taught_later() {
     world.say(0, &format!("$-1|$-1|$-1|{}", "-LOADING x|".repeat(4)));
     world.take(0);
     let lock = world.lock_on(0..1);
-    assert_eq!(world.take(0), [&["SET k 10000"][..], &LOAD].concat());
-    world.say(0, &digests());
+    world.exchange(0, [&["SET k 10000"][..], &LOAD].concat(), &digests());
     world.release(lock);
     assert_eq!(world.take(0), ["EVALSHA release"]);
 }
@@ -49,8 +48,7 @@ fn a_nil_behind_an_unrepaired_release_of_our_own_is_no_answer() {
         ["SET k 10000", "EVALSHA release", "SET k 10000"]
     );
     world.say(0, "-NOSCRIPT x|");
-    assert_eq!(world.take(0), [&LOAD[..], &["EVAL release"]].concat());
-    world.say(0, "$-1|");
+    world.exchange(0, [&LOAD[..], &["EVAL release"]].concat(), "$-1|");
     assert_eq!(
         world.take(0),
         ["SET k 10000"],
@@ -106,8 +104,7 @@ fn every_release_that_was_sent_natively_is_repaired_when_the_server_refuses_the_
     world.release(two);
     assert_eq!(world.take(0), ["DELIFEQ k", "DELIFEQ l"]);
     world.say(0, "-ERR unknown command|-ERR unknown command|");
-    assert_eq!(world.take(0), ["EVAL release", "EVAL release"]);
-    world.say(0, ":1|:0|");
+    world.exchange(0, ["EVAL release", "EVAL release"], ":1|:0|");
     assert_eq!(world.events.len(), 2);
     world.is_clean();
 }

@@ -119,8 +119,7 @@ fn names_that_no_lock_has_are_refused_before_any_io() {
 fn one_of_several_is_taken_as_a_lock_on_one() {
     let mut world = World::ready(1);
     world.acquire_all(&[b"k"], &LockOptions::new(TTL).tries(1));
-    assert_eq!(world.take(0), ["SET k 10000"]);
-    world.say(0, "+OK|");
+    world.exchange(0, ["SET k 10000"], "+OK|");
     assert_eq!(world.lock().resources().collect::<Vec<_>>(), [b"k"]);
 }
 
@@ -201,8 +200,7 @@ fn a_copy_that_meets_a_foreign_name_is_no_vote() {
     world.extend(&lock);
     world.all_say(0..2, ":1|");
     world.extended(&mut lock);
-    assert_eq!(world.take(2), [EXTEND[0], "TAKE a b 10000"]);
-    world.say(2, ":-1|:3|");
+    world.exchange(2, [EXTEND[0], "TAKE a b 10000"], ":-1|:3|");
     world.take_all();
     world.extend(&lock);
     world.say(0, ":1|");
@@ -401,12 +399,10 @@ fn the_first_command_on_a_connection_may_be_that_of_a_set() {
     world.unpermitted = true;
     let mut world = world.greeted();
     world.try_all();
-    assert_eq!(world.take(0), TAKE);
-    world.say(0, ":1|");
+    world.exchange(0, TAKE, ":1|");
     let lock = world.lock();
     world.give_back(lock);
-    assert_eq!(world.take(0), RELEASE);
-    world.say(0, ":1|");
+    world.exchange(0, RELEASE, ":1|");
     world.is_clean();
 }
 
@@ -417,8 +413,7 @@ fn a_nil_that_meets_a_release_of_our_own_set_is_asked_again_behind_it() {
     world.take_all();
     world.say(0, "-BUSY a script|");
     world.acquire_of(b"b", &LockOptions::new(TTL).tries(1));
-    assert_eq!(world.take(0), ["SET b 10000"]);
-    world.say(0, "_|");
+    world.exchange(0, ["SET b 10000"], "_|");
     assert_eq!(world.take(0), ["RELEASE a b", "SET b 10000"]);
 }
 

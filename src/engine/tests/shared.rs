@@ -307,9 +307,7 @@ fn leaves_intent(world: &mut World, looked: Instant) {
     let (look, intent) = ([LOOK[0], LOOK[1], "EVAL inspect"], "INTENT k 0 for 600");
     let mut looks = 0;
     loop {
-        while world.sent[0].is_empty() {
-            world.sleep_until_timer();
-        }
+        world.sleep_until_asked(0);
         let span = world.now.saturating_since(looked);
         let sent = [0, 1, 2].map(|node| world.take(node));
         let leaves = sent[0].last().is_some_and(|last| last == intent);
@@ -340,9 +338,7 @@ fn a_writer_that_finds_readers_on_a_majority_leaves_its_intent_and_renews_it_whi
     for _ in 0..4 {
         world.all_say(0..3, "+OK|");
         let left = world.now;
-        while world.sent[0].is_empty() {
-            world.sleep_until_timer();
-        }
+        world.sleep_until_asked(0);
         let span = world.now.saturating_since(left);
         assert!((250 * MS..=251 * MS).contains(&span), "{span:?}");
         let age = world.now.saturating_since(began).as_millis();
@@ -414,9 +410,7 @@ fn a_writer_that_has_waited_for_long_leaves_its_intent_as_soon_as_it_finds_reade
 #[test]
 fn a_writer_leaves_no_intent_for_readers_on_a_minority_and_a_reader_leaves_none_at_all() {
     let (mut world, _) = a_writer_waits();
-    while world.sent[0].is_empty() {
-        world.sleep_until_timer();
-    }
+    world.sleep_until_asked(0);
     world.take_all();
     let holder = "*3|:10001|:0|$20|xxxxxxxxxxxxxxxxxxxx|";
     world.say(0, &format!("+OK|:10000|{A_SET}"));

@@ -270,9 +270,7 @@ fn a_lock_that_was_extended_is_held_since_it_was_granted() {
 #[test]
 fn a_lock_that_is_lost_is_counted_once_and_has_nothing_left() {
     let (mut world, lock) = World::held(3);
-    while world.events.is_empty() {
-        world.sleep_until_timer();
-    }
+    world.sleep_until_event();
     world.expired(&lock);
     let [_, _, hold, left] = all_times(&world);
     assert_eq!((hold.0, left), (1, NONE));

@@ -165,8 +165,7 @@ fn a_single_try_beside_a_waiter_has_it_look_only_where_it_may_have_written() {
 fn a_node_that_is_trusted_again_wakes() {
     let mut world = World::ready(3);
     // The node has restarted, so its votes do not count for a while.
-    world.lose(2);
-    world.greet_as(2, "another", 0);
+    world.comes_back_as(2, "another", 0);
     assert!(world.quarantined_until(2).is_some());
     world.acquire(&patient());
     world.take_all();

@@ -258,8 +258,7 @@ fn nobody_is_named_where_no_majority_that_counts_has_the_same_token() {
     // The answers of a node that has restarted do not count.
     let mut world = World::waits_for(&LockOptions::new(TTL).wait(2 * SECOND));
     world.sleep_saying(20 * MS, ":10000|", [BILLING; 3]);
-    world.lose(0);
-    world.greet_as(0, "another", 10_000);
+    world.comes_back_as(0, "another", 10_000);
     assert!(world.quarantined_until(0).is_some());
     let asked = world.sleep_saying(2 * SECOND, ":10000|", [BILLING, BILLING, REPORTS]);
     assert!(3 <= asked);

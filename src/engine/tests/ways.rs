@@ -145,11 +145,9 @@ fn the_first_way_that_a_node_knows_and_permits_is_used() {
         if known == 3 {
             assert_eq!(world.take(0), RELEASING);
             say_token(&mut world, WATCHED, &token, "");
-            assert_eq!(world.take(0), DELETING);
-            world.say(0, "+OK|+QUEUED|*1|:1|");
+            world.exchange(0, DELETING, "+OK|+QUEUED|*1|:1|");
         } else {
-            assert_eq!(world.take(0), [command]);
-            world.say(0, deleted);
+            world.exchange(0, [command], deleted);
         }
         assert_eq!(world.unlocked().expect("released").deleted, 1);
         world.is_clean();
@@ -193,8 +191,7 @@ fn a_node_without_any_way_is_unusable_and_asked_again() {
     assert_eq!(world.take(0), NOTHING);
     world.is_clean();
     world.try_once();
-    assert_eq!(world.take(0), asked());
-    world.say(0, ":0|");
+    world.exchange(0, asked(), ":0|");
     assert_eq!(world.state(0), NodeState::Ready);
     assert_eq!(world.take(0), ["SET k 10000"]);
 }
@@ -255,10 +252,8 @@ fn a_way_that_is_refused_later_is_replaced_by_the_next() {
     let lock = world.lock();
     world.take(0);
     world.release(lock);
-    assert_eq!(world.take(0), ["DELIFEQ k"]);
-    world.say(0, NO_COMMAND);
-    assert_eq!(world.take(0), ["SET k IFEQ"]);
-    world.say(0, "+OK|");
+    world.exchange(0, ["DELIFEQ k"], NO_COMMAND);
+    world.exchange(0, ["SET k IFEQ"], "+OK|");
     assert_eq!(world.unlocked().expect("released").deleted, 1);
     world.is_clean();
     // No `SET` goes to this node before it has shown that.

@@ -3,6 +3,8 @@
 //! A story connects nodes, gives their answers, takes the commands to them, and moves the time. The calls and outcomes
 //! of a story are in `calls`.
 
+use core::fmt::Debug;
+
 use super::stats::Told;
 use super::*;
 use crate::config::Builder;
@@ -180,6 +182,16 @@ impl World {
             .handle(self.now, Input::Received { node, bytes });
     }
 
+    /// Asserts that `node` was sent these commands since the last look, and lets it say `reply`.
+    #[track_caller]
+    pub(super) fn exchange<Sent: Debug>(&mut self, node: usize, sent: Sent, reply: &str)
+    where
+        Vec<String>: PartialEq<Sent>,
+    {
+        assert_eq!(self.take(node), sent, "node {node}");
+        self.say(node, reply);
+    }
+
     /// Each of `nodes` says `reply`.
     pub(super) fn all_say(&mut self, nodes: Range<usize>, reply: &str) {
         nodes.for_each(|node| self.say(node, reply));
@@ -291,6 +303,20 @@ impl World {
         self.finish_as(node, run_id, uptime);
     }
 
+    /// The connection to `node` is lost. Behind the next one is the server `run_id`, which has been running for `uptime`
+    /// seconds.
+    pub(super) fn comes_back_as(&mut self, node: usize, run_id: &str, uptime: u64) {
+        self.lose(node);
+        self.greet_as(node, run_id, uptime);
+    }
+
+    /// The connection to `node` is lost, and the same server greets again, without another look at its uptime.
+    pub(super) fn greet_again(&mut self, node: usize) {
+        self.lose(node);
+        self.reconnect(node);
+        self.greet(node);
+    }
+
     /// Ends a greeting.
     pub(super) fn finish(&mut self, node: usize, run_id: &str) {
         self.say(node, &greeting(run_id));
@@ -333,6 +359,13 @@ impl World {
             self.sleep_until_timer();
         }
         self.now.saturating_since(start)
+    }
+
+    /// Sleeps as a driver does until `node` is sent a command.
+    pub(super) fn sleep_until_asked(&mut self, node: usize) {
+        while self.sent[node].is_empty() {
+            self.sleep_until_timer();
+        }
     }
 
     pub(super) fn sleep_until_timer(&mut self) {

@@ -223,7 +223,6 @@ fn a_node_that_was_away_is_asked_for_no_lock_that_was_adopted() {
     let (mut heir, mut lock) = World::inherits(world.now, lock);
     heir.begins_to_keep(&mut lock, Duration::MAX)
         .expect("valid");
-    heir.lose(2);
-    heir.greet_as(2, "another", 3600);
+    heir.comes_back_as(2, "another", 3600);
     assert_eq!(heir.take_all().concat(), NOTHING);
 }

@@ -95,8 +95,7 @@ fn a_release_ends_an_extension_that_the_engine_has_begun() {
             false => world.give_back(lock),
         }
         assert_matches!(world.was_not_kept(), ExtendError::Closed);
-        assert_eq!(world.take(0), ["EVALSHA release"]);
-        world.say(0, ":1|:1|");
+        world.exchange(0, ["EVALSHA release"], ":1|:1|");
         world.events.clear();
         world.is_clean();
         world.sleep(3 * TTL);

@@ -96,9 +96,7 @@ fn a_lock_that_is_kept_alone_becomes_a_kept_reader_that_keeps_no_reader_out() {
     world.all_were_sent(&["READ k 10000"]);
     world.all_say(0..3, ":1|");
     let other = world.lock();
-    while world.sent[0].is_empty() {
-        world.sleep_until_timer();
-    }
+    world.sleep_until_asked(0);
     world.all_were_sent(&["EXTEND READER k 10000"]);
     world.all_say(0..3, ":1|");
     assert_matches!(world.event(), Event::Kept { result: Ok(end), .. } if end == lock.valid_until());

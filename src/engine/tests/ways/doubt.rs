@@ -42,12 +42,9 @@ fn watches_in_own_words() -> String {
 fn held_by_one() -> (World, Lock) {
     let mut world = doubted(1);
     world.try_once();
-    assert_eq!(world.take(0), [PROBE]);
-    world.say(0, OWN);
-    assert_eq!(world.take(0), asked());
-    world.say(0, &watches_in_own_words());
-    assert_eq!(world.take(0), ["SET k 10000"]);
-    world.say(0, "+OK|");
+    world.exchange(0, [PROBE], OWN);
+    world.exchange(0, asked(), &watches_in_own_words());
+    world.exchange(0, ["SET k 10000"], "+OK|");
     let lock = world.lock();
     (world, lock)
 }
@@ -56,8 +53,7 @@ fn held_by_one() -> (World, Lock) {
 fn extends_by_a_transaction(world: &mut World, lock: &mut Lock) {
     assert_eq!(world.take(0), EXTENDING);
     say_token(world, WATCHED, lock.token().as_bytes(), ":3000|");
-    assert_eq!(world.take(0), RAISING);
-    world.say(0, GRANTED);
+    world.exchange(0, RAISING, GRANTED);
     world.extended(lock);
 }
 
@@ -71,8 +67,7 @@ fn a_lock_is_taken_extended_and_released_by_transactions() {
     world.release(lock);
     assert_eq!(world.take(0), RELEASING);
     say_token(&mut world, WATCHED, &token, "");
-    assert_eq!(world.take(0), DELETING);
-    world.say(0, GRANTED);
+    world.exchange(0, DELETING, GRANTED);
     assert_eq!(world.unlocked().expect("released").deleted, 1);
     world.is_clean();
     // No other trial is made over this connection.
@@ -115,23 +110,19 @@ fn a_native_release_is_used_where_there_is_one() {
 fn a_node_that_runs_scripts_and_loads_none_is_asked_by_them() {
     let mut world = doubted(1);
     world.try_once();
-    assert_eq!(world.take(0), [PROBE]);
-    world.say(0, ":0|");
+    world.exchange(0, [PROBE], ":0|");
     let first = "EVAL SET k 10000 if get del set";
-    assert_eq!(world.take(0), [first]);
-    world.say(0, ":1|");
+    world.exchange(0, [first], ":1|");
     let lock = world.lock();
     refuses_to_load(&mut world);
     world.release(lock);
-    assert_eq!(world.take(0), [BY_TEXT]);
-    world.say(0, ":1|");
+    world.exchange(0, [BY_TEXT], ":1|");
     world.is_clean();
 }
 
 /// Lets the node refuse to load the scripts. It is asked once more, because the error may have been temporary.
 fn refuses_to_load(world: &mut World) {
-    assert_eq!(world.take(0), ["SCRIPT LOAD"; 4]);
-    world.say(0, &OWN.repeat(4));
+    world.exchange(0, ["SCRIPT LOAD"; 4], &OWN.repeat(4));
 }
 
 /// The trouble may be temporary, so the next lock tries a script again.
@@ -144,12 +135,10 @@ fn a_node_that_stops_to_run_scripts_is_asked_without() {
     world.take(0);
     world.say(0, &OWN.repeat(4));
     world.extend(&lock);
-    assert_eq!(world.take(0), ["EVAL extend"]);
-    world.say(0, OWN);
+    world.exchange(0, ["EVAL extend"], OWN);
     extends_by_a_transaction(&mut world, &mut lock);
     world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
-    assert_eq!(world.take(0), [PROBE]);
-    world.say(0, ":0|:1|");
+    world.exchange(0, [PROBE], ":0|:1|");
     let other = world.lock();
     world.take(0);
     world.say(0, &OWN.repeat(4));
@@ -222,15 +211,12 @@ fn scripts_are_used_again_after_an_error_that_has_passed() {
     world.say(0, GRANTED);
     world.events.clear();
     world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
-    assert_eq!(world.take(0), [PROBE]);
-    world.say(0, ":0|");
-    assert_eq!(world.take(0), ["EVAL SET l 10000 if get del set"]);
-    world.say(0, ":1|");
+    world.exchange(0, [PROBE], ":0|");
+    world.exchange(0, ["EVAL SET l 10000 if get del set"], ":1|");
     let other = world.lock();
     refuses_to_load(&mut world);
     world.release(other);
-    assert_eq!(world.take(0), [BY_TEXT]);
-    world.say(0, ":1|");
+    world.exchange(0, [BY_TEXT], ":1|");
     world.events.clear();
     world.release(lock);
     assert_eq!(world.take(0), [BY_TEXT]);
@@ -244,8 +230,7 @@ fn scripts_that_are_loaded_later_are_used() {
     world.take(0);
     world.finish(0, "run0");
     world.release(lock);
-    assert_eq!(world.take(0), ["EVALSHA release"]);
-    world.say(0, ":1|");
+    world.exchange(0, ["EVALSHA release"], ":1|");
     world.events.clear();
     world.try_once();
     assert_eq!(world.take(0), [FIRST]);
@@ -291,8 +276,7 @@ fn words_that_are_known_count_more_than_those_of_an_earlier_connection() {
     world.welcome_again(0);
     finish_without(&mut world, 0, OWN);
     world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
-    assert_eq!(world.take(0), [PROBE]);
-    world.say(0, NO_COMMAND);
+    world.exchange(0, [PROBE], NO_COMMAND);
     world.take(0);
     let no_way = format!("{NO_COMMAND}-ERR EXEC without MULTI|{NO_COMMAND}{NO_COMMAND}");
     world.say(0, &format!("{UNKNOWN}{UNKNOWN}{SYNTAX}{no_way}"));
@@ -307,8 +291,7 @@ fn those_who_ask_together_are_all_told() {
     for name in [b"a", b"b"] {
         world.acquire_of(name, &LockOptions::new(TTL).tries(1));
     }
-    assert_eq!(world.take(0), [PROBE; 2]);
-    world.say(0, &OWN.repeat(2));
+    world.exchange(0, [PROBE; 2], &OWN.repeat(2));
     for _ in 0..6 {
         let sent = world.take(0);
         for command in sent {
@@ -348,8 +331,7 @@ fn a_node_that_shows_late_that_it_runs_none_gets_a_copy() {
     world.all_say(0..2, "+OK|");
     let _lock = world.lock();
     world.say(2, OWN);
-    assert_eq!(world.take(2), asked());
-    world.say(2, &watches_in_own_words());
+    world.exchange(2, asked(), &watches_in_own_words());
     assert_eq!(world.take(2).len(), 1, "a copy");
 }
 
@@ -362,8 +344,7 @@ fn an_extension_that_is_refused_in_own_words_is_asked_by_a_transaction() {
     world.welcome_again(0);
     finish_without(&mut world, 0, OWN);
     world.extend(&lock);
-    assert_eq!(world.take(0), ["EVAL extend"]);
-    world.say(0, OWN);
+    world.exchange(0, ["EVAL extend"], OWN);
     extends_by_a_transaction(&mut world, &mut lock);
     // The node refuses this in the same words, so the next question is asked by a script again.
     world.extend(&lock);
@@ -371,8 +352,7 @@ fn an_extension_that_is_refused_in_own_words_is_asked_by_a_transaction() {
     world.say(0, &format!("{UNKNOWN}{UNKNOWN}{UNKNOWN}$-1|:-2|"));
     assert_eq!(world.unconfirmed(), [refused()]);
     world.extend(&lock);
-    assert_eq!(world.take(0), ["EVAL extend"]);
-    world.say(0, ":1|");
+    world.exchange(0, ["EVAL extend"], ":1|");
     world.extended(&mut lock);
 }
 
@@ -386,8 +366,7 @@ fn a_release_that_is_refused_in_own_words_is_done_in_another_way() {
     finish_without(&mut world, 0, OWN);
     world.release(lock);
     for way in [BY_TEXT, "DELIFEQ k", "DELEX k", "SET k IFEQ"] {
-        assert_eq!(world.take(0), [way]);
-        world.say(0, OWN);
+        world.exchange(0, [way], OWN);
     }
     assert_eq!(world.take(0), RELEASING);
     say_token(&mut world, WATCHED, &token, "");
@@ -416,14 +395,12 @@ fn a_release_that_is_refused_in_every_way_tells_the_words_about_scripts() {
             },
         );
     }
-    assert_eq!(world.take(0), RELEASING);
-    world.say(0, &format!("{UNKNOWN}{UNKNOWN}{UNKNOWN}$-1|"));
+    world.exchange(0, RELEASING, &format!("{UNKNOWN}{UNKNOWN}{UNKNOWN}$-1|"));
     let told = format!("{:?}", world.events);
     assert!(told.contains("refused: ERR (unsupported here)"), "{told}");
     world.events.clear();
     world.pass(250 * MS);
-    assert_eq!(world.take(0), [BY_TEXT]);
-    world.say(0, ":1|");
+    world.exchange(0, [BY_TEXT], ":1|");
     world.is_clean();
 }
 
@@ -434,8 +411,7 @@ fn a_node_that_loads_the_scripts_and_refuses_the_first_is_asked_without() {
     world.unpermitted = true;
     world.greet(0);
     world.try_once();
-    assert_eq!(world.take(0), [FIRST]);
-    world.say(0, NAMED);
+    world.exchange(0, [FIRST], NAMED);
     assert_eq!(outcomes(&world.no_quorum()), [refused()]);
     world.try_once();
     let sent = world.take(0);
@@ -456,12 +432,10 @@ fn a_node_that_stops_to_run_loaded_scripts_is_asked_without() {
     let mut lock = world.lock();
     world.take(0);
     world.extend(&lock);
-    assert_eq!(world.take(0), ["EVALSHA extend"]);
-    world.say(0, NAMED);
+    world.exchange(0, ["EVALSHA extend"], NAMED);
     extends_by_a_transaction(&mut world, &mut lock);
     world.release(lock);
-    assert_eq!(world.take(0), ["DELIFEQ k"]);
-    world.say(0, ":1|");
+    world.exchange(0, ["DELIFEQ k"], ":1|");
     // The next connection begins with the script that does nothing.
     world.lose(0);
     world.welcome_again(0);
@@ -481,8 +455,7 @@ fn a_node_that_loads_the_scripts_later_is_not_doubted_any_more() {
     world.take(0);
     world.say(0, &digests());
     world.extend(&lock);
-    assert_eq!(world.take(0), ["EVALSHA extend"]);
-    world.say(0, OWN);
+    world.exchange(0, ["EVALSHA extend"], OWN);
     assert_eq!(world.take(0), NOTHING, "no other way is tried");
     assert_eq!(world.unconfirmed(), [refused()]);
 }
@@ -493,8 +466,7 @@ fn a_script_is_tried_before_the_first_set_again_where_no_way_is_left() {
     let mut world = doubted(1);
     for _ in 0..2 {
         world.try_once();
-        assert_eq!(world.take(0), [PROBE]);
-        world.say(0, UNKNOWN);
+        world.exchange(0, [PROBE], UNKNOWN);
         assert_eq!(world.take(0), asked());
         world.say(0, &format!("{}$-1|:-2|{NO_NUMBER}", UNKNOWN.repeat(6)));
         assert_matches!(world.event(), Event::Acquired { result: Err(_), .. });
@@ -510,8 +482,7 @@ fn an_extension_that_is_refused_by_a_long_error_is_asked_by_a_transaction() {
     world.welcome_again(0);
     finish_without(&mut world, 0, OWN);
     world.extend(&lock);
-    assert_eq!(world.take(0), ["EVAL extend"]);
-    world.say(0, "!20|ERR unsupported here|");
+    world.exchange(0, ["EVAL extend"], "!20|ERR unsupported here|");
     assert_eq!(world.take(0), EXTENDING);
 }
 
@@ -531,8 +502,7 @@ fn an_inspection_that_is_refused_in_own_words_is_asked_by_a_transaction() {
 fn several_are_taken_by_a_transaction() {
     let mut world = doubted(1);
     world.try_all();
-    assert_eq!(world.take(0), ["TAKE a b"]);
-    world.say(0, OWN);
+    world.exchange(0, ["TAKE a b"], OWN);
     let key = format!("$-1|:-2|{NO_NUMBER}");
     assert_eq!(world.take(0)[2], "WATCH a b");
     world.say(0, &format!("{WATCHED}{key}{key}{UNKNOWN}"));
@@ -580,12 +550,10 @@ fn a_refused_transaction_is_no_refusal_of_the_native_release() {
     world.take(0);
     world.say(0, &format!("{UNKNOWN}{UNKNOWN}{UNKNOWN}$-1|$-1|"));
     world.pass(250 * MS);
-    assert_eq!(world.take(0), ["RELEASE a b"]);
-    world.say(0, ":1|");
+    world.exchange(0, ["RELEASE a b"], ":1|");
     world.is_clean();
     world.try_once();
-    assert_eq!(world.take(0), [PROBE]);
-    world.say(0, ":0|");
+    world.exchange(0, [PROBE], ":0|");
     world.take(0);
     world.say(0, ":-2|");
     assert!(world.take(0).contains(&"DELIFEQ k".into()));
@@ -612,8 +580,7 @@ fn a_fencing_token_is_asked_for_by_a_script_all_the_same() {
     world.say(0, "$1|7|");
     let other = world.lock();
     world.release(other);
-    assert_eq!(world.take(0), [BY_TEXT]);
-    world.say(0, ":1|");
+    world.exchange(0, [BY_TEXT], ":1|");
     world.events.clear();
     world.release(lock);
     assert_eq!(world.take(0), [BY_TEXT]);

@@ -58,8 +58,7 @@ fn a_node_that_shows_its_way_just_before_the_majority_grants_gets_a_copy() {
     world.say_undrained(2, &only_watches(NO_NUMBER));
     world.say(1, "+OK|");
     let lock = world.lock();
-    assert_eq!(world.take(2), ["SET k 10000"]);
-    world.say(2, "+OK|");
+    world.exchange(2, ["SET k 10000"], "+OK|");
     world.release(lock);
     assert_eq!(world.take_all(), vec![RELEASING; 3], "on all three");
 }
@@ -73,10 +72,8 @@ fn a_node_that_refuses_scripts_when_the_lock_is_held_gets_a_copy() {
     world.all_say(0..2, ":1|");
     let lock = world.lock();
     world.say(2, NO_COMMAND);
-    assert_eq!(world.take(2), asked());
-    world.say(2, &only_watches(NO_NUMBER));
-    assert_eq!(world.take(2), ["SET k 10000"]);
-    world.say(2, "+OK|");
+    world.exchange(2, asked(), &only_watches(NO_NUMBER));
+    world.exchange(2, ["SET k 10000"], "+OK|");
     world.release(lock);
     assert_eq!(world.take(2), RELEASING);
 }

@@ -77,10 +77,8 @@ fn a_lost_set_outlives_the_reading_of_anothers_token() {
     finish(&mut world, 0);
     assert_eq!((world.claims(), world.owed()), (1, 1));
     world.pass(250 * MS);
-    assert_eq!(world.take(0), RELEASING);
-    world.say(0, &format!("{WATCHED}$-1|"));
-    assert_eq!(world.take(0), DELETING);
-    world.say(0, "+OK|+QUEUED|*1|:0|");
+    world.exchange(0, RELEASING, &format!("{WATCHED}$-1|"));
+    world.exchange(0, DELETING, "+OK|+QUEUED|*1|:0|");
     world.is_clean();
 }
 
@@ -93,8 +91,7 @@ fn where_multi_is_not_accepted_nothing_is_sent_behind_it() {
         &token,
         "",
     );
-    assert_eq!(world.take(0), [&RELEASING[..], &["DELIFEQ k"]].concat());
-    world.say(0, ":1|");
+    world.exchange(0, [&RELEASING[..], &["DELIFEQ k"]].concat(), ":1|");
     assert!(world.unlocked().is_ok());
     world.is_clean();
     // `MULTI` was forbidden in between, so it is not known whether a command after it was run.
@@ -192,12 +189,14 @@ fn a_lock_that_is_wanted_behind_a_release_that_waits_is_taken_behind_its_transac
     world.try_once();
     assert_eq!(world.take(0)[3..], ["GET a", "SET k 10000"]);
     say_token(&mut world, WATCHED, &tokens[0], "$-1|");
-    assert_eq!(world.take(0), ["MULTI", "PEXPIRE a -1", "EXEC"]);
-    world.say(0, "+OK|+QUEUED|*1|:1|");
+    world.exchange(0, ["MULTI", "PEXPIRE a -1", "EXEC"], "+OK|+QUEUED|*1|:1|");
     assert_eq!(world.take(0), RELEASING);
     say_token(&mut world, WATCHED, &tokens[1], "");
-    assert_eq!(world.take(0), [&DELETING[..], &["SET k 10000"]].concat());
-    world.say(0, "+OK|+QUEUED|*1|:1|+OK|");
+    world.exchange(
+        0,
+        [&DELETING[..], &["SET k 10000"]].concat(),
+        "+OK|+QUEUED|*1|:1|+OK|",
+    );
     assert_eq!(world.events.len(), 3);
     world.events.drain(..2);
     drop(world.lock());
@@ -237,8 +236,7 @@ fn what_is_owed_under_another_name_of_a_server_is_paid_before_its_connection_is_
         node: id(1),
         bytes: &read,
     });
-    assert_eq!(world.take(1), DELETING);
-    world.say(1, "+OK|+QUEUED|*1|:1|");
+    world.exchange(1, DELETING, "+OK|+QUEUED|*1|:1|");
     assert_eq!((world.claims(), world.owed()), (0, 0));
     let twin = NodeState::Unusable(Unusable::SameServer(0));
     assert_eq!(world.state(1), twin);

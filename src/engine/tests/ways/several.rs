@@ -42,10 +42,8 @@ fn free() -> String {
 fn taken() -> (World, Lock) {
     let mut world = bare(1);
     world.try_all();
-    assert_eq!(world.take(0), reading());
-    world.say(0, &free());
-    assert_eq!(world.take(0), TAKING);
-    world.say(0, TAKEN);
+    world.exchange(0, reading(), &free());
+    world.exchange(0, TAKING, TAKEN);
     let lock = world.lock();
     (world, lock)
 }
@@ -61,18 +59,15 @@ fn released(world: &mut World, lock: Lock) {
     world.release(lock);
     assert_eq!(world.take(0), RELEASING);
     say_both(world, &token, "");
-    assert_eq!(world.take(0), DELETING);
-    world.say(0, DELETED);
+    world.exchange(0, DELETING, DELETED);
     assert_eq!(world.unlocked().expect("released").deleted, 1);
     world.is_clean();
 }
 
 /// Reads and releases both keys, of which none was taken.
 fn released_unread(world: &mut World) {
-    assert_eq!(world.take(0), RELEASING);
-    world.say(0, &format!("{WATCHED}$-1|$-1|"));
-    assert_eq!(world.take(0), DELETING);
-    world.say(0, "+OK|+QUEUED|+QUEUED|*2|:0|:0|");
+    world.exchange(0, RELEASING, &format!("{WATCHED}$-1|$-1|"));
+    world.exchange(0, DELETING, "+OK|+QUEUED|+QUEUED|*2|:0|:0|");
     world.is_clean();
 }
 
@@ -96,8 +91,7 @@ fn all_are_taken_extended_and_released_by_two_round_trips_each() {
     assert_eq!(world.take(0), reading);
     say_both(&mut world, &token, ":7000|");
     let raising = ["MULTI", "PEXPIRE a 10000", "PEXPIRE b 10000", "EXEC"];
-    assert_eq!(world.take(0), raising);
-    world.say(0, DELETED);
+    world.exchange(0, raising, DELETED);
     world.extended(&mut lock);
     released(&mut world, lock);
 }
@@ -129,16 +123,12 @@ fn nothing_is_taken_while_one_is_anothers() {
 fn what_has_changed_since_it_was_read_is_read_again() {
     let mut world = bare(1);
     world.try_all();
-    assert_eq!(world.take(0), reading());
-    world.say(0, &free());
+    world.exchange(0, reading(), &free());
     for _ in 0..3 {
-        assert_eq!(world.take(0), TAKING);
-        world.say(0, "+OK|+QUEUED|+QUEUED|$-1|");
-        assert_eq!(world.take(0), AGAIN);
-        world.say(0, &free_again());
+        world.exchange(0, TAKING, "+OK|+QUEUED|+QUEUED|$-1|");
+        world.exchange(0, AGAIN, &free_again());
     }
-    assert_eq!(world.take(0), TAKING);
-    world.say(0, "+OK|+QUEUED|+QUEUED|$-1|");
+    world.exchange(0, TAKING, "+OK|+QUEUED|+QUEUED|$-1|");
     assert_eq!(world.take(0), AGAIN);
     let another = format!("{WATCHED}$-1|:-2|{NO_NUMBER}$7|another|:5000|{NO_NUMBER}");
     world.say(0, &another);
@@ -218,8 +208,7 @@ fn a_node_that_has_only_read_when_a_majority_decides_takes_all_the_same() {
     world.all_say(0..2, TAKEN);
     let lock = world.lock();
     world.say(2, &free());
-    assert_eq!(world.take(2), TAKING);
-    world.say(2, TAKEN);
+    world.exchange(2, TAKING, TAKEN);
     world.release(lock);
     assert_eq!(world.take(2), RELEASING);
 }
@@ -242,8 +231,7 @@ fn what_is_being_taken_for_an_attempt_that_is_over_is_released_behind_it() {
         world.say(0, TAKEN);
         assert_eq!(world.take(0), RELEASING);
         say_both(&mut world, &token, "");
-        assert_eq!(world.take(0), DELETING);
-        world.say(0, DELETED);
+        world.exchange(0, DELETING, DELETED);
         world.is_clean();
     }
 }
@@ -296,8 +284,7 @@ fn what_was_taken_in_part_is_owed_its_release_also_when_it_is_asked_for_alone() 
         let key = format!("$-1|:-2|{NO_NUMBER}");
         world.say(0, &format!("{refused}{key}{key}{key}{key}"));
         if !cancelled {
-            assert_eq!(world.take(0), AGAIN);
-            world.say(0, &format!("{refused}{key}{key}"));
+            world.exchange(0, AGAIN, &format!("{refused}{key}{key}"));
         }
         assert_eq!(world.take(0)[2], "WATCH c d");
         world.say(0, &format!("{refused}{key}{key}"));

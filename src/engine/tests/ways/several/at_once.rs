@@ -24,8 +24,7 @@ fn executed(said: &str) -> String {
 fn known() -> World {
     let mut world = bare(1);
     world.try_all();
-    assert_eq!(world.take(0), reading());
-    world.say(0, &(free_again() + NO_NUMBER));
+    world.exchange(0, reading(), &(free_again() + NO_NUMBER));
     assert_eq!(world.take(0), TAKING, "it was read already");
     world.say(0, TAKEN);
     let lock = world.lock();
@@ -87,8 +86,7 @@ fn what_meets_its_own_keys_is_read_and_the_missing_ones_are_set() {
     say_token(&mut world, WATCHED, &token, &format!(":9999|{NO_NUMBER}"));
     world.say(0, &format!("$-1|:-2|{NO_NUMBER}"));
     let taking = ["MULTI", "PEXPIRE a 10000", "SET b 10000", "EXEC"];
-    assert_eq!(world.take(0), taking);
-    world.say(0, "+OK|+QUEUED|+QUEUED|*2|:1|+OK|");
+    world.exchange(0, taking, "+OK|+QUEUED|+QUEUED|*2|:1|+OK|");
     let lock = world.lock();
     released(&mut world, lock);
 }
@@ -103,8 +101,7 @@ fn a_node_that_refuses_it_later_is_read_first_from_then_on() {
         for _ in 0..2 {
             assert_eq!(world.take(0), AGAIN, "{refusal}");
             world.say(0, &free_again());
-            assert_eq!(world.take(0), TAKING);
-            world.say(0, TAKEN);
+            world.exchange(0, TAKING, TAKEN);
             let lock = world.lock();
             released(&mut world, lock);
             world.try_all();
@@ -122,8 +119,7 @@ fn a_node_that_fails_at_it_is_read_first_and_owed_the_release() {
         assert_eq!(world.take(0), AGAIN);
         if is_free {
             world.say(0, &free_again());
-            assert_eq!(world.take(0), TAKING);
-            world.say(0, TAKEN);
+            world.exchange(0, TAKING, TAKEN);
             let lock = world.lock();
             released(&mut world, lock);
         } else {
@@ -195,15 +191,12 @@ fn what_is_being_taken_for_an_attempt_that_is_over_is_released() {
             say_token(&mut world, "", &token, "");
             assert_eq!(world.take(0), RELEASING);
             say_both(&mut world, &token, "");
-            assert_eq!(world.take(0), DELETING);
-            world.say(0, DELETED);
+            world.exchange(0, DELETING, DELETED);
             world.is_clean();
         } else {
             world.say(0, &format!("{}$-1|$7|another|", executed(":0|")));
-            assert_eq!(world.take(0), RELEASING);
-            world.say(0, &format!("{WATCHED}$-1|$7|another|"));
-            assert_eq!(world.take(0), ["MULTI", "PEXPIRE a -1", "EXEC"]);
-            world.say(0, "+OK|+QUEUED|*1|:0|");
+            world.exchange(0, RELEASING, &format!("{WATCHED}$-1|$7|another|"));
+            world.exchange(0, ["MULTI", "PEXPIRE a -1", "EXEC"], "+OK|+QUEUED|*1|:0|");
             world.is_clean();
         }
     }
