@@ -93,6 +93,10 @@ const FIRST_LOOK: [&str; 3] = [
 ];
 const LOOK: [&str; 2] = ["CLIENT CACHING YES", "PTTL k"];
 
+/// A node reports that the key `k` has changed, or all keys.
+const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
+const PUSH_ALL: &str = ">2|$10|invalidate|_|";
+
 /// The commands to a node that was sent nothing.
 const NOTHING: [&str; 0] = [];
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::entry::Entry;
 use crate::error::{Released, Report};
+use crate::keys::ClaimKey;
 
 impl World {
     // ----- locks ----------------------------------------------------------------------------
@@ -48,6 +49,19 @@ impl World {
         let round = self.engine.acquire(self.now, &request).expect("valid");
         self.drain();
         round
+    }
+
+    /// Returns why a request is refused at once. Nothing is sent.
+    #[track_caller]
+    pub(super) fn invalid(&mut self, request: &Request<'_>) -> InvalidRequest {
+        let sent = self.sent.clone();
+        let refused = self.engine.acquire(self.now, request);
+        self.drain();
+        assert_eq!(self.sent, sent);
+        match refused {
+            Err(LockError::Invalid(why)) => why,
+            other => panic!("{other:?}"),
+        }
     }
 
     pub(super) fn try_once(&mut self) -> RoundId {
@@ -123,6 +137,12 @@ impl World {
     pub(super) fn tokens(&self) -> Vec<Entry> {
         let claims = self.engine.work.parts.claims.iter();
         claims.map(|(_, claim)| claim.entry.clone()).collect()
+    }
+
+    #[track_caller]
+    pub(super) fn only_claim(&self) -> ClaimKey {
+        let mut claims = self.engine.work.parts.claims.iter();
+        claims.next().expect("there is one").0
     }
 
     pub(super) fn claims(&self) -> usize {

@@ -283,9 +283,7 @@ fn the_longest_ttl_includes_the_delay() {
          `Builder::lock_delay`"
     );
     let options = LockOptions::new(ttl);
-    let request = Request::new(b"k", &options);
-    let refused = world.engine.acquire(world.now, &request).expect_err("long");
-    assert_matches!(&refused, LockError::Invalid(why) if *why == too_long);
+    assert_eq!(world.invalid(&Request::new(b"k", &options)), too_long);
     let lock = world.lock_on(0..3);
     let refused = world.engine.extend(world.now, &lock, ttl);
     assert_matches!(refused, Err(ExtendError::Invalid(why)) if why == too_long);

@@ -13,17 +13,17 @@ pub(super) mod stores;
 use super::*;
 
 /// By how much the wall clock is ahead of the clock of the stories.
-const SINCE_1970: Duration = Duration::from_secs(1_790_000_000);
+pub(super) const SINCE_1970: Duration = Duration::from_secs(1_790_000_000);
 
 /// The number that the engine proposes at the beginning of a story.
-const PROPOSED: u64 = 1_790_000_001_000_000;
+pub(super) const PROPOSED: u64 = 1_790_000_001_000_000;
 
 fn fenced() -> LockOptions {
     LockOptions::new(TTL).tries(1).fenced()
 }
 
 /// Makes three nodes that have greeted, and sets the wall clock.
-fn timed() -> World {
+pub(super) fn timed() -> World {
     timed_of(3)
 }
 
@@ -436,18 +436,6 @@ fn who_waits_for_a_lock_of_this_engine_gets_a_token_too() {
     grants(&mut world, 0, 8);
     grants(&mut world, 1, 8);
     assert_eq!(token(&mut world), Some(8));
-}
-
-#[test]
-fn without_scripts_there_is_no_token() {
-    let mut world = World::with(named(1).without_scripts(true));
-    let (now, options) = (world.now, fenced());
-    let refused = world.engine.acquire(now, &Request::new(b"k", &options));
-    let refused = refused.expect_err("it is not begun");
-    assert_matches!(
-        refused,
-        LockError::Invalid(InvalidRequest(RequestFault::NeedsScripts))
-    );
 }
 
 const IN_REPAIR: NodeOutcome = NodeOutcome::Unusable(Unusable::InRepair);

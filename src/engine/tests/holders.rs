@@ -72,7 +72,7 @@ fn attempts_that_wait_for_a_node_leave_room_for_extensions() {
     let other = world.acquire_of(b"a", &LockOptions::new(TTL).tries(1));
     // This is the state after very many attempts.
     for node in 1..3 {
-        let waiting = &mut world.engine.work.parts.nodes[id(node)].connection.waiting;
+        let waiting = &mut world.node(node).connection.waiting;
         while waiting.push(other.0, Whose::Other) {}
     }
     world.extend(&lock);

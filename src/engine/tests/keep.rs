@@ -55,6 +55,38 @@ impl World {
         (self.writes[node] - before, self.take(node))
     }
 
+    /// From now on, as many extensions are open as there may be.
+    pub(super) fn no_extension_may_begin(&mut self) {
+        let parts = &mut self.engine.work.parts;
+        (0..EXTENSIONS_AT_ONCE).for_each(|_| parts.keeper.begun());
+    }
+
+    /// One of these extensions ends.
+    pub(super) fn one_extension_may_begin(&mut self) {
+        let parts = &mut self.engine.work.parts;
+        parts.keeper.ended(&mut parts.news);
+        self.drain();
+    }
+
+    /// Keeps `lock`, which is valid, from now on.
+    #[track_caller]
+    pub(super) fn keep_from_now_on(&mut self, lock: &mut Lock) {
+        let kept = self.engine.keep(self.now, lock, Duration::MAX);
+        kept.expect("valid");
+        self.drain();
+    }
+
+    /// Asserts that the first node is asked to extend the lock when half of its validity is left.
+    #[track_caller]
+    fn is_extended_at_half(&mut self) {
+        let (after, sent) = self.sleep_until_sent(0);
+        assert_eq!(sent, [EXTEND]);
+        assert!(
+            VALIDITY / 2 <= after && after <= VALIDITY / 2 + MS,
+            "{after:?}"
+        );
+    }
+
     /// Asserts that the only event is an extension that the engine has made. Returns the end of `lock`.
     #[track_caller]
     pub(super) fn was_kept(&mut self, lock: &Lock) -> Instant {
@@ -206,8 +238,7 @@ fn a_later_try_saves_the_lock() {
         assert!(world.events.is_empty());
     }
     world.take_all();
-    let (after, _) = world.sleep_until_sent(0);
-    assert!(VALIDITY / 2 <= after && after <= VALIDITY / 2 + MS);
+    world.is_extended_at_half();
     world.release(lock);
 }
 
@@ -219,23 +250,17 @@ fn a_lock_that_was_waited_for_is_kept_too() {
     world.acquire_of(b"k", &waits);
     world.release(first);
     while !world.sent[0].is_empty() {
-        for sent in world.take(0) {
-            let said = if sent.starts_with("SET") {
-                "+OK|"
-            } else {
-                ":1|"
-            };
-            world.say(0, said);
-        }
+        world.all_answer(|_, sent| match sent.starts_with("SET") {
+            true => "+OK|",
+            false => ":1|",
+        });
     }
     world
         .events
         .retain(|event| matches!(event, Event::Acquired { .. }));
     let lock = world.lock();
     world.take(0);
-    let (after, sent) = world.sleep_until_sent(0);
-    assert_eq!(sent, [EXTEND]);
-    assert!(VALIDITY / 2 <= after && after <= VALIDITY / 2 + MS);
+    world.is_extended_at_half();
     world.release(lock);
 }
 
@@ -405,17 +430,14 @@ fn a_claim_rests_when_its_lock_is_kept_and_every_node_has_answered() {
 #[test]
 fn a_claim_rests_again_when_its_lock_was_extended_while_that_waited() {
     let (mut world, mut lock) = World::keeping(1, kept());
-    let parts = &mut world.engine.work.parts;
-    (0..EXTENSIONS_AT_ONCE).for_each(|_| parts.keeper.begun());
+    world.no_extension_may_begin();
     world.pass(VALIDITY / 2 + MS);
     assert_eq!(world.take(0), NOTHING);
     world.extend(&lock);
     world.take(0);
     world.say(0, ":1|");
     world.extended(&mut lock);
-    let parts = &mut world.engine.work.parts;
-    parts.keeper.ended(&mut parts.news);
-    world.drain();
+    world.one_extension_may_begin();
     assert_eq!((world.take(0).len(), busy(&world)), (0, 0));
     world.release(lock);
 }
@@ -445,8 +467,7 @@ fn a_lock_that_is_kept_from_now_on_gives_up_its_place() {
     let (mut world, mut lock) = World::held(3);
     assert_eq!(places(&world), 1);
     for _ in 0..2 {
-        let kept = world.engine.keep(world.now, &mut lock, Duration::MAX);
-        kept.expect("valid");
+        world.keep_from_now_on(&mut lock);
         assert_eq!((places(&world), busy(&world)), (0, 0));
     }
     world.take_all();

@@ -11,12 +11,9 @@ fn wasted(world: &mut World) -> usize {
 #[test]
 fn a_lock_that_is_held_costs_its_name_and_token() {
     let mut world = World::ready(3);
-    let options = LockOptions::new(TTL).tries(1);
     for number in 0..100 {
         let name = format!("invoice:{number:05}");
-        let request = Request::new(name.as_bytes(), &options);
-        world.engine.acquire(world.now, &request).expect("valid");
-        world.drain();
+        world.acquire_of(name.as_bytes(), &LockOptions::new(TTL).tries(1));
         (0..3).for_each(|node| world.say(node, "+OK|"));
         assert!(wasted(&mut world) < 16, "no command was in its buffer");
     }

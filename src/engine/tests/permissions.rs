@@ -28,25 +28,12 @@ fn a_first_set_without_an_answer_keeps_nothing_of_its_lock() {
             world.engine.inspect(world.now, b"other").expect("asked");
         }
         let round = world.try_once();
-        let claim = world
-            .engine
-            .work
-            .parts
-            .claims
-            .iter()
-            .map(|(key, _)| key)
-            .next();
-        let claim = claim.expect("it is tried with one");
+        let claim = world.only_claim();
         match is_withdrawn {
             true => world.cancel(round),
             false => world.lose(0),
         }
-        assert!(
-            world.engine.work.parts.nodes[id(0)]
-                .abilities
-                .end_trial(claim)
-                .is_none()
-        );
+        assert!(world.node(0).abilities.end_trial(claim).is_none());
     }
 }
 

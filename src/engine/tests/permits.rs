@@ -433,23 +433,6 @@ fn a_caller_that_waits_asks_when_a_majority_has_told_of_a_change() {
     assert_eq!(locks[0].slot(), Some(0));
 }
 
-/// A node reports that the key has changed.
-const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
-
-#[test]
-fn a_caller_that_waits_asks_when_the_first_permit_has_ended_on_a_majority() {
-    let mut world = World::ready(3);
-    world.ask_for(1, &patient());
-    world.take_all();
-    for millis in [60, 90] {
-        for (node, more) in [(0, 0), (1, 20), (2, 40)] {
-            world.say(node, &full(millis + more));
-        }
-        let _ = world.take_all();
-        world.all_say(0..3, "+OK|+OK|");
-    }
-}
-
 #[test]
 fn all_others_wait_behind_the_first_and_ask_when_it_has_its_permit() {
     let (mut world, round) = World::one_waits_for_a_permit();
@@ -582,33 +565,15 @@ fn a_minority_with_another_number_of_permits_keeps_nobody_out() {
 fn requests_that_cannot_be_served_are_refused_at_once() {
     let options = LockOptions::new(TTL);
     let mut world = World::ready(3);
-    let mut refused = |permits, options: &LockOptions| {
-        let request = Request::permit(b"k", permits, options);
-        match world.engine.acquire(world.now, &request) {
-            Err(LockError::Invalid(why)) => why,
-            other => panic!("{other:?}"),
-        }
-    };
     for permits in [0, 1_025, 65_536, 65_537, u32::MAX] {
-        let why = refused(permits, &options);
+        let why = world.invalid(&Request::permit(b"k", permits, &options));
         assert_eq!(why, InvalidRequest(RequestFault::Permits { permits }));
         let text = format!(
             "a resource has 1 to 1024 permits, not {permits}; ask for a number in this range"
         );
         assert_eq!(why.to_string(), text);
     }
-    world.all_were_sent(&[]);
     world.is_clean();
-    let mut world = World::with(named(3).without_scripts(true));
-    let options = LockOptions::new(TTL);
-    let request = Request::permit(b"k", 4, &options);
-    let refused = world.engine.acquire(world.now, &request);
-    assert_matches!(
-        refused,
-        Err(LockError::Invalid(InvalidRequest(
-            RequestFault::NeedsScripts
-        )))
-    );
     for permits in [1, 1_024] {
         let mut world = World::ready(3);
         world.ask_for(permits, &once());

@@ -66,15 +66,6 @@ impl World {
         assert!(self.unlocked().is_ok());
         self.is_clean();
     }
-
-    fn refused_all(&mut self, names: &[&[u8]]) -> LockError {
-        let options = LockOptions::new(TTL);
-        let request = Request::all(names, &options);
-        let refused = self.engine.acquire(self.now, &request);
-        self.drain();
-        assert_eq!(self.take_all().concat(), NOTHING);
-        refused.expect_err("refused")
-    }
 }
 
 pub(super) fn named_held(report: &Report) -> Vec<Option<&[u8]>> {
@@ -109,8 +100,8 @@ fn names_that_no_lock_has_are_refused_before_any_io() {
             }),
         ),
     ] {
-        let error = world.refused_all(names);
-        assert_matches!(error, LockError::Invalid(why) if why == expected);
+        let options = LockOptions::new(TTL);
+        assert_eq!(world.invalid(&Request::all(names, &options)), expected);
     }
     world.is_clean();
 }

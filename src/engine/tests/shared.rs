@@ -7,9 +7,6 @@ mod downgrade;
 #[cfg(feature = "embedded")]
 pub(super) mod programs;
 
-/// A node reports that the key has changed.
-const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
-
 /// The script that reads the token has found a sorted set, with one reader.
 const A_SET: &str = "*3|:10001|:0|*2|$22|r/xxxxxxxxxxxxxxxxxxxx|:10000|";
 
@@ -75,17 +72,6 @@ fn a_reader_that_makes_one_attempt_is_kept_out_by_a_lock_of_its_handle_and_nothi
     world.all_were_sent(&["READ k 10000"]);
     world.all_say(0..3, ":1|");
     drop(world.lock());
-}
-
-#[test]
-fn without_scripts_a_shared_lock_is_refused_at_once() {
-    let mut world = World::with(named(3).without_scripts(true));
-    let options = LockOptions::new(TTL);
-    let request = Request::shared(b"k", &options);
-    let refused = world.engine.acquire(world.now, &request);
-    let why = InvalidRequest(RequestFault::NeedsScripts);
-    assert_matches!(refused, Err(LockError::Invalid(found)) if found == why);
-    world.is_clean();
 }
 
 #[test]
@@ -365,20 +351,15 @@ fn a_writer_that_finds_readers_on_a_majority_leaves_its_intent_and_renews_it_whi
 /// Answers the questions of the contender while readers hold the lock. Returns `true` if it leaves its intent.
 fn readers_hold(world: &mut World) -> bool {
     let mut leaves = false;
-    for node in 0..3 {
-        for sent in world.take(node) {
-            leaves |= sent.starts_with("INTENT");
-            world.say(
-                node,
-                match &*sent {
-                    "PTTL k" => ":10000|",
-                    "EVAL inspect" => A_SET,
-                    "EVALSHA release" => ":0|",
-                    _ => "+OK|",
-                },
-            );
+    world.all_answer(|_, sent| {
+        leaves |= sent.starts_with("INTENT");
+        match sent {
+            "PTTL k" => ":10000|",
+            "EVAL inspect" => A_SET,
+            "EVALSHA release" => ":0|",
+            _ => "+OK|",
         }
-    }
+    });
     leaves
 }
 
@@ -425,19 +406,16 @@ fn a_writer_leaves_no_intent_for_readers_on_a_minority_and_a_reader_leaves_none_
     world.read();
     let began = world.now;
     while world.now.saturating_since(began) < SECOND {
-        for node in 0..3 {
-            for sent in world.take(node) {
-                assert!(!sent.starts_with("INTENT"));
-                let said = match sent.split(' ').next() {
-                    Some("READ") => ":2|",
-                    Some("RELEASE") => ":0|",
-                    Some("PTTL") => ":10000|",
-                    Some("EVAL") => A_SET,
-                    _ => "+OK|",
-                };
-                world.say(node, said);
+        world.all_answer(|_, sent| {
+            assert!(!sent.starts_with("INTENT"));
+            match sent.split(' ').next() {
+                Some("READ") => ":2|",
+                Some("RELEASE") => ":0|",
+                Some("PTTL") => ":10000|",
+                Some("EVAL") => A_SET,
+                _ => "+OK|",
             }
-        }
+        });
         world.sleep_until_timer();
     }
 }
@@ -451,23 +429,21 @@ fn meets_an_intent(retry: Retry) -> Vec<Duration> {
     while world.events.is_empty() {
         let age = world.now.saturating_since(began);
         // On the first node the intent is older, and the last node has another intent that is much older.
-        for (node, age) in [age + 500 * MS, age, 4_500 * MS].into_iter().enumerate() {
-            let left = crate::node::keeps_out(age.as_millis() as u64);
-            for sent in world.take(node) {
-                if node == 0 && sent.starts_with("READ") {
-                    asked.push(world.now.saturating_since(began));
-                }
-                let said = match sent.split(' ').next() {
-                    Some("READ") if left == 0 => ":1|".to_string(),
-                    Some("READ") => format!(":{}|", 2 + left),
-                    Some("RELEASE") => ":0|".to_string(),
-                    Some("PTTL") => ":-2|".to_string(),
-                    Some("EVAL") => NOBODY.to_string(),
-                    _ => "+OK|".to_string(),
-                };
-                world.say(node, &said);
+        let ages = [age + 500 * MS, age, 4_500 * MS];
+        world.all_answer(|node, sent| {
+            let left = crate::node::keeps_out(ages[node].as_millis() as u64);
+            if node == 0 && sent.starts_with("READ") {
+                asked.push(age);
             }
-        }
+            match sent.split(' ').next() {
+                Some("READ") if left == 0 => ":1|".to_string(),
+                Some("READ") => format!(":{}|", 2 + left),
+                Some("RELEASE") => ":0|".to_string(),
+                Some("PTTL") => ":-2|".to_string(),
+                Some("EVAL") => NOBODY.to_string(),
+                _ => "+OK|".to_string(),
+            }
+        });
         if world.events.is_empty() {
             world.sleep_until_timer();
         }

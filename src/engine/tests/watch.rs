@@ -6,9 +6,6 @@ use super::*;
 use crate::engine::operators::OperatorError;
 use crate::limits::WATCHES_MAX;
 
-const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
-const PUSH_ALL: &str = ">2|$10|invalidate|_|";
-
 const FIRST: [&str; 3] = [FIRST_LOOK[0], FIRST_LOOK[1], "EVAL inspect"];
 const AGAIN: [&str; 2] = [LOOK[0], "EVAL inspect"];
 

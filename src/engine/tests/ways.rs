@@ -47,10 +47,15 @@ fn finish(world: &mut World, node: usize) {
 fn watching(nodes: usize) -> World {
     let mut world = bare(nodes);
     for node in 0..nodes {
-        let there = &mut world.engine.work.parts.nodes[id(node)];
-        there.abilities.way_permitted(crate::node::Dialect::Watch);
+        only_watches_from_now_on(&mut world, node);
     }
     world
+}
+
+/// `node` has shown that it releases only by transactions.
+fn only_watches_from_now_on(world: &mut World, node: usize) {
+    let way = crate::node::Dialect::Watch;
+    world.node(node).abilities.way_permitted(way);
 }
 
 /// Makes a lock on one such node.
@@ -200,22 +205,9 @@ fn a_node_without_any_way_is_unusable_and_asked_again() {
 fn a_node_that_is_lost_while_it_is_tried_keeps_nothing_of_the_lock() {
     let mut world = bare(1);
     world.try_once();
-    let claim = world
-        .engine
-        .work
-        .parts
-        .claims
-        .iter()
-        .map(|(key, _)| key)
-        .next();
+    let claim = world.only_claim();
     world.lose(0);
-    let claim = claim.expect("it is tried with one");
-    assert!(
-        world.engine.work.parts.nodes[id(0)]
-            .abilities
-            .end_trial(claim)
-            .is_none()
-    );
+    assert!(world.node(0).abilities.end_trial(claim).is_none());
 }
 
 /// The answer of a server that is busy or loading does not show which ways it has.

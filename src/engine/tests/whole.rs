@@ -418,16 +418,13 @@ fn a_node_that_is_back_with_what_it_has_confirmed_is_asked_nothing() {
 #[test]
 fn a_lock_that_waits_for_its_extension_is_extended_once() {
     let (mut world, locks) = keeping(1);
-    let parts = &mut world.engine.work.parts;
-    (0..EXTENSIONS_AT_ONCE).for_each(|_| parts.keeper.begun());
+    world.no_extension_may_begin();
     world.confirm(&locks[0]);
     world.keeps(0, 9_000);
     world.say(2, ":0|");
     world.keeps(1, 9_000);
     assert_eq!(world.take_all().concat(), NOTHING);
-    let parts = &mut world.engine.work.parts;
-    parts.keeper.ended(&mut parts.news);
-    world.drain();
+    world.one_extension_may_begin();
     let sent = world.take_all();
     assert_eq!(sent, [[EXTEND], [EXTEND], [EXTEND]]);
     world.say(2, ":0|");
@@ -446,14 +443,11 @@ fn a_lock_that_is_due_is_extended_before_those_that_a_node_may_lack() {
         let options = LockOptions::new(ttl).keep();
         world.kept_lock(format!("k{}", ttl.as_secs()).as_bytes(), options)
     });
-    let parts = &mut world.engine.work.parts;
-    (0..EXTENSIONS_AT_ONCE).for_each(|_| parts.keeper.begun());
+    world.no_extension_may_begin();
     world.comes_back_as(2, "another", 3600);
     world.pass(VALIDITY / 2 + MS);
     assert_eq!(world.take_all().concat(), NOTHING);
-    let parts = &mut world.engine.work.parts;
-    parts.keeper.ended(&mut parts.news);
-    world.drain();
+    world.one_extension_may_begin();
     for (lock, ttl) in locks.iter().rev().zip([10_000, 60_000]) {
         assert!(extends_everywhere(&mut world));
         assert_eq!(world.lives, [ttl; 3]);

@@ -8,6 +8,7 @@ use core::fmt::Debug;
 use super::stats::Told;
 use super::*;
 use crate::config::Builder;
+use crate::node::Node;
 
 /// The answer of a server to `HELLO`.
 pub(super) const HELLO: &str = "%2|+role|+master|+mode|+standalone|";
@@ -197,6 +198,18 @@ impl World {
         nodes.for_each(|node| self.say(node, reply));
     }
 
+    /// Each node answers each of its commands as `answer` says.
+    pub(super) fn all_answer<Said: AsRef<str>>(
+        &mut self,
+        mut answer: impl FnMut(usize, &str) -> Said,
+    ) {
+        for node in 0..self.sent.len() {
+            for sent in self.take(node) {
+                self.say(node, answer(node, &sent).as_ref());
+            }
+        }
+    }
+
     /// Returns the commands to `node` since the last look.
     pub(super) fn take(&mut self, node: usize) -> Vec<String> {
         core::mem::take(&mut self.sent[node])
@@ -271,9 +284,7 @@ impl World {
         if !self.unpermitted {
             // Sets the state of a node that has shown that its user may release locks, so that the first `SET` does not
             // ask.
-            self.engine.work.parts.nodes[id(node)]
-                .abilities
-                .scripts_permitted();
+            self.node(node).abilities.scripts_permitted();
         }
     }
 
@@ -326,6 +337,11 @@ impl World {
     pub(super) fn finish_as(&mut self, node: usize, run_id: &str, uptime: u64) {
         let server = format!("{run_id}|uptime_in_seconds:{uptime}");
         self.say(node, &greeting(&server));
+    }
+
+    /// Returns what the engine knows of `node`.
+    pub(super) fn node(&mut self, node: usize) -> &mut Node {
+        &mut self.engine.work.parts.nodes[id(node)]
     }
 
     pub(super) fn state(&self, node: usize) -> NodeState {

@@ -239,8 +239,7 @@ fn a_lock_that_is_kept_anew_is_extended_at_once_if_that_is_due() {
     world.sleep_until_sent(0);
     world.say(0, "-ERR x|");
     drop(world.was_not_kept());
-    let kept = world.engine.keep(world.now, &mut lock, Duration::MAX);
-    kept.expect("valid");
+    world.keep_from_now_on(&mut lock);
     let (after, sent) = world.sleep_until_sent(0);
     assert_eq!(sent, [EXTEND]);
     assert!(after <= MS, "{after:?}");

@@ -178,12 +178,7 @@ fn a_lock_that_is_over_or_cannot_be_shared_is_refused_before_anything_is_sent() 
     world.sleep(TTL);
     world.expired(&lock);
     assert_matches!(world.cannot_be_shared(&mut lock), ExtendError::Expired);
-    let names: [&[u8]; 2] = [b"a", b"b"];
-    let options = LockOptions::new(TTL);
-    let request = Request::all(&names, &options);
-    let begun = world.engine.acquire(world.now, &request);
-    assert!(begun.is_ok());
-    world.drain();
+    world.acquire_all(&[b"a", b"b"], &LockOptions::new(TTL));
     world.all_say(0..3, ":1|");
     let mut lock = world.lock();
     world.take_all();

@@ -191,18 +191,6 @@ fn a_node_that_is_asked_by_scripts_again_is_asked_for_permission_again() {
 }
 
 #[test]
-fn an_inspection_that_is_refused_as_a_script_is_asked_by_a_transaction() {
-    let mut world = World::ready(1);
-    world.engine.inspect(world.now, b"k").expect("valid");
-    world.drain();
-    world.take(0);
-    world.say(0, NO_COMMAND);
-    assert_eq!(world.take(0), ["MULTI", "GET k", "PTTL k", "EXEC"]);
-    world.say(0, "+OK|+QUEUED|+QUEUED|*2|$-1|:-2|");
-    assert!(world.told().expect("it was answered").free);
-}
-
-#[test]
 fn a_node_that_refuses_everything_names_the_script_and_is_asked_by_it_again() {
     let mut world = unasked(1);
     for _ in 0..2 {

@@ -22,15 +22,32 @@ fn finish_without(world: &mut World, node: usize, refusal: &str) {
     world.take(node);
 }
 
-/// Makes `nodes` nodes that have greeted in this way.
-fn doubted(nodes: usize) -> World {
-    let mut world = World::new(nodes);
+/// Makes one node that has greeted in this way.
+fn doubted_for(refusal: &str) -> World {
+    let mut world = World::new(1);
     world.unpermitted = true;
-    for node in 0..nodes {
-        world.welcome(node);
-        finish_without(&mut world, node, OWN);
-    }
+    world.welcome(0);
+    finish_without(&mut world, 0, refusal);
     world
+}
+
+fn doubted() -> World {
+    doubted_for(OWN)
+}
+
+/// The connection to the only node is lost. Behind the next one is a server that does not load the scripts.
+fn comes_back_without(world: &mut World) {
+    world.lose(0);
+    world.welcome_again(0);
+    finish_without(world, 0, OWN);
+}
+
+/// Makes a lock on a node that did not load the scripts when it was connected again.
+fn held_in_doubt() -> (World, Lock) {
+    let (mut world, lock) = World::held(1);
+    world.unpermitted = true;
+    comes_back_without(&mut world);
+    (world, lock)
 }
 
 /// Returns the answers of a node that knows only the transaction, and refuses everything else in words of its own.
@@ -40,7 +57,7 @@ fn watches_in_own_words() -> String {
 
 /// Makes a lock on a node that releases by transactions.
 fn held_by_one() -> (World, Lock) {
-    let mut world = doubted(1);
+    let mut world = doubted();
     world.try_once();
     world.exchange(0, [PROBE], OWN);
     world.exchange(0, asked(), &watches_in_own_words());
@@ -85,10 +102,7 @@ fn a_native_release_is_used_where_there_is_one() {
         // The node refuses scripts in known words.
         (OWN, "-EVAL is disabled|"),
     ] {
-        let mut world = World::new(1);
-        world.unpermitted = true;
-        world.welcome(0);
-        finish_without(&mut world, 0, refusal);
+        let mut world = doubted_for(refusal);
         world.try_once();
         assert_eq!(world.take(0), [PROBE], "{refusal}");
         world.say(0, first);
@@ -108,7 +122,7 @@ fn a_native_release_is_used_where_there_is_one() {
 /// Proxies may pass on scripts that they cannot load.
 #[test]
 fn a_node_that_runs_scripts_and_loads_none_is_asked_by_them() {
-    let mut world = doubted(1);
+    let mut world = doubted();
     world.try_once();
     world.exchange(0, [PROBE], ":0|");
     let first = "EVAL SET k 10000 if get del set";
@@ -128,7 +142,7 @@ fn refuses_to_load(world: &mut World) {
 /// The trouble may be temporary, so the next lock tries a script again.
 #[test]
 fn a_node_that_stops_to_run_scripts_is_asked_without() {
-    let mut world = doubted(1);
+    let mut world = doubted();
     world.try_once();
     world.say(0, ":0|:1|");
     let mut lock = world.lock();
@@ -156,10 +170,7 @@ fn other_refusals_to_load_cost_no_round_trip() {
         NO_COMMAND,
         "-CLUSTERDOWN x|",
     ] {
-        let mut world = World::new(1);
-        world.unpermitted = true;
-        world.welcome(0);
-        finish_without(&mut world, 0, refusal);
+        let mut world = doubted_for(refusal);
         world.try_once();
         let first = "EVAL SET k 10000 if get del set";
         assert_eq!(world.take(0), [first], "{refusal}");
@@ -168,7 +179,7 @@ fn other_refusals_to_load_cost_no_round_trip() {
 
 #[test]
 fn a_refusal_that_passes_is_told_and_tried_again() {
-    let mut world = doubted(1);
+    let mut world = doubted();
     for refusal in ["-BUSY a script|", "-OOM no|", "-READONLY a replica|"] {
         world.try_once();
         assert_eq!(world.take(0), [PROBE], "{refusal}");
@@ -186,7 +197,7 @@ fn a_refusal_that_passes_is_told_and_tried_again() {
 
 #[test]
 fn a_key_that_is_not_permitted_is_named() {
-    let mut world = doubted(1);
+    let mut world = doubted();
     world.try_once();
     world.say(0, "-NOPERM No permissions to access a key|");
     let missing = NodeOutcome::Unusable(Unusable::KeyPermission);
@@ -200,9 +211,7 @@ fn a_key_that_is_not_permitted_is_named() {
 fn scripts_are_used_again_after_an_error_that_has_passed() {
     let (mut world, lock) = held_by_one();
     let token = lock.token().as_bytes().to_vec();
-    world.lose(0);
-    world.welcome_again(0);
-    finish_without(&mut world, 0, OWN);
+    comes_back_without(&mut world);
     // Held locks are extended as before.
     world.extend(&lock);
     assert_eq!(world.take(0), EXTENDING);
@@ -245,7 +254,7 @@ fn where_every_way_is_refused_the_words_about_scripts_are_told() {
         (NO_COMMAND, NO_COMMAND),
         ("-ERR upstream failure|", "-ERR upstream failure|"),
     ] {
-        let mut world = doubted(1);
+        let mut world = doubted();
         for _ in 0..3 {
             world.try_once();
             assert_eq!(world.take(0), [PROBE]);
@@ -272,9 +281,7 @@ fn where_every_way_is_refused_the_words_about_scripts_are_told() {
 #[test]
 fn words_that_are_known_count_more_than_those_of_an_earlier_connection() {
     let (mut world, lock) = held_by_one();
-    world.lose(0);
-    world.welcome_again(0);
-    finish_without(&mut world, 0, OWN);
+    comes_back_without(&mut world);
     world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
     world.exchange(0, [PROBE], NO_COMMAND);
     world.take(0);
@@ -287,7 +294,7 @@ fn words_that_are_known_count_more_than_those_of_an_earlier_connection() {
 
 #[test]
 fn those_who_ask_together_are_all_told() {
-    let mut world = doubted(1);
+    let mut world = doubted();
     for name in [b"a", b"b"] {
         world.acquire_of(name, &LockOptions::new(TTL).tries(1));
     }
@@ -338,11 +345,7 @@ fn a_node_that_shows_late_that_it_runs_none_gets_a_copy() {
 /// There was no `SET` on this connection yet.
 #[test]
 fn an_extension_that_is_refused_in_own_words_is_asked_by_a_transaction() {
-    let (mut world, mut lock) = World::held(1);
-    world.unpermitted = true;
-    world.lose(0);
-    world.welcome_again(0);
-    finish_without(&mut world, 0, OWN);
+    let (mut world, mut lock) = held_in_doubt();
     world.extend(&lock);
     world.exchange(0, ["EVAL extend"], OWN);
     extends_by_a_transaction(&mut world, &mut lock);
@@ -358,12 +361,8 @@ fn an_extension_that_is_refused_in_own_words_is_asked_by_a_transaction() {
 
 #[test]
 fn a_release_that_is_refused_in_own_words_is_done_in_another_way() {
-    let (mut world, lock) = World::held(1);
+    let (mut world, lock) = held_in_doubt();
     let token = lock.token().as_bytes().to_vec();
-    world.unpermitted = true;
-    world.lose(0);
-    world.welcome_again(0);
-    finish_without(&mut world, 0, OWN);
     world.release(lock);
     for way in [BY_TEXT, "DELIFEQ k", "DELEX k", "SET k IFEQ"] {
         world.exchange(0, [way], OWN);
@@ -378,11 +377,7 @@ fn a_release_that_is_refused_in_own_words_is_done_in_another_way() {
 /// The report says how the script was refused. The release is tried again, as every debt is.
 #[test]
 fn a_release_that_is_refused_in_every_way_tells_the_words_about_scripts() {
-    let (mut world, lock) = World::held(1);
-    world.unpermitted = true;
-    world.lose(0);
-    world.welcome_again(0);
-    finish_without(&mut world, 0, OWN);
+    let (mut world, lock) = held_in_doubt();
     world.release(lock);
     for way in [BY_TEXT, "DELIFEQ k", "DELEX k", "SET k IFEQ"] {
         assert_eq!(world.take(0), [way]);
@@ -448,7 +443,7 @@ fn a_node_that_stops_to_run_loaded_scripts_is_asked_without() {
 /// After that, a refusal in its own words is about the request itself.
 #[test]
 fn a_node_that_loads_the_scripts_later_is_not_doubted_any_more() {
-    let mut world = doubted(1);
+    let mut world = doubted();
     world.try_once();
     world.say(0, ":0|:1|");
     let lock = world.lock();
@@ -463,7 +458,7 @@ fn a_node_that_loads_the_scripts_later_is_not_doubted_any_more() {
 /// The node has refused scripts in known words, and everything else too.
 #[test]
 fn a_script_is_tried_before_the_first_set_again_where_no_way_is_left() {
-    let mut world = doubted(1);
+    let mut world = doubted();
     for _ in 0..2 {
         world.try_once();
         world.exchange(0, [PROBE], UNKNOWN);
@@ -476,31 +471,26 @@ fn a_script_is_tried_before_the_first_set_again_where_no_way_is_left() {
 /// RESP3 has a form for long errors.
 #[test]
 fn an_extension_that_is_refused_by_a_long_error_is_asked_by_a_transaction() {
-    let (mut world, lock) = World::held(1);
-    world.unpermitted = true;
-    world.lose(0);
-    world.welcome_again(0);
-    finish_without(&mut world, 0, OWN);
+    let (mut world, lock) = held_in_doubt();
     world.extend(&lock);
     world.exchange(0, ["EVAL extend"], "!20|ERR unsupported here|");
     assert_eq!(world.take(0), EXTENDING);
 }
 
 #[test]
-fn an_inspection_that_is_refused_in_own_words_is_asked_by_a_transaction() {
-    let mut world = doubted(1);
-    world.engine.inspect(world.now, b"k").expect("valid");
-    world.drain();
-    world.take(0);
-    world.say(0, OWN);
-    assert_eq!(world.take(0), ["MULTI", "GET k", "PTTL k", "EXEC"]);
-    world.say(0, "+OK|+QUEUED|+QUEUED|*2|$-1|:-2|");
-    assert!(world.told().expect("it was answered").free);
+fn an_inspection_that_is_refused_as_a_script_is_asked_by_a_transaction() {
+    for (mut world, refusal) in [(doubted(), OWN), (World::ready(1), NO_COMMAND)] {
+        world.inspect();
+        world.say(0, refusal);
+        assert_eq!(world.take(0), ["MULTI", "GET k", "PTTL k", "EXEC"]);
+        world.say(0, "+OK|+QUEUED|+QUEUED|*2|$-1|:-2|");
+        assert!(world.told().expect("it was answered").free);
+    }
 }
 
 #[test]
 fn several_are_taken_by_a_transaction() {
-    let mut world = doubted(1);
+    let mut world = doubted();
     world.try_all();
     world.exchange(0, ["TAKE a b"], OWN);
     let key = format!("$-1|:-2|{NO_NUMBER}");
@@ -511,7 +501,7 @@ fn several_are_taken_by_a_transaction() {
     drop(world.lock());
     // Or the transactions are refused too, in the words about scripts.
     for no_watch in [OWN, UNKNOWN] {
-        let mut world = doubted(1);
+        let mut world = doubted();
         world.try_all();
         world.take(0);
         world.say(0, OWN);

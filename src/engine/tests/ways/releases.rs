@@ -162,9 +162,7 @@ fn a_lost_set_behind_the_lock_of_another_hides_that_lock_from_nobody() {
     say_token(&mut world, WATCHED, b"another", "");
     finish(&mut world, 0);
     world.events.clear();
-    world.engine.work.parts.nodes[id(0)]
-        .abilities
-        .way_permitted(crate::node::Dialect::Watch);
+    only_watches_from_now_on(&mut world, 0);
     for releasing in [false, true] {
         if releasing {
             world.pass(250 * MS);
@@ -210,9 +208,7 @@ fn what_is_owed_under_another_name_of_a_server_is_paid_before_its_connection_is_
     world.welcome(1);
     world.take(1);
     finish(&mut world, 1);
-    world.engine.work.parts.nodes[id(1)]
-        .abilities
-        .way_permitted(crate::node::Dialect::Watch);
+    only_watches_from_now_on(&mut world, 1);
     let round = world.try_once();
     assert_eq!(world.take(1), ["SET k 10000"]);
     world.lose(1);
@@ -226,16 +222,7 @@ fn what_is_owed_under_another_name_of_a_server_is_paid_before_its_connection_is_
     assert_eq!(world.state(0), NodeState::Ready);
     world.welcome_again(1);
     assert_eq!(world.take(1)[..4], RELEASING);
-    let read = [WATCHED.replace('|', "\r\n").into_bytes(), bulk(&token)].concat();
-    let read = [
-        read,
-        "$11|run_id:run1|$-1|$-1|".replace('|', "\r\n").into_bytes(),
-    ]
-    .concat();
-    world.input(Input::Received {
-        node: id(1),
-        bytes: &read,
-    });
+    say_token_of(&mut world, 1, WATCHED, &token, "$11|run_id:run1|$-1|$-1|");
     world.exchange(1, DELETING, "+OK|+QUEUED|*1|:1|");
     assert_eq!((world.claims(), world.owed()), (0, 0));
     let twin = NodeState::Unusable(Unusable::SameServer(0));
