@@ -100,6 +100,11 @@ const PUSH_ALL: &str = ">2|$10|invalidate|_|";
 /// The commands to a node that was sent nothing.
 const NOTHING: [&str; 0] = [];
 
+/// Returns options of a caller that makes one attempt.
+fn once() -> LockOptions {
+    LockOptions::new(TTL).tries(1)
+}
+
 /// Returns options of a caller that waits for as long as a story lasts.
 fn patient() -> LockOptions {
     LockOptions::new(TTL).wait(Duration::from_secs(3600))

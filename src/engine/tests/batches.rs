@@ -244,7 +244,7 @@ impl World {
     /// Makes the socket take no more bytes. A lock that gets no answer shows this.
     fn block(&mut self) {
         self.window[0] = 0;
-        self.acquire_of(b"other", &LockOptions::new(TTL).tries(1));
+        self.acquire_of(b"other", &once());
         self.sleep_until_event();
         self.no_quorum();
         assert_eq!(self.engine.load().in_flight, 0);

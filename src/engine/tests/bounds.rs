@@ -182,7 +182,7 @@ fn there_are_no_more_claims_than_there_may_be() {
     fill(&mut world);
     let full = world.claims();
     // A call,
-    let options = LockOptions::new(TTL).tries(1);
+    let options = once();
     let refused = world
         .engine
         .acquire(world.now, &Request::new(b"k", &options));

@@ -30,6 +30,23 @@ impl World {
         self.lock()
     }
 
+    /// A lock of `resource` that the first node grants.
+    #[track_caller]
+    pub(super) fn lock_of(&mut self, resource: &[u8]) -> Lock {
+        self.acquire_of(resource, &once());
+        self.say(0, "+OK|");
+        self.lock()
+    }
+
+    /// Extends `lock`, which `nodes` confirm. The commands for that are taken.
+    #[track_caller]
+    pub(super) fn extend_on(&mut self, nodes: Range<usize>, lock: &mut Lock) {
+        self.extend(lock);
+        self.take_all();
+        self.all_say(nodes, ":1|");
+        self.extended(lock);
+    }
+
     /// Releases `lock`, which `nodes` have deleted.
     #[track_caller]
     pub(super) fn release_on(&mut self, nodes: Range<usize>, lock: Lock) {
@@ -65,7 +82,7 @@ impl World {
     }
 
     pub(super) fn try_once(&mut self) -> RoundId {
-        self.acquire(&LockOptions::new(TTL).tries(1))
+        self.acquire(&once())
     }
 
     pub(super) fn extend(&mut self, lock: &Lock) -> RoundId {

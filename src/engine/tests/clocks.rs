@@ -101,7 +101,7 @@ fn a_yes_from_before_the_step_was_seen_is_taken_back() {
     world.say(2, "+OK|");
     // Another question to the same node finds that its clock was stepped.
     world.wait(Duration::from_secs(1));
-    world.acquire_of(b"other", &LockOptions::new(TTL).tries(1));
+    world.acquire_of(b"other", &once());
     world.tells(2, Duration::from_secs(30));
     world.say(0, "+OK|");
     assert!(world.events.is_empty(), "the first round has one vote left");

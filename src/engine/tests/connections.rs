@@ -120,7 +120,7 @@ fn a_node_that_was_stopped_is_not_taken_for_a_distant_one() {
     world.pass(Duration::from_secs(3));
     world.say(0, &":1|".repeat(100));
     world.events.clear();
-    world.acquire_of(b"other", &LockOptions::new(TTL).tries(1));
+    world.acquire_of(b"other", &once());
     world.pass(60 * MS);
     world.no_quorum();
 }

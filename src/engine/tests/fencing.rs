@@ -19,7 +19,7 @@ pub(super) const SINCE_1970: Duration = Duration::from_secs(1_790_000_000);
 pub(super) const PROPOSED: u64 = 1_790_000_001_000_000;
 
 fn fenced() -> LockOptions {
-    LockOptions::new(TTL).tries(1).fenced()
+    once().fenced()
 }
 
 /// Makes three nodes that have greeted, and sets the wall clock.
@@ -463,6 +463,13 @@ fn in_repair() -> World {
     world
 }
 
+/// The nodes say which floors they have. Node 1 still has its mark.
+fn floors_are_told(world: &mut World) {
+    world.say(0, "*2|:1|:8|");
+    world.say(2, "*2|:1|:9|");
+    world.say(1, "*2|:0|:5|");
+}
+
 /// Returns the commands to the nodes when the repair is due.
 fn due(world: &mut World) -> [Vec<String>; 3] {
     world.sleep(QUARANTINE + 10 * MS);
@@ -470,9 +477,7 @@ fn due(world: &mut World) -> [Vec<String>; 3] {
     for (node, sent) in sent.iter().enumerate() {
         assert_eq!(*sent, [format!("LOOK run{node}")]);
     }
-    world.say(0, "*2|:1|:8|");
-    world.say(2, "*2|:1|:9|");
-    world.say(1, "*2|:0|:5|");
+    floors_are_told(world);
     world.take_all().try_into().expect("three nodes")
 }
 
@@ -542,9 +547,7 @@ fn a_floor_of_a_node_in_quarantine_does_not_count() {
         let sent = world.take(0);
         if sent.iter().any(|sent| sent.starts_with("LOOK")) {
             world.take(1);
-            world.say(0, "*2|:1|:8|");
-            world.say(2, "*2|:1|:9|");
-            world.say(1, "*2|:0|:5|");
+            floors_are_told(world);
         }
         world.take(1) == ["REPAIR run1 5 9"]
     };
@@ -563,15 +566,11 @@ fn a_repair_that_is_owed_survives_reconnections() {
     let mut world = in_repair();
     world.sleep(QUARANTINE / 2);
     world.comes_back_as(1, "run1", 1_000);
-    world.all_say(0..1, "*2|:1|:8|");
-    world.say(1, "*2|:0|:5|");
-    world.say(2, "*2|:1|:9|");
+    floors_are_told(&mut world);
     world.take_all();
     world.sleep(QUARANTINE / 2 + 10 * MS);
     world.take_all();
-    world.say(0, "*2|:1|:8|");
-    world.say(1, "*2|:0|:5|");
-    world.say(2, "*2|:1|:9|");
+    floors_are_told(&mut world);
     assert_eq!(world.take(1), ["REPAIR run1 5 9"]);
 }
 

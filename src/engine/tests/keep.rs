@@ -433,10 +433,7 @@ fn a_claim_rests_again_when_its_lock_was_extended_while_that_waited() {
     world.no_extension_may_begin();
     world.pass(VALIDITY / 2 + MS);
     assert_eq!(world.take(0), NOTHING);
-    world.extend(&lock);
-    world.take(0);
-    world.say(0, ":1|");
-    world.extended(&mut lock);
+    world.extend_on(0..1, &mut lock);
     world.one_extension_may_begin();
     assert_eq!((world.take(0).len(), busy(&world)), (0, 0));
     world.release(lock);
@@ -453,7 +450,7 @@ fn a_lock_that_nobody_else_wants_is_kept_without_a_place() {
     assert_eq!(places(&world), 0);
     world.sleep_keeping(2 * VALIDITY, 0..3);
     for lock in locks {
-        world.acquire_of(lock.resource(), &LockOptions::new(TTL).tries(1));
+        world.acquire_of(lock.resource(), &once());
         assert_eq!(outcomes(&world.held_by_another()), [NodeOutcome::Held; 3]);
         assert_eq!(world.take_all().concat(), NOTHING, "it is held here");
         world.release_on(0..3, lock);
@@ -547,7 +544,7 @@ fn a_lock_that_is_kept_without_a_place_and_lost_leaves_no_name_behind() {
         world.events.clear();
         assert!(world.engine.work.parts.queues.is_empty());
         world.take_all();
-        world.acquire_of(b"k", &LockOptions::new(TTL).tries(1));
+        world.acquire_of(b"k", &once());
         assert_eq!(
             world.take(0).last().map(String::as_str),
             Some("SET k 10000")

@@ -10,7 +10,7 @@ use crate::resource::{NUMBER_MARK, WANTED_MARK, name_number};
 use crate::shared::{Leader, Told};
 
 fn options() -> LockOptions {
-    LockOptions::new(TTL).tries(1).owner("a:1")
+    once().owner("a:1")
 }
 
 /// Makes nodes that were asked for a fenced lock with an owner, and would have given these numbers.
@@ -68,7 +68,7 @@ fn inspected_on(nodes: usize, token: Option<Vec<u8>>) -> Inspection {
 #[test]
 fn a_lock_has_its_own_owner_also_if_it_has_waited() {
     let mut world = World::with(named(3).owner("of the handle")).greeted();
-    world.acquire(&LockOptions::new(TTL).tries(1));
+    world.acquire(&once());
     (0..3).for_each(|node| world.say(node, "+OK|"));
     let first = world.lock();
     assert_eq!(first.token().owner(), b"of the handle");
@@ -80,7 +80,7 @@ fn a_lock_has_its_own_owner_also_if_it_has_waited() {
     assert_eq!(second.token().owner(), b"a:1");
     assert_eq!(second.token().number(), None);
     // The report of a call that this handle itself refuses has the owner too.
-    world.acquire(&LockOptions::new(TTL).tries(1));
+    world.acquire(&once());
     assert_eq!(world.held_by_another().holder(), Some(&b"a:1"[..]));
     world.give_back(second);
 }
@@ -111,7 +111,7 @@ fn a_shared_lock_has_its_own_owner() {
 fn an_owner_has_at_most_64_bytes() {
     let mut world = World::ready(3);
     let long = [b'o'; OWNER_BYTES_MAX + 1];
-    let options = LockOptions::new(TTL).tries(1).owner(long);
+    let options = once().owner(long);
     let refused = world.invalid(&Request::new(b"k", &options));
     let bytes = OWNER_BYTES_MAX + 1;
     let too_long = InvalidRequest(RequestFault::OwnerTooLong { bytes });
@@ -145,7 +145,7 @@ fn the_token_of_a_fenced_lock_with_an_owner_names_its_number() {
     world.give_back(lock);
     // Without an owner, the token names no number, because nodes may give other numbers then.
     world.all_say(0..3, ":1|");
-    world.acquire(&LockOptions::new(TTL).tries(1).fenced());
+    world.acquire(&once().fenced());
     grants(&mut world, PROPOSED + 1);
     let lock = world.lock();
     assert_eq!(

@@ -27,10 +27,6 @@ fn has(permits: u16) -> String {
     format!("*3|:3|:0|:{permits}|")
 }
 
-fn once() -> LockOptions {
-    LockOptions::new(TTL).tries(1)
-}
-
 impl World {
     fn ask_for(&mut self, permits: u32, options: &LockOptions) -> RoundId {
         let request = Request::permit(b"k", permits, options);
@@ -177,8 +173,7 @@ fn a_node_that_gave_another_slot_moves_the_token() {
     );
     world.say(2, &format!(":1|{}", gives(3)));
     world.release(lock);
-    world.all_were_sent(&["RELEASE k 4/3/"]);
-    world.all_say(0..3, ":1|");
+    world.all_exchange(&["RELEASE k 4/3/"], ":1|");
     assert_eq!(world.unlocked().expect("released").deleted, 2);
     world.is_clean();
 }
@@ -426,8 +421,7 @@ fn a_caller_that_waits_asks_when_a_majority_has_told_of_a_change() {
     world.say(0, PUSH);
     world.all_were_sent(&[]);
     world.say(1, PUSH);
-    world.all_were_sent(&AGAIN);
-    world.all_say(0..3, &format!("+OK|{}", gives(0)));
+    world.all_exchange(&AGAIN, &format!("+OK|{}", gives(0)));
     let (found, locks) = world.all_granted();
     assert_eq!(found, [round]);
     assert_eq!(locks[0].slot(), Some(0));
@@ -437,10 +431,8 @@ fn a_caller_that_waits_asks_when_a_majority_has_told_of_a_change() {
 fn all_others_wait_behind_the_first_and_ask_when_it_has_its_permit() {
     let (mut world, round) = World::one_waits_for_a_permit();
     let others = [(); 3].map(|()| world.ask_for(1, &patient()));
-    world.all_were_sent(&[]);
-    world.all_say(0..3, PUSH);
-    world.all_were_sent(&AGAIN);
-    world.all_say(0..3, &format!("+OK|{}", gives(0)));
+    world.all_exchange(&[], PUSH);
+    world.all_exchange(&AGAIN, &format!("+OK|{}", gives(0)));
     let (found, mut locks) = world.all_granted();
     assert_eq!(found, [round]);
     world.all_were_sent(&[]);
@@ -501,8 +493,7 @@ fn a_permit_that_is_given_back_while_another_caller_asks_is_not_missed() {
     world.take_all();
     world.pass(MS);
     world.give_back(lock);
-    world.all_were_sent(&["RELEASE k 2/0/"]);
-    world.all_say(0..3, &full(9_000));
+    world.all_exchange(&["RELEASE k 2/0/"], &full(9_000));
     for node in 0..3 {
         let sent = world.take(node);
         assert_eq!(sent[sent.len() - 3..][..2], WATCHED, "at once");
@@ -595,16 +586,14 @@ fn a_permit_is_extended_confirmed_and_released_in_its_slot() {
     assert_eq!(lock.validity_at(world.now), VALIDITY);
     world.say(2, ":1|");
     world.ask_confirm(&lock);
-    world.all_were_sent(&["CONFIRM k 4/2/"]);
-    world.all_say(0..3, ":10001|");
+    world.all_exchange(&["CONFIRM k 4/2/"], ":10001|");
     world.extended(&mut lock);
     assert_eq!(
         (lock.slot(), lock.validity_at(world.now)),
         (Some(2), VALIDITY)
     );
     world.release(lock);
-    world.all_were_sent(&["RELEASE k 4/2/"]);
-    world.all_say(0..3, ":1|");
+    world.all_exchange(&["RELEASE k 4/2/"], ":1|");
     assert_eq!(world.unlocked().expect("released").deleted, 2);
     world.is_clean();
 }
@@ -749,8 +738,7 @@ fn a_kept_permit_is_extended_in_its_slot() {
     let lock = world.lock();
     world.take_all();
     world.pass(5 * SECOND);
-    world.all_were_sent(&["EXTEND k 10000 4/2/"]);
-    world.all_say(0..3, ":1|");
+    world.all_exchange(&["EXTEND k 10000 4/2/"], ":1|");
     assert_eq!(lock.validity_at(world.now), VALIDITY);
 }
 

@@ -40,10 +40,6 @@ impl World {
     }
 }
 
-fn once() -> LockOptions {
-    LockOptions::new(TTL).tries(1)
-}
-
 #[test]
 fn a_silent_majority_is_probed_every_250_ms() {
     let mut world = World::in_a_hole(&once());

@@ -69,9 +69,8 @@ fn what_waits_for_a_socket_is_withdrawn_with_few_steps_each() {
     const CALLS: usize = 10_000;
     let mut world = World::ready(3);
     world.window[2] = 0;
-    let options = LockOptions::new(TTL).tries(1);
     for index in 0..CALLS {
-        world.acquire_of(format!("k{index}").as_bytes(), &options);
+        world.acquire_of(format!("k{index}").as_bytes(), &once());
         // Two nodes have read the command and do not answer.
         world.sent.iter_mut().for_each(Vec::clear);
     }

@@ -32,9 +32,7 @@ impl World {
     fn take_each(&mut self, count: usize) -> Vec<Lock> {
         let take = |number| {
             let name = format!("k{number}");
-            self.acquire_of(name.as_bytes(), &LockOptions::new(TTL).tries(1));
-            self.say(0, "+OK|");
-            self.lock()
+            self.lock_of(name.as_bytes())
         };
         let locks = (0..count).map(take).collect();
         self.take(0);
@@ -169,8 +167,8 @@ fn what_is_asked_behind_a_row_is_written_behind_it() {
     let (mut world, mut locks) = holding(4);
     let rest = locks.split_off(2);
     world.begin_releases(locks);
-    let once = LockOptions::new(TTL).tries(1);
-    let request = Request::new(b"k0", &once);
+    let options = once();
+    let request = Request::new(b"k0", &options);
     world.engine.acquire(world.now, &request).expect("valid");
     world.release_all(rest);
     let sent = [&*row(0..2), "SET k0 10000", &*row(2..4)];
@@ -184,15 +182,14 @@ fn a_command_behind_a_row_can_be_withdrawn() {
     const MANY: usize = 40; // With this number of commands, an index finds one.
     let (mut world, locks) = holding(MANY);
     world.window[0] = 0;
-    let once = LockOptions::new(TTL).tries(1);
-    let before = world.acquire_of(b"before", &once);
-    let gone = world.acquire_of(b"gone", &once);
+    let before = world.acquire_of(b"before", &once());
+    let gone = world.acquire_of(b"gone", &once());
     for lock in locks {
         world.give_back(lock);
     }
     world.cancel(gone);
-    let behind = world.acquire_of(b"behind", &once);
-    let last = world.acquire_of(b"last", &once);
+    let behind = world.acquire_of(b"behind", &once());
+    let last = world.acquire_of(b"last", &once());
     world.cancel(behind);
     world.make_room(0);
     let sent = ["SET before 10000", &*row(0..MANY), "SET last 10000"];

@@ -169,7 +169,7 @@ fn a_single_try_for_a_set_of_which_a_name_is_held_here_is_refused_without_asking
     let mut world = Programs::new(1);
     let held = world.wants(0, "b");
     let sent = world.sent(0);
-    let once = world.wants_as(0, "ab", &LockOptions::new(TTL).tries(1));
+    let once = world.wants_as(0, "ab", &once());
     let report = world.refusal(once);
     assert!(report.tries() == 0 && report.is_held_here());
     assert_eq!(world.sent(0), sent);
@@ -197,7 +197,7 @@ fn at_random(
                 (1..4).rev().for_each(|at| names.swap(at, below(at + 1)));
                 names.truncate(1 + below(4));
                 let options = match below(5) {
-                    0 => LockOptions::new(TTL).tries(1),
+                    0 => once(),
                     1 => LockOptions::new(TTL).wait(30 * MS),
                     _ => patient(),
                 };

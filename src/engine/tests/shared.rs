@@ -47,15 +47,13 @@ impl World {
 fn readers_of_one_handle_ask_and_hold_at_the_same_time() {
     let mut world = World::ready(3);
     let readers = [(); 64].map(|()| world.read());
-    world.all_were_sent(&["READ k 10000"; 64]);
-    world.all_say(0..3, &":1|".repeat(64));
+    world.all_exchange(&["READ k 10000"; 64], &":1|".repeat(64));
     let (rounds, locks) = world.all_granted();
     assert_eq!(rounds, readers);
     assert!(locks.iter().all(|lock| lock.is_valid_at(world.now)));
     assert_eq!(world.engine.stats().held, 64);
     locks.into_iter().for_each(|lock| world.release(lock));
-    world.all_were_sent(&["RELEASE READER k"; 64]);
-    world.all_say(0..3, &":1|".repeat(64));
+    world.all_exchange(&["RELEASE READER k"; 64], &":1|".repeat(64));
     assert_eq!(world.events.len(), 64);
     world.is_clean();
 }
@@ -63,14 +61,13 @@ fn readers_of_one_handle_ask_and_hold_at_the_same_time() {
 #[test]
 fn a_reader_that_makes_one_attempt_is_kept_out_by_a_lock_of_its_handle_and_nothing_is_sent() {
     let (mut world, lock) = World::held(3);
-    world.read_with(&LockOptions::new(TTL).tries(1));
+    world.read_with(&once());
     assert!(world.held_by_another().is_held_here());
     world.all_were_sent(&[]);
     world.release_on(0..3, lock);
     world.take_all();
-    world.read_with(&LockOptions::new(TTL).tries(1));
-    world.all_were_sent(&["READ k 10000"]);
-    world.all_say(0..3, ":1|");
+    world.read_with(&once());
+    world.all_exchange(&["READ k 10000"], ":1|");
     drop(world.lock());
 }
 
@@ -79,7 +76,7 @@ fn a_node_without_scripts_is_unusable_for_readers() {
     let mut world = World::new(1);
     world.unpermitted = true;
     let mut world = world.greeted();
-    world.read_with(&LockOptions::new(TTL).tries(1));
+    world.read_with(&once());
     assert_eq!(world.take(0), ["READ k 10000"]);
     let refusal = "-NOPERM this user has no permissions to run the 'eval' command|";
     world.say(0, refusal);
@@ -102,11 +99,9 @@ fn behind_an_exclusive_lock_readers_begin_together_in_the_order_in_which_they_ca
     world.all_were_sent(&[]);
     world.give_back(lock);
     // The first reader asks alone, and learns whether readers are let in.
-    world.all_were_sent(&["EVALSHA release", "READ k 10000"]);
-    world.all_say(0..3, ":1|:1|");
+    world.all_exchange(&["EVALSHA release", "READ k 10000"], ":1|:1|");
     // The other readers follow, and after them the caller that wants the exclusive lock, which waits for their end.
-    world.all_were_sent(&["READ k 10000", "SET k 10000"]);
-    world.all_say(0..3, ":1|_|");
+    world.all_exchange(&["READ k 10000", "SET k 10000"], ":1|_|");
     let (rounds, locks) = world.all_granted();
     assert_eq!(rounds, first);
     // This handle knows of readers, so it asks at once who holds the lock.
@@ -129,8 +124,7 @@ fn behind_an_exclusive_lock_readers_begin_together_in_the_order_in_which_they_ca
     world.give_back(locks.remove(0));
     world.take_all();
     world.all_say(0..3, ":1|:1|");
-    world.all_were_sent(&["READ k 10000"]);
-    world.all_say(0..3, ":1|");
+    world.all_exchange(&["READ k 10000"], ":1|");
     let (rounds, locks) = world.all_granted();
     assert_eq!(rounds, second);
     drop(locks);
@@ -143,8 +137,7 @@ fn readers_who_come_while_a_caller_of_the_exclusive_lock_waits_stand_behind_it()
     let writer = world.acquire(&patient());
     world.all_were_sent(&["SET k 10000"]);
     let second = world.read();
-    world.all_were_sent(&[]);
-    world.all_say(0..3, "_|");
+    world.all_exchange(&[], "_|");
     world.take_all();
     world.all_say(0..2, &format!("{READERS}{A_SET}"));
     world.say(2, &format!(":0|{READERS}{A_SET}"));
@@ -155,16 +148,13 @@ fn readers_who_come_while_a_caller_of_the_exclusive_lock_waits_stand_behind_it()
     world.give_back(first);
     world.take_all();
     world.all_say(0..3, "+OK|:1|+OK|:-2|");
-    world.all_were_sent(&["SET k 10000"]);
-    world.all_say(0..3, "+OK|");
+    world.all_exchange(&["SET k 10000"], "+OK|");
     let (rounds, locks) = world.all_granted();
     assert_eq!(rounds, [writer]);
     world.all_were_sent(&["DEL shearline:intent:k"]);
     locks.into_iter().for_each(|lock| world.give_back(lock));
-    world.all_were_sent(&["EVALSHA release", "READ k 10000"]);
-    world.all_say(0..3, "+OK|:1|:1|");
-    world.all_were_sent(&["READ k 10000"]);
-    world.all_say(0..3, ":1|");
+    world.all_exchange(&["EVALSHA release", "READ k 10000"], "+OK|:1|:1|");
+    world.all_exchange(&["READ k 10000"], ":1|");
     assert_eq!(world.all_granted().0, [second, third]);
 }
 
@@ -185,8 +175,7 @@ fn readers_that_are_refused_beside_others_stand_in_front_of_those_that_came_late
     world.all_were_sent(&["READ k 10000"]);
     world.all_say(0..2, "+OK|+OK|:10000|:1|");
     world.say(2, "+OK|+OK|:10000|:1|");
-    world.all_were_sent(&["READ k 10000", "READ k 10000"]);
-    world.all_say(0..3, ":1|:1|");
+    world.all_exchange(&["READ k 10000", "READ k 10000"], ":1|:1|");
     let (mut rounds, locks) = world.all_granted();
     assert_eq!(rounds[2], third);
     rounds.sort_unstable();
@@ -253,8 +242,7 @@ fn a_reader_learns_of_the_end_of_an_exclusive_lock_and_asks_at_once() {
     world.say(0, PUSH);
     world.all_were_sent(&[]);
     world.say(1, PUSH);
-    world.all_were_sent(&["READ k 10000"]);
-    world.all_say(0..3, ":1|");
+    world.all_exchange(&["READ k 10000"], ":1|");
     drop(world.lock());
 }
 
@@ -268,8 +256,7 @@ fn a_reader_that_finds_readers_asks_again_after_the_random_delay() {
     world.sleep(49 * MS);
     world.all_were_sent(&[]);
     world.sleep(202 * MS);
-    world.all_were_sent(&["READ k 10000"]);
-    world.all_say(0..3, ":1|");
+    world.all_exchange(&["READ k 10000"], ":1|");
     drop(world.lock());
 }
 
@@ -339,8 +326,7 @@ fn a_writer_that_finds_readers_on_a_majority_leaves_its_intent_and_renews_it_whi
         (0..2).for_each(|node| assert_eq!(world.take(node), LOOK));
         world.all_say(0..2, &format!("+OK|{left}"));
     }
-    world.all_were_sent(&["SET k 10000"]);
-    world.all_say(0..3, "+OK|");
+    world.all_exchange(&["SET k 10000"], "+OK|");
     drop(world.lock());
     // The intent would keep readers out for longer than the lock.
     world.all_were_sent(&["DEL shearline:intent:k"]);
@@ -376,8 +362,7 @@ fn a_writer_that_has_waited_for_long_leaves_its_intent_as_soon_as_it_finds_reade
         world.all_say(0..2, PUSH);
         world.take_all();
         world.all_say(0..2, "+OK|:-2|");
-        world.all_were_sent(&["SET k 10000"]);
-        world.all_say(0..3, "_|");
+        world.all_exchange(&["SET k 10000"], "_|");
         let refused = world.now;
         while !readers_hold(&mut world) {
             world.sleep(MS);
@@ -485,7 +470,7 @@ fn a_reader_that_meets_an_intent_and_too_few_answers_asks_again_after_the_random
 #[test]
 fn a_reader_that_is_kept_out_by_an_intent_until_its_time_is_up_says_that_the_lock_is_held() {
     let mut world = World::ready(3);
-    world.read_with(&LockOptions::new(TTL).tries(1));
+    world.read_with(&once());
     world.all_say(0..3, ":3|");
     let report = world.held_by_another();
     assert_eq!(outcomes(&report)[..2], [NodeOutcome::Held; 2]);

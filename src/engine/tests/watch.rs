@@ -344,7 +344,7 @@ fn a_watch_looks_though_a_node_has_much_to_answer_all_the_time() {
     let mut world = World::ready(3);
     for number in 0..600 {
         let name = format!("k{number}");
-        world.acquire_of(name.as_bytes(), &LockOptions::new(TTL).tries(1));
+        world.acquire_of(name.as_bytes(), &once());
         world.all_say(1..3, "+OK|");
     }
     world.events.clear();

@@ -287,7 +287,7 @@ fn who_asks_beside_another_for_a_name_that_is_not_permitted_is_told_so() {
     const NO_KEY: &str = "-NOPERM No permissions to access a key|";
     let mut world = bare(1);
     for name in [b"k", b"l"] {
-        world.acquire_of(name, &LockOptions::new(TTL).tries(1));
+        world.acquire_of(name, &once());
     }
     let others = ["DELIFEQ l", "DELEX l", "SET l IFEQ"];
     assert_eq!(world.take(0), [asked(), others.to_vec()].concat());

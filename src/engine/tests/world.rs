@@ -65,6 +65,13 @@ impl World {
         }
     }
 
+    /// Asserts that all nodes were sent these commands, and lets each say `reply`.
+    #[track_caller]
+    pub(super) fn all_exchange(&mut self, sent: &[&str], reply: &str) {
+        self.all_were_sent(sent);
+        self.all_say(0..self.sent.len(), reply);
+    }
+
     /// Returns the rounds that were granted, in order, and their locks.
     #[track_caller]
     pub(super) fn all_granted(&mut self) -> (Vec<RoundId>, Vec<Lock>) {

@@ -119,7 +119,7 @@ fn what_cannot_be_kept_is_left_as_it_is() {
     assert_matches!(strict.is_not_kept(&mut long), ExtendError::Invalid(_));
     // No extension is left.
     world.say(0, "");
-    world.acquire_of(b"l", &LockOptions::new(TTL).tries(1).extensions(0));
+    world.acquire_of(b"l", &once().extensions(0));
     world.say(0, "+OK|");
     lock = world.lock();
     assert_matches!(world.is_not_kept(&mut lock), ExtendError::Limit);
@@ -148,14 +148,12 @@ fn the_names_of_locks_that_are_kept_are_found_whoever_wants_them_and_goes_again(
     let (mut world, lock) = World::keeping(3, kept());
     let other = world.kept_lock(b"l", kept());
     for _ in 0..3 {
-        world.acquire_of(b"k", &LockOptions::new(TTL).tries(1));
+        world.acquire_of(b"k", &once());
         assert_eq!(world.take_all().concat(), NOTHING, "it is held here");
         world.next_is_held();
     }
-    world.release(other);
+    world.release_on(0..3, other);
     world.take_all();
-    world.all_say(0..3, ":1|");
-    assert!(world.unlocked().is_ok());
     // The end of the lock is not reported. The lock is lost at its next extension, while a caller waits for it.
     world.acquire_of(b"k", &LockOptions::new(TTL));
     world.sleep_until_sent(0);

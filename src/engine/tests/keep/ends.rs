@@ -37,10 +37,7 @@ fn the_number_of_extensions_limits_keeping() {
         world.was_kept(&lock);
         assert_eq!(lock.extensions_left(), left);
     }
-    world.extend(&lock);
-    world.take(0);
-    world.say(0, ":1|");
-    world.extended(&mut lock);
+    world.extend_on(0..1, &mut lock);
     assert_eq!(lock.extensions_left(), 0);
     assert_matches!(world.extension_refused(&lock), ExtendError::Limit);
     world.sleep_until_event();
@@ -53,10 +50,7 @@ fn the_number_of_extensions_limits_keeping() {
 fn a_callers_extension_counts() {
     let (mut world, mut lock) = World::keeping(1, kept());
     world.sleep(4 * SECOND);
-    world.extend(&lock);
-    world.take(0);
-    world.say(0, ":1|");
-    world.extended(&mut lock);
+    world.extend_on(0..1, &mut lock);
     assert_eq!(lock.valid_until(), world.now.saturating_add(VALIDITY));
     world.is_extended_at_half();
 }

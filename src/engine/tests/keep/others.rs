@@ -122,10 +122,7 @@ fn a_kept_lock_shows_what_an_engine_finds_that_does_not_keep_it() {
             }
         };
         other.pass(SECOND);
-        other.extend(&lock);
-        other.take(0);
-        other.say(0, ":1|");
-        other.extended(&mut lock);
+        other.extend_on(0..1, &mut lock);
         assert_eq!(lock.valid_until(), other.now.saturating_add(VALIDITY));
         assert_eq!(lock.extensions_left(), 1);
         other.confirm(&lock);

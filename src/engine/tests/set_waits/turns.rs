@@ -26,7 +26,7 @@ fn a_set_that_waits_for_a_lock_of_this_handle_names_that_on_each_node() {
     let mut world = Programs::new(2);
     let a = world.wants(1, "a");
     let set = world.wants_as(0, "ab", &LockOptions::new(TTL).wait(300 * MS));
-    let once = world.wants_as(0, "b", &LockOptions::new(TTL).tries(1));
+    let once = world.wants_as(0, "b", &once());
     assert!(world.has(once));
     world.gives_back(a);
     world.pass(301 * MS);
@@ -93,7 +93,7 @@ fn a_single_whose_time_is_up_at_a_name_that_is_left_free_names_no_holder() {
     assert_eq!(outcomes(&report), [NodeOutcome::Pending; NODES]);
     let text = LockError::Held(report).to_string();
     assert_eq!(text, "lock `a`: earlier callers of this handle wait for it");
-    let once = world.wants_as(0, "a", &LockOptions::new(TTL).tries(1));
+    let once = world.wants_as(0, "a", &once());
     world.gives_back(once);
     assert!(!world.has(set));
     world.gives_back(foreign);

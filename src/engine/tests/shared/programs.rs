@@ -318,7 +318,7 @@ fn foreign_clients_keep_readers_out_and_are_kept_out() {
     assert!(!world.foreign_takes("f"));
     world.gives_back(readers[1]);
     assert!(world.foreign_takes("f"));
-    let once = world.calls(0, true, &LockOptions::new(TTL).tries(1));
+    let once = world.calls(0, true, &once());
     assert_matches!(world.refused.remove(&once), Some(LockError::Held(_)));
     let reader = world.reads(0);
     world.pass(999 * MS);
@@ -616,13 +616,12 @@ fn a_node_that_has_lost_its_data_or_was_away_gets_the_members_of_kept_holders() 
 
 #[test]
 fn nodes_that_may_have_forgotten_holders_do_not_vote() {
-    let once = LockOptions::new(TTL).tries(1);
     for one in SEVERAL {
         let mut world = Programs::new(2);
         let first = world.asks(0, &one(&patient()));
         (0..2).for_each(|node| world.net.restart(node, Memory::Lost));
-        world.has_no_quorum(&Request::new(b"k", &once));
-        world.has_no_quorum(&one(&once));
+        world.has_no_quorum(&Request::new(b"k", &once()));
+        world.has_no_quorum(&one(&once()));
         world.exclude_each_other();
         world.gives_back(first);
     }
@@ -635,7 +634,7 @@ fn a_strict_guard_checks_the_marker_for_holders_too() {
         world.pass(62 * SECOND); // The barriers of new nodes end.
         world.both_hold(one, &patient());
         (0..2).for_each(|node| world.net.mark_as_anothers(node));
-        world.has_no_quorum(&one(&LockOptions::new(TTL).tries(1)));
+        world.has_no_quorum(&one(&once()));
     }
 }
 

@@ -115,6 +115,17 @@ fn a_release_that_is_refused_as_a_script_is_done_in_another_way() {
     }
 }
 
+/// Makes a node that has granted a lock on two names by a script, and is asked to release it.
+fn releasing_several() -> World {
+    let mut world = World::ready(1);
+    world.try_all();
+    world.say(0, ":1|");
+    let lock = world.lock();
+    world.take(0);
+    world.release(lock);
+    world
+}
+
 #[test]
 fn several_are_taken_and_released_where_scripts_are_refused() {
     let mut world = World::ready(1);
@@ -127,12 +138,7 @@ fn several_are_taken_and_released_where_scripts_are_refused() {
     world.say(0, "+OK|+QUEUED|+QUEUED|*2|+OK|+OK|");
     drop(world.lock());
     // The lock is also released if scripts are forbidden in between.
-    let mut world = World::ready(1);
-    world.try_all();
-    world.say(0, ":1|");
-    let lock = world.lock();
-    world.take(0);
-    world.release(lock);
+    let mut world = releasing_several();
     world.exchange(0, ["RELEASE a b"], NO_COMMAND);
     assert_eq!(
         world.take(0),
@@ -143,12 +149,7 @@ fn several_are_taken_and_released_where_scripts_are_refused() {
 /// The debt is tried by a script again, which may be permitted by then.
 #[test]
 fn a_release_of_several_that_is_refused_in_both_ways_is_asked_by_script_again() {
-    let mut world = World::ready(1);
-    world.try_all();
-    world.say(0, ":1|");
-    let lock = world.lock();
-    world.take(0);
-    world.release(lock);
+    let mut world = releasing_several();
     let no_watch = "-NOPERM this user has no permissions to run the 'watch' command|";
     for round in 0..3 {
         assert_eq!(world.take(0), ["RELEASE a b"], "{round}");
@@ -186,7 +187,7 @@ fn a_node_that_is_asked_by_scripts_again_is_asked_for_permission_again() {
     let _held = world.lock();
     world.pass(250 * MS);
     assert_eq!(world.take(0), ["RELEASE a b"]);
-    world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
+    world.acquire_of(b"l", &once());
     assert_eq!(world.take(0), [FIRST.replace('k', "l")]);
 }
 

@@ -151,7 +151,7 @@ fn a_node_that_stops_to_run_scripts_is_asked_without() {
     world.extend(&lock);
     world.exchange(0, ["EVAL extend"], OWN);
     extends_by_a_transaction(&mut world, &mut lock);
-    world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
+    world.acquire_of(b"l", &once());
     world.exchange(0, [PROBE], ":0|:1|");
     let other = world.lock();
     world.take(0);
@@ -219,7 +219,7 @@ fn scripts_are_used_again_after_an_error_that_has_passed() {
     world.take(0);
     world.say(0, GRANTED);
     world.events.clear();
-    world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
+    world.acquire_of(b"l", &once());
     world.exchange(0, [PROBE], ":0|");
     world.exchange(0, ["EVAL SET l 10000 if get del set"], ":1|");
     let other = world.lock();
@@ -282,7 +282,7 @@ fn where_every_way_is_refused_the_words_about_scripts_are_told() {
 fn words_that_are_known_count_more_than_those_of_an_earlier_connection() {
     let (mut world, lock) = held_by_one();
     comes_back_without(&mut world);
-    world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
+    world.acquire_of(b"l", &once());
     world.exchange(0, [PROBE], NO_COMMAND);
     world.take(0);
     let no_way = format!("{NO_COMMAND}-ERR EXEC without MULTI|{NO_COMMAND}{NO_COMMAND}");
@@ -296,7 +296,7 @@ fn words_that_are_known_count_more_than_those_of_an_earlier_connection() {
 fn those_who_ask_together_are_all_told() {
     let mut world = doubted();
     for name in [b"a", b"b"] {
-        world.acquire_of(name, &LockOptions::new(TTL).tries(1));
+        world.acquire_of(name, &once());
     }
     world.exchange(0, [PROBE; 2], &OWN.repeat(2));
     for _ in 0..6 {
@@ -436,7 +436,7 @@ fn a_node_that_stops_to_run_loaded_scripts_is_asked_without() {
     world.welcome_again(0);
     world.take(0);
     world.finish(0, "run0");
-    world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
+    world.acquire_of(b"l", &once());
     assert_eq!(world.take(0), [PROBE_BY_DIGESTS]);
 }
 
@@ -555,7 +555,7 @@ fn a_fencing_token_is_asked_for_by_a_script_all_the_same() {
     let (mut world, lock) = held_by_one();
     let since = Duration::from_secs(1_790_000_000);
     world.engine.set_wall_clock(world.now, since);
-    let fenced = LockOptions::new(TTL).tries(1).fenced();
+    let fenced = once().fenced();
     world.acquire_of(b"l", &fenced);
     assert!(world.take(0)[0].starts_with("TAKE l"));
     world.say(0, OWN);

@@ -5,11 +5,7 @@ use super::*;
 /// Takes locks of these names on one node, and releases all of them. Returns their tokens, too.
 fn released<const N: usize>(names: [&[u8; 1]; N]) -> (World, [Vec<u8>; N]) {
     let mut world = watching(1);
-    let locks = names.map(|name| {
-        world.acquire_of(name, &LockOptions::new(TTL).tries(1));
-        world.say(0, "+OK|");
-        world.lock()
-    });
+    let locks = names.map(|name| world.lock_of(name));
     world.take(0);
     let tokens = locks
         .each_ref()

@@ -48,10 +48,26 @@ fn taken() -> (World, Lock) {
     (world, lock)
 }
 
+/// Makes one node that was asked for both names, is free and takes them now.
+fn taking() -> (World, RoundId) {
+    let mut world = bare(1);
+    let round = world.try_all();
+    world.say(0, &free());
+    world.take(0);
+    (world, round)
+}
+
 /// Answers that both keys have the token, with the time that is `left` if the node was asked for that.
 fn say_both(world: &mut World, token: &[u8], left: &str) {
     say_token(world, WATCHED, token, left);
     say_token(world, "", token, left);
+}
+
+/// Lets the node take both keys, and releases them.
+fn taken_and_released(world: &mut World) {
+    world.exchange(0, TAKING, TAKEN);
+    let lock = world.lock();
+    released(world, lock);
 }
 
 fn released(world: &mut World, lock: Lock) {
@@ -165,10 +181,7 @@ fn what_the_user_could_not_release_is_not_taken() {
         world.is_clean();
     }
     // A refusal between `MULTI` and `EXEC` discards all of it.
-    let mut world = bare(1);
-    world.try_all();
-    world.say(0, &free());
-    world.take(0);
+    let (mut world, _) = taking();
     let refused = "-EXECABORT Transaction discarded because of previous errors.|";
     world.say(0, &format!("+OK|+QUEUED|{NO_COMMAND}{refused}"));
     assert_eq!(world.take(0), NOTHING);
@@ -188,7 +201,7 @@ fn an_attempt_that_is_over_takes_nothing_for_which_it_has_only_read() {
     world.is_clean();
     // Work that waits for another transaction is not done either.
     let round = world.try_all();
-    let other = world.acquire_all(&[b"b", b"c"], &LockOptions::new(TTL).tries(1));
+    let other = world.acquire_all(&[b"b", b"c"], &once());
     assert_eq!(world.take(0), AGAIN);
     world.cancel(other);
     assert_eq!(world.claims(), 1);
@@ -216,10 +229,7 @@ fn a_node_that_has_only_read_when_a_majority_decides_takes_all_the_same() {
 #[test]
 fn what_is_being_taken_for_an_attempt_that_is_over_is_released_behind_it() {
     for aborted in [false, true] {
-        let mut world = bare(1);
-        let round = world.try_all();
-        world.say(0, &free());
-        world.take(0);
+        let (mut world, round) = taking();
         world.cancel(round);
         assert_eq!((world.claims(), world.take(0).len()), (1, 0));
         if aborted {
@@ -248,10 +258,7 @@ fn what_was_taken_in_part_is_owed_its_release_whatever_it_was_refused_by() {
         ("*2|+OK|$-1|", Some("$7|another|:5000|")),
         ("*2|+OK|$-1|", Some("-LOADING Redis is loading|:-2|")),
     ] {
-        let mut world = bare(1);
-        world.try_all();
-        world.say(0, &free());
-        world.take(0);
+        let (mut world, _) = taking();
         let token = token_of(&world);
         world.say(0, &format!("+OK|+QUEUED|+QUEUED|{first}"));
         if let Some(second) = second {
@@ -270,11 +277,8 @@ fn what_was_taken_in_part_is_owed_its_release_whatever_it_was_refused_by() {
 #[test]
 fn what_was_taken_in_part_is_owed_its_release_also_when_it_is_asked_for_alone() {
     for cancelled in [false, true] {
-        let mut world = bare(1);
-        let round = world.try_all();
-        world.say(0, &free());
-        world.take(0);
-        world.acquire_all(&[b"c", b"d"], &LockOptions::new(TTL).tries(1));
+        let (mut world, round) = taking();
+        world.acquire_all(&[b"c", b"d"], &once());
         world.say(0, "+OK|+QUEUED|+QUEUED|*2|+OK|$-1|");
         assert_eq!(world.take(0)[2], "WATCH a b c d");
         if cancelled {
@@ -299,11 +303,10 @@ fn what_was_taken_in_part_is_owed_its_release_also_when_it_is_asked_for_alone() 
 #[test]
 fn two_that_have_a_resource_in_common_share_no_transaction() {
     let mut world = bare(1);
-    let options = LockOptions::new(TTL).tries(1);
-    world.acquire_all(&[b"x", b"y"], &options);
+    world.acquire_all(&[b"x", b"y"], &once());
     assert_eq!(world.take(0)[2], "WATCH x y");
     for names in [[b"a", b"b"], [b"c", b"d"], [b"b", b"e"]] {
-        world.acquire_all(&names.map(|name| &name[..]), &options);
+        world.acquire_all(&names.map(|name| &name[..]), &once());
     }
     world.say(0, &free());
     world.take(0);

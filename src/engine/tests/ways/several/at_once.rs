@@ -101,9 +101,7 @@ fn a_node_that_refuses_it_later_is_read_first_from_then_on() {
         for _ in 0..2 {
             assert_eq!(world.take(0), AGAIN, "{refusal}");
             world.say(0, &free_again());
-            world.exchange(0, TAKING, TAKEN);
-            let lock = world.lock();
-            released(&mut world, lock);
+            taken_and_released(&mut world);
             world.try_all();
         }
     }
@@ -119,9 +117,7 @@ fn a_node_that_fails_at_it_is_read_first_and_owed_the_release() {
         assert_eq!(world.take(0), AGAIN);
         if is_free {
             world.say(0, &free_again());
-            world.exchange(0, TAKING, TAKEN);
-            let lock = world.lock();
-            released(&mut world, lock);
+            taken_and_released(&mut world);
         } else {
             let another = format!("$7|another|:5000|{NO_NUMBER}");
             world.say(0, &format!("{WATCHED}{another}{another}"));
@@ -206,12 +202,11 @@ fn what_is_being_taken_for_an_attempt_that_is_over_is_released() {
 #[test]
 fn what_waits_beside_what_is_read_is_given_up_untaken() {
     let mut world = known();
-    let options = LockOptions::new(TTL).tries(1);
     let lock = taken_at_once(&mut world);
-    let other = world.acquire_all(&[b"x", b"y"], &options);
+    let other = world.acquire_all(&[b"x", b"y"], &once());
     assert_eq!(world.take(0)[3], "MSETEX x y 10000");
     world.release(lock);
-    let waiting = world.acquire_all(&[b"c", b"d"], &options);
+    let waiting = world.acquire_all(&[b"c", b"d"], &once());
     world.cancel(other);
     world.say(0, &format!("{}$7|another|$-1|", executed(":0|")));
     assert_eq!(
