@@ -97,6 +97,10 @@ const LOOK: [&str; 2] = ["CLIENT CACHING YES", "PTTL k"];
 const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
 const PUSH_ALL: &str = ">2|$10|invalidate|_|";
 
+/// A user may not use a key, or run a script.
+const NO_KEY: &str = "-NOPERM No permissions to access a key|";
+const NO_EVAL: &str = "-NOPERM User u has no permissions to run the 'eval' command|";
+
 /// The commands to a node that was sent nothing.
 const NOTHING: [&str; 0] = [];
 

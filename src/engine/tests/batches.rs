@@ -176,11 +176,7 @@ fn a_node_that_has_forgotten_the_script_is_asked_for_each_by_its_text() {
 /// the renewals may run.
 #[test]
 fn a_node_that_refuses_batches_is_asked_one_by_one() {
-    for refusal in [
-        "-CROSSSLOT x|",
-        "-ERR x|",
-        "-NOPERM No permissions to access a key|",
-    ] {
+    for refusal in ["-CROSSSLOT x|", "-ERR x|", NO_KEY] {
         let (mut world, locks, _) = due(3);
         world.say(0, refusal);
         let sent = world.take(0);

@@ -277,10 +277,7 @@ fn what_a_user_may_not_do_is_named_and_nothing_is_owed() {
             "-NOPERM this user has no permissions to run the 'eval' command|",
             Unusable::Permission { command: "eval" },
         ),
-        (
-            "-NOPERM No permissions to access a key|",
-            Unusable::KeyPermission,
-        ),
+        (NO_KEY, Unusable::KeyPermission),
     ] {
         let mut world = asked();
         world.say(0, said);

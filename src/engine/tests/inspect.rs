@@ -294,10 +294,7 @@ fn a_refusal_is_no_answer_and_a_missing_permission_is_named() {
     let mut world = World::ready(3);
     world.inspect();
     world.say(0, "-OOM command not allowed|");
-    world.say(
-        1,
-        "-NOPERM User u has no permissions to run the 'eval' command|",
-    );
+    world.say(1, NO_EVAL);
     world.say(
         1,
         "-NOPERM no permissions to run the 'multi' command|$-1|:-2|-ERR EXEC without MULTI|",

@@ -4,7 +4,6 @@ use super::*;
 
 pub(super) const FIRST: &str = "EVAL SET k 10000 if get del set evalsha";
 const NO_COMMAND: &str = "-NOPERM this user has no permissions to run the 'x' command|";
-const NO_KEY: &str = "-NOPERM No permissions to access a key|";
 
 pub(super) fn lacks(command: &'static str) -> NodeOutcome {
     NodeOutcome::Unusable(Unusable::Permission { command })
@@ -171,17 +170,6 @@ fn the_script_stands_in_for_a_native_release_that_is_refused() {
     world.say(0, NO_COMMAND);
     world.exchange(0, ["DELIFEQ k", "EVAL release"], ":1|");
     world.is_clean();
-}
-
-#[test]
-fn a_node_without_the_scripts_is_not_asked_about_their_digests() {
-    let mut world = World::new(1);
-    world.unpermitted = true;
-    world.welcome(0);
-    world.say(0, &format!("$-1|$-1|$-1|{}", NO_COMMAND.repeat(4)));
-    world.take(0);
-    world.try_once();
-    assert_eq!(world.take(0), ["EVAL SET k 10000 if get del set"]);
 }
 
 #[test]

@@ -224,11 +224,7 @@ fn a_node_that_has_forgotten_the_script_is_asked_for_each_by_its_text() {
 /// releases may run.
 #[test]
 fn a_node_that_refuses_rows_is_asked_one_by_one() {
-    for refusal in [
-        "-CROSSSLOT x|",
-        "-ERR x|",
-        "-NOPERM No permissions to access a key|",
-    ] {
+    for refusal in ["-CROSSSLOT x|", "-ERR x|", NO_KEY] {
         let (mut world, mut locks) = holding(8);
         let (next, later) = (locks.split_off(6), locks.split_off(3));
         world.release_all(locks);

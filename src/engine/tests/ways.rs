@@ -284,7 +284,6 @@ fn a_node_that_is_permitted_again_wakes_those_who_wait() {
 /// Two names are asked for at once, and the user may use only the first one.
 #[test]
 fn who_asks_beside_another_for_a_name_that_is_not_permitted_is_told_so() {
-    const NO_KEY: &str = "-NOPERM No permissions to access a key|";
     let mut world = bare(1);
     for name in [b"k", b"l"] {
         world.acquire_of(name, &once());

@@ -3,13 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::keep::{EXTEND, answers, renewals};
+use super::keep::{EXTEND, answers, kept, renewals};
 use super::*;
 use crate::limits::EXTENSIONS_AT_ONCE;
-
-fn kept() -> LockOptions {
-    LockOptions::new(TTL).keep()
-}
 
 /// Makes three nodes, and kept locks on all of them.
 fn keeping(locks: usize) -> (World, Vec<Lock>) {

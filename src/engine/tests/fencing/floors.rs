@@ -98,10 +98,7 @@ fn who_trusts_a_node_is_told_whether_it_has_got_a_floor() {
             "-WRONGTYPE Operation against a key|",
             Some(NodeOutcome::Refused(ServerError::from_line(b"WRONGTYPE"))),
         ),
-        (
-            "-NOPERM No permissions to access a key|",
-            Some(NodeOutcome::Unusable(Unusable::KeyPermission)),
-        ),
+        (NO_KEY, Some(NodeOutcome::Unusable(Unusable::KeyPermission))),
         (
             "-NOPERM this user has no permissions to run the 'eval' command|",
             Some(NodeOutcome::Unusable(Unusable::Permission {

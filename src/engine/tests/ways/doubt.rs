@@ -161,7 +161,8 @@ fn a_node_that_stops_to_run_scripts_is_asked_without() {
     drop(other);
 }
 
-/// A temporary refusal to load scripts is no reason for doubt, and neither is a missing permission to load them.
+/// A temporary refusal to load scripts is no reason for doubt, and neither is a missing permission to load them. The
+/// first script does not ask for the permission to run scripts by their digests.
 #[test]
 fn other_refusals_to_load_cost_no_round_trip() {
     for refusal in [
@@ -199,7 +200,7 @@ fn a_refusal_that_passes_is_told_and_tried_again() {
 fn a_key_that_is_not_permitted_is_named() {
     let mut world = doubted();
     world.try_once();
-    world.say(0, "-NOPERM No permissions to access a key|");
+    world.say(0, NO_KEY);
     let missing = NodeOutcome::Unusable(Unusable::KeyPermission);
     assert_eq!(world.take(0), [PROBE]);
     assert_eq!(outcomes(&world.no_quorum()), [missing]);

@@ -134,11 +134,10 @@ fn what_was_refused_with_another_whose_refusal_ends_the_connection_is_owed_too()
 #[test]
 fn a_watch_that_is_refused_is_asked_for_each_key_alone() {
     let (mut world, tokens) = two_released_behind_one();
-    let no_key = "-NOPERM No permissions to access a key|";
-    world.say(0, &format!("+OK|*0|{no_key}{no_key}"));
+    world.say(0, &format!("+OK|*0|{NO_KEY}{NO_KEY}"));
     say_token(&mut world, "", &tokens[2], "");
     assert_eq!(world.take(0), ["MULTI", "EXEC", "WATCH b", "GET b"]);
-    world.say(0, &format!("+OK|*0|{no_key}{no_key}"));
+    world.say(0, &format!("+OK|*0|{NO_KEY}{NO_KEY}"));
     assert_eq!(world.take(0), ["MULTI", "EXEC", "WATCH c", "GET c"]);
     say_token(&mut world, WATCHED, &tokens[2], "");
     world.say(0, "+OK|+QUEUED|*1|:1|");

@@ -156,7 +156,6 @@ fn what_has_changed_since_it_was_read_is_read_again() {
 #[test]
 fn what_the_user_could_not_release_is_not_taken() {
     let missing = |command| NodeOutcome::Unusable(Unusable::Permission { command });
-    let no_key = "-NOPERM No permissions to access a key|";
     for (said, outcome) in [
         (
             format!("{WATCHED}$-1|:-2|{NO_NUMBER}$-1|:-2|{NO_COMMAND}{UNKNOWN}"),
@@ -167,7 +166,7 @@ fn what_the_user_could_not_release_is_not_taken() {
             missing("watch"),
         ),
         (
-            format!("{WATCHED}$-1|:-2|{NO_NUMBER}$-1|:-2|{no_key}{UNKNOWN}"),
+            format!("{WATCHED}$-1|:-2|{NO_NUMBER}$-1|:-2|{NO_KEY}{UNKNOWN}"),
             NodeOutcome::Unusable(Unusable::KeyPermission),
         ),
     ] {

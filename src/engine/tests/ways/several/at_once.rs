@@ -135,10 +135,9 @@ fn a_node_that_fails_at_it_is_read_first_and_owed_the_release() {
 fn no_key_is_taken_that_the_user_could_not_release() {
     let mut world = known();
     asked(&mut world);
-    let no_key = "-NOPERM No permissions to access a key|";
     world.say(
         0,
-        &format!("+OK|+QUEUED|{no_key}+QUEUED|+QUEUED|+QUEUED|{ABORTED}"),
+        &format!("+OK|+QUEUED|{NO_KEY}+QUEUED|+QUEUED|+QUEUED|{ABORTED}"),
     );
     assert_eq!(world.take(0), NOTHING);
     let outcome = NodeOutcome::Unusable(Unusable::KeyPermission);
@@ -248,7 +247,7 @@ fn a_refusal_for_now_tells_nothing_and_a_refusal_of_the_command_all() {
         (NO_COMMAND, false),
         (UNKNOWN, false),
         ("-BUSY Redis is busy running a script|", true),
-        ("-NOPERM No permissions to access a key|", true),
+        (NO_KEY, true),
     ] {
         let mut world = bare(1);
         world.try_all();
