@@ -13,7 +13,7 @@ pub(super) mod stores;
 use super::*;
 
 /// By how much the wall clock is ahead of the clock of the stories.
-pub(super) const SINCE_1970: Duration = Duration::from_secs(1_790_000_000);
+const SINCE_1970: Duration = Duration::from_secs(1_790_000_000);
 
 /// The number that the engine proposes at the beginning of a story.
 pub(super) const PROPOSED: u64 = 1_790_000_001_000_000;
