@@ -242,6 +242,12 @@ mod tests {
     use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX};
     use proptest::prelude::*;
 
+    /// Returns why these bytes are no lock.
+    #[track_caller]
+    fn fault(bytes: &[u8]) -> Fault {
+        Lock::from_bytes(bytes).unwrap_err().0
+    }
+
     fn lock(resource: &[u8], token: &[u8], until: u64) -> Lock {
         delayed(resource, token, until, 0)
     }
@@ -336,8 +342,7 @@ mod tests {
             let mut odd = whole.clone();
             odd[place] = byte;
             reseal(&mut odd);
-            let refused = Lock::from_bytes(&odd).unwrap_err().0;
-            assert_eq!(refused, Fault::Damaged, "byte {place}: {byte}");
+            assert_eq!(fault(&odd), Fault::Damaged, "byte {place}: {byte}");
         }
     }
 
@@ -439,8 +444,7 @@ mod tests {
             odd[kind..kind + 2].copy_from_slice(&numbers[0].to_be_bytes());
             odd[kind + 2..kind + 4].copy_from_slice(&numbers[1].to_be_bytes());
             reseal(&mut odd);
-            let refused = Lock::from_bytes(&odd).unwrap_err().0;
-            assert_eq!(refused, Fault::Damaged, "{numbers:?}");
+            assert_eq!(fault(&odd), Fault::Damaged, "{numbers:?}");
         }
         // Bytes with several names but no kind.
         let mut several = on_several(&[b"b", b"a"], 0).to_bytes();
@@ -450,7 +454,7 @@ mod tests {
         for mut odd in [several, lock(b"a", &[7; 20], 9).to_bytes()] {
             odd[4] = OF_KIND;
             reseal(&mut odd);
-            assert_eq!(Lock::from_bytes(&odd).unwrap_err().0, Fault::Damaged);
+            assert_eq!(fault(&odd), Fault::Damaged);
         }
     }
 
@@ -460,8 +464,7 @@ mod tests {
         for format in (0..=u8::MAX).filter(|format| ![FORMAT, OF_KIND].contains(format)) {
             bytes[4] = format;
             reseal(&mut bytes);
-            let refused = Lock::from_bytes(&bytes).unwrap_err().0;
-            assert_eq!(refused, Fault::Version(format));
+            assert_eq!(fault(&bytes), Fault::Version(format));
         }
     }
 
@@ -490,7 +493,7 @@ mod tests {
     fn notices_all_changes(bytes: Vec<u8>) {
         let version = bytes[4];
         for len in 0..bytes.len() {
-            let error = Lock::from_bytes(&bytes[..len]).unwrap_err().0;
+            let error = fault(&bytes[..len]);
             let expected = if len < 4 {
                 Fault::NotALock
             } else {
@@ -506,31 +509,24 @@ mod tests {
                 4 => Fault::Version(version ^ 0x10),
                 _ => Fault::Damaged,
             };
-            assert_eq!(
-                Lock::from_bytes(&changed).unwrap_err().0,
-                expected,
-                "byte {place}"
-            );
+            assert_eq!(fault(&changed), expected, "byte {place}");
         }
         let mut longer = bytes;
         longer.push(0);
-        assert_eq!(Lock::from_bytes(&longer).unwrap_err().0, Fault::Damaged);
+        assert_eq!(fault(&longer), Fault::Damaged);
     }
 
     #[test]
     fn lengths_that_no_lock_has_are_refused_whatever_the_checksum() {
         for (resource, token) in [(0, 20), (1, 19), (1, TOKEN_BYTES_MAX + 1)] {
             let odd = lock(&[1; 2000][..resource], &[7; 200][..token], 9);
-            assert_eq!(
-                Lock::from_bytes(&odd.to_bytes()).unwrap_err().0,
-                Fault::Damaged
-            );
+            assert_eq!(fault(&odd.to_bytes()), Fault::Damaged);
         }
         let mut long = lock(&[1; RESOURCE_BYTES_MAX], &[7; 20], 9).to_bytes();
         long.insert(60, 1);
         long[58..60].copy_from_slice(&(RESOURCE_BYTES_MAX as u16 + 1).to_be_bytes());
         reseal(&mut long);
-        assert_eq!(Lock::from_bytes(&long).unwrap_err().0, Fault::Damaged);
+        assert_eq!(fault(&long), Fault::Damaged);
     }
 
     fn reseal(bytes: &mut Vec<u8>) {

@@ -93,8 +93,21 @@ const FIRST_LOOK: [&str; 3] = [
 ];
 const LOOK: [&str; 2] = ["CLIENT CACHING YES", "PTTL k"];
 
+/// A node reports that the key `k` has changed, or all keys.
+const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
+const PUSH_ALL: &str = ">2|$10|invalidate|_|";
+
+/// A user may not use a key, or run a script.
+const NO_KEY: &str = "-NOPERM No permissions to access a key|";
+const NO_EVAL: &str = "-NOPERM User u has no permissions to run the 'eval' command|";
+
 /// The commands to a node that was sent nothing.
 const NOTHING: [&str; 0] = [];
+
+/// Returns options of a caller that makes one attempt.
+fn once() -> LockOptions {
+    LockOptions::new(TTL).tries(1)
+}
 
 /// Returns options of a caller that waits for as long as a story lasts.
 fn patient() -> LockOptions {

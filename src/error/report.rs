@@ -662,6 +662,14 @@ mod tests {
 
     const SEE: &str = "; see the manual (`shearline::manual::troubles`)";
 
+    /// Returns a report of one try about nodes that said this.
+    fn report<const N: usize>(outcomes: [NodeOutcome; N]) -> Report {
+        let nodes = ["a:1", "b:2", "c:3"].into_iter().zip(outcomes);
+        let nodes = nodes.map(|(address, said)| NodeReport::new(address.into(), said, None));
+        let quorum = N as u8 / 2 + 1;
+        Report::new(Instant::ZERO, nodes.collect(), quorum, 1, Duration::ZERO)
+    }
+
     #[test]
     fn a_report_reads_as_a_sentence() {
         let node = |address: &str, outcome| NodeReport::new(address.into(), outcome, None);
@@ -703,11 +711,8 @@ mod tests {
                 "a:1 unreachable: connection refused; b:2 and c:3 each held",
             ),
         ] {
-            let nodes = ["a:1", "b:2", "c:3"].into_iter().zip(outcomes);
-            let nodes = nodes.map(|(address, said)| NodeReport::new(address.into(), said, None));
-            let report = Report::new(Instant::ZERO, nodes.collect(), 2, 1, Duration::ZERO);
             let text = format!("0 of the 2 votes needed ({text})");
-            assert_eq!(report.to_string(), text);
+            assert_eq!(report(outcomes).to_string(), text);
         }
     }
 
@@ -730,11 +735,8 @@ mod tests {
                 "1 of the 2 votes needed (a:1 without its key; b:2 held; c:3 granted)",
             ),
         ] {
-            let nodes = ["a:1", "b:2", "c:3"].into_iter().zip(outcomes);
-            let nodes = nodes.map(|(address, said)| NodeReport::new(address.into(), said, None));
-            let report = Report::new(Instant::ZERO, nodes.collect(), 2, 1, Duration::ZERO);
             assert_eq!(
-                format!("{:#}", ExtendError::Lost(report)),
+                format!("{:#}", ExtendError::Lost(report(outcomes))),
                 format!(
                     "the lock was lost: {said}; stop what it protects, and see what it left half done; see the \
                      manual (`shearline::manual::troubles`)"
@@ -772,8 +774,7 @@ mod tests {
             ),
             ([BAD, BAD, BAD], true),
         ] {
-            let nodes = outcomes.map(|outcome| NodeReport::new("a:1".into(), outcome, None));
-            let report = Report::new(Instant::ZERO, nodes.into(), 2, 1, Duration::ZERO);
+            let report = report(outcomes);
             assert_eq!(report.needs_operator(), is_needed, "{outcomes:?}");
         }
     }
@@ -785,10 +786,8 @@ mod tests {
             quorum: 3,
             name: false,
         });
-        let node = NodeReport::new("a:1".into(), elsewhere, None);
-        let report = Report::new(Instant::ZERO, [node].into(), 1, 1, Duration::ZERO);
         assert_eq!(
-            format!("{:#}", LockError::OtherCluster(report)),
+            format!("{:#}", LockError::OtherCluster(report([elsewhere]))),
             "the lock: a node belongs to another cluster, so no lock is taken: 0 of the 1 vote needed (a:1 unusable: its marker \
              is that of a cluster of 5 nodes with a quorum of 3; give all clients the same nodes and cluster name, or \
              see `Redlock::reinit`); see the manual (`shearline::manual::troubles`)"
@@ -805,9 +804,7 @@ mod tests {
             (Unusable::KeyPermission, "permissions"),
             (Unusable::NoFloor, "operating"),
         ] {
-            let node = NodeReport::new("a:1".into(), NodeOutcome::Unusable(why), None);
-            let report = Report::new(Instant::ZERO, [node].into(), 1, 1, Duration::ZERO);
-            let error = LockError::NoQuorum(report);
+            let error = LockError::NoQuorum(report([NodeOutcome::Unusable(why)]));
             let text = format!("{error:#}");
             let pages: Vec<_> = text.split("`shearline::manual::").skip(1).collect();
             assert_eq!(pages.len(), 1, "{text}");

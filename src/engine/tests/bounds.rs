@@ -12,20 +12,11 @@ fn bad_requests_are_refused_before_anything_is_sent() {
     let mut world = World::ready(1);
     let mut ask = |resource: &[u8], ttl| {
         let options = LockOptions::new(ttl);
-        let asked = world
-            .engine
-            .acquire(world.now, &Request::new(resource, &options));
-        world.drain();
-        assert_eq!(world.take(0), NOTHING);
-        match asked {
-            Err(LockError::Invalid(invalid)) => {
-                // The check needs no connection.
-                let config = named(1).config().unwrap();
-                assert_eq!(config.check_request(resource, ttl), Err(invalid));
-                invalid
-            }
-            other => panic!("{other:?}"),
-        }
+        let invalid = world.invalid(&Request::new(resource, &options));
+        // The check needs no connection.
+        let config = named(1).config().unwrap();
+        assert_eq!(config.check_request(resource, ttl), Err(invalid));
+        invalid
     };
     assert_eq!(
         ask(b"", TTL),
@@ -50,12 +41,24 @@ fn bad_requests_are_refused_before_anything_is_sent() {
         );
     }
     let none = LockOptions::new(TTL).tries(0);
-    let asked = world.engine.acquire(world.now, &Request::new(b"k", &none));
-    let no_tries = LockError::Invalid(InvalidRequest(RequestFault::NoTries));
-    assert_eq!(
-        asked.map(drop).map_err(|error| error.to_string()),
-        Err(no_tries.to_string())
-    );
+    let no_tries = world.invalid(&Request::new(b"k", &none));
+    assert_eq!(no_tries, InvalidRequest(RequestFault::NoTries));
+}
+
+#[test]
+fn what_needs_scripts_is_refused_at_once_where_there_are_none() {
+    let mut world = World::with(named(3).without_scripts(true));
+    let options = LockOptions::new(TTL);
+    let fenced = options.fenced();
+    for request in [
+        Request::new(b"k", &fenced),
+        Request::shared(b"k", &options),
+        Request::permit(b"k", 4, &options),
+    ] {
+        let why = world.invalid(&request);
+        assert_eq!(why, InvalidRequest(RequestFault::NeedsScripts));
+        world.is_clean();
+    }
 }
 
 #[test]
@@ -179,7 +182,7 @@ fn there_are_no_more_claims_than_there_may_be() {
     fill(&mut world);
     let full = world.claims();
     // A call,
-    let options = LockOptions::new(TTL).tries(1);
+    let options = once();
     let refused = world
         .engine
         .acquire(world.now, &Request::new(b"k", &options));

@@ -202,10 +202,7 @@ fn a_node_that_runs_no_scripts_does_it_by_a_transaction() {
         let mut world = World::ready(1);
         let seen = world.seen(&ONE[..20]);
         world.break_lock(&seen);
-        world.say(
-            0,
-            "-NOPERM User u has no permissions to run the 'eval' command|",
-        );
+        world.say(0, NO_EVAL);
         assert_eq!(world.take(0), READING);
         world.say(0, &watched(&ONE[..20]));
         assert_eq!(world.take(0), writing);
@@ -228,10 +225,7 @@ fn a_node_that_runs_no_scripts_does_it_by_a_transaction() {
         let mut world = World::ready(1);
         let seen = world.seen(&ONE[..20]);
         world.break_lock(&seen);
-        world.say(
-            0,
-            "-NOPERM User u has no permissions to run the 'eval' command|",
-        );
+        world.say(0, NO_EVAL);
         world.say(0, &read);
         world.say(0, "+OK|+QUEUED|*1|+OK|");
         assert_eq!(word(&world.broken()), outcome, "{read}");

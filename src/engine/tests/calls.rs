@@ -3,6 +3,7 @@
 use super::*;
 use crate::entry::Entry;
 use crate::error::{Released, Report};
+use crate::keys::ClaimKey;
 
 impl World {
     // ----- locks ----------------------------------------------------------------------------
@@ -29,6 +30,23 @@ impl World {
         self.lock()
     }
 
+    /// A lock of `resource` that the first node grants.
+    #[track_caller]
+    pub(super) fn lock_of(&mut self, resource: &[u8]) -> Lock {
+        self.acquire_of(resource, &once());
+        self.say(0, "+OK|");
+        self.lock()
+    }
+
+    /// Extends `lock`, which `nodes` confirm. The commands for that are taken.
+    #[track_caller]
+    pub(super) fn extend_on(&mut self, nodes: Range<usize>, lock: &mut Lock) {
+        self.extend(lock);
+        self.take_all();
+        self.all_say(nodes, ":1|");
+        self.extended(lock);
+    }
+
     /// Releases `lock`, which `nodes` have deleted.
     #[track_caller]
     pub(super) fn release_on(&mut self, nodes: Range<usize>, lock: Lock) {
@@ -50,8 +68,21 @@ impl World {
         round
     }
 
+    /// Returns why a request is refused at once. Nothing is sent.
+    #[track_caller]
+    pub(super) fn invalid(&mut self, request: &Request<'_>) -> InvalidRequest {
+        let sent = self.sent.clone();
+        let refused = self.engine.acquire(self.now, request);
+        self.drain();
+        assert_eq!(self.sent, sent);
+        match refused {
+            Err(LockError::Invalid(why)) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
     pub(super) fn try_once(&mut self) -> RoundId {
-        self.acquire(&LockOptions::new(TTL).tries(1))
+        self.acquire(&once())
     }
 
     pub(super) fn extend(&mut self, lock: &Lock) -> RoundId {
@@ -123,6 +154,12 @@ impl World {
     pub(super) fn tokens(&self) -> Vec<Entry> {
         let claims = self.engine.work.parts.claims.iter();
         claims.map(|(_, claim)| claim.entry.clone()).collect()
+    }
+
+    #[track_caller]
+    pub(super) fn only_claim(&self) -> ClaimKey {
+        let mut claims = self.engine.work.parts.claims.iter();
+        claims.next().expect("there is one").0
     }
 
     pub(super) fn claims(&self) -> usize {

@@ -49,8 +49,7 @@ fn the_time_is_asked_in_front_of_a_question_and_at_most_once_a_second() {
     world.cycle(&[Duration::ZERO]);
     world.wait(999 * MS);
     world.try_once();
-    assert_eq!(world.take(0), ["SET k 10000"]);
-    world.say(0, "+OK|");
+    world.exchange(0, ["SET k 10000"], "+OK|");
     let lock = world.lock();
     world.wait(MS);
     world.ask_confirm(&lock);
@@ -102,12 +101,7 @@ fn a_yes_from_before_the_step_was_seen_is_taken_back() {
     world.say(2, "+OK|");
     // Another question to the same node finds that its clock was stepped.
     world.wait(Duration::from_secs(1));
-    let options = LockOptions::new(TTL).tries(1);
-    world
-        .engine
-        .acquire(world.now, &Request::new(b"other", &options))
-        .expect("valid");
-    world.drain();
+    world.acquire_of(b"other", &once());
     world.tells(2, Duration::from_secs(30));
     world.say(0, "+OK|");
     assert!(world.events.is_empty(), "the first round has one vote left");
@@ -143,8 +137,7 @@ fn what_a_clock_showed_outlives_a_connection_and_a_node_without_time_votes() {
     world.pass(Duration::from_secs(2));
     world.take(0);
     world.try_once();
-    assert_eq!(world.take(0), ["SET k 10000"]);
-    world.say(0, "_|");
+    world.exchange(0, ["SET k 10000"], "_|");
     world.events.clear();
     world.lose(0);
     world.greet(0);
@@ -242,9 +235,7 @@ fn steps_of_two_clocks_end_no_kept_lock() {
 fn a_copy_from_after_a_step_does_not_keep_a_lock() {
     let (mut world, lock) = World::keeping_watched(TTL);
     let hour = Duration::from_secs(3_600);
-    while world.sent[0].is_empty() {
-        world.sleep_until_timer();
-    }
+    world.sleep_until_asked(0);
     for node in 0..3 {
         assert_eq!(world.take(node), ["TIME", "EVALSHA extend"]);
         world.tells(node, if node == 0 { hour } else { Duration::ZERO });
@@ -325,8 +316,7 @@ fn a_copy_from_behind_the_majority_is_older_than_a_step_as_well() {
 fn a_copy_from_before_a_step_counts_after_the_quarantine_of_a_restart() {
     let mut world = watching(3, RestartGuard::Observed);
     world.cycle(&[Duration::ZERO; 3]);
-    world.lose(2);
-    world.greet_as(2, "another", 1);
+    world.comes_back_as(2, "another", 1);
     let until = world.quarantined_until(2).expect("it has restarted");
     world.now = until.saturating_sub(Duration::from_secs(5));
     world.drain();

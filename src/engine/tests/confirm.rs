@@ -225,9 +225,7 @@ fn a_confirmation_is_none_of_the_extensions_that_are_allowed() {
     world.keeps(0, 9_999);
     world.extended(&mut lock);
     assert_eq!(lock.extensions_left(), 1);
-    world.extend(&lock);
-    world.say(0, ":1|");
-    world.extended(&mut lock);
+    world.extend_on(0..1, &mut lock);
     assert_matches!(world.extension_refused(&lock), ExtendError::Limit);
 }
 
@@ -239,10 +237,7 @@ fn a_node_that_is_found_without_the_key_gets_a_copy_with_the_next_extension() {
     world.all_keep(0..2, 9_999);
     world.extended(&mut lock);
     assert_eq!(world.take_all().concat(), NOTHING, "a question only");
-    world.extend(&lock);
-    world.take_all();
-    world.all_say(0..2, ":1|");
-    world.extended(&mut lock);
+    world.extend_on(0..2, &mut lock);
     assert_eq!(world.take(2), ["SET k 10000"]);
 }
 

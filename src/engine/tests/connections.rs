@@ -120,7 +120,7 @@ fn a_node_that_was_stopped_is_not_taken_for_a_distant_one() {
     world.pass(Duration::from_secs(3));
     world.say(0, &":1|".repeat(100));
     world.events.clear();
-    world.acquire_of(b"other", &LockOptions::new(TTL).tries(1));
+    world.acquire_of(b"other", &once());
     world.pass(60 * MS);
     world.no_quorum();
 }
@@ -267,8 +267,7 @@ fn credentials_are_given_for_each_connection() {
 fn a_release_whose_answer_makes_no_sense_is_owed() {
     let (mut world, lock) = World::held(1);
     world.release(lock);
-    assert_eq!(world.take(0), ["EVALSHA release"]);
-    world.say(0, "+QUEUED|");
+    world.exchange(0, ["EVALSHA release"], "+QUEUED|");
     assert_eq!(world.links[0], "reset");
     assert_eq!(world.owed(), 1);
 }

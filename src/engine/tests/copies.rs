@@ -46,8 +46,7 @@ fn a_copy_is_sent_again_after_two_rounds_and_counts_after_the_quarantine() {
     world.extended(&mut lock);
     let left = lock.valid_until().saturating_since(world.now);
     let ttl = left + Drift::default().of(TTL);
-    assert_eq!(world.take(2), [format!("SET k {}", ttl.as_millis())]);
-    world.say(2, ":0|+OK|");
+    world.exchange(2, [format!("SET k {}", ttl.as_millis())], ":0|+OK|");
     // The node has the key now, but its answer does not count yet.
     world.ask_extension(&lock);
     world.say(0, ":1|");
@@ -118,8 +117,7 @@ fn a_way_to_release_is_tried_on_a_token_that_no_node_has() {
         world.extend_by_two(&mut lock);
         world.say(2, ":0|");
         world.extend_by_two(&mut lock);
-        assert_eq!(world.take(2), [permissions::FIRST]);
-        world.say(2, answer);
+        world.exchange(2, [permissions::FIRST], answer);
         world.say(2, ":-2|");
         assert_eq!(world.take(2), ["DELIFEQ k"]);
     }
@@ -151,8 +149,7 @@ fn a_node_that_held_another_lock_gets_a_copy_too() {
     for _ in 0..2 {
         world.extend_but_for_2(&mut lock, ":-1|");
     }
-    assert_eq!(world.take(2), ["SET k 10000"]);
-    world.say(2, "_|");
+    world.exchange(2, ["SET k 10000"], "_|");
     world.extend_but_for_2(&mut lock, ":0|");
     assert_eq!(
         world.take(2),
@@ -189,8 +186,7 @@ fn a_copy_that_is_lost_within_an_extension_is_sent_again_with_the_next_one() {
     world.extend_but_for_2(&mut lock, "+OK|:0|");
     assert_eq!(world.take(2), NOTHING, "it was not known before");
     world.extend_by_two(&mut lock);
-    assert_eq!(world.take(2), ["SET k 10000"]);
-    world.say(2, ":0|+OK|");
+    world.exchange(2, ["SET k 10000"], ":0|+OK|");
     world.is_released_on_2(lock);
 }
 

@@ -187,8 +187,7 @@ fn a_node_that_is_lost_stays_uncounted_and_one_in_its_handshake_is_waited_for() 
 #[test]
 fn a_node_in_quarantine_counts() {
     let mut world = World::ready(3);
-    world.lose(1);
-    world.greet_as(1, "another", 0);
+    world.comes_back_as(1, "another", 0);
     assert!(world.quarantined_until(1).is_some());
     world.take_all();
     world.count();

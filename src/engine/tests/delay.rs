@@ -235,8 +235,7 @@ fn a_quarantine_lasts_as_long_as_the_longest_key() {
     // The assumed ttl is 60 s; the handle was asked for 70 s of ttl and a second of delay.
     let (mut world, _) = World::lacking_a_copy(delayed(3));
     world.acquire(&LockOptions::new(70 * SECOND).tries(1));
-    world.lose(1);
-    world.greet_as(1, "again1", 0);
+    world.comes_back_as(1, "again1", 0);
     let span = 71 * SECOND + Drift::default().of(71 * SECOND);
     assert_eq!(
         world.quarantined_until(1),
@@ -250,8 +249,7 @@ fn the_quarantine_that_is_assumed_allows_for_the_delay() {
     for (delay, longest) in [(DELAY, 61 * SECOND), (Duration::ZERO, 60 * SECOND)] {
         let mut world = World::with(named(3).lock_delay(delay));
         world.greet_as(1, "run1", 1_000);
-        world.lose(1);
-        world.greet_as(1, "again1", 0);
+        world.comes_back_as(1, "again1", 0);
         let span = longest + Drift::default().of(longest);
         let until = world.now.saturating_add(span);
         assert_eq!(world.quarantined_until(1), Some(until), "{delay:?}");
@@ -285,9 +283,7 @@ fn the_longest_ttl_includes_the_delay() {
          `Builder::lock_delay`"
     );
     let options = LockOptions::new(ttl);
-    let request = Request::new(b"k", &options);
-    let refused = world.engine.acquire(world.now, &request).expect_err("long");
-    assert_matches!(&refused, LockError::Invalid(why) if *why == too_long);
+    assert_eq!(world.invalid(&Request::new(b"k", &options)), too_long);
     let lock = world.lock_on(0..3);
     let refused = world.engine.extend(world.now, &lock, ttl);
     assert_matches!(refused, Err(ExtendError::Invalid(why)) if why == too_long);

@@ -2,10 +2,9 @@
 
 use super::keep::{EXTEND, kept};
 use super::*;
-use crate::limits::{EXTENSIONS_AT_ONCE, WATCHED_MAX};
+use crate::limits::WATCHED_MAX;
 
 const PUSH: &str = ">2|$10|invalidate|*1|$2|k0|";
-const PUSH_ALL: &str = ">2|$10|invalidate|_|";
 
 /// An extension that also asks for a report of the next change.
 const LOOKED: [&str; 2] = ["CLIENT CACHING YES", EXTEND];
@@ -329,8 +328,7 @@ fn looks_become_no_rarer_than_half_of_what_is_left() {
 #[test]
 fn a_connection_that_was_lost_has_locks_registered_again() {
     let (mut world, locks) = watching(&[keeping()]);
-    world.lose(2);
-    world.greet_as(2, "run2", 3600);
+    world.comes_back_as(2, "run2", 3600);
     assert_eq!(world.take_all().concat(), NOTHING);
     world.pass(50 * MS);
     let sent = world.take_all();
@@ -345,8 +343,7 @@ fn a_connection_that_was_lost_has_locks_registered_again() {
 #[test]
 fn a_change_is_looked_at_at_once_though_a_connection_was_lost() {
     let (mut world, _locks) = watching(&[keeping()]);
-    world.lose(2);
-    world.greet_as(2, "run2", 3600);
+    world.comes_back_as(2, "run2", 3600);
     assert_eq!(world.take(0), NOTHING);
     world.say(1, PUSH);
     assert_eq!(world.take(0), LOOKED);
@@ -356,14 +353,11 @@ fn a_change_is_looked_at_at_once_though_a_connection_was_lost() {
 #[test]
 fn of_the_locks_that_wait_the_one_that_is_due_first_is_next() {
     let (mut world, locks) = watching(&[keeping(), kept()]);
-    let parts = &mut world.engine.work.parts;
-    (0..EXTENSIONS_AT_ONCE).for_each(|_| parts.keeper.begun());
+    world.no_extension_may_begin();
     world.say(1, PUSH);
     world.pass(6 * SECOND);
     assert_eq!(world.take_all().concat(), NOTHING);
-    let parts = &mut world.engine.work.parts;
-    parts.keeper.ended(&mut parts.news);
-    world.drain();
+    world.one_extension_may_begin();
     for lock in locks.iter().rev() {
         is_looked_at(&mut world);
         world.all_say(0..2, "+OK|:1|");
@@ -461,8 +455,7 @@ fn a_lock_that_is_kept_once_more_is_still_watched() {
     assert_eq!(world.take(0)[1..], LOOKED);
     world.say(0, "+OK|+OK|:1|");
     world.was_kept(&lock);
-    let kept = world.engine.keep(world.now, &mut lock, Duration::MAX);
-    kept.expect("valid");
+    world.keep_from_now_on(&mut lock);
     world.pass(MS);
     assert_eq!(world.take(0), LOOKED);
 }

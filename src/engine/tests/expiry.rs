@@ -56,7 +56,7 @@ fn a_clock_that_steps_back_stops_nothing() {
     let (mut world, lock) = World::won(3, 2);
     world.pass(Duration::from_secs(5));
     world.now = Instant::from_millis(1_000);
-    world.acquire_of(b"other", &LockOptions::new(TTL).tries(1)); // Times out before the wheel's time.
+    world.acquire_of(b"other", &once()); // Times out before the wheel's time.
     world.pass(60 * MS);
     world.no_quorum();
     world.pass(Duration::from_secs(10));

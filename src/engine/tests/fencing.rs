@@ -16,14 +16,14 @@ use super::*;
 const SINCE_1970: Duration = Duration::from_secs(1_790_000_000);
 
 /// The number that the engine proposes at the beginning of a story.
-const PROPOSED: u64 = 1_790_000_001_000_000;
+pub(super) const PROPOSED: u64 = 1_790_000_001_000_000;
 
 fn fenced() -> LockOptions {
-    LockOptions::new(TTL).tries(1).fenced()
+    once().fenced()
 }
 
 /// Makes three nodes that have greeted, and sets the wall clock.
-fn timed() -> World {
+pub(super) fn timed() -> World {
     timed_of(3)
 }
 
@@ -240,8 +240,7 @@ fn an_answer_about_an_earlier_attempt_is_not_counted() {
     grants(&mut world, 2, 20);
     grants(&mut world, 0, 19);
     assert!(world.events.is_empty());
-    assert_eq!(world.take(0), ["RAISE k 20"]);
-    world.say(0, ":1|");
+    world.exchange(0, ["RAISE k 20"], ":1|");
     assert_eq!(token(&mut world), Some(20));
 }
 
@@ -278,10 +277,7 @@ fn what_a_user_may_not_do_is_named_and_nothing_is_owed() {
             "-NOPERM this user has no permissions to run the 'eval' command|",
             Unusable::Permission { command: "eval" },
         ),
-        (
-            "-NOPERM No permissions to access a key|",
-            Unusable::KeyPermission,
-        ),
+        (NO_KEY, Unusable::KeyPermission),
     ] {
         let mut world = asked();
         world.say(0, said);
@@ -357,9 +353,7 @@ fn the_first_lock_of_each_connection_gets_the_text() {
         let sent = [(); 2].map(|()| taken_once(&mut world));
         assert!(sent[0].starts_with("TAKE k"), "{sent:?}");
         assert!(sent[1].starts_with("by digest TAKE k"), "{sent:?}");
-        world.lose(0);
-        world.reconnect(0);
-        world.greet(0);
+        world.greet_again(0);
         world.say(0, "*2|:1|:7|"); // The node is asked for its floor.
         world.take(0);
     }
@@ -390,8 +384,7 @@ fn a_server_that_has_forgotten_its_scripts_gets_the_text_again() {
     assert_eq!(world.take(0), [format!("by digest TAKE k {PROPOSED}")]);
     grants(&mut world, 0, 8);
     assert_eq!(token(&mut world), Some(8));
-    assert_eq!(world.take(0), ["EVALSHA release"]);
-    world.say(0, "-NOSCRIPT No matching script.|");
+    world.exchange(0, ["EVALSHA release"], "-NOSCRIPT No matching script.|");
     let again = [
         "SCRIPT LOAD",
         "SCRIPT LOAD",
@@ -399,8 +392,7 @@ fn a_server_that_has_forgotten_its_scripts_gets_the_text_again() {
         "SCRIPT LOAD",
         "EVAL release",
     ];
-    assert_eq!(world.take(0), again);
-    world.say(0, &(digests() + ":1|"));
+    world.exchange(0, again, &(digests() + ":1|"));
     let sent = taken_once(&mut world);
     assert!(sent.starts_with("TAKE k"), "{sent}");
 }
@@ -443,18 +435,6 @@ fn who_waits_for_a_lock_of_this_engine_gets_a_token_too() {
     assert_eq!(token(&mut world), Some(8));
 }
 
-#[test]
-fn without_scripts_there_is_no_token() {
-    let mut world = World::with(named(1).without_scripts(true));
-    let (now, options) = (world.now, fenced());
-    let refused = world.engine.acquire(now, &Request::new(b"k", &options));
-    let refused = refused.expect_err("it is not begun");
-    assert_matches!(
-        refused,
-        LockError::Invalid(InvalidRequest(RequestFault::NeedsScripts))
-    );
-}
-
 const IN_REPAIR: NodeOutcome = NodeOutcome::Unusable(Unusable::InRepair);
 
 /// The length of a quarantine. The longest ttl is a minute if none is known; a hundredth and 2 ms are added for the
@@ -480,6 +460,13 @@ fn in_repair() -> World {
     world
 }
 
+/// The nodes say which floors they have. Node 1 still has its mark.
+fn floors_are_told(world: &mut World) {
+    world.say(0, "*2|:1|:8|");
+    world.say(2, "*2|:1|:9|");
+    world.say(1, "*2|:0|:5|");
+}
+
 /// Returns the commands to the nodes when the repair is due.
 fn due(world: &mut World) -> [Vec<String>; 3] {
     world.sleep(QUARANTINE + 10 * MS);
@@ -487,9 +474,7 @@ fn due(world: &mut World) -> [Vec<String>; 3] {
     for (node, sent) in sent.iter().enumerate() {
         assert_eq!(*sent, [format!("LOOK run{node}")]);
     }
-    world.say(0, "*2|:1|:8|");
-    world.say(2, "*2|:1|:9|");
-    world.say(1, "*2|:0|:5|");
+    floors_are_told(world);
     world.take_all().try_into().expect("three nodes")
 }
 
@@ -559,9 +544,7 @@ fn a_floor_of_a_node_in_quarantine_does_not_count() {
         let sent = world.take(0);
         if sent.iter().any(|sent| sent.starts_with("LOOK")) {
             world.take(1);
-            world.say(0, "*2|:1|:8|");
-            world.say(2, "*2|:1|:9|");
-            world.say(1, "*2|:0|:5|");
+            floors_are_told(world);
         }
         world.take(1) == ["REPAIR run1 5 9"]
     };
@@ -579,17 +562,12 @@ fn a_floor_of_a_node_in_quarantine_does_not_count() {
 fn a_repair_that_is_owed_survives_reconnections() {
     let mut world = in_repair();
     world.sleep(QUARANTINE / 2);
-    world.lose(1);
-    world.greet_as(1, "run1", 1_000);
-    world.all_say(0..1, "*2|:1|:8|");
-    world.say(1, "*2|:0|:5|");
-    world.say(2, "*2|:1|:9|");
+    world.comes_back_as(1, "run1", 1_000);
+    floors_are_told(&mut world);
     world.take_all();
     world.sleep(QUARANTINE / 2 + 10 * MS);
     world.take_all();
-    world.say(0, "*2|:1|:8|");
-    world.say(1, "*2|:0|:5|");
-    world.say(2, "*2|:1|:9|");
+    floors_are_told(&mut world);
     assert_eq!(world.take(1), ["REPAIR run1 5 9"]);
 }
 
@@ -616,7 +594,6 @@ fn a_server_that_is_trusted_gets_a_floor() {
     assert_eq!(world.trust(1, "run1"), Ok(false));
     world.drain();
     let proposed = PROPOSED + 1_000_000;
-    assert_eq!(world.take(1), [format!("FLOOR run1 0 {proposed}")]);
-    world.say(1, "-ERR whatever|");
+    world.exchange(1, [format!("FLOOR run1 0 {proposed}")], "-ERR whatever|");
     world.is_clean();
 }

@@ -22,9 +22,7 @@ impl World {
 fn no_number_of_waiters_refuses_an_extension_a_confirmation_or_a_release() {
     let (mut world, mut lock) = World::held(3);
     world.crowd();
-    world.extend(&lock);
-    world.all_say(0..3, ":1|");
-    world.extended(&mut lock);
+    world.extend_on(0..3, &mut lock);
     world.ask_confirm(&lock);
     world.all_say(0..3, ":10000|");
     world.extended(&mut lock);
@@ -53,14 +51,10 @@ fn extensions_go_before_new_locks_to_a_node_that_is_back() {
     let (mut world, mut lock) = World::held(3);
     world.lose(2);
     world.reconnect(2);
-    let others = [b"a", b"b"].map(|other| world.acquire_of(other, &LockOptions::new(TTL).tries(1)));
+    let others = [b"a", b"b"].map(|other| world.acquire_of(other, &once()));
     world.extend(&lock);
     world.greet(2);
-    assert_eq!(
-        world.take(2),
-        ["EVALSHA extend", "SET a 10000", "SET b 10000"]
-    );
-    world.say(2, ":1|");
+    world.exchange(2, ["EVALSHA extend", "SET a 10000", "SET b 10000"], ":1|");
     world.say(0, "+OK|+OK|:1|");
     world.extended(&mut lock);
     for other in others {
@@ -73,10 +67,10 @@ fn attempts_that_wait_for_a_node_leave_room_for_extensions() {
     let (mut world, mut lock) = World::held(3);
     (1..3).for_each(|node| world.lose(node));
     (1..3).for_each(|node| world.reconnect(node));
-    let other = world.acquire_of(b"a", &LockOptions::new(TTL).tries(1));
+    let other = world.acquire_of(b"a", &once());
     // This is the state after very many attempts.
     for node in 1..3 {
-        let waiting = &mut world.engine.work.parts.nodes[id(node)].connection.waiting;
+        let waiting = &mut world.node(node).connection.waiting;
         while waiting.push(other.0, Whose::Other) {}
     }
     world.extend(&lock);

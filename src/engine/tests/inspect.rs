@@ -195,8 +195,7 @@ fn keys_without_an_expiry_are_kept_for_ever() {
 #[test]
 fn a_quarantined_node_is_shown_and_is_no_part_of_a_majority() {
     let mut world = World::ready(3);
-    world.lose(2);
-    world.greet_as(2, "another", 1);
+    world.comes_back_as(2, "another", 1);
     world.take_all();
     assert!(world.quarantined_until(2).is_some());
     world.inspect();
@@ -295,17 +294,13 @@ fn a_refusal_is_no_answer_and_a_missing_permission_is_named() {
     let mut world = World::ready(3);
     world.inspect();
     world.say(0, "-OOM command not allowed|");
-    world.say(
-        1,
-        "-NOPERM User u has no permissions to run the 'eval' command|",
-    );
+    world.say(1, NO_EVAL);
     world.say(
         1,
         "-NOPERM no permissions to run the 'multi' command|$-1|:-2|-ERR EXEC without MULTI|",
     );
     world.say(2, "-ERR ACL failure in script: User u has no permissions|");
-    assert_eq!(world.take(2), ["EVAL permits get pttl pexpire"]);
-    world.say(2, ":-2|");
+    world.exchange(2, ["EVAL permits get pttl pexpire"], ":-2|");
     let report = world.not_known();
     let [refused, no_eval, no_pttl] = outcomes(&report)[..] else {
         panic!("{report}");
@@ -434,8 +429,7 @@ fn what_can_never_succeed_and_what_is_too_much_is_refused_before_anything_is_sen
 #[test]
 fn a_node_in_quarantine_that_is_not_connected_is_not_waited_for() {
     let mut world = World::ready(3);
-    world.lose(2);
-    world.greet_as(2, "another", 1);
+    world.comes_back_as(2, "another", 1);
     assert!(world.quarantined_until(2).is_some());
     world.lose(2);
     world.lose(2);

@@ -55,6 +55,38 @@ impl World {
         (self.writes[node] - before, self.take(node))
     }
 
+    /// From now on, as many extensions are open as there may be.
+    pub(super) fn no_extension_may_begin(&mut self) {
+        let parts = &mut self.engine.work.parts;
+        (0..EXTENSIONS_AT_ONCE).for_each(|_| parts.keeper.begun());
+    }
+
+    /// One of these extensions ends.
+    pub(super) fn one_extension_may_begin(&mut self) {
+        let parts = &mut self.engine.work.parts;
+        parts.keeper.ended(&mut parts.news);
+        self.drain();
+    }
+
+    /// Keeps `lock`, which is valid, from now on.
+    #[track_caller]
+    pub(super) fn keep_from_now_on(&mut self, lock: &mut Lock) {
+        let kept = self.engine.keep(self.now, lock, Duration::MAX);
+        kept.expect("valid");
+        self.drain();
+    }
+
+    /// Asserts that the first node is asked to extend the lock when half of its validity is left.
+    #[track_caller]
+    fn is_extended_at_half(&mut self) {
+        let (after, sent) = self.sleep_until_sent(0);
+        assert_eq!(sent, [EXTEND]);
+        assert!(
+            VALIDITY / 2 <= after && after <= VALIDITY / 2 + MS,
+            "{after:?}"
+        );
+    }
+
     /// Asserts that the only event is an extension that the engine has made. Returns the end of `lock`.
     #[track_caller]
     pub(super) fn was_kept(&mut self, lock: &Lock) -> Instant {
@@ -206,8 +238,7 @@ fn a_later_try_saves_the_lock() {
         assert!(world.events.is_empty());
     }
     world.take_all();
-    let (after, _) = world.sleep_until_sent(0);
-    assert!(VALIDITY / 2 <= after && after <= VALIDITY / 2 + MS);
+    world.is_extended_at_half();
     world.release(lock);
 }
 
@@ -219,23 +250,17 @@ fn a_lock_that_was_waited_for_is_kept_too() {
     world.acquire_of(b"k", &waits);
     world.release(first);
     while !world.sent[0].is_empty() {
-        for sent in world.take(0) {
-            let said = if sent.starts_with("SET") {
-                "+OK|"
-            } else {
-                ":1|"
-            };
-            world.say(0, said);
-        }
+        world.all_answer(|_, sent| match sent.starts_with("SET") {
+            true => "+OK|",
+            false => ":1|",
+        });
     }
     world
         .events
         .retain(|event| matches!(event, Event::Acquired { .. }));
     let lock = world.lock();
     world.take(0);
-    let (after, sent) = world.sleep_until_sent(0);
-    assert_eq!(sent, [EXTEND]);
-    assert!(VALIDITY / 2 <= after && after <= VALIDITY / 2 + MS);
+    world.is_extended_at_half();
     world.release(lock);
 }
 
@@ -245,9 +270,7 @@ fn no_number_of_waiters_keeps_a_lock_from_being_extended() {
     let (mut world, lock) = World::keeping(3, kept());
     world.crowd();
     world.drain();
-    while world.sent[0].is_empty() {
-        world.sleep_until_timer();
-    }
+    world.sleep_until_asked(0);
     assert_eq!(world.take(0), [EXTEND]);
     world.all_say(0..2, ":1|");
     world.was_kept(&lock);
@@ -342,8 +365,7 @@ fn the_nodes_that_confirmed_last_are_named() {
 #[test]
 fn a_node_in_quarantine_confirms_nothing() {
     let (mut world, lock) = World::keeping(3, kept());
-    world.lose(2);
-    world.greet_as(2, "another", 0);
+    world.comes_back_as(2, "another", 0);
     let until = world.quarantined_until(2).expect("it has restarted");
     let others = ["node0:6379", "node1:6379"];
     for order in [[2, 0, 1], [0, 1, 2]] {
@@ -408,17 +430,11 @@ fn a_claim_rests_when_its_lock_is_kept_and_every_node_has_answered() {
 #[test]
 fn a_claim_rests_again_when_its_lock_was_extended_while_that_waited() {
     let (mut world, mut lock) = World::keeping(1, kept());
-    let parts = &mut world.engine.work.parts;
-    (0..EXTENSIONS_AT_ONCE).for_each(|_| parts.keeper.begun());
+    world.no_extension_may_begin();
     world.pass(VALIDITY / 2 + MS);
     assert_eq!(world.take(0), NOTHING);
-    world.extend(&lock);
-    world.take(0);
-    world.say(0, ":1|");
-    world.extended(&mut lock);
-    let parts = &mut world.engine.work.parts;
-    parts.keeper.ended(&mut parts.news);
-    world.drain();
+    world.extend_on(0..1, &mut lock);
+    world.one_extension_may_begin();
     assert_eq!((world.take(0).len(), busy(&world)), (0, 0));
     world.release(lock);
 }
@@ -434,7 +450,7 @@ fn a_lock_that_nobody_else_wants_is_kept_without_a_place() {
     assert_eq!(places(&world), 0);
     world.sleep_keeping(2 * VALIDITY, 0..3);
     for lock in locks {
-        world.acquire_of(lock.resource(), &LockOptions::new(TTL).tries(1));
+        world.acquire_of(lock.resource(), &once());
         assert_eq!(outcomes(&world.held_by_another()), [NodeOutcome::Held; 3]);
         assert_eq!(world.take_all().concat(), NOTHING, "it is held here");
         world.release_on(0..3, lock);
@@ -448,8 +464,7 @@ fn a_lock_that_is_kept_from_now_on_gives_up_its_place() {
     let (mut world, mut lock) = World::held(3);
     assert_eq!(places(&world), 1);
     for _ in 0..2 {
-        let kept = world.engine.keep(world.now, &mut lock, Duration::MAX);
-        kept.expect("valid");
+        world.keep_from_now_on(&mut lock);
         assert_eq!((places(&world), busy(&world)), (0, 0));
     }
     world.take_all();
@@ -529,7 +544,7 @@ fn a_lock_that_is_kept_without_a_place_and_lost_leaves_no_name_behind() {
         world.events.clear();
         assert!(world.engine.work.parts.queues.is_empty());
         world.take_all();
-        world.acquire_of(b"k", &LockOptions::new(TTL).tries(1));
+        world.acquire_of(b"k", &once());
         assert_eq!(
             world.take(0).last().map(String::as_str),
             Some("SET k 10000")
@@ -616,8 +631,7 @@ fn a_lock_that_is_released_while_its_extension_waits_is_not_extended() {
     let (_, sent) = world.sleep_until_sent(0);
     // The last three wait; one of them is released, and the name is taken again.
     world.release(locks.remove(EXTENSIONS_AT_ONCE + 1));
-    assert_eq!(world.take(0), ["EVALSHA release"]);
-    world.say(0, &answers(&sent, ":1|"));
+    world.exchange(0, ["EVALSHA release"], &answers(&sent, ":1|"));
     let sent = world.take(0);
     let [first, last] = [EXTENSIONS_AT_ONCE, EXTENSIONS_AT_ONCE + 2];
     assert_eq!(sent, [format!("{EXTEND} k{first} 10000, k{last} 10000")]);

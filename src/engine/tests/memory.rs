@@ -11,12 +11,9 @@ fn wasted(world: &mut World) -> usize {
 #[test]
 fn a_lock_that_is_held_costs_its_name_and_token() {
     let mut world = World::ready(3);
-    let options = LockOptions::new(TTL).tries(1);
     for number in 0..100 {
         let name = format!("invoice:{number:05}");
-        let request = Request::new(name.as_bytes(), &options);
-        world.engine.acquire(world.now, &request).expect("valid");
-        world.drain();
+        world.acquire_of(name.as_bytes(), &once());
         (0..3).for_each(|node| world.say(node, "+OK|"));
         assert!(wasted(&mut world) < 16, "no command was in its buffer");
     }
@@ -39,7 +36,7 @@ fn a_refused_confirmation_gives_its_buffer_back() {
 #[test]
 fn a_lock_with_a_fencing_token_uses_the_buffer_of_the_one_before() {
     let mut world = World::ready(3);
-    let options = LockOptions::new(TTL).tries(1).fenced();
+    let options = once().fenced();
     let buffers = [0; 3].map(|_: usize| {
         world.acquire(&options);
         world.drain();
@@ -60,7 +57,7 @@ fn a_lock_with_a_fencing_token_uses_the_buffer_of_the_one_before() {
 fn what_a_fenced_acquisition_needs_is_used_again_however_it_ends() {
     let mut world = World::ready(3);
     let spares = |world: &World| world.engine.work.parts.spares.len();
-    world.acquire(&LockOptions::new(TTL).tries(1).fenced());
+    world.acquire(&once().fenced());
     (0..2).for_each(|node| world.say(node, "*3|:2|:0|:0|"));
     world.held_by_another();
     assert_eq!(spares(&world), 1);

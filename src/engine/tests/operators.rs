@@ -76,8 +76,7 @@ fn what_an_operator_has_mended_is_seen_by_the_next_call() {
     world.try_once();
     assert!(world.events.is_empty(), "it may have been mended");
     world.greet(0);
-    assert_eq!(world.take(0), ["SET k 10000"]);
-    world.say(0, "+OK|");
+    world.exchange(0, ["SET k 10000"], "+OK|");
     drop(world.lock());
 }
 

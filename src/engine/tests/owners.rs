@@ -1,5 +1,6 @@
 //! Stories of the information that a holder gives about itself: the owner text of its lock, and its fencing token.
 
+use super::fencing::{PROPOSED, timed};
 use super::inspect::ONE;
 use super::inspection::{Found, HolderKind, Inspection};
 use super::*;
@@ -8,21 +9,8 @@ use crate::resource::{NUMBER_MARK, WANTED_MARK, name_number};
 #[cfg(feature = "std")]
 use crate::shared::{Leader, Told};
 
-/// By how much the wall clock is ahead of the clock of the stories.
-const SINCE_1970: Duration = Duration::from_secs(1_790_000_000);
-
-/// The number that the engine proposes at the beginning of a story.
-const PROPOSED: u64 = 1_790_000_001_000_000;
-
 fn options() -> LockOptions {
-    LockOptions::new(TTL).tries(1).owner("a:1")
-}
-
-fn timed() -> World {
-    let mut world = World::ready(3);
-    let since = SINCE_1970 + Duration::from_nanos(world.now.as_nanos());
-    world.engine.set_wall_clock(world.now, since);
-    world
+    once().owner("a:1")
 }
 
 /// Makes nodes that were asked for a fenced lock with an owner, and would have given these numbers.
@@ -80,7 +68,7 @@ fn inspected_on(nodes: usize, token: Option<Vec<u8>>) -> Inspection {
 #[test]
 fn a_lock_has_its_own_owner_also_if_it_has_waited() {
     let mut world = World::with(named(3).owner("of the handle")).greeted();
-    world.acquire(&LockOptions::new(TTL).tries(1));
+    world.acquire(&once());
     (0..3).for_each(|node| world.say(node, "+OK|"));
     let first = world.lock();
     assert_eq!(first.token().owner(), b"of the handle");
@@ -92,7 +80,7 @@ fn a_lock_has_its_own_owner_also_if_it_has_waited() {
     assert_eq!(second.token().owner(), b"a:1");
     assert_eq!(second.token().number(), None);
     // The report of a call that this handle itself refuses has the owner too.
-    world.acquire(&LockOptions::new(TTL).tries(1));
+    world.acquire(&once());
     assert_eq!(world.held_by_another().holder(), Some(&b"a:1"[..]));
     world.give_back(second);
 }
@@ -103,9 +91,7 @@ fn a_lock_has_its_own_owner_also_if_it_has_waited() {
 fn a_shared_lock_has_its_own_owner() {
     let mut world = timed();
     for (options, number) in [(options(), None), (options().fenced(), Some(PROPOSED + 7))] {
-        let request = Request::shared(b"k", &options);
-        world.engine.acquire(world.now, &request).expect("asked");
-        world.drain();
+        world.read_with(&options);
         let reply = match number {
             None => String::from(":1|"),
             Some(number) => format!("*3|:1|:0|:{number}|"),
@@ -125,11 +111,11 @@ fn a_shared_lock_has_its_own_owner() {
 fn an_owner_has_at_most_64_bytes() {
     let mut world = World::ready(3);
     let long = [b'o'; OWNER_BYTES_MAX + 1];
-    let options = LockOptions::new(TTL).tries(1).owner(long);
-    let now = world.now;
-    let refused = world.engine.acquire(now, &Request::new(b"k", &options));
+    let options = once().owner(long);
+    let refused = world.invalid(&Request::new(b"k", &options));
     let bytes = OWNER_BYTES_MAX + 1;
-    assert_matches!(refused, Err(LockError::Invalid(why)) if why == InvalidRequest(RequestFault::OwnerTooLong { bytes }));
+    let too_long = InvalidRequest(RequestFault::OwnerTooLong { bytes });
+    assert_eq!(refused, too_long);
     let most = options.owner(&long[1..]);
     world.acquire(&most);
     (0..3).for_each(|node| world.say(node, "+OK|"));
@@ -159,7 +145,7 @@ fn the_token_of_a_fenced_lock_with_an_owner_names_its_number() {
     world.give_back(lock);
     // Without an owner, the token names no number, because nodes may give other numbers then.
     world.all_say(0..3, ":1|");
-    world.acquire(&LockOptions::new(TTL).tries(1).fenced());
+    world.acquire(&once().fenced());
     grants(&mut world, PROPOSED + 1);
     let lock = world.lock();
     assert_eq!(

@@ -4,7 +4,6 @@ use super::*;
 
 pub(super) const FIRST: &str = "EVAL SET k 10000 if get del set evalsha";
 const NO_COMMAND: &str = "-NOPERM this user has no permissions to run the 'x' command|";
-const NO_KEY: &str = "-NOPERM No permissions to access a key|";
 
 pub(super) fn lacks(command: &'static str) -> NodeOutcome {
     NodeOutcome::Unusable(Unusable::Permission { command })
@@ -28,25 +27,12 @@ fn a_first_set_without_an_answer_keeps_nothing_of_its_lock() {
             world.engine.inspect(world.now, b"other").expect("asked");
         }
         let round = world.try_once();
-        let claim = world
-            .engine
-            .work
-            .parts
-            .claims
-            .iter()
-            .map(|(key, _)| key)
-            .next();
-        let claim = claim.expect("it is tried with one");
+        let claim = world.only_claim();
         match is_withdrawn {
             true => world.cancel(round),
             false => world.lose(0),
         }
-        assert!(
-            world.engine.work.parts.nodes[id(0)]
-                .abilities
-                .end_trial(claim)
-                .is_none()
-        );
+        assert!(world.node(0).abilities.end_trial(claim).is_none());
     }
 }
 
@@ -65,9 +51,7 @@ fn the_first_set_on_a_connection_is_done_only_if_its_release_is_permitted() {
     assert_eq!(world.unlocked().expect("released").deleted, 2);
     world.is_clean();
     // From then on, no permission is asked for over this connection. Another connection may have another user.
-    world.lose(1);
-    world.reconnect(1);
-    world.greet(1);
+    world.greet_again(1);
     world.try_once();
     assert_eq!(world.take_all(), [["SET k 10000"], [FIRST]]);
     world.say(0, "+OK|");
@@ -125,14 +109,11 @@ fn native() -> World {
 fn releases_natively(refusal: &str, found: &str) {
     let mut world = native();
     world.say(0, refusal);
-    assert_eq!(world.take(0), ["DELIFEQ k"]);
-    world.say(0, found);
-    assert_eq!(world.take(0), ["SET k 10000"]);
-    world.say(0, "+OK|");
+    world.exchange(0, ["DELIFEQ k"], found);
+    world.exchange(0, ["SET k 10000"], "+OK|");
     let lock = world.lock();
     world.release(lock);
-    assert_eq!(world.take(0), ["DELIFEQ k"]);
-    world.say(0, ":1|");
+    world.exchange(0, ["DELIFEQ k"], ":1|");
     world.is_clean();
 }
 
@@ -174,8 +155,7 @@ fn a_user_who_may_not_run_the_native_command_either_gets_no_lock() {
         world.finish(0, "run0");
         world.take(0);
         world.try_once();
-        assert_eq!(world.take(0), [FIRST]);
-        world.say(0, ":-2|");
+        world.exchange(0, [FIRST], ":-2|");
         assert_eq!(outcomes(&world.no_quorum()), [lacks("del")]);
         assert!(world.take(0).is_empty());
     }
@@ -188,20 +168,8 @@ fn the_script_stands_in_for_a_native_release_that_is_refused() {
     let lock = world.lock();
     world.release(lock);
     world.say(0, NO_COMMAND);
-    assert_eq!(world.take(0), ["DELIFEQ k", "EVAL release"]);
-    world.say(0, ":1|");
+    world.exchange(0, ["DELIFEQ k", "EVAL release"], ":1|");
     world.is_clean();
-}
-
-#[test]
-fn a_node_without_the_scripts_is_not_asked_about_their_digests() {
-    let mut world = World::new(1);
-    world.unpermitted = true;
-    world.welcome(0);
-    world.say(0, &format!("$-1|$-1|$-1|{}", NO_COMMAND.repeat(4)));
-    world.take(0);
-    world.try_once();
-    assert_eq!(world.take(0), ["EVAL SET k 10000 if get del set"]);
 }
 
 #[test]
@@ -222,11 +190,9 @@ fn a_script_that_was_stopped_may_have_taken_some_of_the_keys() {
     let stopped = "-ERR The user executing the script can't run this command or subcommand|";
     let mut world = World::ready(1);
     world.try_all();
-    assert_eq!(world.take(0), ["TAKE a b 10000"]);
-    world.say(0, stopped);
+    world.exchange(0, ["TAKE a b 10000"], stopped);
     let reason = NodeOutcome::Unusable(Unusable::NoPermission);
     assert_eq!(outcomes(&world.no_quorum()), [reason]);
-    assert_eq!(world.take(0), ["RELEASE a b"]);
-    world.say(0, ":1|");
+    world.exchange(0, ["RELEASE a b"], ":1|");
     world.is_clean();
 }

@@ -27,10 +27,6 @@ fn has(permits: u16) -> String {
     format!("*3|:3|:0|:{permits}|")
 }
 
-fn once() -> LockOptions {
-    LockOptions::new(TTL).tries(1)
-}
-
 impl World {
     fn ask_for(&mut self, permits: u32, options: &LockOptions) -> RoundId {
         let request = Request::permit(b"k", permits, options);
@@ -177,8 +173,7 @@ fn a_node_that_gave_another_slot_moves_the_token() {
     );
     world.say(2, &format!(":1|{}", gives(3)));
     world.release(lock);
-    world.all_were_sent(&["RELEASE k 4/3/"]);
-    world.all_say(0..3, ":1|");
+    world.all_exchange(&["RELEASE k 4/3/"], ":1|");
     assert_eq!(world.unlocked().expect("released").deleted, 2);
     world.is_clean();
 }
@@ -426,38 +421,18 @@ fn a_caller_that_waits_asks_when_a_majority_has_told_of_a_change() {
     world.say(0, PUSH);
     world.all_were_sent(&[]);
     world.say(1, PUSH);
-    world.all_were_sent(&AGAIN);
-    world.all_say(0..3, &format!("+OK|{}", gives(0)));
+    world.all_exchange(&AGAIN, &format!("+OK|{}", gives(0)));
     let (found, locks) = world.all_granted();
     assert_eq!(found, [round]);
     assert_eq!(locks[0].slot(), Some(0));
-}
-
-/// A node reports that the key has changed.
-const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
-
-#[test]
-fn a_caller_that_waits_asks_when_the_first_permit_has_ended_on_a_majority() {
-    let mut world = World::ready(3);
-    world.ask_for(1, &patient());
-    world.take_all();
-    for millis in [60, 90] {
-        for (node, more) in [(0, 0), (1, 20), (2, 40)] {
-            world.say(node, &full(millis + more));
-        }
-        let _ = world.take_all();
-        world.all_say(0..3, "+OK|+OK|");
-    }
 }
 
 #[test]
 fn all_others_wait_behind_the_first_and_ask_when_it_has_its_permit() {
     let (mut world, round) = World::one_waits_for_a_permit();
     let others = [(); 3].map(|()| world.ask_for(1, &patient()));
-    world.all_were_sent(&[]);
-    world.all_say(0..3, PUSH);
-    world.all_were_sent(&AGAIN);
-    world.all_say(0..3, &format!("+OK|{}", gives(0)));
+    world.all_exchange(&[], PUSH);
+    world.all_exchange(&AGAIN, &format!("+OK|{}", gives(0)));
     let (found, mut locks) = world.all_granted();
     assert_eq!(found, [round]);
     world.all_were_sent(&[]);
@@ -518,8 +493,7 @@ fn a_permit_that_is_given_back_while_another_caller_asks_is_not_missed() {
     world.take_all();
     world.pass(MS);
     world.give_back(lock);
-    world.all_were_sent(&["RELEASE k 2/0/"]);
-    world.all_say(0..3, &full(9_000));
+    world.all_exchange(&["RELEASE k 2/0/"], &full(9_000));
     for node in 0..3 {
         let sent = world.take(node);
         assert_eq!(sent[sent.len() - 3..][..2], WATCHED, "at once");
@@ -582,33 +556,15 @@ fn a_minority_with_another_number_of_permits_keeps_nobody_out() {
 fn requests_that_cannot_be_served_are_refused_at_once() {
     let options = LockOptions::new(TTL);
     let mut world = World::ready(3);
-    let mut refused = |permits, options: &LockOptions| {
-        let request = Request::permit(b"k", permits, options);
-        match world.engine.acquire(world.now, &request) {
-            Err(LockError::Invalid(why)) => why,
-            other => panic!("{other:?}"),
-        }
-    };
     for permits in [0, 1_025, 65_536, 65_537, u32::MAX] {
-        let why = refused(permits, &options);
+        let why = world.invalid(&Request::permit(b"k", permits, &options));
         assert_eq!(why, InvalidRequest(RequestFault::Permits { permits }));
         let text = format!(
             "a resource has 1 to 1024 permits, not {permits}; ask for a number in this range"
         );
         assert_eq!(why.to_string(), text);
     }
-    world.all_were_sent(&[]);
     world.is_clean();
-    let mut world = World::with(named(3).without_scripts(true));
-    let options = LockOptions::new(TTL);
-    let request = Request::permit(b"k", 4, &options);
-    let refused = world.engine.acquire(world.now, &request);
-    assert_matches!(
-        refused,
-        Err(LockError::Invalid(InvalidRequest(
-            RequestFault::NeedsScripts
-        )))
-    );
     for permits in [1, 1_024] {
         let mut world = World::ready(3);
         world.ask_for(permits, &once());
@@ -630,16 +586,14 @@ fn a_permit_is_extended_confirmed_and_released_in_its_slot() {
     assert_eq!(lock.validity_at(world.now), VALIDITY);
     world.say(2, ":1|");
     world.ask_confirm(&lock);
-    world.all_were_sent(&["CONFIRM k 4/2/"]);
-    world.all_say(0..3, ":10001|");
+    world.all_exchange(&["CONFIRM k 4/2/"], ":10001|");
     world.extended(&mut lock);
     assert_eq!(
         (lock.slot(), lock.validity_at(world.now)),
         (Some(2), VALIDITY)
     );
     world.release(lock);
-    world.all_were_sent(&["RELEASE k 4/2/"]);
-    world.all_say(0..3, ":1|");
+    world.all_exchange(&["RELEASE k 4/2/"], ":1|");
     assert_eq!(world.unlocked().expect("released").deleted, 2);
     world.is_clean();
 }
@@ -688,8 +642,7 @@ fn a_copy_in_another_slot_is_taken_out_once() {
         world.all_say(0..2, ":1|");
         world.extended(&mut lock);
     }
-    assert_eq!(world.take(2), ["SLOT k 10000 alone 2 of 4"]);
-    world.say(2, &gives(1));
+    world.exchange(2, ["SLOT k 10000 alone 2 of 4"], &gives(1));
     assert_eq!(
         world.take(2),
         ["TAKE OUT k but 4/2/"],
@@ -785,8 +738,7 @@ fn a_kept_permit_is_extended_in_its_slot() {
     let lock = world.lock();
     world.take_all();
     world.pass(5 * SECOND);
-    world.all_were_sent(&["EXTEND k 10000 4/2/"]);
-    world.all_say(0..3, ":1|");
+    world.all_exchange(&["EXTEND k 10000 4/2/"], ":1|");
     assert_eq!(lock.validity_at(world.now), VALIDITY);
 }
 
@@ -842,8 +794,7 @@ fn a_move_that_was_not_answered_leaves_no_other_slot() {
     assert_eq!(world.take(0), ["MOVE k 4/3/"]);
     world.lose(0);
     world.say(2, &gives(2));
-    assert_eq!(world.take(2), ["MOVE k 4/3/"]);
-    world.say(2, ":-1|");
+    world.exchange(2, ["MOVE k 4/3/"], ":-1|");
     world.held_by_another();
     assert_eq!(world.take(1), ["RELEASE k 4/2/"], "it was not moved");
 }

@@ -40,10 +40,6 @@ impl World {
     }
 }
 
-fn once() -> LockOptions {
-    LockOptions::new(TTL).tries(1)
-}
-
 #[test]
 fn a_silent_majority_is_probed_every_250_ms() {
     let mut world = World::in_a_hole(&once());
@@ -179,8 +175,7 @@ fn a_connection_that_does_not_come_about_is_begun_again_when_the_probe_is_answer
     world.greet(2);
     world.pass(MS);
     for node in [0, 2] {
-        assert_eq!(world.take(node), ["SET k 10000"]);
-        world.say(node, "+OK|");
+        world.exchange(node, ["SET k 10000"], "+OK|");
     }
     drop(world.lock());
 }

@@ -3,9 +3,6 @@
 use super::*;
 use crate::config::Retry;
 
-/// A node reports that the key has changed.
-const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
-
 /// The commands of a node when one lock is released and the next one is asked for.
 const HAND_OVER: [&str; 2] = ["EVALSHA release", "SET k 10000"];
 

@@ -13,7 +13,7 @@ impl World {
     /// Makes `count` locks with such names, which `nodes` have granted.
     pub(super) fn long_locks(&mut self, count: usize, nodes: Range<usize>) -> Vec<Lock> {
         let take = |number| {
-            self.acquire_of(&long_name(number), &LockOptions::new(TTL).tries(1));
+            self.acquire_of(&long_name(number), &once());
             self.all_say(nodes.clone(), "+OK|");
             self.lock()
         };
@@ -73,7 +73,7 @@ fn a_nil_is_a_vote_when_time_has_ended_what_was_owed_there() {
 fn a_release_that_waits_for_room_is_not_sent_where_the_set_is_denied() {
     let mut world = World::ready(1);
     let locks = world.long_locks(LOCKS, 0..1);
-    let round = world.acquire_of(&long_name(LOCKS), &LockOptions::new(TTL).tries(1));
+    let round = world.acquire_of(&long_name(LOCKS), &once());
     world.take(0);
     world.window[0] = 0;
     locks.into_iter().for_each(|lock| world.give_back(lock));

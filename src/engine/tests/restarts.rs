@@ -26,8 +26,7 @@ pub(super) fn guarded_lock(granted: &[usize]) -> (World, Lock) {
 impl World {
     /// The server behind `node` restarts, and another process greets.
     pub(super) fn restart(&mut self, node: usize) {
-        self.lose(node);
-        self.greet_as(node, &format!("again{node}"), 0);
+        self.comes_back_as(node, &format!("again{node}"), 0);
         self.take(node);
     }
 

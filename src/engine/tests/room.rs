@@ -69,19 +69,16 @@ fn what_waits_for_a_socket_is_withdrawn_with_few_steps_each() {
     const CALLS: usize = 10_000;
     let mut world = World::ready(3);
     world.window[2] = 0;
-    let options = LockOptions::new(TTL).tries(1);
     for index in 0..CALLS {
-        world.acquire_of(format!("k{index}").as_bytes(), &options);
+        world.acquire_of(format!("k{index}").as_bytes(), &once());
         // Two nodes have read the command and do not answer.
         world.sent.iter_mut().for_each(Vec::clear);
     }
-    let there = &world.engine.work.parts.nodes[id(2)].connection;
-    assert_eq!(there.in_flight(), CALLS);
-    while world.engine.work.parts.nodes[id(2)].connection.in_flight() != 0 {
+    assert_eq!(world.node(2).connection.in_flight(), CALLS);
+    while world.node(2).connection.in_flight() != 0 {
         world.sleep_until_timer();
     }
-    let there = &world.engine.work.parts.nodes[id(2)].connection;
-    let steps = there.wire.in_flight.steps();
+    let steps = world.node(2).connection.wire.in_flight.steps();
     assert!(steps < 8 * CALLS, "{steps}");
     world.make_room(2);
     assert_eq!(world.take(2), NOTHING, "nothing is sent late");

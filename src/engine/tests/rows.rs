@@ -32,9 +32,7 @@ impl World {
     fn take_each(&mut self, count: usize) -> Vec<Lock> {
         let take = |number| {
             let name = format!("k{number}");
-            self.acquire_of(name.as_bytes(), &LockOptions::new(TTL).tries(1));
-            self.say(0, "+OK|");
-            self.lock()
+            self.lock_of(name.as_bytes())
         };
         let locks = (0..count).map(take).collect();
         self.take(0);
@@ -151,8 +149,7 @@ fn a_release_that_failed_in_a_row_is_sent_again_alone() {
     let (mut world, _) = releasing(3);
     world.say(0, "*3|:1|-MISCONF x|:1|");
     world.pass(SECOND);
-    assert_eq!(world.take(0), ["EVAL release"]);
-    world.say(0, ":1|");
+    world.exchange(0, ["EVAL release"], ":1|");
     world.is_clean();
 }
 
@@ -175,8 +172,7 @@ fn releases_of_one_turn_each_are_in_no_row() {
     for lock in locks {
         world.release(lock);
     }
-    assert_eq!(world.take(0), [RELEASE; 2]);
-    world.say(0, ":1|:1|");
+    world.exchange(0, [RELEASE; 2], ":1|:1|");
     world.all_are_released(2);
 }
 
@@ -216,13 +212,12 @@ fn what_is_asked_behind_a_row_is_written_behind_it() {
     let (mut world, mut locks) = holding(4);
     let rest = locks.split_off(2);
     world.begin_releases(locks);
-    let once = LockOptions::new(TTL).tries(1);
-    let request = Request::new(b"k0", &once);
+    let options = once();
+    let request = Request::new(b"k0", &options);
     world.engine.acquire(world.now, &request).expect("valid");
     world.release_all(rest);
     let sent = [&*row(0..2), "SET k0 10000", &*row(2..4)];
-    assert_eq!(world.take(0), sent);
-    world.say(0, "*2|:1|:1|+OK|*2|:1|:1|");
+    world.exchange(0, sent, "*2|:1|:1|+OK|*2|:1|:1|");
     assert_eq!(world.events.len(), 5);
 }
 
@@ -232,15 +227,14 @@ fn a_command_behind_a_row_can_be_withdrawn() {
     const MANY: usize = 40; // With this number of commands, an index finds one.
     let (mut world, locks) = holding(MANY);
     world.window[0] = 0;
-    let once = LockOptions::new(TTL).tries(1);
-    let before = world.acquire_of(b"before", &once);
-    let gone = world.acquire_of(b"gone", &once);
+    let before = world.acquire_of(b"before", &once());
+    let gone = world.acquire_of(b"gone", &once());
     for lock in locks {
         world.give_back(lock);
     }
     world.cancel(gone);
-    let behind = world.acquire_of(b"behind", &once);
-    let last = world.acquire_of(b"last", &once);
+    let behind = world.acquire_of(b"behind", &once());
+    let last = world.acquire_of(b"last", &once());
     world.cancel(behind);
     world.make_room(0);
     let sent = ["SET before 10000", &*row(0..MANY), "SET last 10000"];
@@ -275,11 +269,7 @@ fn a_node_that_has_forgotten_the_script_is_asked_for_each_by_its_text() {
 /// releases may run.
 #[test]
 fn a_node_that_refuses_rows_is_asked_one_by_one() {
-    for refusal in [
-        "-CROSSSLOT x|",
-        "-ERR x|",
-        "-NOPERM No permissions to access a key|",
-    ] {
+    for refusal in ["-CROSSSLOT x|", "-ERR x|", NO_KEY] {
         let (mut world, mut locks) = holding(8);
         let (next, later) = (locks.split_off(6), locks.split_off(3));
         world.release_all(locks);
@@ -294,9 +284,7 @@ fn a_node_that_refuses_rows_is_asked_one_by_one() {
         world.say(0, ":1|:1|:1|");
         world.are_released(3);
         // The next connection may lead to another server.
-        world.lose(0);
-        world.reconnect(0);
-        world.greet(0);
+        world.greet_again(0);
         world.release_all(next);
         assert_eq!(world.take(0), [row(6..8)]);
         world.say(0, "*2|:1|:1|");
@@ -343,8 +331,7 @@ fn a_connection_that_is_lost_leaves_every_release_of_a_row_owed() {
         // On the next connection, the debts are not sent as a row.
         world.events.clear();
         world.release_all(later);
-        assert_eq!(world.take(0), [row(3..5)]);
-        world.say(0, &released_each(2));
+        world.exchange(0, [row(3..5)], &released_each(2));
         world.all_are_released(2);
     }
 }

@@ -5,10 +5,8 @@ use super::*;
 #[test]
 fn a_forgotten_script_is_repaired_by_its_text_also_when_no_call_waits() {
     let (mut world, lock) = World::held(3);
-    world.release(lock);
+    world.release_on(0..2, lock);
     world.take_all();
-    world.all_say(0..2, ":1|");
-    assert!(world.unlocked().is_ok());
     world.say(2, "-NOSCRIPT No matching script. Please use EVAL.|");
     assert_eq!(world.take(2), [&LOAD[..], &["EVAL release"]].concat());
     // Until the scripts are confirmed, the text is used.
@@ -30,8 +28,7 @@ fn scripts_that_a_server_could_not_load_while_it_was_busy_are_taught_later() {
     world.say(0, &format!("$-1|$-1|$-1|{}", "-LOADING x|".repeat(4)));
     world.take(0);
     let lock = world.lock_on(0..1);
-    assert_eq!(world.take(0), [&["SET k 10000"][..], &LOAD].concat());
-    world.say(0, &digests());
+    world.exchange(0, [&["SET k 10000"][..], &LOAD].concat(), &digests());
     world.release(lock);
     assert_eq!(world.take(0), ["EVALSHA release"]);
 }
@@ -39,7 +36,7 @@ fn scripts_that_a_server_could_not_load_while_it_was_busy_are_taught_later() {
 #[test]
 fn a_nil_behind_an_unrepaired_release_of_our_own_is_no_answer() {
     let mut world = World::ready(1);
-    world.acquire(&LockOptions::new(TTL).tries(1));
+    world.acquire(&once());
     world.say(0, "+OK|");
     let lock = world.lock();
     world.give_back(lock);
@@ -49,8 +46,7 @@ fn a_nil_behind_an_unrepaired_release_of_our_own_is_no_answer() {
         ["SET k 10000", "EVALSHA release", "SET k 10000"]
     );
     world.say(0, "-NOSCRIPT x|");
-    assert_eq!(world.take(0), [&LOAD[..], &["EVAL release"]].concat());
-    world.say(0, "$-1|");
+    world.exchange(0, [&LOAD[..], &["EVAL release"]].concat(), "$-1|");
     assert_eq!(
         world.take(0),
         ["SET k 10000"],
@@ -90,11 +86,7 @@ const LOAD: [&str; 4] = ["SCRIPT LOAD"; 4];
 fn valkey_with_two_locks() -> (World, [Lock; 2]) {
     let mut world = World::new(1);
     world.greet_as_valkey(0);
-    let locks = [b"k", b"l"].map(|resource| {
-        world.acquire_of(resource, &LockOptions::new(TTL).tries(1));
-        world.say(0, "+OK|");
-        world.lock()
-    });
+    let locks = [b"k", b"l"].map(|resource| world.lock_of(resource));
     world.take(0);
     (world, locks)
 }
@@ -106,8 +98,7 @@ fn every_release_that_was_sent_natively_is_repaired_when_the_server_refuses_the_
     world.release(two);
     assert_eq!(world.take(0), ["DELIFEQ k", "DELIFEQ l"]);
     world.say(0, "-ERR unknown command|-ERR unknown command|");
-    assert_eq!(world.take(0), ["EVAL release", "EVAL release"]);
-    world.say(0, ":1|:0|");
+    world.exchange(0, ["EVAL release", "EVAL release"], ":1|:0|");
     assert_eq!(world.events.len(), 2);
     world.is_clean();
 }

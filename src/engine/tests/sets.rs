@@ -19,7 +19,7 @@ impl World {
     }
 
     pub(super) fn try_all(&mut self) -> RoundId {
-        self.acquire_all(&NAMES, &LockOptions::new(TTL).tries(1))
+        self.acquire_all(&NAMES, &once())
     }
 
     /// Makes a lock on `a` and `b` that all of three nodes granted.
@@ -66,15 +66,6 @@ impl World {
         assert!(self.unlocked().is_ok());
         self.is_clean();
     }
-
-    fn refused_all(&mut self, names: &[&[u8]]) -> LockError {
-        let options = LockOptions::new(TTL);
-        let request = Request::all(names, &options);
-        let refused = self.engine.acquire(self.now, &request);
-        self.drain();
-        assert_eq!(self.take_all().concat(), NOTHING);
-        refused.expect_err("refused")
-    }
 }
 
 pub(super) fn named_held(report: &Report) -> Vec<Option<&[u8]>> {
@@ -109,8 +100,8 @@ fn names_that_no_lock_has_are_refused_before_any_io() {
             }),
         ),
     ] {
-        let error = world.refused_all(names);
-        assert_matches!(error, LockError::Invalid(why) if why == expected);
+        let options = LockOptions::new(TTL);
+        assert_eq!(world.invalid(&Request::all(names, &options)), expected);
     }
     world.is_clean();
 }
@@ -118,9 +109,8 @@ fn names_that_no_lock_has_are_refused_before_any_io() {
 #[test]
 fn one_of_several_is_taken_as_a_lock_on_one() {
     let mut world = World::ready(1);
-    world.acquire_all(&[b"k"], &LockOptions::new(TTL).tries(1));
-    assert_eq!(world.take(0), ["SET k 10000"]);
-    world.say(0, "+OK|");
+    world.acquire_all(&[b"k"], &once());
+    world.exchange(0, ["SET k 10000"], "+OK|");
     assert_eq!(world.lock().resources().collect::<Vec<_>>(), [b"k"]);
 }
 
@@ -188,9 +178,7 @@ fn a_command_that_has_not_left_is_withdrawn() {
 fn a_copy_that_meets_a_foreign_name_is_no_vote() {
     let (mut world, mut lock) = World::both_held();
     for _ in 0..2 {
-        world.extend(&lock);
-        world.all_say(0..2, ":1|");
-        world.extended(&mut lock);
+        world.extend_on(0..2, &mut lock);
         world.say(2, ":-1|");
     }
     let copy = world.take(2);
@@ -201,8 +189,7 @@ fn a_copy_that_meets_a_foreign_name_is_no_vote() {
     world.extend(&lock);
     world.all_say(0..2, ":1|");
     world.extended(&mut lock);
-    assert_eq!(world.take(2), [EXTEND[0], "TAKE a b 10000"]);
-    world.say(2, ":-1|:3|");
+    world.exchange(2, [EXTEND[0], "TAKE a b 10000"], ":-1|:3|");
     world.take_all();
     world.extend(&lock);
     world.say(0, ":1|");
@@ -294,7 +281,7 @@ fn whoever_watches_any_name_of_a_set_looks_when_a_node_gets_a_copy() {
 fn a_single_lock_is_refused_without_asking_while_its_name_is_in_a_set_that_is_held_here() {
     let (mut world, lock) = World::both_held();
     for name in NAMES {
-        world.acquire_of(name, &LockOptions::new(TTL).tries(1));
+        world.acquire_of(name, &once());
         assert!(world.held_by_another().is_held_here());
     }
     assert_eq!(world.take_all().concat(), NOTHING);
@@ -322,9 +309,7 @@ fn all_who_wait_for_one_of_its_names_ask_behind_the_release_of_a_set() {
 #[test]
 fn a_set_is_refused_by_name_where_this_engine_holds_one_of_its_names() {
     let mut world = World::ready(1);
-    world.acquire_of(b"b", &LockOptions::new(TTL).tries(1));
-    world.say(0, "+OK|");
-    let single = world.lock();
+    let single = world.lock_of(b"b");
     world.take(0);
     world.try_all();
     assert_eq!(world.take(0), NOTHING);
@@ -401,12 +386,10 @@ fn the_first_command_on_a_connection_may_be_that_of_a_set() {
     world.unpermitted = true;
     let mut world = world.greeted();
     world.try_all();
-    assert_eq!(world.take(0), TAKE);
-    world.say(0, ":1|");
+    world.exchange(0, TAKE, ":1|");
     let lock = world.lock();
     world.give_back(lock);
-    assert_eq!(world.take(0), RELEASE);
-    world.say(0, ":1|");
+    world.exchange(0, RELEASE, ":1|");
     world.is_clean();
 }
 
@@ -416,9 +399,8 @@ fn a_nil_that_meets_a_release_of_our_own_set_is_asked_again_behind_it() {
     world.give_back(lock);
     world.take_all();
     world.say(0, "-BUSY a script|");
-    world.acquire_of(b"b", &LockOptions::new(TTL).tries(1));
-    assert_eq!(world.take(0), ["SET b 10000"]);
-    world.say(0, "_|");
+    world.acquire_of(b"b", &once());
+    world.exchange(0, ["SET b 10000"], "_|");
     assert_eq!(world.take(0), ["RELEASE a b", "SET b 10000"]);
 }
 
@@ -437,7 +419,6 @@ fn an_answer_that_no_such_command_has_ends_the_connection() {
 fn releases_of_the_longest_sets_are_sent_or_owed() {
     use crate::limits::{OUT_BYTES_MAX, RESOURCE_BYTES_MAX, RESOURCES_MAX};
     let mut world = World::ready(1);
-    let options = LockOptions::new(TTL).tries(1);
     let sets = OUT_BYTES_MAX / (RESOURCES_MAX * RESOURCE_BYTES_MAX) + 1;
     let locks: Vec<Lock> = (0..sets)
         .map(|set| {
@@ -449,7 +430,7 @@ fn releases_of_the_longest_sets_are_sent_or_owed() {
                 })
                 .collect();
             let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
-            world.acquire_all(&names, &options);
+            world.acquire_all(&names, &once());
             assert_eq!(world.take(0).len(), 1);
             world.say(0, ":1|");
             world.lock()

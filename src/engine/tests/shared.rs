@@ -7,9 +7,6 @@ mod downgrade;
 #[cfg(feature = "embedded")]
 pub(super) mod programs;
 
-/// A node reports that the key has changed.
-const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
-
 /// The script that reads the token has found a sorted set, with one reader.
 const A_SET: &str = "*3|:10001|:0|*2|$22|r/xxxxxxxxxxxxxxxxxxxx|:10000|";
 
@@ -50,15 +47,13 @@ impl World {
 fn readers_of_one_handle_ask_and_hold_at_the_same_time() {
     let mut world = World::ready(3);
     let readers = [(); 64].map(|()| world.read());
-    world.all_were_sent(&["READ k 10000"; 64]);
-    world.all_say(0..3, &":1|".repeat(64));
+    world.all_exchange(&["READ k 10000"; 64], &":1|".repeat(64));
     let (rounds, locks) = world.all_granted();
     assert_eq!(rounds, readers);
     assert!(locks.iter().all(|lock| lock.is_valid_at(world.now)));
     assert_eq!(world.engine.stats().held, 64);
     locks.into_iter().for_each(|lock| world.release(lock));
-    world.all_were_sent(&["RELEASE READER k"; 64]);
-    world.all_say(0..3, &":1|".repeat(64));
+    world.all_exchange(&["RELEASE READER k"; 64], &":1|".repeat(64));
     assert_eq!(world.events.len(), 64);
     world.is_clean();
 }
@@ -66,26 +61,14 @@ fn readers_of_one_handle_ask_and_hold_at_the_same_time() {
 #[test]
 fn a_reader_that_makes_one_attempt_is_kept_out_by_a_lock_of_its_handle_and_nothing_is_sent() {
     let (mut world, lock) = World::held(3);
-    world.read_with(&LockOptions::new(TTL).tries(1));
+    world.read_with(&once());
     assert!(world.held_by_another().is_held_here());
     world.all_were_sent(&[]);
     world.release_on(0..3, lock);
     world.take_all();
-    world.read_with(&LockOptions::new(TTL).tries(1));
-    world.all_were_sent(&["READ k 10000"]);
-    world.all_say(0..3, ":1|");
+    world.read_with(&once());
+    world.all_exchange(&["READ k 10000"], ":1|");
     drop(world.lock());
-}
-
-#[test]
-fn without_scripts_a_shared_lock_is_refused_at_once() {
-    let mut world = World::with(named(3).without_scripts(true));
-    let options = LockOptions::new(TTL);
-    let request = Request::shared(b"k", &options);
-    let refused = world.engine.acquire(world.now, &request);
-    let why = InvalidRequest(RequestFault::NeedsScripts);
-    assert_matches!(refused, Err(LockError::Invalid(found)) if found == why);
-    world.is_clean();
 }
 
 #[test]
@@ -93,7 +76,7 @@ fn a_node_without_scripts_is_unusable_for_readers() {
     let mut world = World::new(1);
     world.unpermitted = true;
     let mut world = world.greeted();
-    world.read_with(&LockOptions::new(TTL).tries(1));
+    world.read_with(&once());
     assert_eq!(world.take(0), ["READ k 10000"]);
     let refusal = "-NOPERM this user has no permissions to run the 'eval' command|";
     world.say(0, refusal);
@@ -116,11 +99,9 @@ fn behind_an_exclusive_lock_readers_begin_together_in_the_order_in_which_they_ca
     world.all_were_sent(&[]);
     world.give_back(lock);
     // The first reader asks alone, and learns whether readers are let in.
-    world.all_were_sent(&["EVALSHA release", "READ k 10000"]);
-    world.all_say(0..3, ":1|:1|");
+    world.all_exchange(&["EVALSHA release", "READ k 10000"], ":1|:1|");
     // The other readers follow, and after them the caller that wants the exclusive lock, which waits for their end.
-    world.all_were_sent(&["READ k 10000", "SET k 10000"]);
-    world.all_say(0..3, ":1|_|");
+    world.all_exchange(&["READ k 10000", "SET k 10000"], ":1|_|");
     let (rounds, locks) = world.all_granted();
     assert_eq!(rounds, first);
     // This handle knows of readers, so it asks at once who holds the lock.
@@ -143,8 +124,7 @@ fn behind_an_exclusive_lock_readers_begin_together_in_the_order_in_which_they_ca
     world.give_back(locks.remove(0));
     world.take_all();
     world.all_say(0..3, ":1|:1|");
-    world.all_were_sent(&["READ k 10000"]);
-    world.all_say(0..3, ":1|");
+    world.all_exchange(&["READ k 10000"], ":1|");
     let (rounds, locks) = world.all_granted();
     assert_eq!(rounds, second);
     drop(locks);
@@ -157,8 +137,7 @@ fn readers_who_come_while_a_caller_of_the_exclusive_lock_waits_stand_behind_it()
     let writer = world.acquire(&patient());
     world.all_were_sent(&["SET k 10000"]);
     let second = world.read();
-    world.all_were_sent(&[]);
-    world.all_say(0..3, "_|");
+    world.all_exchange(&[], "_|");
     world.take_all();
     world.all_say(0..2, &format!("{READERS}{A_SET}"));
     world.say(2, &format!(":0|{READERS}{A_SET}"));
@@ -169,16 +148,13 @@ fn readers_who_come_while_a_caller_of_the_exclusive_lock_waits_stand_behind_it()
     world.give_back(first);
     world.take_all();
     world.all_say(0..3, "+OK|:1|+OK|:-2|");
-    world.all_were_sent(&["SET k 10000"]);
-    world.all_say(0..3, "+OK|");
+    world.all_exchange(&["SET k 10000"], "+OK|");
     let (rounds, locks) = world.all_granted();
     assert_eq!(rounds, [writer]);
     world.all_were_sent(&["DEL shearline:intent:k"]);
     locks.into_iter().for_each(|lock| world.give_back(lock));
-    world.all_were_sent(&["EVALSHA release", "READ k 10000"]);
-    world.all_say(0..3, "+OK|:1|:1|");
-    world.all_were_sent(&["READ k 10000"]);
-    world.all_say(0..3, ":1|");
+    world.all_exchange(&["EVALSHA release", "READ k 10000"], "+OK|:1|:1|");
+    world.all_exchange(&["READ k 10000"], ":1|");
     assert_eq!(world.all_granted().0, [second, third]);
 }
 
@@ -199,8 +175,7 @@ fn readers_that_are_refused_beside_others_stand_in_front_of_those_that_came_late
     world.all_were_sent(&["READ k 10000"]);
     world.all_say(0..2, "+OK|+OK|:10000|:1|");
     world.say(2, "+OK|+OK|:10000|:1|");
-    world.all_were_sent(&["READ k 10000", "READ k 10000"]);
-    world.all_say(0..3, ":1|:1|");
+    world.all_exchange(&["READ k 10000", "READ k 10000"], ":1|:1|");
     let (mut rounds, locks) = world.all_granted();
     assert_eq!(rounds[2], third);
     rounds.sort_unstable();
@@ -267,8 +242,7 @@ fn a_reader_learns_of_the_end_of_an_exclusive_lock_and_asks_at_once() {
     world.say(0, PUSH);
     world.all_were_sent(&[]);
     world.say(1, PUSH);
-    world.all_were_sent(&["READ k 10000"]);
-    world.all_say(0..3, ":1|");
+    world.all_exchange(&["READ k 10000"], ":1|");
     drop(world.lock());
 }
 
@@ -282,8 +256,7 @@ fn a_reader_that_finds_readers_asks_again_after_the_random_delay() {
     world.sleep(49 * MS);
     world.all_were_sent(&[]);
     world.sleep(202 * MS);
-    world.all_were_sent(&["READ k 10000"]);
-    world.all_say(0..3, ":1|");
+    world.all_exchange(&["READ k 10000"], ":1|");
     drop(world.lock());
 }
 
@@ -307,9 +280,7 @@ fn leaves_intent(world: &mut World, looked: Instant) {
     let (look, intent) = ([LOOK[0], LOOK[1], "EVAL inspect"], "INTENT k 0 for 600");
     let mut looks = 0;
     loop {
-        while world.sent[0].is_empty() {
-            world.sleep_until_timer();
-        }
+        world.sleep_until_asked(0);
         let span = world.now.saturating_since(looked);
         let sent = [0, 1, 2].map(|node| world.take(node));
         let leaves = sent[0].last().is_some_and(|last| last == intent);
@@ -340,9 +311,7 @@ fn a_writer_that_finds_readers_on_a_majority_leaves_its_intent_and_renews_it_whi
     for _ in 0..4 {
         world.all_say(0..3, "+OK|");
         let left = world.now;
-        while world.sent[0].is_empty() {
-            world.sleep_until_timer();
-        }
+        world.sleep_until_asked(0);
         let span = world.now.saturating_since(left);
         assert!((250 * MS..=251 * MS).contains(&span), "{span:?}");
         let age = world.now.saturating_since(began).as_millis();
@@ -357,8 +326,7 @@ fn a_writer_that_finds_readers_on_a_majority_leaves_its_intent_and_renews_it_whi
         (0..2).for_each(|node| assert_eq!(world.take(node), LOOK));
         world.all_say(0..2, &format!("+OK|{left}"));
     }
-    world.all_were_sent(&["SET k 10000"]);
-    world.all_say(0..3, "+OK|");
+    world.all_exchange(&["SET k 10000"], "+OK|");
     drop(world.lock());
     // The intent would keep readers out for longer than the lock.
     world.all_were_sent(&["DEL shearline:intent:k"]);
@@ -369,20 +337,15 @@ fn a_writer_that_finds_readers_on_a_majority_leaves_its_intent_and_renews_it_whi
 /// Answers the questions of the contender while readers hold the lock. Returns `true` if it leaves its intent.
 fn readers_hold(world: &mut World) -> bool {
     let mut leaves = false;
-    for node in 0..3 {
-        for sent in world.take(node) {
-            leaves |= sent.starts_with("INTENT");
-            world.say(
-                node,
-                match &*sent {
-                    "PTTL k" => ":10000|",
-                    "EVAL inspect" => A_SET,
-                    "EVALSHA release" => ":0|",
-                    _ => "+OK|",
-                },
-            );
+    world.all_answer(|_, sent| {
+        leaves |= sent.starts_with("INTENT");
+        match sent {
+            "PTTL k" => ":10000|",
+            "EVAL inspect" => A_SET,
+            "EVALSHA release" => ":0|",
+            _ => "+OK|",
         }
-    }
+    });
     leaves
 }
 
@@ -399,8 +362,7 @@ fn a_writer_that_has_waited_for_long_leaves_its_intent_as_soon_as_it_finds_reade
         world.all_say(0..2, PUSH);
         world.take_all();
         world.all_say(0..2, "+OK|:-2|");
-        world.all_were_sent(&["SET k 10000"]);
-        world.all_say(0..3, "_|");
+        world.all_exchange(&["SET k 10000"], "_|");
         let refused = world.now;
         while !readers_hold(&mut world) {
             world.sleep(MS);
@@ -414,9 +376,7 @@ fn a_writer_that_has_waited_for_long_leaves_its_intent_as_soon_as_it_finds_reade
 #[test]
 fn a_writer_leaves_no_intent_for_readers_on_a_minority_and_a_reader_leaves_none_at_all() {
     let (mut world, _) = a_writer_waits();
-    while world.sent[0].is_empty() {
-        world.sleep_until_timer();
-    }
+    world.sleep_until_asked(0);
     world.take_all();
     let holder = "*3|:10001|:0|$20|xxxxxxxxxxxxxxxxxxxx|";
     world.say(0, &format!("+OK|:10000|{A_SET}"));
@@ -431,19 +391,16 @@ fn a_writer_leaves_no_intent_for_readers_on_a_minority_and_a_reader_leaves_none_
     world.read();
     let began = world.now;
     while world.now.saturating_since(began) < SECOND {
-        for node in 0..3 {
-            for sent in world.take(node) {
-                assert!(!sent.starts_with("INTENT"));
-                let said = match sent.split(' ').next() {
-                    Some("READ") => ":2|",
-                    Some("RELEASE") => ":0|",
-                    Some("PTTL") => ":10000|",
-                    Some("EVAL") => A_SET,
-                    _ => "+OK|",
-                };
-                world.say(node, said);
+        world.all_answer(|_, sent| {
+            assert!(!sent.starts_with("INTENT"));
+            match sent.split(' ').next() {
+                Some("READ") => ":2|",
+                Some("RELEASE") => ":0|",
+                Some("PTTL") => ":10000|",
+                Some("EVAL") => A_SET,
+                _ => "+OK|",
             }
-        }
+        });
         world.sleep_until_timer();
     }
 }
@@ -457,23 +414,21 @@ fn meets_an_intent(retry: Retry) -> Vec<Duration> {
     while world.events.is_empty() {
         let age = world.now.saturating_since(began);
         // On the first node the intent is older, and the last node has another intent that is much older.
-        for (node, age) in [age + 500 * MS, age, 4_500 * MS].into_iter().enumerate() {
-            let left = crate::node::keeps_out(age.as_millis() as u64);
-            for sent in world.take(node) {
-                if node == 0 && sent.starts_with("READ") {
-                    asked.push(world.now.saturating_since(began));
-                }
-                let said = match sent.split(' ').next() {
-                    Some("READ") if left == 0 => ":1|".to_string(),
-                    Some("READ") => format!(":{}|", 2 + left),
-                    Some("RELEASE") => ":0|".to_string(),
-                    Some("PTTL") => ":-2|".to_string(),
-                    Some("EVAL") => NOBODY.to_string(),
-                    _ => "+OK|".to_string(),
-                };
-                world.say(node, &said);
+        let ages = [age + 500 * MS, age, 4_500 * MS];
+        world.all_answer(|node, sent| {
+            let left = crate::node::keeps_out(ages[node].as_millis() as u64);
+            if node == 0 && sent.starts_with("READ") {
+                asked.push(age);
             }
-        }
+            match sent.split(' ').next() {
+                Some("READ") if left == 0 => ":1|".to_string(),
+                Some("READ") => format!(":{}|", 2 + left),
+                Some("RELEASE") => ":0|".to_string(),
+                Some("PTTL") => ":-2|".to_string(),
+                Some("EVAL") => NOBODY.to_string(),
+                _ => "+OK|".to_string(),
+            }
+        });
         if world.events.is_empty() {
             world.sleep_until_timer();
         }
@@ -515,7 +470,7 @@ fn a_reader_that_meets_an_intent_and_too_few_answers_asks_again_after_the_random
 #[test]
 fn a_reader_that_is_kept_out_by_an_intent_until_its_time_is_up_says_that_the_lock_is_held() {
     let mut world = World::ready(3);
-    world.read_with(&LockOptions::new(TTL).tries(1));
+    world.read_with(&once());
     world.all_say(0..3, ":3|");
     let report = world.held_by_another();
     assert_eq!(outcomes(&report)[..2], [NodeOutcome::Held; 2]);

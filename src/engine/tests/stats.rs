@@ -225,9 +225,7 @@ fn who_gives_up_is_counted_where_it_waits_and_where_it_asks() {
 #[test]
 fn each_way_in_which_an_extension_ends_is_counted() {
     let (mut world, mut lock) = World::held(3);
-    world.extend(&lock);
-    world.all_say(0..3, ":1|");
-    world.extended(&mut lock);
+    world.extend_on(0..3, &mut lock);
     world.extend(&lock);
     world.all_say(0..2, "-ERR x|");
     world.unconfirmed();
@@ -257,9 +255,7 @@ fn each_way_in_which_an_extension_ends_is_counted() {
 fn a_lock_that_was_extended_is_held_since_it_was_granted() {
     let (mut world, mut lock) = World::held(3);
     world.wait(6 * SECOND);
-    world.extend(&lock);
-    world.all_say(0..3, ":1|");
-    world.extended(&mut lock);
+    world.extend_on(0..3, &mut lock);
     world.wait(6 * SECOND);
     world.release_on(0..3, lock);
     let [_, _, hold, left] = all_times(&world);
@@ -270,9 +266,7 @@ fn a_lock_that_was_extended_is_held_since_it_was_granted() {
 #[test]
 fn a_lock_that_is_lost_is_counted_once_and_has_nothing_left() {
     let (mut world, lock) = World::held(3);
-    while world.events.is_empty() {
-        world.sleep_until_timer();
-    }
+    world.sleep_until_event();
     world.expired(&lock);
     let [_, _, hold, left] = all_times(&world);
     assert_eq!((hold.0, left), (1, NONE));

@@ -83,8 +83,7 @@ fn a_lock_is_taken_and_released_ahead_of_renewals_that_wait() {
     let lock = world.lock();
     world.release(lock);
     for node in [1, 2] {
-        assert_eq!(world.take(node), ["SET other 10000", "EVALSHA release"]);
-        world.say(node, ":1|");
+        world.exchange(node, ["SET other 10000", "EVALSHA release"], ":1|");
     }
     assert!(world.unlocked().is_ok());
     // Their turn comes when the first node has answered everything.

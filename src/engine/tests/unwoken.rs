@@ -76,7 +76,7 @@ fn attempts_at_a_lock_that_was_left(after: Duration) -> usize {
     world.pass(MS / 2);
     world.all_say(0..3, "+OK|+OK|:10000|");
     world.sleep(after);
-    world.all_say(0..3, ">2|$10|invalidate|*1|$1|k|");
+    world.all_say(0..3, PUSH);
     world.attempts()
 }
 
@@ -109,7 +109,7 @@ fn a_call_with_few_tries_does_not_use_them_up_by_leaving_the_lock_to_others() {
 #[test]
 fn a_release_that_is_repaired_behind_a_look_wakes_the_waiter() {
     let (mut world, _) = World::one_waits();
-    world.all_say(0..2, ">2|$10|invalidate|*1|$1|k|");
+    world.all_say(0..2, PUSH);
     world.take_all();
     // The waiter gets one vote. Another client got the others, and gives them back at once.
     world.say(0, "+OK|");
@@ -165,8 +165,7 @@ fn a_single_try_beside_a_waiter_has_it_look_only_where_it_may_have_written() {
 fn a_node_that_is_trusted_again_wakes() {
     let mut world = World::ready(3);
     // The node has restarted, so its votes do not count for a while.
-    world.lose(2);
-    world.greet_as(2, "another", 0);
+    world.comes_back_as(2, "another", 0);
     assert!(world.quarantined_until(2).is_some());
     world.acquire(&patient());
     world.take_all();
@@ -197,19 +196,13 @@ fn a_node_that_tells_of_nothing_is_not_looked_at_again_and_again_in_one_moment()
     world.all_say(0..3, "-NOPERM no|-NOPERM no|:10000|");
     let mut looks = 0;
     for _ in 0..100 {
-        for node in 0..3 {
-            for sent in world.take(node) {
-                looks += usize::from(sent.starts_with("PTTL"));
-                world.say(
-                    node,
-                    if sent.starts_with("PTTL") {
-                        ":10000|"
-                    } else {
-                        "+OK|"
-                    },
-                );
+        world.all_answer(|_, sent| match sent.starts_with("PTTL") {
+            true => {
+                looks += 1;
+                ":10000|"
             }
-        }
+            false => "+OK|",
+        });
     }
     assert!(looks < 10, "{looks} looks in no time");
 }

@@ -104,18 +104,15 @@ fn a_node_that_does_not_say_what_is_left_is_asked_for_the_lock() {
     world.acquire(&LockOptions::new(TTL));
     let mut asked = 0;
     for _ in 0..200 {
-        for node in 0..3 {
-            for sent in world.take(node) {
-                asked += usize::from(sent.starts_with("SET"));
-                let said = match sent.as_str() {
-                    "PTTL k" => "-NOPERM this user has no permissions to run the 'pttl' command|",
-                    "SET k 10000" => "_|",
-                    "EVALSHA release" => ":0|",
-                    _ => "+OK|",
-                };
-                world.say(node, said);
+        world.all_answer(|_, sent| {
+            asked += usize::from(sent.starts_with("SET"));
+            match sent {
+                "PTTL k" => "-NOPERM this user has no permissions to run the 'pttl' command|",
+                "SET k 10000" => "_|",
+                "EVALSHA release" => ":0|",
+                _ => "+OK|",
             }
-        }
+        });
         world.sleep(10 * MS);
     }
     // Each delay is 250 ms at most.
@@ -123,9 +120,6 @@ fn a_node_that_does_not_say_what_is_left_is_asked_for_the_lock() {
 }
 
 // ----- who holds the lock ---------------------------------------------------------------------
-
-/// A node reports that the key has changed.
-const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
 
 /// The tokens of two other clients. A server echoes them.
 const BILLING: &str = "\u{1}123456789abcdefghijbilling-7";
@@ -138,20 +132,18 @@ impl World {
     fn sleep_saying(&mut self, span: Duration, left: &str, tokens: [&str; 3]) -> usize {
         let (end, mut asked) = (self.now.saturating_add(span), 0);
         while self.now < end {
-            for (node, token) in tokens.iter().enumerate() {
-                for sent in self.take(node) {
-                    asked += usize::from(sent == "EVAL inspect");
-                    let said = match sent.as_str() {
-                        "EVAL inspect" if token.is_empty() => "*3|:0|:0|$0||".to_string(),
-                        "EVAL inspect" => format!("*3|:9001|:0|${}|{token}|", token.len()),
-                        "PTTL k" => left.to_string(),
-                        "SET k 10000" => "_|".to_string(),
-                        "EVALSHA release" | "DELIFEQ k" => ":0|".to_string(),
-                        _ => "+OK|".to_string(),
-                    };
-                    self.say(node, &said);
+            self.all_answer(|node, sent| {
+                asked += usize::from(sent == "EVAL inspect");
+                let token = tokens[node];
+                match sent {
+                    "EVAL inspect" if token.is_empty() => "*3|:0|:0|$0||".to_string(),
+                    "EVAL inspect" => format!("*3|:9001|:0|${}|{token}|", token.len()),
+                    "PTTL k" => left.to_string(),
+                    "SET k 10000" => "_|".to_string(),
+                    "EVALSHA release" | "DELIFEQ k" => ":0|".to_string(),
+                    _ => "+OK|".to_string(),
                 }
-            }
+            });
             self.sleep(10 * MS);
         }
         asked
@@ -258,8 +250,7 @@ fn nobody_is_named_where_no_majority_that_counts_has_the_same_token() {
     // The answers of a node that has restarted do not count.
     let mut world = World::waits_for(&LockOptions::new(TTL).wait(2 * SECOND));
     world.sleep_saying(20 * MS, ":10000|", [BILLING; 3]);
-    world.lose(0);
-    world.greet_as(0, "another", 10_000);
+    world.comes_back_as(0, "another", 10_000);
     assert!(world.quarantined_until(0).is_some());
     let asked = world.sleep_saying(2 * SECOND, ":10000|", [BILLING, BILLING, REPORTS]);
     assert!(3 <= asked);
@@ -420,19 +411,16 @@ fn a_refused_question_for_the_holder_names_no_token_of_another_name() {
     let mut refused = 0;
     while world.events.is_empty() {
         world.sleep_until_timer();
-        for node in 0..3 {
-            for sent in world.take(node) {
-                refused += usize::from(sent == "EVAL inspect");
-                let said = match sent.as_str() {
-                    "EVAL inspect" => "-BUSY Redis is busy running a script|",
-                    "PTTL k" => ":10000|",
-                    "SET k 10000" => "_|",
-                    "EVALSHA release" => ":0|",
-                    _ => "+OK|",
-                };
-                world.say(node, said);
+        world.all_answer(|_, sent| {
+            refused += usize::from(sent == "EVAL inspect");
+            match sent {
+                "EVAL inspect" => "-BUSY Redis is busy running a script|",
+                "PTTL k" => ":10000|",
+                "SET k 10000" => "_|",
+                "EVALSHA release" => ":0|",
+                _ => "+OK|",
             }
-        }
+        });
     }
     assert_eq!(refused, 3);
     assert_eq!(world.held_by_another().holder(), None);

@@ -3,10 +3,6 @@
 use super::*;
 use crate::node::Waking;
 
-/// A node reports that the key has changed, or that any key may have.
-const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
-const PUSH_ALL: &str = ">2|$10|invalidate|_|";
-
 const SET: [&str; 1] = ["SET k 10000"];
 
 impl World {
@@ -80,17 +76,14 @@ fn asks_in_vain(world: &mut World, pause: Duration) -> usize {
         world.sleep(pause);
         world.all_say(0..3, PUSH);
         world.sleep(MS);
-        for node in 0..3 {
-            for sent in world.take(node) {
-                asked += usize::from(sent == SET[0]);
-                let said = match sent.as_str() {
-                    "SET k 10000" => "_|",
-                    "EVALSHA release" => ":0|",
-                    look => answer(look),
-                };
-                world.say(node, said);
+        world.all_answer(|_, sent| {
+            asked += usize::from(sent == SET[0]);
+            match sent {
+                "SET k 10000" => "_|",
+                "EVALSHA release" => ":0|",
+                look => answer(look),
             }
-        }
+        });
         answer_looks(world);
     }
     asked

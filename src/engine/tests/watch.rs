@@ -6,9 +6,6 @@ use super::*;
 use crate::engine::operators::OperatorError;
 use crate::limits::WATCHES_MAX;
 
-const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
-const PUSH_ALL: &str = ">2|$10|invalidate|_|";
-
 const FIRST: [&str; 3] = [FIRST_LOOK[0], FIRST_LOOK[1], "EVAL inspect"];
 const AGAIN: [&str; 2] = [LOOK[0], "EVAL inspect"];
 
@@ -168,8 +165,7 @@ fn too_few_nodes_are_a_state_and_no_error() {
     let (mut world, _, _) = World::watched_free();
     (0..2).for_each(|node| world.lose(node));
     world.sleep(SETTLE + MS);
-    assert_eq!(world.take(2), AGAIN);
-    world.say(2, "+OK|*3|:0|:0|$0||");
+    world.exchange(2, AGAIN, "+OK|*3|:0|:0|$0||");
     world.sleep(50 * MS);
     let told = world.state_told();
     assert!(!told.is_free() && told.holder().is_none(), "{told}");
@@ -255,9 +251,7 @@ fn nodes_that_do_not_tell_are_looked_at_from_time_to_time() {
             world.all_free("");
             assert!(world.events.is_empty());
             let since = world.now;
-            while world.sent[0].is_empty() {
-                world.sleep_until_timer();
-            }
+            world.sleep_until_asked(0);
             let rested = world.now.saturating_since(since);
             assert!(50 * MS <= rested && rested <= 252 * MS, "{rested:?}");
         }
@@ -350,7 +344,7 @@ fn a_watch_looks_though_a_node_has_much_to_answer_all_the_time() {
     let mut world = World::ready(3);
     for number in 0..600 {
         let name = format!("k{number}");
-        world.acquire_of(name.as_bytes(), &LockOptions::new(TTL).tries(1));
+        world.acquire_of(name.as_bytes(), &once());
         world.all_say(1..3, "+OK|");
     }
     world.events.clear();
@@ -395,11 +389,9 @@ fn what_a_lost_connection_did_not_answer_is_not_expected_of_the_next() {
     world.say(0, PUSH);
     world.settles(); // Node 2 has answered neither question of this watch.
     world.all_say(0..2, "+OK|*3|:0|:0|$0||");
-    world.lose(2);
-    world.greet_as(2, "run2", 100);
+    world.comes_back_as(2, "run2", 100);
     world.sleep(SETTLE + MS);
-    assert_eq!(world.take(2), FIRST);
-    world.say(2, "+OK|+OK|*3|:0|:0|$0||");
+    world.exchange(2, FIRST, "+OK|+OK|*3|:0|:0|$0||");
     world.all_say(0..2, "+OK|*3|:0|:0|$0||");
     assert_eq!(world.state_told().nodes()[2].found, Found::Free);
     world.nothing_left();
@@ -409,8 +401,7 @@ fn what_a_lost_connection_did_not_answer_is_not_expected_of_the_next() {
 #[test]
 fn a_watch_looks_when_a_quarantine_ends() {
     let (mut world, _, _) = World::watched_free();
-    world.lose(2);
-    world.greet_as(2, "another", 1);
+    world.comes_back_as(2, "another", 1);
     let until = world.quarantined_until(2).expect("its server has changed");
     world.take_all();
     world.all_say(0..2, "+OK|*3|:0|:0|$0||");

@@ -47,10 +47,15 @@ fn finish(world: &mut World, node: usize) {
 fn watching(nodes: usize) -> World {
     let mut world = bare(nodes);
     for node in 0..nodes {
-        let there = &mut world.engine.work.parts.nodes[id(node)];
-        there.abilities.way_permitted(crate::node::Dialect::Watch);
+        only_watches_from_now_on(&mut world, node);
     }
     world
+}
+
+/// `node` has shown that it releases only by transactions.
+fn only_watches_from_now_on(world: &mut World, node: usize) {
+    let way = crate::node::Dialect::Watch;
+    world.node(node).abilities.way_permitted(way);
 }
 
 /// Makes a lock on one such node.
@@ -145,11 +150,9 @@ fn the_first_way_that_a_node_knows_and_permits_is_used() {
         if known == 3 {
             assert_eq!(world.take(0), RELEASING);
             say_token(&mut world, WATCHED, &token, "");
-            assert_eq!(world.take(0), DELETING);
-            world.say(0, "+OK|+QUEUED|*1|:1|");
+            world.exchange(0, DELETING, "+OK|+QUEUED|*1|:1|");
         } else {
-            assert_eq!(world.take(0), [command]);
-            world.say(0, deleted);
+            world.exchange(0, [command], deleted);
         }
         assert_eq!(world.unlocked().expect("released").deleted, 1);
         world.is_clean();
@@ -193,8 +196,7 @@ fn a_node_without_any_way_is_unusable_and_asked_again() {
     assert_eq!(world.take(0), NOTHING);
     world.is_clean();
     world.try_once();
-    assert_eq!(world.take(0), asked());
-    world.say(0, ":0|");
+    world.exchange(0, asked(), ":0|");
     assert_eq!(world.state(0), NodeState::Ready);
     assert_eq!(world.take(0), ["SET k 10000"]);
 }
@@ -203,22 +205,9 @@ fn a_node_without_any_way_is_unusable_and_asked_again() {
 fn a_node_that_is_lost_while_it_is_tried_keeps_nothing_of_the_lock() {
     let mut world = bare(1);
     world.try_once();
-    let claim = world
-        .engine
-        .work
-        .parts
-        .claims
-        .iter()
-        .map(|(key, _)| key)
-        .next();
+    let claim = world.only_claim();
     world.lose(0);
-    let claim = claim.expect("it is tried with one");
-    assert!(
-        world.engine.work.parts.nodes[id(0)]
-            .abilities
-            .end_trial(claim)
-            .is_none()
-    );
+    assert!(world.node(0).abilities.end_trial(claim).is_none());
 }
 
 /// The answer of a server that is busy or loading does not show which ways it has.
@@ -255,10 +244,8 @@ fn a_way_that_is_refused_later_is_replaced_by_the_next() {
     let lock = world.lock();
     world.take(0);
     world.release(lock);
-    assert_eq!(world.take(0), ["DELIFEQ k"]);
-    world.say(0, NO_COMMAND);
-    assert_eq!(world.take(0), ["SET k IFEQ"]);
-    world.say(0, "+OK|");
+    world.exchange(0, ["DELIFEQ k"], NO_COMMAND);
+    world.exchange(0, ["SET k IFEQ"], "+OK|");
     assert_eq!(world.unlocked().expect("released").deleted, 1);
     world.is_clean();
     // No `SET` goes to this node before it has shown that.
@@ -297,10 +284,9 @@ fn a_node_that_is_permitted_again_wakes_those_who_wait() {
 /// Two names are asked for at once, and the user may use only the first one.
 #[test]
 fn who_asks_beside_another_for_a_name_that_is_not_permitted_is_told_so() {
-    const NO_KEY: &str = "-NOPERM No permissions to access a key|";
     let mut world = bare(1);
     for name in [b"k", b"l"] {
-        world.acquire_of(name, &LockOptions::new(TTL).tries(1));
+        world.acquire_of(name, &once());
     }
     let others = ["DELIFEQ l", "DELEX l", "SET l IFEQ"];
     assert_eq!(world.take(0), [asked(), others.to_vec()].concat());

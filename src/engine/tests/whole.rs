@@ -3,13 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::keep::{EXTEND, answers, renewals};
+use super::keep::{EXTEND, answers, kept, renewals};
 use super::*;
 use crate::limits::EXTENSIONS_AT_ONCE;
-
-fn kept() -> LockOptions {
-    LockOptions::new(TTL).keep()
-}
 
 /// Makes three nodes, and kept locks on all of them.
 fn keeping(locks: usize) -> (World, Vec<Lock>) {
@@ -106,8 +102,7 @@ fn a_node_that_is_back_while_an_extension_is_open_gets_one_copy() {
 #[test]
 fn a_node_that_lacks_nothing_is_asked_nothing() {
     let (mut world, locks) = keeping(3);
-    world.lose(2);
-    world.greet_as(2, "run2", 3600);
+    world.comes_back_as(2, "run2", 3600);
     assert_eq!(world.take_all().concat(), NOTHING);
     drop(locks);
 }
@@ -117,8 +112,7 @@ fn a_node_that_lacks_nothing_is_asked_nothing() {
 fn a_lock_whose_extensions_are_counted_is_not_extended_early() {
     let mut world = World::ready(3);
     let lock = world.kept_lock(b"k0", kept().extensions(2));
-    world.lose(2);
-    world.greet_as(2, "another", 0);
+    world.comes_back_as(2, "another", 0);
     assert_eq!(world.take_all().concat(), NOTHING);
     assert_eq!(lock.extensions_left(), 2);
 }
@@ -142,8 +136,7 @@ fn extended_until_rest(world: &mut World, node: usize) -> usize {
 #[test]
 fn more_locks_than_may_be_extended_at_once_are_all_made_whole() {
     let (mut world, locks) = keeping(EXTENSIONS_AT_ONCE + 60);
-    world.lose(2);
-    world.greet_as(2, "another", 0);
+    world.comes_back_as(2, "another", 0);
     let extended = extended_until_rest(&mut world, 0);
     assert_eq!(extended, locks.len());
 }
@@ -154,11 +147,9 @@ fn more_locks_than_may_be_extended_at_once_are_all_made_whole() {
 fn a_second_node_that_is_back_meanwhile_is_asked_for_all_locks_too() {
     let mut world = World::ready(5);
     let locks = world.kept_locks(EXTENSIONS_AT_ONCE + 60);
-    world.lose(4);
-    world.greet_as(4, "another", 0);
+    world.comes_back_as(4, "another", 0);
     let first = world.take_all();
-    world.lose(3);
-    world.greet_as(3, "a third", 0);
+    world.comes_back_as(3, "a third", 0);
     for node in [0, 1, 2, 4] {
         world.say(node, &answers(&first[node], ":1|"));
     }
@@ -173,9 +164,7 @@ fn a_lock_whose_extension_has_failed_is_extended_when_a_node_is_back() {
     (1..3).for_each(|node| world.lose(node));
     world.sleep_until_sent(0);
     world.say(0, ":1|");
-    while world.events.is_empty() {
-        world.sleep_until_timer();
-    }
+    world.sleep_until_event();
     assert_matches!(world.was_not_kept(), ExtendError::Unconfirmed(_));
     world.take_all();
     world.greet_as(1, "run1", 3600);
@@ -188,8 +177,7 @@ fn a_lock_whose_extension_has_failed_is_extended_when_a_node_is_back() {
 #[test]
 fn whatever_a_node_may_lack_is_asked_for_when_it_answers() {
     let (mut world, locks) = keeping(2);
-    world.lose(2);
-    world.greet_as(2, "another", 0);
+    world.comes_back_as(2, "another", 0);
     for sent in world.take_all() {
         assert_eq!(sent, ["EVALSHA extend k0 10000, k1 10000"]);
     }
@@ -231,8 +219,7 @@ fn a_node_where_another_holds_the_key_costs_one_extension_more() {
         world.drain();
         assert_eq!(round == 0, world.sent[0] == [EXTEND]);
     }
-    assert_eq!(world.take(2), ["SET k0 10000"]);
-    world.say(2, "_|");
+    world.exchange(2, ["SET k0 10000"], "_|");
     assert_eq!(world.take_all().concat(), NOTHING);
 }
 
@@ -369,8 +356,7 @@ fn a_connection_that_is_being_opened_keeps_its_time() {
 #[test]
 fn all_locks_that_a_node_lacks_get_their_copy_at_once() {
     let (mut world, locks) = keeping(EXTENSIONS_AT_ONCE + 64);
-    world.lose(2);
-    world.greet_as(2, "another", 0);
+    world.comes_back_as(2, "another", 0);
     let (mut extended, mut copied) = (0, BTreeSet::new());
     loop {
         let sent = world.take_all();
@@ -405,8 +391,7 @@ fn all_locks_that_a_node_lacks_get_their_copy_at_once() {
 fn a_node_that_is_back_with_what_it_has_confirmed_is_asked_nothing() {
     let mut world = World::with(named(3).max_ttl(TTL)).greeted();
     let lock = world.kept_lock(b"k0", kept());
-    world.lose(2);
-    world.greet_as(2, "another", 0);
+    world.comes_back_as(2, "another", 0);
     let until = world.quarantined_until(2).expect("it has restarted");
     assert!(extends_everywhere(&mut world));
     world.all_say(0..3, ":1|");
@@ -418,8 +403,7 @@ fn a_node_that_is_back_with_what_it_has_confirmed_is_asked_nothing() {
         }
         world.events.clear();
     }
-    world.lose(2);
-    world.greet_as(2, "another", 3600);
+    world.comes_back_as(2, "another", 3600);
     assert_eq!(world.quarantined_until(2), None);
     assert_eq!(world.take_all().concat(), NOTHING);
     drop(lock);
@@ -430,16 +414,13 @@ fn a_node_that_is_back_with_what_it_has_confirmed_is_asked_nothing() {
 #[test]
 fn a_lock_that_waits_for_its_extension_is_extended_once() {
     let (mut world, locks) = keeping(1);
-    let parts = &mut world.engine.work.parts;
-    (0..EXTENSIONS_AT_ONCE).for_each(|_| parts.keeper.begun());
+    world.no_extension_may_begin();
     world.confirm(&locks[0]);
     world.keeps(0, 9_000);
     world.say(2, ":0|");
     world.keeps(1, 9_000);
     assert_eq!(world.take_all().concat(), NOTHING);
-    let parts = &mut world.engine.work.parts;
-    parts.keeper.ended(&mut parts.news);
-    world.drain();
+    world.one_extension_may_begin();
     let sent = world.take_all();
     assert_eq!(sent, [[EXTEND], [EXTEND], [EXTEND]]);
     world.say(2, ":0|");
@@ -458,15 +439,11 @@ fn a_lock_that_is_due_is_extended_before_those_that_a_node_may_lack() {
         let options = LockOptions::new(ttl).keep();
         world.kept_lock(format!("k{}", ttl.as_secs()).as_bytes(), options)
     });
-    let parts = &mut world.engine.work.parts;
-    (0..EXTENSIONS_AT_ONCE).for_each(|_| parts.keeper.begun());
-    world.lose(2);
-    world.greet_as(2, "another", 3600);
+    world.no_extension_may_begin();
+    world.comes_back_as(2, "another", 3600);
     world.pass(VALIDITY / 2 + MS);
     assert_eq!(world.take_all().concat(), NOTHING);
-    let parts = &mut world.engine.work.parts;
-    parts.keeper.ended(&mut parts.news);
-    world.drain();
+    world.one_extension_may_begin();
     for (lock, ttl) in locks.iter().rev().zip([10_000, 60_000]) {
         assert!(extends_everywhere(&mut world));
         assert_eq!(world.lives, [ttl; 3]);

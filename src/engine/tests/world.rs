@@ -3,9 +3,12 @@
 //! A story connects nodes, gives their answers, takes the commands to them, and moves the time. The calls and outcomes
 //! of a story are in `calls`.
 
+use core::fmt::Debug;
+
 use super::stats::Told;
 use super::*;
 use crate::config::Builder;
+use crate::node::Node;
 
 /// The answer of a server to `HELLO`.
 pub(super) const HELLO: &str = "%2|+role|+master|+mode|+standalone|";
@@ -60,6 +63,13 @@ impl World {
         for node in 0..self.sent.len() {
             assert_eq!(self.take(node), sent, "node {node}");
         }
+    }
+
+    /// Asserts that all nodes were sent these commands, and lets each say `reply`.
+    #[track_caller]
+    pub(super) fn all_exchange(&mut self, sent: &[&str], reply: &str) {
+        self.all_were_sent(sent);
+        self.all_say(0..self.sent.len(), reply);
     }
 
     /// Returns the rounds that were granted, in order, and their locks.
@@ -180,9 +190,31 @@ impl World {
             .handle(self.now, Input::Received { node, bytes });
     }
 
+    /// Asserts that `node` was sent these commands since the last look, and lets it say `reply`.
+    #[track_caller]
+    pub(super) fn exchange<Sent: Debug>(&mut self, node: usize, sent: Sent, reply: &str)
+    where
+        Vec<String>: PartialEq<Sent>,
+    {
+        assert_eq!(self.take(node), sent, "node {node}");
+        self.say(node, reply);
+    }
+
     /// Each of `nodes` says `reply`.
     pub(super) fn all_say(&mut self, nodes: Range<usize>, reply: &str) {
         nodes.for_each(|node| self.say(node, reply));
+    }
+
+    /// Each node answers each of its commands as `answer` says.
+    pub(super) fn all_answer<Said: AsRef<str>>(
+        &mut self,
+        mut answer: impl FnMut(usize, &str) -> Said,
+    ) {
+        for node in 0..self.sent.len() {
+            for sent in self.take(node) {
+                self.say(node, answer(node, &sent).as_ref());
+            }
+        }
     }
 
     /// Returns the commands to `node` since the last look.
@@ -259,9 +291,7 @@ impl World {
         if !self.unpermitted {
             // Sets the state of a node that has shown that its user may release locks, so that the first `SET` does not
             // ask.
-            self.engine.work.parts.nodes[id(node)]
-                .abilities
-                .scripts_permitted();
+            self.node(node).abilities.scripts_permitted();
         }
     }
 
@@ -291,6 +321,20 @@ impl World {
         self.finish_as(node, run_id, uptime);
     }
 
+    /// The connection to `node` is lost. Behind the next one is the server `run_id`, which has been running for `uptime`
+    /// seconds.
+    pub(super) fn comes_back_as(&mut self, node: usize, run_id: &str, uptime: u64) {
+        self.lose(node);
+        self.greet_as(node, run_id, uptime);
+    }
+
+    /// The connection to `node` is lost, and the same server greets again, without another look at its uptime.
+    pub(super) fn greet_again(&mut self, node: usize) {
+        self.lose(node);
+        self.reconnect(node);
+        self.greet(node);
+    }
+
     /// Ends a greeting.
     pub(super) fn finish(&mut self, node: usize, run_id: &str) {
         self.say(node, &greeting(run_id));
@@ -300,6 +344,11 @@ impl World {
     pub(super) fn finish_as(&mut self, node: usize, run_id: &str, uptime: u64) {
         let server = format!("{run_id}|uptime_in_seconds:{uptime}");
         self.say(node, &greeting(&server));
+    }
+
+    /// Returns what the engine knows of `node`.
+    pub(super) fn node(&mut self, node: usize) -> &mut Node {
+        &mut self.engine.work.parts.nodes[id(node)]
     }
 
     pub(super) fn state(&self, node: usize) -> NodeState {
@@ -333,6 +382,13 @@ impl World {
             self.sleep_until_timer();
         }
         self.now.saturating_since(start)
+    }
+
+    /// Sleeps as a driver does until `node` is sent a command.
+    pub(super) fn sleep_until_asked(&mut self, node: usize) {
+        while self.sent[node].is_empty() {
+            self.sleep_until_timer();
+        }
     }
 
     pub(super) fn sleep_until_timer(&mut self) {

@@ -174,35 +174,6 @@ pub(crate) fn encode(out: &mut Vec<u8>, value: &OwnedValue) {
     }
 }
 
-/// Appends a value in the form for a RESP2 connection. Null becomes `$-1`, maps become flat arrays, sets and pushes
-/// become arrays. Doubles, big numbers and verbatim texts become bulk strings, and booleans become 1 and 0. Bulk errors
-/// become errors on one line. Attributes are left out.
-pub(crate) fn encode_resp2(out: &mut Vec<u8>, value: &OwnedValue) {
-    match value {
-        OwnedValue::BulkError(text) => write::error(out, text),
-        OwnedValue::BigNumber(text) | OwnedValue::Verbatim { text, .. } => write::bulk(out, text),
-        OwnedValue::Null => write::null_resp2(out),
-        OwnedValue::Double(number) => write::bulk(out, double(*number).as_bytes()),
-        OwnedValue::Boolean(boolean) => write::integer(out, i64::from(*boolean)),
-        OwnedValue::Attributed(_, value) => encode_resp2(out, value),
-        OwnedValue::Array(items) | OwnedValue::Set(items) | OwnedValue::Push(items) => {
-            write::array(out, items.len());
-            items.iter().for_each(|item| encode_resp2(out, item));
-        }
-        OwnedValue::Map(pairs) => {
-            write::array(out, pairs.len() * 2);
-            for (key, value) in pairs {
-                encode_resp2(out, key);
-                encode_resp2(out, value);
-            }
-        }
-        OwnedValue::Simple(_)
-        | OwnedValue::Error(_)
-        | OwnedValue::Integer(_)
-        | OwnedValue::Bulk(_) => encode(out, value),
-    }
-}
-
 fn line(out: &mut Vec<u8>, kind: &[u8], text: &[u8]) {
     out.extend([kind, text, LINE_END].concat());
 }

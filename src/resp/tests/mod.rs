@@ -18,7 +18,7 @@ mod views;
 use bytes::Bytes;
 
 use super::all::*;
-use super::fuzz::values::{OwnedValue, encode, encode_resp2};
+use super::fuzz::values::{OwnedValue, encode};
 
 impl OwnedValue {
     fn simple(text: impl Into<Bytes>) -> Self {

@@ -110,8 +110,7 @@ fn a_waker_may_begin_an_operation() {
     let here = Arc::clone(&begun);
     let batch = Batch::new(move || {
         let mut future = Box::pin(redlock.lock_async("begun", LONG));
-        let mut context = Context::from_waker(Waker::noop());
-        let polled = future.as_mut().poll(&mut context);
+        let polled = poll_once(&mut future);
         *here.lock().unwrap() = Some((future, polled));
     });
     let _tasks = scene.wake_at_once(&batch);

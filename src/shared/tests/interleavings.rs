@@ -98,8 +98,9 @@ enum Todo {
 }
 
 /// The place of a process between two steps.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 enum At {
+    #[default]
     Begin,
     /// It has the wire, outside of the mutex.
     Run(u8),
@@ -127,7 +128,7 @@ enum At {
     HasCalled,
 }
 
-#[derive(Clone, Debug, Hash)]
+#[derive(Clone, Debug, Default, Hash)]
 struct Process {
     at: At,
     todo: Vec<Todo>,
@@ -149,7 +150,7 @@ struct Wiring {
     inbox: u8,
 }
 
-#[derive(Clone, Debug, Hash)]
+#[derive(Clone, Debug, Default, Hash)]
 struct Model {
     kinds: Vec<Kind>,
     roles: Roles<(), usize>,
@@ -196,50 +197,26 @@ struct Model {
     processes: Vec<Process>,
 }
 
+impl Default for Roles<(), usize> {
+    fn default() -> Self {
+        Self::new(())
+    }
+}
+
 impl Model {
     fn new(kinds: &[Kind], blocks: bool, gathers: bool) -> Self {
-        let process = |at| Process {
-            at,
-            todo: Vec::new(),
-            gave_up: false,
-            lingers: false,
-            served: false,
-            has_called: false,
-        };
-        let mut processes: Vec<_> = kinds.iter().map(|_| process(At::Begin)).collect();
-        processes.push(process(At::Enter));
+        let mut processes: Vec<_> = kinds.iter().map(|_| Process::default()).collect();
+        processes.push(Process {
+            at: At::Enter,
+            ..Process::default()
+        });
         Self {
             kinds: kinds.into(),
-            roles: Roles::new(()),
             ops: kinds.iter().map(|_| Op::None).collect(),
-            open: 0,
-            readiness: None,
-            wire: Wiring::default(),
-            asked: 0,
-            copied: 0,
-            written: 0,
-            outcomes: 0,
-            offers: 0,
-            woken: 0,
-            awake: 0,
-            late: 0,
-            released: 0,
-            refused: 0,
-            to_wake: Vec::new(),
-            tasks: Vec::new(),
-            calling: Vec::new(),
             gathers,
-            is_gathering: false,
-            calls_wakers: false,
-            moves_again: false,
-            places: 0,
-            noted: Vec::new(),
-            relay: [const { Vec::new() }; 2],
-            event: false,
-            edges: 0,
-            called: false,
             blocks,
             processes,
+            ..Self::default()
         }
     }
 

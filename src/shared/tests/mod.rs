@@ -225,6 +225,11 @@ async fn all<F: Future<Output = ()>>(futures: impl Iterator<Item = F>) {
     .await;
 }
 
+/// Polls a future once. It wakes nothing.
+pub(crate) fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
 /// Polls a future again only after it was woken.
 #[track_caller]
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {

@@ -13,10 +13,6 @@ use crate::shared::slot::Slot;
 use crate::shared::state::Core;
 use crate::time::Instant;
 
-fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
-    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
-}
-
 /// Lets tasks note requests in `act`, for which there are `places`, and asserts that none begins. Then calls `after`.
 fn noting(
     redlock: &Redlock,
@@ -44,12 +40,13 @@ fn a_note_is_begun_by_the_next_section() {
     let (world, redlock) = World::start();
     let mut one = redlock.lock_async("a", LONG);
     let mut set = redlock.lock_all_async(["b", "c"], LONG);
-    let note_both = || assert!(poll(&mut one).is_pending() && poll(&mut set).is_pending());
+    let note_both =
+        || assert!(poll_once(&mut one).is_pending() && poll_once(&mut set).is_pending());
     noting(&redlock, 3, note_both, |_, _| {});
     let (one, set) = (block_on(one).unwrap(), block_on(set).unwrap());
     assert_eq!((one.resource(), set.resources().len()), (&b"a"[..], 2));
     let mut release = Box::pin(one.unlock_async());
-    let note = || assert!(poll(&mut release).is_pending());
+    let note = || assert!(poll_once(&mut release).is_pending());
     noting(&redlock, 1, note, |_, _| assert_ne!(world.copies("a"), 0));
     assert_ne!(block_on(release).unwrap().deleted, 0);
     world.assert_gone("a");
@@ -62,12 +59,12 @@ fn a_request_that_finds_no_place_does_not_overtake_a_note() {
     noting(
         &redlock,
         1,
-        || assert!(poll(&mut first).is_pending()),
+        || assert!(poll_once(&mut first).is_pending()),
         |_, notes| assert!(!notes.has_place()),
     );
-    assert!(poll(&mut second).is_pending());
+    assert!(poll_once(&mut second).is_pending());
     let held = block_on(first).unwrap();
-    assert!(poll(&mut second).is_pending());
+    assert!(poll_once(&mut second).is_pending());
     drop(held);
     block_on(second).unwrap().unlock().unwrap();
 }
@@ -79,12 +76,12 @@ fn a_noted_request_that_is_invalid_is_refused() {
     noting(
         &redlock,
         1,
-        || assert!(poll(&mut empty).is_pending()),
+        || assert!(poll_once(&mut empty).is_pending()),
         |_, _| {},
     );
     let expected = LockError::Invalid(InvalidRequest(RequestFault::EmptyResource { index: None }));
     assert_eq!(
-        format!("{:?}", poll(&mut empty)),
+        format!("{:?}", poll_once(&mut empty)),
         format!("Ready(Err({expected:?}))")
     );
 }
@@ -93,7 +90,7 @@ fn a_noted_request_that_is_invalid_is_refused() {
 fn a_noted_future_that_is_dropped_leaves_no_key() {
     let (world, redlock) = World::start();
     let mut dropped = redlock.lock_async("a", LONG);
-    let note = || assert!(poll(&mut dropped).is_pending());
+    let note = || assert!(poll_once(&mut dropped).is_pending());
     noting(&redlock, 2, note, |_, _| {});
     drop(dropped);
     redlock.lock("a", LONG).unwrap().unlock().unwrap();
@@ -128,12 +125,12 @@ fn a_broken_engine_refuses_what_is_noted() {
     noting(
         &redlock,
         3,
-        || assert!(poll(&mut task).is_pending() && poll(&mut release).is_pending()),
+        || assert!(poll_once(&mut task).is_pending() && poll_once(&mut release).is_pending()),
         Core::break_down,
     );
-    let refused = poll(&mut task);
+    let refused = poll_once(&mut task);
     assert!(matches!(refused, Poll::Ready(Err(LockError::Closed))));
-    let refused = poll(&mut release);
+    let refused = poll_once(&mut release);
     assert!(matches!(refused, Poll::Ready(Err(UnlockError::Closed))));
     assert!(!redlock.shared().notes.has_place());
 }

@@ -71,8 +71,7 @@ fn calls_without_a_timer_give_up_as_well() {
     let redlock = world.builder().node_timeout(1_000 * MS).build().unwrap();
     world.pause();
     let mut task = Box::pin(redlock.try_lock_async("task", LONG));
-    let mut context = Context::from_waker(Waker::noop());
-    assert!(task.as_mut().poll(&mut context).is_pending());
+    assert!(poll_once(&mut task).is_pending());
     eventually("the I/O thread serves", || {
         redlock.shared().enter().unwrap().roles.serving
     });
@@ -116,17 +115,16 @@ fn what_is_dropped_meanwhile_is_given_back_afterwards() {
             drop(guards.pop());
             let plain = guards.pop().unwrap().into_lock();
             drop(redlock.adopt(plain));
-            let mut context = Context::from_waker(Waker::noop());
             let mut future = Box::pin(redlock.lock_async("future", LONG));
-            assert!(future.as_mut().poll(&mut context).is_pending());
+            assert!(poll_once(&mut future).is_pending());
             drop(future);
             let mut unlocking = Box::pin(guards.pop().unwrap().unlock_async());
-            assert!(unlocking.as_mut().poll(&mut context).is_pending());
+            assert!(poll_once(&mut unlocking).is_pending());
             drop(unlocking);
             let mut guard = guards.pop().unwrap();
             {
                 let mut extending = Box::pin(guard.extend_async(2 * LONG));
-                assert!(extending.as_mut().poll(&mut context).is_pending());
+                assert!(poll_once(&mut extending).is_pending());
             }
             assert!(guard.is_valid());
         });
@@ -162,13 +160,12 @@ fn who_waits_for_a_loss_or_an_extension_learns_of_the_end_of_the_validity() {
 #[test]
 fn a_lock_that_is_adopted_and_extended_meanwhile_learns_its_new_end() {
     let (world, redlock) = World::start();
-    let mut context = Context::from_waker(Waker::noop());
     let mut plain = redlock.lock("a", LONG).unwrap().into_lock();
     let before = plain.valid_until();
     let stalled = stall(&redlock);
     let mut guard = redlock.adopt(plain);
     let mut extending = Box::pin(guard.extend_async(2 * LONG));
-    assert!(extending.as_mut().poll(&mut context).is_pending());
+    assert!(poll_once(&mut extending).is_pending());
     drop(stalled);
     block_on(extending).unwrap();
     assert!(before < guard.valid_until());
@@ -179,7 +176,7 @@ fn a_lock_that_is_adopted_and_extended_meanwhile_learns_its_new_end() {
     let mut guard = redlock.adopt(plain);
     assert!(!guard.lost().is_lost());
     let mut confirming = Box::pin(guard.confirm_async());
-    assert!(confirming.as_mut().poll(&mut context).is_pending());
+    assert!(poll_once(&mut confirming).is_pending());
     drop(stalled);
     block_on(confirming).unwrap();
     assert!(before < guard.valid_until());
@@ -194,7 +191,6 @@ fn the_io_thread_is_called_although_a_caller_takes_the_events() {
     let world = World::new();
     let redlock = world.builder().node_timeout(20 * MS).build().unwrap();
     let shared = redlock.shared();
-    let mut context = Context::from_waker(Waker::noop());
     let mut rounds = 0;
     while rounds < 20 {
         eventually("the nodes answer", || redlock.lock("a", LONG).is_ok());
@@ -204,7 +200,7 @@ fn the_io_thread_is_called_although_a_caller_takes_the_events() {
         world.pause();
         // The I/O thread is called, and a caller has the poll and takes the events.
         let mut future = Box::pin(redlock.try_lock_async("b", LONG));
-        if future.as_mut().poll(&mut context).is_ready() {
+        if poll_once(&mut future).is_ready() {
             world.resume(); // This thread was away for so long that the nodes count as silent.
             continue;
         }
@@ -234,8 +230,7 @@ fn a_lock_that_was_found_to_end_earlier_is_at_risk_before_that_end() {
     });
     let stalled = stall(&redlock);
     let mut confirming = Box::pin(guard.confirm_async());
-    let mut context = Context::from_waker(Waker::noop());
-    assert!(confirming.as_mut().poll(&mut context).is_pending());
+    assert!(poll_once(&mut confirming).is_pending());
     say_in_place_of_the_nodes(&redlock, b":20001\r\n");
     drop(confirming);
     drop(stalled);

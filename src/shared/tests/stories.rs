@@ -66,10 +66,9 @@ fn no_task_depends_on_another_to_be_woken() {
 #[test]
 fn a_future_dropped_when_it_has_won_leaves_no_key() {
     let (world, redlock) = World::start();
-    let mut context = Context::from_waker(Waker::noop());
     for _ in 0..20 {
         let mut future = Box::pin(redlock.lock_async("a", LONG));
-        if future.as_mut().poll(&mut context).is_pending() {
+        if poll_once(&mut future).is_pending() {
             eventually("it is granted", || world.copies("a") == 3);
         }
         drop(future);
@@ -83,13 +82,12 @@ fn a_future_dropped_when_it_has_won_leaves_no_key() {
 #[test]
 fn a_lock_that_is_not_taken_in_time_is_too_slow() {
     let (world, redlock) = World::start();
-    let mut context = Context::from_waker(Waker::noop());
     let mut ttl = 100 * MS;
     let refused = loop {
         ttl *= 2;
         let end = clock::now().saturating_add(ttl);
         let mut future = Box::pin(redlock.lock_async("a", ttl));
-        if future.as_mut().poll(&mut context).is_ready() {
+        if poll_once(&mut future).is_ready() {
             return; // The nodes were quicker than this thread, so this case did not happen.
         }
         eventually("it is granted, or over", || {
@@ -100,7 +98,7 @@ fn a_lock_that_is_not_taken_in_time_is_too_slow() {
             end <= clock::now() && world.copies("a") == 0
         });
         if was_granted {
-            break future.as_mut().poll(&mut context);
+            break poll_once(&mut future);
         }
     };
     let Poll::Ready(Err(LockError::TooSlow(report))) = refused else {
@@ -112,11 +110,10 @@ fn a_lock_that_is_not_taken_in_time_is_too_slow() {
 #[test]
 fn a_future_of_building_that_is_dropped_ends_by_itself() {
     let world = World::new();
-    let mut context = Context::from_waker(Waker::noop());
     for polls in 0..3 {
         let mut building = world.builder().build_async();
         for _ in 0..polls {
-            let _ = building.as_mut().poll(&mut context).is_pending();
+            let _ = poll_once(&mut building).is_pending();
         }
     }
     let unnamed = Redlock::builder().build_async();
@@ -215,8 +212,7 @@ fn a_task_that_is_refused_at_once_again_and_again_does_not_keep_others_from_the_
     let (_world, redlock) = World::start();
     let held = redlock.lock("held", LONG).unwrap();
     let mut waiting = pin!(redlock.lock_async("held", LONG));
-    let mut context = Context::from_waker(Waker::noop());
-    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    assert!(poll_once(&mut waiting).is_pending());
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -237,10 +233,9 @@ fn a_task_that_is_refused_at_once_again_and_again_does_not_keep_others_from_the_
 fn what_the_kernel_does_not_take_goes_first_when_it_takes_again() {
     const MANY: usize = 20_000;
     let (world, redlock) = World::start();
-    let mut context = Context::from_waker(Waker::noop());
     let mut begin = |name: usize| {
         let mut future = Box::pin(redlock.lock_async(alloc::format!("{name:01000}"), LONG));
-        assert!(future.as_mut().poll(&mut context).is_pending());
+        assert!(poll_once(&mut future).is_pending());
         future
     };
     let has_rest = || {
@@ -270,10 +265,9 @@ fn waiters_that_are_dropped_leave_their_places_to_the_next() {
     let (other, redlock) = (world.redlock(), world.redlock());
     let foreign = other.try_lock("foreign", LONG).unwrap();
     let own = redlock.try_lock("own", LONG).unwrap();
-    let mut context = Context::from_waker(Waker::noop());
     let poll = |index: usize| {
         let mut future = Box::pin(redlock.lock_async(["foreign", "own"][index % 2], LONG));
-        assert!(future.as_mut().poll(&mut context).is_pending());
+        assert!(poll_once(&mut future).is_pending());
         future
     };
     let mut waiting: Vec<_> = (0..1_000).map(poll).collect();

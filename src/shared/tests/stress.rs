@@ -39,10 +39,9 @@ fn take(redlock: &Redlock, random: &mut StdRng, key: usize) -> Option<LockGuard>
                 .ok()
         }
         _ => {
-            let mut context = Context::from_waker(Waker::noop());
             let mut future = Box::pin(redlock.lock_async(name, LONG));
             for _ in 0..random.random_range(0..20) {
-                if let Poll::Ready(guard) = future.as_mut().poll(&mut context) {
+                if let Poll::Ready(guard) = poll_once(&mut future) {
                     return Some(guard.unwrap());
                 }
                 thread::yield_now();

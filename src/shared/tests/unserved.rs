@@ -138,8 +138,7 @@ fn tries_until(waits: bool, ttl: Duration) -> Option<[usize; 2]> {
     let guard = redlock.lock("lost", ttl + 300 * MS).ok()?;
     let mut waiting = waits.then(|| Box::pin(redlock.lock_async("held", LONG)));
     if let Some(waiting) = &mut waiting {
-        let mut context = Context::from_waker(Waker::noop());
-        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        assert!(poll_once(waiting).is_pending());
     }
     for node in &world.nodes {
         node.stop().unwrap();

@@ -14,13 +14,11 @@ fn a_node_that_comes_while_the_floors_are_looked_at_is_looked_at_too() {
     world.all_say(0..3, ":1|");
     world.is_clean();
     world.take_all();
-    world.lose(0);
-    world.greet_as(0, "run0", 1_000);
+    world.comes_back_as(0, "run0", 1_000);
     for (node, sent) in world.take_all().iter().enumerate() {
         assert_eq!(*sent, [format!("LOOK run{node}")]);
     }
-    world.lose(2);
-    world.greet_as(2, "run9", 1_000);
+    world.comes_back_as(2, "run9", 1_000);
     assert_eq!(world.take(2), NOTHING);
     world.all_say(0..2, "*2|:1|:7|");
     for (node, run_id) in [(0, "run0"), (1, "run1"), (2, "run9")] {
@@ -34,14 +32,12 @@ fn a_repair_that_was_sent_twice_is_over() {
     let mut world = in_repair();
     let repair = vec!["REPAIR run1 5 9".to_string()];
     assert_eq!(due(&mut world)[1], repair);
-    world.lose(0);
-    world.greet_as(0, "run0", 1_000);
+    world.comes_back_as(0, "run0", 1_000);
     world.say(0, "*2|:1|:8|");
     world.say(2, "*2|:1|:9|");
     world.take_all();
     world.sleep(60 * MS); // The engine does not wait for this node.
-    assert_eq!(world.take(1), repair);
-    world.say(1, ":1|*2|:1|:9|:0|");
+    world.exchange(1, repair, ":1|*2|:1|:9|:0|");
     world.is_clean();
     world.acquire(&fenced());
     world.say(0, "*3|:-1|:0|:0|");
@@ -55,8 +51,7 @@ fn a_repair_that_was_sent_twice_is_over() {
 fn a_floor_that_is_given_is_as_high_as_those_of_the_others() {
     const HIGH: u64 = PROPOSED + 3_600_000_000;
     let mut world = in_repair();
-    world.lose(0);
-    world.greet_as(0, "run0", 1_000);
+    world.comes_back_as(0, "run0", 1_000);
     world.say(0, &format!("*2|:1|:{HIGH}|"));
     world.say(1, "*2|:0|:5|");
     world.say(2, "*2|:1|:9|");
@@ -103,10 +98,7 @@ fn who_trusts_a_node_is_told_whether_it_has_got_a_floor() {
             "-WRONGTYPE Operation against a key|",
             Some(NodeOutcome::Refused(ServerError::from_line(b"WRONGTYPE"))),
         ),
-        (
-            "-NOPERM No permissions to access a key|",
-            Some(NodeOutcome::Unusable(Unusable::KeyPermission)),
-        ),
+        (NO_KEY, Some(NodeOutcome::Unusable(Unusable::KeyPermission))),
         (
             "-NOPERM this user has no permissions to run the 'eval' command|",
             Some(NodeOutcome::Unusable(Unusable::Permission {

@@ -11,10 +11,11 @@ impl World {
         (world, lock)
     }
 
-    fn begins_to_keep(&mut self, lock: &mut Lock, most: Duration) -> Result<(), ExtendError> {
-        let kept = self.engine.keep(self.now, lock, most);
+    #[track_caller]
+    fn is_not_kept(&mut self, lock: &mut Lock) -> ExtendError {
+        let kept = self.engine.keep(self.now, lock, Duration::MAX);
         self.drain();
-        kept
+        kept.expect_err("refused")
     }
 }
 
@@ -24,8 +25,7 @@ fn a_lock_that_was_adopted_can_be_kept_from_now_on() {
     let lock = world.detach(lock);
     world.pass(SECOND);
     let (mut heir, mut lock) = World::inherits(world.now, lock);
-    heir.begins_to_keep(&mut lock, Duration::MAX)
-        .expect("valid");
+    heir.keep_from_now_on(&mut lock);
     assert_eq!(heir.take_all().concat(), NOTHING);
     assert_eq!(heir.sleep_keeping(60 * SECOND, 0..3), 12);
     assert!(lock.is_valid_at(heir.now));
@@ -45,8 +45,7 @@ fn a_kept_lock_that_was_adopted_is_extended_by_those_alone_that_it_stands_on() {
     let lock = world.detach(lock);
     let (mut heir, mut lock) = World::inherits(world.now, lock);
     let before = lock.valid_until();
-    heir.begins_to_keep(&mut lock, Duration::MAX)
-        .expect("valid");
+    heir.keep_from_now_on(&mut lock);
     heir.sleep_until_sent(0);
     heir.all_say(1..3, ":1|");
     heir.lose(0);
@@ -75,17 +74,14 @@ fn what_its_engine_learns_of_a_kept_lock_that_another_has_adopted_does_not_chang
 fn a_lock_that_is_kept_again_has_no_more_extensions_than_before() {
     let (mut world, mut lock) = World::keeping(3, kept().extensions(2));
     for left in [1, 0] {
-        world
-            .begins_to_keep(&mut lock, Duration::MAX)
-            .expect("one is left");
+        world.keep_from_now_on(&mut lock);
         world.sleep_until_sent(0);
         world.take_all();
         world.all_say(0..3, ":1|");
         world.was_kept(&lock);
         assert_eq!(lock.extensions_left(), left);
     }
-    let refused = world.begins_to_keep(&mut lock, Duration::MAX);
-    assert_matches!(refused, Err(ExtendError::Limit));
+    assert_matches!(world.is_not_kept(&mut lock), ExtendError::Limit);
     world.sleep(VALIDITY - MS);
     assert_eq!(world.take_all().concat(), NOTHING);
 }
@@ -96,14 +92,12 @@ fn a_lock_without_a_known_end_is_kept_when_it_was_confirmed() {
     let (mut world, lock) = World::held(3);
     let lock = world.detach_without_end(lock);
     let (mut heir, mut lock) = World::inherits(world.now, lock);
-    let refused = heir.begins_to_keep(&mut lock, Duration::MAX);
-    assert_matches!(refused, Err(ExtendError::Expired));
+    assert_matches!(heir.is_not_kept(&mut lock), ExtendError::Expired);
     heir.confirm(&lock);
     heir.take_all();
     heir.all_say(0..3, ":9001|");
     heir.extended(&mut lock);
-    heir.begins_to_keep(&mut lock, Duration::MAX)
-        .expect("valid");
+    heir.keep_from_now_on(&mut lock);
     assert_ne!(heir.sleep_keeping(60 * SECOND, 0..3), 0);
     assert!(lock.is_valid_at(heir.now));
 }
@@ -114,26 +108,21 @@ fn what_cannot_be_kept_is_left_as_it_is() {
     let (mut other, mut foreign) = World::held(1);
     // The lock belongs to no engine, and is over.
     let mut detached = other.detach(foreign);
-    let refused = other.begins_to_keep(&mut detached, Duration::MAX);
-    assert_matches!(refused, Err(ExtendError::Expired));
+    assert_matches!(other.is_not_kept(&mut detached), ExtendError::Expired);
     foreign = other.adopt(detached);
-    other
-        .begins_to_keep(&mut foreign, Duration::MAX)
-        .expect("valid");
+    other.keep_from_now_on(&mut foreign);
     // Its ttl is longer than this engine allows.
     let short = named(1).max_ttl(SECOND);
     let mut strict = World::with(short);
     strict.now = world.now;
     let mut long = strict.adopt(world.detach(lock));
-    let refused = strict.begins_to_keep(&mut long, Duration::MAX);
-    assert_matches!(refused, Err(ExtendError::Invalid(_)));
+    assert_matches!(strict.is_not_kept(&mut long), ExtendError::Invalid(_));
     // No extension is left.
     world.say(0, "");
-    world.acquire_of(b"l", &LockOptions::new(TTL).tries(1).extensions(0));
+    world.acquire_of(b"l", &once().extensions(0));
     world.say(0, "+OK|");
     lock = world.lock();
-    let refused = world.begins_to_keep(&mut lock, Duration::MAX);
-    assert_matches!(refused, Err(ExtendError::Limit));
+    assert_matches!(world.is_not_kept(&mut lock), ExtendError::Limit);
 }
 
 /// The outcome of a confirmation is not applied yet, or never is.
@@ -144,9 +133,7 @@ fn a_lock_that_is_kept_from_now_on_shows_the_earlier_end_that_was_found_before()
     world.confirm(&lock);
     world.take(0);
     world.say(0, ":2001|");
-    world
-        .begins_to_keep(&mut lock, Duration::MAX)
-        .expect("valid");
+    world.keep_from_now_on(&mut lock);
     let found = world.now.saturating_add(2 * SECOND);
     assert!(lock.valid_until() < found, "{lock:?}");
     world.extended(&mut lock);
@@ -161,14 +148,12 @@ fn the_names_of_locks_that_are_kept_are_found_whoever_wants_them_and_goes_again(
     let (mut world, lock) = World::keeping(3, kept());
     let other = world.kept_lock(b"l", kept());
     for _ in 0..3 {
-        world.acquire_of(b"k", &LockOptions::new(TTL).tries(1));
+        world.acquire_of(b"k", &once());
         assert_eq!(world.take_all().concat(), NOTHING, "it is held here");
         world.next_is_held();
     }
-    world.release(other);
+    world.release_on(0..3, other);
     world.take_all();
-    world.all_say(0..3, ":1|");
-    assert!(world.unlocked().is_ok());
     // The end of the lock is not reported. The lock is lost at its next extension, while a caller waits for it.
     world.acquire_of(b"k", &LockOptions::new(TTL));
     world.sleep_until_sent(0);
@@ -203,9 +188,7 @@ fn an_outcome_of_the_time_before_it_was_kept_does_not_revive_a_lock_that_is_lost
         world.take(0);
         world.say(0, reply);
         let before = world.events.remove(0);
-        world
-            .begins_to_keep(&mut lock, Duration::MAX)
-            .expect("valid");
+        world.keep_from_now_on(&mut lock);
         world.sleep_until_sent(0);
         world.say(0, ":0|");
         assert!(!lock.is_valid_at(world.now));
@@ -221,9 +204,7 @@ fn a_node_that_was_away_is_asked_for_no_lock_that_was_adopted() {
     let (mut world, lock) = World::held(3);
     let lock = world.detach(lock);
     let (mut heir, mut lock) = World::inherits(world.now, lock);
-    heir.begins_to_keep(&mut lock, Duration::MAX)
-        .expect("valid");
-    heir.lose(2);
-    heir.greet_as(2, "another", 3600);
+    heir.keep_from_now_on(&mut lock);
+    heir.comes_back_as(2, "another", 3600);
     assert_eq!(heir.take_all().concat(), NOTHING);
 }

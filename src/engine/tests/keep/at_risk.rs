@@ -13,6 +13,18 @@ fn sleep_until_told(world: &mut World) -> Event {
     }
 }
 
+#[track_caller]
+fn is_told_of_the_risk(world: &mut World, lock: &Lock) {
+    let told = sleep_until_told(world);
+    assert_matches!(told, Event::AtRisk { lock: told } if told == lock.id());
+}
+
+#[track_caller]
+fn is_told_of_the_end(world: &mut World, lock: &Lock) {
+    let told = sleep_until_told(world);
+    assert_matches!(told, Event::Expired { lock: told } if told == lock.id());
+}
+
 /// No node answers. The signal still comes before the end, once.
 #[test]
 fn a_holder_is_told_by_a_timer_that_its_lock_is_at_risk() {
@@ -24,12 +36,10 @@ fn a_holder_is_told_by_a_timer_that_its_lock_is_at_risk() {
     ] {
         let (mut world, lock) = World::keeping(3, options);
         world.engine.alert_below(&lock, left);
-        let told = sleep_until_told(&mut world);
-        assert_matches!(told, Event::AtRisk { lock: told } if told == lock.id());
+        is_told_of_the_risk(&mut world, &lock);
         let now = lock.valid_until().saturating_since(world.now);
         assert!(left <= now && now <= left + 2 * MS, "{now:?} of {left:?}");
-        let told = sleep_until_told(&mut world);
-        assert_matches!(told, Event::Expired { lock: told } if told == lock.id());
+        is_told_of_the_end(&mut world, &lock);
     }
 }
 
@@ -55,8 +65,7 @@ fn an_alert_may_be_months_before_the_end() {
     let mut world = World::with(builder).greeted();
     let lock = world.kept_lock(b"k", LockOptions::new(400 * day));
     world.engine.alert_below(&lock, 100 * day);
-    let told = sleep_until_told(&mut world);
-    assert_matches!(told, Event::AtRisk { lock: told } if told == lock.id());
+    is_told_of_the_risk(&mut world, &lock);
     let left = lock.validity_at(world.now);
     assert!(100 * day <= left && left <= 100 * day + 2 * MS, "{left:?}");
 }
@@ -109,14 +118,13 @@ fn alerts_make_no_tries() {
 #[test]
 fn an_alert_for_a_lock_that_is_over_changes_nothing() {
     let mut world = World::ready(3);
-    world.acquire_of(b"k", &LockOptions::new(TTL).tries(1));
+    world.acquire_of(b"k", &once());
     world.take_all();
     world.all_say(0..2, "+OK|");
     let lock = world.lock();
     world.say(2, "_|");
     world.take_all();
-    let told = sleep_until_told(&mut world);
-    assert_matches!(told, Event::Expired { lock: told } if told == lock.id());
+    is_told_of_the_end(&mut world, &lock);
     world.engine.alert_below(&lock, TTL / 4);
     world.sleep(SECOND);
     assert!(world.events.is_empty());

@@ -37,10 +37,7 @@ fn the_number_of_extensions_limits_keeping() {
         world.was_kept(&lock);
         assert_eq!(lock.extensions_left(), left);
     }
-    world.extend(&lock);
-    world.take(0);
-    world.say(0, ":1|");
-    world.extended(&mut lock);
+    world.extend_on(0..1, &mut lock);
     assert_eq!(lock.extensions_left(), 0);
     assert_matches!(world.extension_refused(&lock), ExtendError::Limit);
     world.sleep_until_event();
@@ -53,13 +50,9 @@ fn the_number_of_extensions_limits_keeping() {
 fn a_callers_extension_counts() {
     let (mut world, mut lock) = World::keeping(1, kept());
     world.sleep(4 * SECOND);
-    world.extend(&lock);
-    world.take(0);
-    world.say(0, ":1|");
-    world.extended(&mut lock);
+    world.extend_on(0..1, &mut lock);
     assert_eq!(lock.valid_until(), world.now.saturating_add(VALIDITY));
-    let (after, _) = world.sleep_until_sent(0);
-    assert!(VALIDITY / 2 <= after && after <= VALIDITY / 2 + MS);
+    world.is_extended_at_half();
 }
 
 /// The claim is busy only while the two questions are open.
@@ -95,8 +88,7 @@ fn a_release_ends_an_extension_that_the_engine_has_begun() {
             false => world.give_back(lock),
         }
         assert_matches!(world.was_not_kept(), ExtendError::Closed);
-        assert_eq!(world.take(0), ["EVALSHA release"]);
-        world.say(0, ":1|:1|");
+        world.exchange(0, ["EVALSHA release"], ":1|:1|");
         world.events.clear();
         world.is_clean();
         world.sleep(3 * TTL);

@@ -122,10 +122,7 @@ fn a_kept_lock_shows_what_an_engine_finds_that_does_not_keep_it() {
             }
         };
         other.pass(SECOND);
-        other.extend(&lock);
-        other.take(0);
-        other.say(0, ":1|");
-        other.extended(&mut lock);
+        other.extend_on(0..1, &mut lock);
         assert_eq!(lock.valid_until(), other.now.saturating_add(VALIDITY));
         assert_eq!(lock.extensions_left(), 1);
         other.confirm(&lock);
@@ -239,8 +236,7 @@ fn a_lock_that_is_kept_anew_is_extended_at_once_if_that_is_due() {
     world.sleep_until_sent(0);
     world.say(0, "-ERR x|");
     drop(world.was_not_kept());
-    let kept = world.engine.keep(world.now, &mut lock, Duration::MAX);
-    kept.expect("valid");
+    world.keep_from_now_on(&mut lock);
     let (after, sent) = world.sleep_until_sent(0);
     assert_eq!(sent, [EXTEND]);
     assert!(after <= MS, "{after:?}");

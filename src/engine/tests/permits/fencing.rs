@@ -90,8 +90,7 @@ fn counters_that_differ_are_raised_in_the_slot_that_is_to_be_held() {
 #[test]
 fn a_node_that_has_moved_the_token_gives_another_number() {
     let mut world = given(3, [(2, 7), (3, 9)]);
-    assert_eq!(world.take(0), ["MOVE k 4/3/", ALONE]);
-    world.say(0, ":1|");
+    world.exchange(0, ["MOVE k 4/3/", ALONE], ":1|");
     assert!(world.events.is_empty());
     world.all_were_sent(&[]);
     world.say(0, &numbered(3, 12));
@@ -113,10 +112,8 @@ fn a_node_that_cannot_move_the_token_says_so_with_its_next_number() {
     world.all_were_sent(&[]);
     world.say(0, &numbered(2, 8));
     let sent = ["MOVE k 4/2/", "NUMBERED SLOT k 10000 alone 2 of 4 from 1"];
-    assert_eq!(world.take(1), sent);
-    world.say(1, &format!(":1|{}", numbered(2, 10)));
-    assert_eq!(world.take(0), ["RAISE k 4/2/ to 10"]);
-    world.say(0, ":1|");
+    world.exchange(1, sent, &format!(":1|{}", numbered(2, 10)));
+    world.exchange(0, ["RAISE k 4/2/ to 10"], ":1|");
     holds(&mut world, 2, 10, 1);
 }
 
@@ -191,8 +188,7 @@ fn a_copy_has_no_number() {
     world.take_all();
     world.say(2, &numbered(3, 8));
     let sent = ["TAKE OUT k but 4/2/", "SLOT k 10000 alone 2 of 4"];
-    assert_eq!(world.take(2), sent);
-    world.say(2, &format!(":1|{}", gives(2)));
+    world.exchange(2, sent, &format!(":1|{}", gives(2)));
     assert_eq!(lock.fencing_token(), Some(7));
     world.release(lock);
     world.all_were_sent(&["RELEASE k 4/2/"]);

@@ -56,9 +56,8 @@ fn permits_and_locks_of_any_kind_keep_each_other_out() {
     let mut world = Programs::new(3);
     let permit = world.takes(0, 4);
     assert!(!world.foreign_takes("f"));
-    let once = LockOptions::new(TTL).tries(1);
     for shared in [false, true] {
-        let other = world.calls(1, shared, &once);
+        let other = world.calls(1, shared, &once());
         assert_matches!(world.refused.remove(&other), Some(LockError::Held(_)));
     }
     let [writer, reader] =
@@ -66,7 +65,7 @@ fn permits_and_locks_of_any_kind_keep_each_other_out() {
     world.gives_back(permit);
     world.pass(SECOND);
     assert!(world.has(writer) != world.has(reader));
-    let permit = world.takes_with(0, 4, &once);
+    let permit = world.takes_with(0, 4, &once());
     assert_matches!(world.refused.remove(&permit), Some(LockError::Held(_)));
     let permit = world.takes(0, 4);
     let first = if world.has(writer) { writer } else { reader };

@@ -9,10 +9,9 @@ impl Programs {
     /// Asserts that, if a caller wants something and nothing is held, some caller gets a lock within the time for which
     /// a lock is left to other programs.
     fn serves_somebody(&mut self) {
-        let held = |one: &Program| !one.locks.is_empty();
         let wanted = |one: &Client| one.engine.load().rounds != 0;
         for _ in 0..8 {
-            if self.programs.iter().any(held) || !self.net.clients.iter().any(wanted) {
+            if !self.locks.is_empty() || !self.net.clients.iter().any(wanted) {
                 return;
             }
             self.pass(Duration::from_micros(250));
@@ -27,11 +26,11 @@ fn a_set_that_waits_for_a_lock_of_this_handle_names_that_on_each_node() {
     let mut world = Programs::new(2);
     let a = world.wants(1, "a");
     let set = world.wants_as(0, "ab", &LockOptions::new(TTL).wait(300 * MS));
-    let once = world.wants_as(0, "b", &LockOptions::new(TTL).tries(1));
-    assert!(world.has(0, once));
-    world.gives_back(1, a);
+    let once = world.wants_as(0, "b", &once());
+    assert!(world.has(once));
+    world.gives_back(a);
     world.pass(301 * MS);
-    let report = world.refusal(0, set);
+    let report = world.refusal(set);
     assert_eq!(report.held_resource(), Some(&b"b"[..]));
     assert!(report.is_held_here());
     let named = report
@@ -39,7 +38,7 @@ fn a_set_that_waits_for_a_lock_of_this_handle_names_that_on_each_node() {
         .iter()
         .filter_map(|node| node.resource.as_deref());
     assert!(named.into_iter().all(|name| name == b"b"));
-    world.serve_all();
+    world.serve_in_a_second();
 }
 
 /// Without the help of a timer, some caller has a lock as soon as nothing is held.
@@ -61,10 +60,10 @@ fn a_set_that_never_finds_its_names_free_asks_once_for_each_change() {
     let set = world.wants(0, "ab");
     let begun = world.sent(0);
     for _ in 0..100 {
-        world.gives_back(1, a);
+        world.gives_back(a);
         a = world.wants(1, "a");
         world.pass(Duration::from_micros(300));
-        world.gives_back(1, b);
+        world.gives_back(b);
         b = world.wants(1, "b");
         world.pass(Duration::from_micros(300));
     }
@@ -74,11 +73,11 @@ fn a_set_that_never_finds_its_names_free_asks_once_for_each_change() {
         sent <= 200 * 4 * NODES,
         "an attempt, what it undoes, and a look: {sent}"
     );
-    world.gives_back(1, a);
-    world.gives_back(1, b);
+    world.gives_back(a);
+    world.gives_back(b);
     world.pass(2 * MS);
-    assert!(world.has(0, set));
-    world.serve_all();
+    assert!(world.has(set));
+    world.serve_in_a_second();
 }
 
 /// No node was asked for the name that is left free.
@@ -89,17 +88,17 @@ fn a_single_whose_time_is_up_at_a_name_that_is_left_free_names_no_holder() {
     let set = world.wants(0, "ab");
     let late = world.wants_as(0, "a", &LockOptions::new(TTL).wait(100 * MS));
     world.pass(101 * MS);
-    let report = world.refusal(0, late);
+    let report = world.refusal(late);
     assert_eq!((report.tries(), report.holder()), (0, None));
     assert_eq!(outcomes(&report), [NodeOutcome::Pending; NODES]);
     let text = LockError::Held(report).to_string();
     assert_eq!(text, "lock `a`: earlier callers of this handle wait for it");
-    let once = world.wants_as(0, "a", &LockOptions::new(TTL).tries(1));
-    world.gives_back(0, once);
-    assert!(!world.has(0, set));
-    world.gives_back(1, foreign);
-    assert!(world.has(0, set));
-    world.serve_all();
+    let once = world.wants_as(0, "a", &once());
+    world.gives_back(once);
+    assert!(!world.has(set));
+    world.gives_back(foreign);
+    assert!(world.has(set));
+    world.serve_in_a_second();
 }
 
 /// This happens when a handle is closed: no node is asked in vain, and nothing is left.
@@ -111,17 +110,16 @@ fn sets_that_end_together_ask_for_nothing() {
         world.wants(0, names);
     }
     let now = world.net.now;
-    let begun = world
-        .engine(0)
-        .acquire(now, &Request::all(&[b"e", b"f"], &patient()));
-    begun.expect("valid");
+    let options = patient();
+    let request = Request::all(&[b"e", b"f"], &options);
+    world.engine(0).acquire(now, &request).expect("valid");
     let attempts = world.attempts(0);
     world.engine(0).cancel_acquisitions(now);
     world.pump();
     assert_eq!(world.attempts(0), attempts);
     assert_eq!(world.engine(0).load().rounds, 0);
-    world.gives_back(1, held);
-    world.serve_all();
+    world.gives_back(held);
+    world.serve_in_a_second();
 }
 
 /// With three tries, a set waits for three of the longest delays, wherever it is in its queues.
@@ -132,13 +130,13 @@ fn a_set_with_few_tries_ends_in_their_time_if_nothing_changes() {
         let held = world.wants(program, "b");
         let set = world.wants_as(0, "ab", &LockOptions::new(TTL).tries(3));
         world.pass(749 * MS);
-        assert!(world.programs[0].refused.is_empty());
+        assert!(world.refused.is_empty());
         world.pass(4 * MS);
-        let report = world.refusal(0, set);
+        let report = world.refusal(set);
         assert_eq!(report.tries(), program as u32);
         assert_eq!(report.held_resource(), Some(&b"b"[..]));
-        world.gives_back(program, held);
-        world.serve_all();
+        world.gives_back(held);
+        world.serve_in_a_second();
     }
 }
 
@@ -151,12 +149,12 @@ fn a_set_whose_turn_comes_where_another_has_waited_asks_nothing_before_a_change(
     world.pass(MS);
     let set = world.wants(0, "ab");
     world.pass(100 * MS);
-    world.refusal(0, before);
+    world.refusal(before);
     assert_eq!(world.attempts(0), 0);
-    world.gives_back(1, held);
-    assert!(world.has(0, set));
+    world.gives_back(held);
+    assert!(world.has(set));
     assert_eq!(world.attempts(0), 1);
-    world.serve_all();
+    world.serve_in_a_second();
 }
 
 /// Another client holds one of the names of the set, and an earlier contender waits for it.
@@ -168,14 +166,14 @@ fn a_set_whose_time_is_up_names_the_lock_of_this_handle_rather_than_that_of_anot
     let own = world.wants(0, "b");
     let set = world.wants_as(0, "ab", &LockOptions::new(TTL).wait(100 * MS));
     world.pass(102 * MS);
-    let report = world.refusal(0, set);
+    let report = world.refusal(set);
     assert!(report.is_held_here());
     assert_eq!(report.held_resource(), Some(&b"b"[..]));
     for node in report.nodes() {
         assert_eq!(node.resource.as_deref(), Some(&b"b"[..]));
     }
-    world.gives_back(1, foreign);
-    world.gives_back(0, own);
-    assert!(world.has(0, before));
-    world.serve_all();
+    world.gives_back(foreign);
+    world.gives_back(own);
+    assert!(world.has(before));
+    world.serve_in_a_second();
 }

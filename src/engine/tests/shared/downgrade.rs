@@ -8,12 +8,24 @@ impl World {
     #[track_caller]
     fn downgrade(&mut self, lock: &mut Lock) {
         let end = lock.valid_until();
-        let begun = self.engine.downgrade(self.now, lock);
-        begun.expect("asked");
+        self.begin_downgrade(lock);
         assert_eq!(lock.entry().kind(), Kind::Shared, "from now on");
         assert_eq!(lock.valid_until(), end);
-        self.drain();
         self.all_were_sent(&["CONFIRM READER k"]);
+    }
+
+    #[track_caller]
+    fn begin_downgrade(&mut self, lock: &mut Lock) {
+        let begun = self.engine.downgrade(self.now, lock);
+        begun.expect("asked");
+        self.drain();
+    }
+
+    #[track_caller]
+    fn release_reader(&mut self, lock: Lock) {
+        self.release(lock);
+        self.all_exchange(&["RELEASE READER k"], ":1|");
+        assert!(self.unlocked().is_ok());
     }
 
     #[track_caller]
@@ -37,19 +49,14 @@ fn a_lock_that_a_majority_has_turned_stays_valid_and_lets_readers_in() {
     world.extended(&mut lock);
     assert_eq!(lock.valid_until(), end, "it has the same end");
     world.read();
-    world.all_were_sent(&["READ k 10000"]);
-    world.all_say(0..3, ":1|");
+    world.all_exchange(&["READ k 10000"], ":1|");
     let other = world.lock();
     world.extend(&lock);
-    world.all_were_sent(&["EXTEND READER k 10000"]);
-    world.all_say(0..3, ":1|");
+    world.all_exchange(&["EXTEND READER k 10000"], ":1|");
     world.extended(&mut lock);
     assert_eq!(lock.validity_at(world.now), VALIDITY);
     for lock in [lock, other] {
-        world.release(lock);
-        world.all_were_sent(&["RELEASE READER k"]);
-        world.all_say(0..3, ":1|");
-        assert!(world.unlocked().is_ok());
+        world.release_reader(lock);
     }
     world.is_clean();
 }
@@ -65,9 +72,7 @@ fn readers_who_wait_for_the_lock_begin_behind_the_downgrade() {
         let readers = [(); 2].map(|()| world.read());
         let writer = world.acquire(&patient());
         world.take_all();
-        let begun = world.engine.downgrade(world.now, &mut lock);
-        assert!(begun.is_ok());
-        world.drain();
+        world.begin_downgrade(&mut lock);
         let all = [
             "CONFIRM READER k",
             "READ k 10000",
@@ -93,19 +98,14 @@ fn a_lock_that_is_kept_alone_becomes_a_kept_reader_that_keeps_no_reader_out() {
     world.all_say(0..3, ":10001|");
     world.extended(&mut lock);
     world.read();
-    world.all_were_sent(&["READ k 10000"]);
-    world.all_say(0..3, ":1|");
+    world.all_exchange(&["READ k 10000"], ":1|");
     let other = world.lock();
-    while world.sent[0].is_empty() {
-        world.sleep_until_timer();
-    }
-    world.all_were_sent(&["EXTEND READER k 10000"]);
-    world.all_say(0..3, ":1|");
+    world.sleep_until_asked(0);
+    world.all_exchange(&["EXTEND READER k 10000"], ":1|");
     assert_matches!(world.event(), Event::Kept { result: Ok(end), .. } if end == lock.valid_until());
     for lock in [lock, other] {
         world.give_back(lock);
-        world.all_were_sent(&["RELEASE READER k"]);
-        world.all_say(0..3, ":1|");
+        world.all_exchange(&["RELEASE READER k"], ":1|");
     }
     world.is_clean();
 }
@@ -135,10 +135,7 @@ fn if_too_few_nodes_answer_the_lock_is_shared_and_valid_until_its_end_and_is_tur
     world.downgrade(&mut lock);
     world.all_say(0..3, ":9001|");
     world.extended(&mut lock);
-    world.release(lock);
-    world.all_were_sent(&["RELEASE READER k"]);
-    world.all_say(0..3, ":1|");
-    assert!(world.unlocked().is_ok());
+    world.release_reader(lock);
     world.is_clean();
 }
 
@@ -164,9 +161,7 @@ fn an_extension_that_is_open_ends_with_the_exclusive_lock() {
     world.wait(SECOND);
     world.extend(&lock);
     world.take_all();
-    let begun = world.engine.downgrade(world.now, &mut lock);
-    assert!(begun.is_ok());
-    world.drain();
+    world.begin_downgrade(&mut lock);
     assert_matches!(world.not_extended(), ExtendError::Closed);
     // The extension was run, but does not count.
     world.all_say(0..3, ":1|:10001|");
@@ -180,12 +175,7 @@ fn a_lock_that_is_over_or_cannot_be_shared_is_refused_before_anything_is_sent() 
     world.sleep(TTL);
     world.expired(&lock);
     assert_matches!(world.cannot_be_shared(&mut lock), ExtendError::Expired);
-    let names: [&[u8]; 2] = [b"a", b"b"];
-    let options = LockOptions::new(TTL);
-    let request = Request::all(&names, &options);
-    let begun = world.engine.acquire(world.now, &request);
-    assert!(begun.is_ok());
-    world.drain();
+    world.acquire_all(&[b"a", b"b"], &LockOptions::new(TTL));
     world.all_say(0..3, ":1|");
     let mut lock = world.lock();
     world.take_all();

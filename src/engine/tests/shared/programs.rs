@@ -125,6 +125,12 @@ impl Programs {
         self.pump();
     }
 
+    pub(in crate::engine::tests) fn cancel(&mut self, (program, round): (usize, RoundId)) {
+        let now = self.net.now;
+        self.net.clients[program].engine.cancel(now, round);
+        self.pump();
+    }
+
     #[track_caller]
     fn downgrades(&mut self, call: (usize, RoundId)) {
         let lock = self.locks.get_mut(&call).expect("it is held");
@@ -143,32 +149,43 @@ impl Programs {
         NODES / 2 < (0..NODES).filter(own).count()
     }
 
-    /// Asserts that no exclusive lock is believed valid together with another lock, that readers and permits are not
-    /// held together, and that no two permits have the same slot.
+    /// Asserts for each name that no exclusive lock is believed valid together with another lock, that readers and
+    /// permits are not held together, and that no two permits have the same slot.
     pub(in crate::engine::tests) fn exclude_each_other(&self) {
-        let now = self.net.now;
-        let locks = self.locks.values();
-        let valid: Vec<_> = locks.filter(|lock| lock.is_valid_at(now)).collect();
-        let exclusive = |lock: &&&Lock| lock.entry().kind() == Kind::Plain;
-        let writers = valid.iter().filter(exclusive).count();
-        assert!(writers == 0 || valid.len() == 1, "{valid:?}");
-        let slots = valid.iter().filter_map(|lock| lock.slot());
-        let slots = slots.collect::<Vec<_>>();
-        assert!(slots.is_empty() || slots.len() == valid.len(), "{valid:?}");
-        let different: BTreeSet<_> = slots.iter().collect();
-        assert_eq!(different.len(), slots.len(), "{slots:?}");
+        let mut by_name: BTreeMap<&[u8], Vec<&Lock>> = BTreeMap::new();
+        for lock in self.locks.values() {
+            for name in lock.resources().filter(|_| lock.is_valid_at(self.net.now)) {
+                by_name.entry(name).or_default().push(lock);
+            }
+        }
+        for valid in by_name.values() {
+            let exclusive = |lock: &&&Lock| lock.entry().kind() == Kind::Plain;
+            let writers = valid.iter().filter(exclusive).count();
+            assert!(writers == 0 || valid.len() == 1, "{valid:?}");
+            let slots: Vec<_> = valid.iter().filter_map(|lock| lock.slot()).collect();
+            assert!(slots.is_empty() || slots.len() == valid.len(), "{valid:?}");
+            let different: BTreeSet<_> = slots.iter().collect();
+            assert_eq!(different.len(), slots.len(), "{slots:?}");
+        }
     }
 
     /// Releases the held locks until no caller waits and there is no debt.
     pub(in crate::engine::tests) fn serve_all(&mut self) {
-        for _ in 0..8_000 {
+        self.serve_within(8_000);
+        self.is_clean();
+    }
+
+    /// Like [`serve_all`](Self::serve_all), within this number of milliseconds, and without looking whether anything is
+    /// left.
+    pub(in crate::engine::tests) fn serve_within(&mut self, millis: u32) {
+        for _ in 0..millis {
             while let Some(call) = self.locks.keys().next().copied() {
                 self.gives_back(call);
                 self.exclude_each_other();
             }
             let mut loads = self.net.clients.iter().map(|client| client.engine.load());
             if loads.all(|load| load.rounds + load.claims == 0) {
-                return self.is_clean();
+                return;
             }
             self.pass(MS);
         }
@@ -210,11 +227,9 @@ impl Programs {
                     }
                 }
                 7 if !calls.is_empty() => {
-                    let (program, round) = calls.swap_remove(below(calls.len()));
-                    if !self.has((program, round)) {
-                        let now = self.net.now;
-                        self.net.clients[program].engine.cancel(now, round);
-                        self.pump();
+                    let call = calls.swap_remove(below(calls.len()));
+                    if !self.has(call) {
+                        self.cancel(call);
                     }
                 }
                 8 if below(2) == 0 => {
@@ -253,6 +268,11 @@ impl Programs {
             self.net
                 .admin(node, "DEL shearline:fence:k shearline:floor")
         });
+        self.nothing_is_left();
+    }
+
+    /// Asserts that nothing is open, and that no node has a key.
+    pub(in crate::engine::tests) fn nothing_is_left(&self) {
         self.net.is_clean();
         for client in &self.net.clients {
             assert!(client.engine.work.parts.queues.is_empty());
@@ -298,7 +318,7 @@ fn foreign_clients_keep_readers_out_and_are_kept_out() {
     assert!(!world.foreign_takes("f"));
     world.gives_back(readers[1]);
     assert!(world.foreign_takes("f"));
-    let once = world.calls(0, true, &LockOptions::new(TTL).tries(1));
+    let once = world.calls(0, true, &once());
     assert_matches!(world.refused.remove(&once), Some(LockError::Held(_)));
     let reader = world.reads(0);
     world.pass(999 * MS);
@@ -489,11 +509,9 @@ fn readers_pass_by_a_caller_of_their_own_program_that_waits_for_others() {
 fn the_intent_of_a_caller_that_has_gone_ends_by_itself() {
     let mut world = Programs::new(3);
     let long = world.reads(0);
-    let (program, writer) = world.writes(1);
+    let writer = world.writes(1);
     world.pass(2 * SECOND);
-    let now = world.net.now;
-    world.net.clients[program].engine.cancel(now, writer);
-    world.pump();
+    world.cancel(writer);
     let reader = world.reads(2);
     assert!(!world.has(reader));
     world.pass(850 * MS); // This is 600 ms and a random delay.
@@ -598,13 +616,12 @@ fn a_node_that_has_lost_its_data_or_was_away_gets_the_members_of_kept_holders() 
 
 #[test]
 fn nodes_that_may_have_forgotten_holders_do_not_vote() {
-    let once = LockOptions::new(TTL).tries(1);
     for one in SEVERAL {
         let mut world = Programs::new(2);
         let first = world.asks(0, &one(&patient()));
         (0..2).for_each(|node| world.net.restart(node, Memory::Lost));
-        world.has_no_quorum(&Request::new(b"k", &once));
-        world.has_no_quorum(&one(&once));
+        world.has_no_quorum(&Request::new(b"k", &once()));
+        world.has_no_quorum(&one(&once()));
         world.exclude_each_other();
         world.gives_back(first);
     }
@@ -617,7 +634,7 @@ fn a_strict_guard_checks_the_marker_for_holders_too() {
         world.pass(62 * SECOND); // The barriers of new nodes end.
         world.both_hold(one, &patient());
         (0..2).for_each(|node| world.net.mark_as_anothers(node));
-        world.has_no_quorum(&one(&LockOptions::new(TTL).tries(1)));
+        world.has_no_quorum(&one(&once()));
     }
 }
 

@@ -49,7 +49,7 @@ fn a_call_with_one_try_is_refused_for_what_its_last_node_says() {
     net.mark_as_anothers(1);
     net.hold(0, 1);
     net.reconnect(1);
-    net.acquire_with(0, b"k", &LockOptions::new(TTL).tries(1));
+    net.acquire_with(0, b"k", &once());
     net.pump();
     assert!(net.event(0).is_none(), "its greeting is waited for");
     net.let_through(0, 1);

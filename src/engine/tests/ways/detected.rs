@@ -24,20 +24,17 @@ fn a_node_that_refuses_scripts_is_asked_how_it_releases_and_grants_the_lock() {
     for refusal in REFUSALS {
         let mut world = unasked(1);
         world.try_once();
-        assert_eq!(world.take(0), [FIRST]);
-        world.say(0, refusal);
+        world.exchange(0, [FIRST], refusal);
         assert_eq!(world.take(0), asked(), "{refusal}");
         world.say(0, &only_by_transaction());
-        assert_eq!(world.take(0), ["SET k 10000"]);
-        world.say(0, "+OK|");
+        world.exchange(0, ["SET k 10000"], "+OK|");
         let lock = world.lock();
         let token = lock.token().as_bytes().to_vec();
         assert_eq!(world.state(0), NodeState::Ready);
         world.release(lock);
         assert_eq!(world.take(0), RELEASING);
         say_token(&mut world, WATCHED, &token, "");
-        assert_eq!(world.take(0), DELETING);
-        world.say(0, "+OK|+QUEUED|*1|:1|");
+        world.exchange(0, DELETING, "+OK|+QUEUED|*1|:1|");
         assert_eq!(world.unlocked().expect("released").deleted, 1);
         world.is_clean();
         // From then on, no script is sent over this connection.
@@ -76,12 +73,10 @@ fn an_extension_that_is_refused_as_a_script_is_asked_by_a_transaction() {
         let (mut world, mut lock) = World::held(1);
         let token = lock.token().as_bytes().to_vec();
         world.extend(&lock);
-        assert_eq!(world.take(0), ["EVALSHA extend"]);
-        world.say(0, refusal);
+        world.exchange(0, ["EVALSHA extend"], refusal);
         assert_eq!(world.take(0), EXTENDING, "{refusal}");
         say_token(&mut world, WATCHED, &token, ":3000|");
-        assert_eq!(world.take(0), RAISING);
-        world.say(0, "+OK|+QUEUED|*1|:1|");
+        world.exchange(0, RAISING, "+OK|+QUEUED|*1|:1|");
         world.extended(&mut lock);
         world.ask_confirm(&lock);
         assert_eq!(world.take(0), ["MULTI", "GET k", "PTTL k", "EXEC"]);
@@ -107,14 +102,11 @@ fn a_release_that_is_refused_as_a_script_is_done_in_another_way() {
         let (mut world, lock) = World::held(1);
         let token = lock.token().as_bytes().to_vec();
         world.release(lock);
-        assert_eq!(world.take(0), ["EVALSHA release"]);
-        world.say(0, refusal);
+        world.exchange(0, ["EVALSHA release"], refusal);
         assert_eq!(world.take(0), ["DELIFEQ k"], "{refusal}");
         world.say(0, UNKNOWN);
-        assert_eq!(world.take(0), ["DELEX k"]);
-        world.say(0, NO_COMMAND);
-        assert_eq!(world.take(0), ["SET k IFEQ"]);
-        world.say(0, SYNTAX);
+        world.exchange(0, ["DELEX k"], NO_COMMAND);
+        world.exchange(0, ["SET k IFEQ"], SYNTAX);
         assert_eq!(world.take(0), RELEASING);
         say_token(&mut world, WATCHED, &token, "");
         world.say(0, "+OK|+QUEUED|*1|:1|");
@@ -123,12 +115,22 @@ fn a_release_that_is_refused_as_a_script_is_done_in_another_way() {
     }
 }
 
+/// Makes a node that has granted a lock on two names by a script, and is asked to release it.
+fn releasing_several() -> World {
+    let mut world = World::ready(1);
+    world.try_all();
+    world.say(0, ":1|");
+    let lock = world.lock();
+    world.take(0);
+    world.release(lock);
+    world
+}
+
 #[test]
 fn several_are_taken_and_released_where_scripts_are_refused() {
     let mut world = World::ready(1);
     world.try_all();
-    assert_eq!(world.take(0), ["TAKE a b 10000"]);
-    world.say(0, NO_COMMAND);
+    world.exchange(0, ["TAKE a b 10000"], NO_COMMAND);
     let key = format!("$-1|:-2|{NO_NUMBER}");
     assert_eq!(world.take(0)[2], "WATCH a b");
     world.say(0, &format!("{WATCHED}{key}{key}{UNKNOWN}"));
@@ -136,14 +138,8 @@ fn several_are_taken_and_released_where_scripts_are_refused() {
     world.say(0, "+OK|+QUEUED|+QUEUED|*2|+OK|+OK|");
     drop(world.lock());
     // The lock is also released if scripts are forbidden in between.
-    let mut world = World::ready(1);
-    world.try_all();
-    world.say(0, ":1|");
-    let lock = world.lock();
-    world.take(0);
-    world.release(lock);
-    assert_eq!(world.take(0), ["RELEASE a b"]);
-    world.say(0, NO_COMMAND);
+    let mut world = releasing_several();
+    world.exchange(0, ["RELEASE a b"], NO_COMMAND);
     assert_eq!(
         world.take(0),
         ["MULTI", "EXEC", "WATCH a b", "GET a", "GET b"]
@@ -153,12 +149,7 @@ fn several_are_taken_and_released_where_scripts_are_refused() {
 /// The debt is tried by a script again, which may be permitted by then.
 #[test]
 fn a_release_of_several_that_is_refused_in_both_ways_is_asked_by_script_again() {
-    let mut world = World::ready(1);
-    world.try_all();
-    world.say(0, ":1|");
-    let lock = world.lock();
-    world.take(0);
-    world.release(lock);
+    let mut world = releasing_several();
     let no_watch = "-NOPERM this user has no permissions to run the 'watch' command|";
     for round in 0..3 {
         assert_eq!(world.take(0), ["RELEASE a b"], "{round}");
@@ -168,8 +159,7 @@ fn a_release_of_several_that_is_refused_in_both_ways_is_asked_by_script_again() 
         assert_eq!(world.owed(), 1);
         world.pass(Duration::from_secs(2));
     }
-    assert_eq!(world.take(0), ["RELEASE a b"]);
-    world.say(0, ":1|");
+    world.exchange(0, ["RELEASE a b"], ":1|");
     assert_eq!((world.claims(), world.owed()), (0, 0));
 }
 
@@ -197,20 +187,8 @@ fn a_node_that_is_asked_by_scripts_again_is_asked_for_permission_again() {
     let _held = world.lock();
     world.pass(250 * MS);
     assert_eq!(world.take(0), ["RELEASE a b"]);
-    world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
+    world.acquire_of(b"l", &once());
     assert_eq!(world.take(0), [FIRST.replace('k', "l")]);
-}
-
-#[test]
-fn an_inspection_that_is_refused_as_a_script_is_asked_by_a_transaction() {
-    let mut world = World::ready(1);
-    world.engine.inspect(world.now, b"k").expect("valid");
-    world.drain();
-    world.take(0);
-    world.say(0, NO_COMMAND);
-    assert_eq!(world.take(0), ["MULTI", "GET k", "PTTL k", "EXEC"]);
-    world.say(0, "+OK|+QUEUED|+QUEUED|*2|$-1|:-2|");
-    assert!(world.told().expect("it was answered").free);
 }
 
 #[test]
@@ -218,8 +196,7 @@ fn a_node_that_refuses_everything_names_the_script_and_is_asked_by_it_again() {
     let mut world = unasked(1);
     for _ in 0..2 {
         world.try_once();
-        assert_eq!(world.take(0), [FIRST]);
-        world.say(0, NO_COMMAND);
+        world.exchange(0, [FIRST], NO_COMMAND);
         assert_eq!(world.take(0), asked());
         let no_way = format!("{NO_COMMAND}-ERR EXEC without MULTI|{NO_COMMAND}{NO_COMMAND}");
         world.say(0, &format!("{UNKNOWN}{UNKNOWN}{SYNTAX}{no_way}"));

@@ -22,15 +22,32 @@ fn finish_without(world: &mut World, node: usize, refusal: &str) {
     world.take(node);
 }
 
-/// Makes `nodes` nodes that have greeted in this way.
-fn doubted(nodes: usize) -> World {
-    let mut world = World::new(nodes);
+/// Makes one node that has greeted in this way.
+fn doubted_for(refusal: &str) -> World {
+    let mut world = World::new(1);
     world.unpermitted = true;
-    for node in 0..nodes {
-        world.welcome(node);
-        finish_without(&mut world, node, OWN);
-    }
+    world.welcome(0);
+    finish_without(&mut world, 0, refusal);
     world
+}
+
+fn doubted() -> World {
+    doubted_for(OWN)
+}
+
+/// The connection to the only node is lost. Behind the next one is a server that does not load the scripts.
+fn comes_back_without(world: &mut World) {
+    world.lose(0);
+    world.welcome_again(0);
+    finish_without(world, 0, OWN);
+}
+
+/// Makes a lock on a node that did not load the scripts when it was connected again.
+fn held_in_doubt() -> (World, Lock) {
+    let (mut world, lock) = World::held(1);
+    world.unpermitted = true;
+    comes_back_without(&mut world);
+    (world, lock)
 }
 
 /// Returns the answers of a node that knows only the transaction, and refuses everything else in words of its own.
@@ -40,14 +57,11 @@ fn watches_in_own_words() -> String {
 
 /// Makes a lock on a node that releases by transactions.
 fn held_by_one() -> (World, Lock) {
-    let mut world = doubted(1);
+    let mut world = doubted();
     world.try_once();
-    assert_eq!(world.take(0), [PROBE]);
-    world.say(0, OWN);
-    assert_eq!(world.take(0), asked());
-    world.say(0, &watches_in_own_words());
-    assert_eq!(world.take(0), ["SET k 10000"]);
-    world.say(0, "+OK|");
+    world.exchange(0, [PROBE], OWN);
+    world.exchange(0, asked(), &watches_in_own_words());
+    world.exchange(0, ["SET k 10000"], "+OK|");
     let lock = world.lock();
     (world, lock)
 }
@@ -56,8 +70,7 @@ fn held_by_one() -> (World, Lock) {
 fn extends_by_a_transaction(world: &mut World, lock: &mut Lock) {
     assert_eq!(world.take(0), EXTENDING);
     say_token(world, WATCHED, lock.token().as_bytes(), ":3000|");
-    assert_eq!(world.take(0), RAISING);
-    world.say(0, GRANTED);
+    world.exchange(0, RAISING, GRANTED);
     world.extended(lock);
 }
 
@@ -71,8 +84,7 @@ fn a_lock_is_taken_extended_and_released_by_transactions() {
     world.release(lock);
     assert_eq!(world.take(0), RELEASING);
     say_token(&mut world, WATCHED, &token, "");
-    assert_eq!(world.take(0), DELETING);
-    world.say(0, GRANTED);
+    world.exchange(0, DELETING, GRANTED);
     assert_eq!(world.unlocked().expect("released").deleted, 1);
     world.is_clean();
     // No other trial is made over this connection.
@@ -90,10 +102,7 @@ fn a_native_release_is_used_where_there_is_one() {
         // The node refuses scripts in known words.
         (OWN, "-EVAL is disabled|"),
     ] {
-        let mut world = World::new(1);
-        world.unpermitted = true;
-        world.welcome(0);
-        finish_without(&mut world, 0, refusal);
+        let mut world = doubted_for(refusal);
         world.try_once();
         assert_eq!(world.take(0), [PROBE], "{refusal}");
         world.say(0, first);
@@ -113,43 +122,37 @@ fn a_native_release_is_used_where_there_is_one() {
 /// Proxies may pass on scripts that they cannot load.
 #[test]
 fn a_node_that_runs_scripts_and_loads_none_is_asked_by_them() {
-    let mut world = doubted(1);
+    let mut world = doubted();
     world.try_once();
-    assert_eq!(world.take(0), [PROBE]);
-    world.say(0, ":0|");
+    world.exchange(0, [PROBE], ":0|");
     let first = "EVAL SET k 10000 if get del set";
-    assert_eq!(world.take(0), [first]);
-    world.say(0, ":1|");
+    world.exchange(0, [first], ":1|");
     let lock = world.lock();
     refuses_to_load(&mut world);
     world.release(lock);
-    assert_eq!(world.take(0), [BY_TEXT]);
-    world.say(0, ":1|");
+    world.exchange(0, [BY_TEXT], ":1|");
     world.is_clean();
 }
 
 /// Lets the node refuse to load the scripts. It is asked once more, because the error may have been temporary.
 fn refuses_to_load(world: &mut World) {
-    assert_eq!(world.take(0), ["SCRIPT LOAD"; 4]);
-    world.say(0, &OWN.repeat(4));
+    world.exchange(0, ["SCRIPT LOAD"; 4], &OWN.repeat(4));
 }
 
 /// The trouble may be temporary, so the next lock tries a script again.
 #[test]
 fn a_node_that_stops_to_run_scripts_is_asked_without() {
-    let mut world = doubted(1);
+    let mut world = doubted();
     world.try_once();
     world.say(0, ":0|:1|");
     let mut lock = world.lock();
     world.take(0);
     world.say(0, &OWN.repeat(4));
     world.extend(&lock);
-    assert_eq!(world.take(0), ["EVAL extend"]);
-    world.say(0, OWN);
+    world.exchange(0, ["EVAL extend"], OWN);
     extends_by_a_transaction(&mut world, &mut lock);
-    world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
-    assert_eq!(world.take(0), [PROBE]);
-    world.say(0, ":0|:1|");
+    world.acquire_of(b"l", &once());
+    world.exchange(0, [PROBE], ":0|:1|");
     let other = world.lock();
     world.take(0);
     world.say(0, &OWN.repeat(4));
@@ -158,7 +161,8 @@ fn a_node_that_stops_to_run_scripts_is_asked_without() {
     drop(other);
 }
 
-/// A temporary refusal to load scripts is no reason for doubt, and neither is a missing permission to load them.
+/// A temporary refusal to load scripts is no reason for doubt, and neither is a missing permission to load them. The
+/// first script does not ask for the permission to run scripts by their digests.
 #[test]
 fn other_refusals_to_load_cost_no_round_trip() {
     for refusal in [
@@ -167,10 +171,7 @@ fn other_refusals_to_load_cost_no_round_trip() {
         NO_COMMAND,
         "-CLUSTERDOWN x|",
     ] {
-        let mut world = World::new(1);
-        world.unpermitted = true;
-        world.welcome(0);
-        finish_without(&mut world, 0, refusal);
+        let mut world = doubted_for(refusal);
         world.try_once();
         let first = "EVAL SET k 10000 if get del set";
         assert_eq!(world.take(0), [first], "{refusal}");
@@ -179,7 +180,7 @@ fn other_refusals_to_load_cost_no_round_trip() {
 
 #[test]
 fn a_refusal_that_passes_is_told_and_tried_again() {
-    let mut world = doubted(1);
+    let mut world = doubted();
     for refusal in ["-BUSY a script|", "-OOM no|", "-READONLY a replica|"] {
         world.try_once();
         assert_eq!(world.take(0), [PROBE], "{refusal}");
@@ -197,9 +198,9 @@ fn a_refusal_that_passes_is_told_and_tried_again() {
 
 #[test]
 fn a_key_that_is_not_permitted_is_named() {
-    let mut world = doubted(1);
+    let mut world = doubted();
     world.try_once();
-    world.say(0, "-NOPERM No permissions to access a key|");
+    world.say(0, NO_KEY);
     let missing = NodeOutcome::Unusable(Unusable::KeyPermission);
     assert_eq!(world.take(0), [PROBE]);
     assert_eq!(outcomes(&world.no_quorum()), [missing]);
@@ -211,9 +212,7 @@ fn a_key_that_is_not_permitted_is_named() {
 fn scripts_are_used_again_after_an_error_that_has_passed() {
     let (mut world, lock) = held_by_one();
     let token = lock.token().as_bytes().to_vec();
-    world.lose(0);
-    world.welcome_again(0);
-    finish_without(&mut world, 0, OWN);
+    comes_back_without(&mut world);
     // Held locks are extended as before.
     world.extend(&lock);
     assert_eq!(world.take(0), EXTENDING);
@@ -221,16 +220,13 @@ fn scripts_are_used_again_after_an_error_that_has_passed() {
     world.take(0);
     world.say(0, GRANTED);
     world.events.clear();
-    world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
-    assert_eq!(world.take(0), [PROBE]);
-    world.say(0, ":0|");
-    assert_eq!(world.take(0), ["EVAL SET l 10000 if get del set"]);
-    world.say(0, ":1|");
+    world.acquire_of(b"l", &once());
+    world.exchange(0, [PROBE], ":0|");
+    world.exchange(0, ["EVAL SET l 10000 if get del set"], ":1|");
     let other = world.lock();
     refuses_to_load(&mut world);
     world.release(other);
-    assert_eq!(world.take(0), [BY_TEXT]);
-    world.say(0, ":1|");
+    world.exchange(0, [BY_TEXT], ":1|");
     world.events.clear();
     world.release(lock);
     assert_eq!(world.take(0), [BY_TEXT]);
@@ -244,8 +240,7 @@ fn scripts_that_are_loaded_later_are_used() {
     world.take(0);
     world.finish(0, "run0");
     world.release(lock);
-    assert_eq!(world.take(0), ["EVALSHA release"]);
-    world.say(0, ":1|");
+    world.exchange(0, ["EVALSHA release"], ":1|");
     world.events.clear();
     world.try_once();
     assert_eq!(world.take(0), [FIRST]);
@@ -260,7 +255,7 @@ fn where_every_way_is_refused_the_words_about_scripts_are_told() {
         (NO_COMMAND, NO_COMMAND),
         ("-ERR upstream failure|", "-ERR upstream failure|"),
     ] {
-        let mut world = doubted(1);
+        let mut world = doubted();
         for _ in 0..3 {
             world.try_once();
             assert_eq!(world.take(0), [PROBE]);
@@ -287,12 +282,9 @@ fn where_every_way_is_refused_the_words_about_scripts_are_told() {
 #[test]
 fn words_that_are_known_count_more_than_those_of_an_earlier_connection() {
     let (mut world, lock) = held_by_one();
-    world.lose(0);
-    world.welcome_again(0);
-    finish_without(&mut world, 0, OWN);
-    world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
-    assert_eq!(world.take(0), [PROBE]);
-    world.say(0, NO_COMMAND);
+    comes_back_without(&mut world);
+    world.acquire_of(b"l", &once());
+    world.exchange(0, [PROBE], NO_COMMAND);
     world.take(0);
     let no_way = format!("{NO_COMMAND}-ERR EXEC without MULTI|{NO_COMMAND}{NO_COMMAND}");
     world.say(0, &format!("{UNKNOWN}{UNKNOWN}{SYNTAX}{no_way}"));
@@ -303,12 +295,11 @@ fn words_that_are_known_count_more_than_those_of_an_earlier_connection() {
 
 #[test]
 fn those_who_ask_together_are_all_told() {
-    let mut world = doubted(1);
+    let mut world = doubted();
     for name in [b"a", b"b"] {
-        world.acquire_of(name, &LockOptions::new(TTL).tries(1));
+        world.acquire_of(name, &once());
     }
-    assert_eq!(world.take(0), [PROBE; 2]);
-    world.say(0, &OWN.repeat(2));
+    world.exchange(0, [PROBE; 2], &OWN.repeat(2));
     for _ in 0..6 {
         let sent = world.take(0);
         for command in sent {
@@ -348,22 +339,16 @@ fn a_node_that_shows_late_that_it_runs_none_gets_a_copy() {
     world.all_say(0..2, "+OK|");
     let _lock = world.lock();
     world.say(2, OWN);
-    assert_eq!(world.take(2), asked());
-    world.say(2, &watches_in_own_words());
+    world.exchange(2, asked(), &watches_in_own_words());
     assert_eq!(world.take(2).len(), 1, "a copy");
 }
 
 /// There was no `SET` on this connection yet.
 #[test]
 fn an_extension_that_is_refused_in_own_words_is_asked_by_a_transaction() {
-    let (mut world, mut lock) = World::held(1);
-    world.unpermitted = true;
-    world.lose(0);
-    world.welcome_again(0);
-    finish_without(&mut world, 0, OWN);
+    let (mut world, mut lock) = held_in_doubt();
     world.extend(&lock);
-    assert_eq!(world.take(0), ["EVAL extend"]);
-    world.say(0, OWN);
+    world.exchange(0, ["EVAL extend"], OWN);
     extends_by_a_transaction(&mut world, &mut lock);
     // The node refuses this in the same words, so the next question is asked by a script again.
     world.extend(&lock);
@@ -371,23 +356,17 @@ fn an_extension_that_is_refused_in_own_words_is_asked_by_a_transaction() {
     world.say(0, &format!("{UNKNOWN}{UNKNOWN}{UNKNOWN}$-1|:-2|"));
     assert_eq!(world.unconfirmed(), [refused()]);
     world.extend(&lock);
-    assert_eq!(world.take(0), ["EVAL extend"]);
-    world.say(0, ":1|");
+    world.exchange(0, ["EVAL extend"], ":1|");
     world.extended(&mut lock);
 }
 
 #[test]
 fn a_release_that_is_refused_in_own_words_is_done_in_another_way() {
-    let (mut world, lock) = World::held(1);
+    let (mut world, lock) = held_in_doubt();
     let token = lock.token().as_bytes().to_vec();
-    world.unpermitted = true;
-    world.lose(0);
-    world.welcome_again(0);
-    finish_without(&mut world, 0, OWN);
     world.release(lock);
     for way in [BY_TEXT, "DELIFEQ k", "DELEX k", "SET k IFEQ"] {
-        assert_eq!(world.take(0), [way]);
-        world.say(0, OWN);
+        world.exchange(0, [way], OWN);
     }
     assert_eq!(world.take(0), RELEASING);
     say_token(&mut world, WATCHED, &token, "");
@@ -399,11 +378,7 @@ fn a_release_that_is_refused_in_own_words_is_done_in_another_way() {
 /// The report says how the script was refused. The release is tried again, as every debt is.
 #[test]
 fn a_release_that_is_refused_in_every_way_tells_the_words_about_scripts() {
-    let (mut world, lock) = World::held(1);
-    world.unpermitted = true;
-    world.lose(0);
-    world.welcome_again(0);
-    finish_without(&mut world, 0, OWN);
+    let (mut world, lock) = held_in_doubt();
     world.release(lock);
     for way in [BY_TEXT, "DELIFEQ k", "DELEX k", "SET k IFEQ"] {
         assert_eq!(world.take(0), [way]);
@@ -416,14 +391,12 @@ fn a_release_that_is_refused_in_every_way_tells_the_words_about_scripts() {
             },
         );
     }
-    assert_eq!(world.take(0), RELEASING);
-    world.say(0, &format!("{UNKNOWN}{UNKNOWN}{UNKNOWN}$-1|"));
+    world.exchange(0, RELEASING, &format!("{UNKNOWN}{UNKNOWN}{UNKNOWN}$-1|"));
     let told = format!("{:?}", world.events);
     assert!(told.contains("refused: ERR (unsupported here)"), "{told}");
     world.events.clear();
     world.pass(250 * MS);
-    assert_eq!(world.take(0), [BY_TEXT]);
-    world.say(0, ":1|");
+    world.exchange(0, [BY_TEXT], ":1|");
     world.is_clean();
 }
 
@@ -434,8 +407,7 @@ fn a_node_that_loads_the_scripts_and_refuses_the_first_is_asked_without() {
     world.unpermitted = true;
     world.greet(0);
     world.try_once();
-    assert_eq!(world.take(0), [FIRST]);
-    world.say(0, NAMED);
+    world.exchange(0, [FIRST], NAMED);
     assert_eq!(outcomes(&world.no_quorum()), [refused()]);
     world.try_once();
     let sent = world.take(0);
@@ -456,33 +428,30 @@ fn a_node_that_stops_to_run_loaded_scripts_is_asked_without() {
     let mut lock = world.lock();
     world.take(0);
     world.extend(&lock);
-    assert_eq!(world.take(0), ["EVALSHA extend"]);
-    world.say(0, NAMED);
+    world.exchange(0, ["EVALSHA extend"], NAMED);
     extends_by_a_transaction(&mut world, &mut lock);
     world.release(lock);
-    assert_eq!(world.take(0), ["DELIFEQ k"]);
-    world.say(0, ":1|");
+    world.exchange(0, ["DELIFEQ k"], ":1|");
     // The next connection begins with the script that does nothing.
     world.lose(0);
     world.welcome_again(0);
     world.take(0);
     world.finish(0, "run0");
-    world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
+    world.acquire_of(b"l", &once());
     assert_eq!(world.take(0), [PROBE_BY_DIGESTS]);
 }
 
 /// After that, a refusal in its own words is about the request itself.
 #[test]
 fn a_node_that_loads_the_scripts_later_is_not_doubted_any_more() {
-    let mut world = doubted(1);
+    let mut world = doubted();
     world.try_once();
     world.say(0, ":0|:1|");
     let lock = world.lock();
     world.take(0);
     world.say(0, &digests());
     world.extend(&lock);
-    assert_eq!(world.take(0), ["EVALSHA extend"]);
-    world.say(0, OWN);
+    world.exchange(0, ["EVALSHA extend"], OWN);
     assert_eq!(world.take(0), NOTHING, "no other way is tried");
     assert_eq!(world.unconfirmed(), [refused()]);
 }
@@ -490,11 +459,10 @@ fn a_node_that_loads_the_scripts_later_is_not_doubted_any_more() {
 /// The node has refused scripts in known words, and everything else too.
 #[test]
 fn a_script_is_tried_before_the_first_set_again_where_no_way_is_left() {
-    let mut world = doubted(1);
+    let mut world = doubted();
     for _ in 0..2 {
         world.try_once();
-        assert_eq!(world.take(0), [PROBE]);
-        world.say(0, UNKNOWN);
+        world.exchange(0, [PROBE], UNKNOWN);
         assert_eq!(world.take(0), asked());
         world.say(0, &format!("{}$-1|:-2|{NO_NUMBER}", UNKNOWN.repeat(6)));
         assert_matches!(world.event(), Event::Acquired { result: Err(_), .. });
@@ -504,35 +472,28 @@ fn a_script_is_tried_before_the_first_set_again_where_no_way_is_left() {
 /// RESP3 has a form for long errors.
 #[test]
 fn an_extension_that_is_refused_by_a_long_error_is_asked_by_a_transaction() {
-    let (mut world, lock) = World::held(1);
-    world.unpermitted = true;
-    world.lose(0);
-    world.welcome_again(0);
-    finish_without(&mut world, 0, OWN);
+    let (mut world, lock) = held_in_doubt();
     world.extend(&lock);
-    assert_eq!(world.take(0), ["EVAL extend"]);
-    world.say(0, "!20|ERR unsupported here|");
+    world.exchange(0, ["EVAL extend"], "!20|ERR unsupported here|");
     assert_eq!(world.take(0), EXTENDING);
 }
 
 #[test]
-fn an_inspection_that_is_refused_in_own_words_is_asked_by_a_transaction() {
-    let mut world = doubted(1);
-    world.engine.inspect(world.now, b"k").expect("valid");
-    world.drain();
-    world.take(0);
-    world.say(0, OWN);
-    assert_eq!(world.take(0), ["MULTI", "GET k", "PTTL k", "EXEC"]);
-    world.say(0, "+OK|+QUEUED|+QUEUED|*2|$-1|:-2|");
-    assert!(world.told().expect("it was answered").free);
+fn an_inspection_that_is_refused_as_a_script_is_asked_by_a_transaction() {
+    for (mut world, refusal) in [(doubted(), OWN), (World::ready(1), NO_COMMAND)] {
+        world.inspect();
+        world.say(0, refusal);
+        assert_eq!(world.take(0), ["MULTI", "GET k", "PTTL k", "EXEC"]);
+        world.say(0, "+OK|+QUEUED|+QUEUED|*2|$-1|:-2|");
+        assert!(world.told().expect("it was answered").free);
+    }
 }
 
 #[test]
 fn several_are_taken_by_a_transaction() {
-    let mut world = doubted(1);
+    let mut world = doubted();
     world.try_all();
-    assert_eq!(world.take(0), ["TAKE a b"]);
-    world.say(0, OWN);
+    world.exchange(0, ["TAKE a b"], OWN);
     let key = format!("$-1|:-2|{NO_NUMBER}");
     assert_eq!(world.take(0)[2], "WATCH a b");
     world.say(0, &format!("{WATCHED}{key}{key}{UNKNOWN}"));
@@ -541,7 +502,7 @@ fn several_are_taken_by_a_transaction() {
     drop(world.lock());
     // Or the transactions are refused too, in the words about scripts.
     for no_watch in [OWN, UNKNOWN] {
-        let mut world = doubted(1);
+        let mut world = doubted();
         world.try_all();
         world.take(0);
         world.say(0, OWN);
@@ -580,12 +541,10 @@ fn a_refused_transaction_is_no_refusal_of_the_native_release() {
     world.take(0);
     world.say(0, &format!("{UNKNOWN}{UNKNOWN}{UNKNOWN}$-1|$-1|"));
     world.pass(250 * MS);
-    assert_eq!(world.take(0), ["RELEASE a b"]);
-    world.say(0, ":1|");
+    world.exchange(0, ["RELEASE a b"], ":1|");
     world.is_clean();
     world.try_once();
-    assert_eq!(world.take(0), [PROBE]);
-    world.say(0, ":0|");
+    world.exchange(0, [PROBE], ":0|");
     world.take(0);
     world.say(0, ":-2|");
     assert!(world.take(0).contains(&"DELIFEQ k".into()));
@@ -597,7 +556,7 @@ fn a_fencing_token_is_asked_for_by_a_script_all_the_same() {
     let (mut world, lock) = held_by_one();
     let since = Duration::from_secs(1_790_000_000);
     world.engine.set_wall_clock(world.now, since);
-    let fenced = LockOptions::new(TTL).tries(1).fenced();
+    let fenced = once().fenced();
     world.acquire_of(b"l", &fenced);
     assert!(world.take(0)[0].starts_with("TAKE l"));
     world.say(0, OWN);
@@ -612,8 +571,7 @@ fn a_fencing_token_is_asked_for_by_a_script_all_the_same() {
     world.say(0, "$1|7|");
     let other = world.lock();
     world.release(other);
-    assert_eq!(world.take(0), [BY_TEXT]);
-    world.say(0, ":1|");
+    world.exchange(0, [BY_TEXT], ":1|");
     world.events.clear();
     world.release(lock);
     assert_eq!(world.take(0), [BY_TEXT]);

@@ -45,8 +45,7 @@ fn an_extension_that_waits_beside_a_longer_one_shortens_nothing() {
     say_token(&mut world, "+OK|+QUEUED|+QUEUED|*2|", &token, ":3000|");
     assert_eq!(world.take(0), EXTENDING);
     say_token(&mut world, WATCHED, &token, ":3000|");
-    assert_eq!(world.take(0), RAISING);
-    world.say(0, "+OK|+QUEUED|*1|:1|");
+    world.exchange(0, RAISING, "+OK|+QUEUED|*1|:1|");
     assert_eq!(world.take(0), EXTENDING);
     say_token(&mut world, WATCHED, &token, ":10000|");
     assert_eq!(world.take(0), ["MULTI", "PTTL k", "EXEC"]);

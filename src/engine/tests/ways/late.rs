@@ -58,8 +58,7 @@ fn a_node_that_shows_its_way_just_before_the_majority_grants_gets_a_copy() {
     world.say_undrained(2, &only_watches(NO_NUMBER));
     world.say(1, "+OK|");
     let lock = world.lock();
-    assert_eq!(world.take(2), ["SET k 10000"]);
-    world.say(2, "+OK|");
+    world.exchange(2, ["SET k 10000"], "+OK|");
     world.release(lock);
     assert_eq!(world.take_all(), vec![RELEASING; 3], "on all three");
 }
@@ -73,10 +72,8 @@ fn a_node_that_refuses_scripts_when_the_lock_is_held_gets_a_copy() {
     world.all_say(0..2, ":1|");
     let lock = world.lock();
     world.say(2, NO_COMMAND);
-    assert_eq!(world.take(2), asked());
-    world.say(2, &only_watches(NO_NUMBER));
-    assert_eq!(world.take(2), ["SET k 10000"]);
-    world.say(2, "+OK|");
+    world.exchange(2, asked(), &only_watches(NO_NUMBER));
+    world.exchange(2, ["SET k 10000"], "+OK|");
     world.release(lock);
     assert_eq!(world.take(2), RELEASING);
 }
@@ -86,7 +83,7 @@ fn a_node_that_refuses_scripts_when_the_lock_is_held_gets_a_copy() {
 fn a_node_that_refuses_two_scripts_when_the_locks_are_held_gets_copies_of_both() {
     let mut world = unasked(3);
     world.try_once();
-    world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
+    world.acquire_of(b"l", &once());
     world.take_all();
     world.all_say(0..2, ":1|");
     let first = world.lock();
@@ -106,7 +103,7 @@ fn a_node_that_refuses_two_scripts_when_the_locks_are_held_gets_copies_of_both()
 fn a_node_that_shows_its_way_and_reads_nothing_gets_no_copy() {
     let (mut world, lock) = granted_by_two();
     world.window[2] = 0;
-    world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
+    world.acquire_of(b"l", &once());
     world.say(2, &only_watches(NO_NUMBER));
     world.pass(MS);
     world.make_room(2);

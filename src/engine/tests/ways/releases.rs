@@ -5,11 +5,7 @@ use super::*;
 /// Takes locks of these names on one node, and releases all of them. Returns their tokens, too.
 fn released<const N: usize>(names: [&[u8; 1]; N]) -> (World, [Vec<u8>; N]) {
     let mut world = watching(1);
-    let locks = names.map(|name| {
-        world.acquire_of(name, &LockOptions::new(TTL).tries(1));
-        world.say(0, "+OK|");
-        world.lock()
-    });
+    let locks = names.map(|name| world.lock_of(name));
     world.take(0);
     let tokens = locks
         .each_ref()
@@ -77,10 +73,8 @@ fn a_lost_set_outlives_the_reading_of_anothers_token() {
     finish(&mut world, 0);
     assert_eq!((world.claims(), world.owed()), (1, 1));
     world.pass(250 * MS);
-    assert_eq!(world.take(0), RELEASING);
-    world.say(0, &format!("{WATCHED}$-1|"));
-    assert_eq!(world.take(0), DELETING);
-    world.say(0, "+OK|+QUEUED|*1|:0|");
+    world.exchange(0, RELEASING, &format!("{WATCHED}$-1|"));
+    world.exchange(0, DELETING, "+OK|+QUEUED|*1|:0|");
     world.is_clean();
 }
 
@@ -93,8 +87,7 @@ fn where_multi_is_not_accepted_nothing_is_sent_behind_it() {
         &token,
         "",
     );
-    assert_eq!(world.take(0), [&RELEASING[..], &["DELIFEQ k"]].concat());
-    world.say(0, ":1|");
+    world.exchange(0, [&RELEASING[..], &["DELIFEQ k"]].concat(), ":1|");
     assert!(world.unlocked().is_ok());
     world.is_clean();
     // `MULTI` was forbidden in between, so it is not known whether a command after it was run.
@@ -141,11 +134,10 @@ fn what_was_refused_with_another_whose_refusal_ends_the_connection_is_owed_too()
 #[test]
 fn a_watch_that_is_refused_is_asked_for_each_key_alone() {
     let (mut world, tokens) = two_released_behind_one();
-    let no_key = "-NOPERM No permissions to access a key|";
-    world.say(0, &format!("+OK|*0|{no_key}{no_key}"));
+    world.say(0, &format!("+OK|*0|{NO_KEY}{NO_KEY}"));
     say_token(&mut world, "", &tokens[2], "");
     assert_eq!(world.take(0), ["MULTI", "EXEC", "WATCH b", "GET b"]);
-    world.say(0, &format!("+OK|*0|{no_key}{no_key}"));
+    world.say(0, &format!("+OK|*0|{NO_KEY}{NO_KEY}"));
     assert_eq!(world.take(0), ["MULTI", "EXEC", "WATCH c", "GET c"]);
     say_token(&mut world, WATCHED, &tokens[2], "");
     world.say(0, "+OK|+QUEUED|*1|:1|");
@@ -165,9 +157,7 @@ fn a_lost_set_behind_the_lock_of_another_hides_that_lock_from_nobody() {
     say_token(&mut world, WATCHED, b"another", "");
     finish(&mut world, 0);
     world.events.clear();
-    world.engine.work.parts.nodes[id(0)]
-        .abilities
-        .way_permitted(crate::node::Dialect::Watch);
+    only_watches_from_now_on(&mut world, 0);
     for releasing in [false, true] {
         if releasing {
             world.pass(250 * MS);
@@ -192,12 +182,14 @@ fn a_lock_that_is_wanted_behind_a_release_that_waits_is_taken_behind_its_transac
     world.try_once();
     assert_eq!(world.take(0)[3..], ["GET a", "SET k 10000"]);
     say_token(&mut world, WATCHED, &tokens[0], "$-1|");
-    assert_eq!(world.take(0), ["MULTI", "PEXPIRE a -1", "EXEC"]);
-    world.say(0, "+OK|+QUEUED|*1|:1|");
+    world.exchange(0, ["MULTI", "PEXPIRE a -1", "EXEC"], "+OK|+QUEUED|*1|:1|");
     assert_eq!(world.take(0), RELEASING);
     say_token(&mut world, WATCHED, &tokens[1], "");
-    assert_eq!(world.take(0), [&DELETING[..], &["SET k 10000"]].concat());
-    world.say(0, "+OK|+QUEUED|*1|:1|+OK|");
+    world.exchange(
+        0,
+        [&DELETING[..], &["SET k 10000"]].concat(),
+        "+OK|+QUEUED|*1|:1|+OK|",
+    );
     assert_eq!(world.events.len(), 3);
     world.events.drain(..2);
     drop(world.lock());
@@ -211,9 +203,7 @@ fn what_is_owed_under_another_name_of_a_server_is_paid_before_its_connection_is_
     world.welcome(1);
     world.take(1);
     finish(&mut world, 1);
-    world.engine.work.parts.nodes[id(1)]
-        .abilities
-        .way_permitted(crate::node::Dialect::Watch);
+    only_watches_from_now_on(&mut world, 1);
     let round = world.try_once();
     assert_eq!(world.take(1), ["SET k 10000"]);
     world.lose(1);
@@ -227,18 +217,8 @@ fn what_is_owed_under_another_name_of_a_server_is_paid_before_its_connection_is_
     assert_eq!(world.state(0), NodeState::Ready);
     world.welcome_again(1);
     assert_eq!(world.take(1)[..4], RELEASING);
-    let read = [WATCHED.replace('|', "\r\n").into_bytes(), bulk(&token)].concat();
-    let read = [
-        read,
-        "$11|run_id:run1|$-1|$-1|".replace('|', "\r\n").into_bytes(),
-    ]
-    .concat();
-    world.input(Input::Received {
-        node: id(1),
-        bytes: &read,
-    });
-    assert_eq!(world.take(1), DELETING);
-    world.say(1, "+OK|+QUEUED|*1|:1|");
+    say_token_of(&mut world, 1, WATCHED, &token, "$11|run_id:run1|$-1|$-1|");
+    world.exchange(1, DELETING, "+OK|+QUEUED|*1|:1|");
     assert_eq!((world.claims(), world.owed()), (0, 0));
     let twin = NodeState::Unusable(Unusable::SameServer(0));
     assert_eq!(world.state(1), twin);

@@ -42,12 +42,19 @@ fn free() -> String {
 fn taken() -> (World, Lock) {
     let mut world = bare(1);
     world.try_all();
-    assert_eq!(world.take(0), reading());
-    world.say(0, &free());
-    assert_eq!(world.take(0), TAKING);
-    world.say(0, TAKEN);
+    world.exchange(0, reading(), &free());
+    world.exchange(0, TAKING, TAKEN);
     let lock = world.lock();
     (world, lock)
+}
+
+/// Makes one node that was asked for both names, is free and takes them now.
+fn taking() -> (World, RoundId) {
+    let mut world = bare(1);
+    let round = world.try_all();
+    world.say(0, &free());
+    world.take(0);
+    (world, round)
 }
 
 /// Answers that both keys have the token, with the time that is `left` if the node was asked for that.
@@ -56,23 +63,27 @@ fn say_both(world: &mut World, token: &[u8], left: &str) {
     say_token(world, "", token, left);
 }
 
+/// Lets the node take both keys, and releases them.
+fn taken_and_released(world: &mut World) {
+    world.exchange(0, TAKING, TAKEN);
+    let lock = world.lock();
+    released(world, lock);
+}
+
 fn released(world: &mut World, lock: Lock) {
     let token = lock.token().as_bytes().to_vec();
     world.release(lock);
     assert_eq!(world.take(0), RELEASING);
     say_both(world, &token, "");
-    assert_eq!(world.take(0), DELETING);
-    world.say(0, DELETED);
+    world.exchange(0, DELETING, DELETED);
     assert_eq!(world.unlocked().expect("released").deleted, 1);
     world.is_clean();
 }
 
 /// Reads and releases both keys, of which none was taken.
 fn released_unread(world: &mut World) {
-    assert_eq!(world.take(0), RELEASING);
-    world.say(0, &format!("{WATCHED}$-1|$-1|"));
-    assert_eq!(world.take(0), DELETING);
-    world.say(0, "+OK|+QUEUED|+QUEUED|*2|:0|:0|");
+    world.exchange(0, RELEASING, &format!("{WATCHED}$-1|$-1|"));
+    world.exchange(0, DELETING, "+OK|+QUEUED|+QUEUED|*2|:0|:0|");
     world.is_clean();
 }
 
@@ -96,8 +107,7 @@ fn all_are_taken_extended_and_released_by_two_round_trips_each() {
     assert_eq!(world.take(0), reading);
     say_both(&mut world, &token, ":7000|");
     let raising = ["MULTI", "PEXPIRE a 10000", "PEXPIRE b 10000", "EXEC"];
-    assert_eq!(world.take(0), raising);
-    world.say(0, DELETED);
+    world.exchange(0, raising, DELETED);
     world.extended(&mut lock);
     released(&mut world, lock);
 }
@@ -129,16 +139,12 @@ fn nothing_is_taken_while_one_is_anothers() {
 fn what_has_changed_since_it_was_read_is_read_again() {
     let mut world = bare(1);
     world.try_all();
-    assert_eq!(world.take(0), reading());
-    world.say(0, &free());
+    world.exchange(0, reading(), &free());
     for _ in 0..3 {
-        assert_eq!(world.take(0), TAKING);
-        world.say(0, "+OK|+QUEUED|+QUEUED|$-1|");
-        assert_eq!(world.take(0), AGAIN);
-        world.say(0, &free_again());
+        world.exchange(0, TAKING, "+OK|+QUEUED|+QUEUED|$-1|");
+        world.exchange(0, AGAIN, &free_again());
     }
-    assert_eq!(world.take(0), TAKING);
-    world.say(0, "+OK|+QUEUED|+QUEUED|$-1|");
+    world.exchange(0, TAKING, "+OK|+QUEUED|+QUEUED|$-1|");
     assert_eq!(world.take(0), AGAIN);
     let another = format!("{WATCHED}$-1|:-2|{NO_NUMBER}$7|another|:5000|{NO_NUMBER}");
     world.say(0, &another);
@@ -150,7 +156,6 @@ fn what_has_changed_since_it_was_read_is_read_again() {
 #[test]
 fn what_the_user_could_not_release_is_not_taken() {
     let missing = |command| NodeOutcome::Unusable(Unusable::Permission { command });
-    let no_key = "-NOPERM No permissions to access a key|";
     for (said, outcome) in [
         (
             format!("{WATCHED}$-1|:-2|{NO_NUMBER}$-1|:-2|{NO_COMMAND}{UNKNOWN}"),
@@ -161,7 +166,7 @@ fn what_the_user_could_not_release_is_not_taken() {
             missing("watch"),
         ),
         (
-            format!("{WATCHED}$-1|:-2|{NO_NUMBER}$-1|:-2|{no_key}{UNKNOWN}"),
+            format!("{WATCHED}$-1|:-2|{NO_NUMBER}$-1|:-2|{NO_KEY}{UNKNOWN}"),
             NodeOutcome::Unusable(Unusable::KeyPermission),
         ),
     ] {
@@ -175,10 +180,7 @@ fn what_the_user_could_not_release_is_not_taken() {
         world.is_clean();
     }
     // A refusal between `MULTI` and `EXEC` discards all of it.
-    let mut world = bare(1);
-    world.try_all();
-    world.say(0, &free());
-    world.take(0);
+    let (mut world, _) = taking();
     let refused = "-EXECABORT Transaction discarded because of previous errors.|";
     world.say(0, &format!("+OK|+QUEUED|{NO_COMMAND}{refused}"));
     assert_eq!(world.take(0), NOTHING);
@@ -198,7 +200,7 @@ fn an_attempt_that_is_over_takes_nothing_for_which_it_has_only_read() {
     world.is_clean();
     // Work that waits for another transaction is not done either.
     let round = world.try_all();
-    let other = world.acquire_all(&[b"b", b"c"], &LockOptions::new(TTL).tries(1));
+    let other = world.acquire_all(&[b"b", b"c"], &once());
     assert_eq!(world.take(0), AGAIN);
     world.cancel(other);
     assert_eq!(world.claims(), 1);
@@ -218,8 +220,7 @@ fn a_node_that_has_only_read_when_a_majority_decides_takes_all_the_same() {
     world.all_say(0..2, TAKEN);
     let lock = world.lock();
     world.say(2, &free());
-    assert_eq!(world.take(2), TAKING);
-    world.say(2, TAKEN);
+    world.exchange(2, TAKING, TAKEN);
     world.release(lock);
     assert_eq!(world.take(2), RELEASING);
 }
@@ -227,10 +228,7 @@ fn a_node_that_has_only_read_when_a_majority_decides_takes_all_the_same() {
 #[test]
 fn what_is_being_taken_for_an_attempt_that_is_over_is_released_behind_it() {
     for aborted in [false, true] {
-        let mut world = bare(1);
-        let round = world.try_all();
-        world.say(0, &free());
-        world.take(0);
+        let (mut world, round) = taking();
         world.cancel(round);
         assert_eq!((world.claims(), world.take(0).len()), (1, 0));
         if aborted {
@@ -242,8 +240,7 @@ fn what_is_being_taken_for_an_attempt_that_is_over_is_released_behind_it() {
         world.say(0, TAKEN);
         assert_eq!(world.take(0), RELEASING);
         say_both(&mut world, &token, "");
-        assert_eq!(world.take(0), DELETING);
-        world.say(0, DELETED);
+        world.exchange(0, DELETING, DELETED);
         world.is_clean();
     }
 }
@@ -260,10 +257,7 @@ fn what_was_taken_in_part_is_owed_its_release_whatever_it_was_refused_by() {
         ("*2|+OK|$-1|", Some("$7|another|:5000|")),
         ("*2|+OK|$-1|", Some("-LOADING Redis is loading|:-2|")),
     ] {
-        let mut world = bare(1);
-        world.try_all();
-        world.say(0, &free());
-        world.take(0);
+        let (mut world, _) = taking();
         let token = token_of(&world);
         world.say(0, &format!("+OK|+QUEUED|+QUEUED|{first}"));
         if let Some(second) = second {
@@ -282,11 +276,8 @@ fn what_was_taken_in_part_is_owed_its_release_whatever_it_was_refused_by() {
 #[test]
 fn what_was_taken_in_part_is_owed_its_release_also_when_it_is_asked_for_alone() {
     for cancelled in [false, true] {
-        let mut world = bare(1);
-        let round = world.try_all();
-        world.say(0, &free());
-        world.take(0);
-        world.acquire_all(&[b"c", b"d"], &LockOptions::new(TTL).tries(1));
+        let (mut world, round) = taking();
+        world.acquire_all(&[b"c", b"d"], &once());
         world.say(0, "+OK|+QUEUED|+QUEUED|*2|+OK|$-1|");
         assert_eq!(world.take(0)[2], "WATCH a b c d");
         if cancelled {
@@ -296,8 +287,7 @@ fn what_was_taken_in_part_is_owed_its_release_also_when_it_is_asked_for_alone() 
         let key = format!("$-1|:-2|{NO_NUMBER}");
         world.say(0, &format!("{refused}{key}{key}{key}{key}"));
         if !cancelled {
-            assert_eq!(world.take(0), AGAIN);
-            world.say(0, &format!("{refused}{key}{key}"));
+            world.exchange(0, AGAIN, &format!("{refused}{key}{key}"));
         }
         assert_eq!(world.take(0)[2], "WATCH c d");
         world.say(0, &format!("{refused}{key}{key}"));
@@ -312,11 +302,10 @@ fn what_was_taken_in_part_is_owed_its_release_also_when_it_is_asked_for_alone() 
 #[test]
 fn two_that_have_a_resource_in_common_share_no_transaction() {
     let mut world = bare(1);
-    let options = LockOptions::new(TTL).tries(1);
-    world.acquire_all(&[b"x", b"y"], &options);
+    world.acquire_all(&[b"x", b"y"], &once());
     assert_eq!(world.take(0)[2], "WATCH x y");
     for names in [[b"a", b"b"], [b"c", b"d"], [b"b", b"e"]] {
-        world.acquire_all(&names.map(|name| &name[..]), &options);
+        world.acquire_all(&names.map(|name| &name[..]), &once());
     }
     world.say(0, &free());
     world.take(0);

@@ -24,8 +24,7 @@ fn executed(said: &str) -> String {
 fn known() -> World {
     let mut world = bare(1);
     world.try_all();
-    assert_eq!(world.take(0), reading());
-    world.say(0, &(free_again() + NO_NUMBER));
+    world.exchange(0, reading(), &(free_again() + NO_NUMBER));
     assert_eq!(world.take(0), TAKING, "it was read already");
     world.say(0, TAKEN);
     let lock = world.lock();
@@ -87,8 +86,7 @@ fn what_meets_its_own_keys_is_read_and_the_missing_ones_are_set() {
     say_token(&mut world, WATCHED, &token, &format!(":9999|{NO_NUMBER}"));
     world.say(0, &format!("$-1|:-2|{NO_NUMBER}"));
     let taking = ["MULTI", "PEXPIRE a 10000", "SET b 10000", "EXEC"];
-    assert_eq!(world.take(0), taking);
-    world.say(0, "+OK|+QUEUED|+QUEUED|*2|:1|+OK|");
+    world.exchange(0, taking, "+OK|+QUEUED|+QUEUED|*2|:1|+OK|");
     let lock = world.lock();
     released(&mut world, lock);
 }
@@ -103,10 +101,7 @@ fn a_node_that_refuses_it_later_is_read_first_from_then_on() {
         for _ in 0..2 {
             assert_eq!(world.take(0), AGAIN, "{refusal}");
             world.say(0, &free_again());
-            assert_eq!(world.take(0), TAKING);
-            world.say(0, TAKEN);
-            let lock = world.lock();
-            released(&mut world, lock);
+            taken_and_released(&mut world);
             world.try_all();
         }
     }
@@ -122,10 +117,7 @@ fn a_node_that_fails_at_it_is_read_first_and_owed_the_release() {
         assert_eq!(world.take(0), AGAIN);
         if is_free {
             world.say(0, &free_again());
-            assert_eq!(world.take(0), TAKING);
-            world.say(0, TAKEN);
-            let lock = world.lock();
-            released(&mut world, lock);
+            taken_and_released(&mut world);
         } else {
             let another = format!("$7|another|:5000|{NO_NUMBER}");
             world.say(0, &format!("{WATCHED}{another}{another}"));
@@ -143,10 +135,9 @@ fn a_node_that_fails_at_it_is_read_first_and_owed_the_release() {
 fn no_key_is_taken_that_the_user_could_not_release() {
     let mut world = known();
     asked(&mut world);
-    let no_key = "-NOPERM No permissions to access a key|";
     world.say(
         0,
-        &format!("+OK|+QUEUED|{no_key}+QUEUED|+QUEUED|+QUEUED|{ABORTED}"),
+        &format!("+OK|+QUEUED|{NO_KEY}+QUEUED|+QUEUED|+QUEUED|{ABORTED}"),
     );
     assert_eq!(world.take(0), NOTHING);
     let outcome = NodeOutcome::Unusable(Unusable::KeyPermission);
@@ -195,15 +186,12 @@ fn what_is_being_taken_for_an_attempt_that_is_over_is_released() {
             say_token(&mut world, "", &token, "");
             assert_eq!(world.take(0), RELEASING);
             say_both(&mut world, &token, "");
-            assert_eq!(world.take(0), DELETING);
-            world.say(0, DELETED);
+            world.exchange(0, DELETING, DELETED);
             world.is_clean();
         } else {
             world.say(0, &format!("{}$-1|$7|another|", executed(":0|")));
-            assert_eq!(world.take(0), RELEASING);
-            world.say(0, &format!("{WATCHED}$-1|$7|another|"));
-            assert_eq!(world.take(0), ["MULTI", "PEXPIRE a -1", "EXEC"]);
-            world.say(0, "+OK|+QUEUED|*1|:0|");
+            world.exchange(0, RELEASING, &format!("{WATCHED}$-1|$7|another|"));
+            world.exchange(0, ["MULTI", "PEXPIRE a -1", "EXEC"], "+OK|+QUEUED|*1|:0|");
             world.is_clean();
         }
     }
@@ -213,12 +201,11 @@ fn what_is_being_taken_for_an_attempt_that_is_over_is_released() {
 #[test]
 fn what_waits_beside_what_is_read_is_given_up_untaken() {
     let mut world = known();
-    let options = LockOptions::new(TTL).tries(1);
     let lock = taken_at_once(&mut world);
-    let other = world.acquire_all(&[b"x", b"y"], &options);
+    let other = world.acquire_all(&[b"x", b"y"], &once());
     assert_eq!(world.take(0)[3], "MSETEX x y 10000");
     world.release(lock);
-    let waiting = world.acquire_all(&[b"c", b"d"], &options);
+    let waiting = world.acquire_all(&[b"c", b"d"], &once());
     world.cancel(other);
     world.say(0, &format!("{}$7|another|$-1|", executed(":0|")));
     assert_eq!(
@@ -260,7 +247,7 @@ fn a_refusal_for_now_tells_nothing_and_a_refusal_of_the_command_all() {
         (NO_COMMAND, false),
         (UNKNOWN, false),
         ("-BUSY Redis is busy running a script|", true),
-        ("-NOPERM No permissions to access a key|", true),
+        (NO_KEY, true),
     ] {
         let mut world = bare(1);
         world.try_all();
