@@ -13,10 +13,10 @@
 
 use std::fs;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal, test_kill_process,
-};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+use rustix::time::Timespec;
 
 /// A process, and the parent that it had when it was found.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -48,10 +48,14 @@ impl Process {
 
 /// Returns `true` if a process has ended, even if its parent has not waited for it yet.
 pub(super) fn has_ended(pid: Pid) -> bool {
-    match state(pid) {
-        Some(state) => matches!(&*state, "Z" | "X"),
-        // `/proc` may hide it.
-        None => test_kill_process(pid) == Err(Errno::SRCH),
+    // `/proc` may hide the process, and shows a process as a zombie while only its other threads run.
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(handle) => {
+            let mut handle = [PollFd::new(&handle, PollFlags::IN)];
+            matches!(poll(&mut handle, Some(&Timespec::default())), Ok(1..))
+        }
+        Err(Errno::SRCH) => true,
+        Err(_) => matches!(state(pid).as_deref(), None | Some("Z" | "X")),
     }
 }
 
