@@ -65,7 +65,11 @@ pub(crate) fn arguments(
     for (key, value) in table.get_ref() {
         let key = &**key.get_ref();
         if !KEYS.split(", ").any(|known| known == key) {
-            let what = format_args!("there is no setting {key:?}; there are {KEYS}");
+            let key = match key.contains('@') {
+                true => "of this name (not shown, it may hold a password)".to_owned(),
+                false => format!("{key:?}"),
+            };
+            let what = format_args!("there is no setting {key}; there are {KEYS}");
             return Err(wrong(path, what));
         }
         let values = texts(value.get_ref()).ok_or_else(|| {

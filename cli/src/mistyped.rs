@@ -29,7 +29,15 @@ pub(crate) fn end(error: clap::Error, words: &[OsString]) -> ExitCode {
 }
 
 /// Returns what is wrong with the arguments.
-pub(crate) fn failure(error: clap::Error, words: &[OsString]) -> Failure {
+pub(crate) fn failure(mut error: clap::Error, words: &[OsString]) -> Failure {
+    // If there is a URL with a password, the word may be part of it: the shell splits a password at its spaces.
+    let mut typed = words.iter().take_while(|word| *word != "--");
+    if typed.any(|word| word.to_string_lossy().contains('@')) {
+        let unknown = error.get(ContextKind::InvalidArg).map(ToString::to_string);
+        if unknown.is_some_and(|word| !word.starts_with('-')) {
+            hide(&mut error, ContextKind::InvalidArg, "a password");
+        }
+    }
     let page = command(words).map_or_else(String::new, |command| format!("{command} "));
     // If the arguments are good without the variables, the mistake is in a variable.
     let without =
@@ -113,7 +121,11 @@ fn hide_credentials(error: &mut clap::Error) {
         .filter_map(|(kind, value)| Some((kind, secret_of(value)?)))
         .collect();
     for (kind, secret) in secrets {
-        let instead = format!("not shown, it may hold {secret}");
-        error.insert(kind, ContextValue::String(instead));
+        hide(error, kind, secret);
     }
+}
+
+fn hide(error: &mut clap::Error, kind: ContextKind, secret: &str) {
+    let instead = format!("not shown, it may hold {secret}");
+    error.insert(kind, ContextValue::String(instead));
 }

@@ -2,7 +2,7 @@
 //!
 //! # Guarantees
 //!
-//! * Looking at processes changes nothing, and needs no permission.
+//! * Looking at processes changes nothing. It needs no permission for the children of this user's processes.
 //! * A signal to a [`Process`] reaches only a child of its parent. If its number was given to another process in the
 //!   meantime, this is noticed (if the kernel has pidfds, Linux 5.3).
 //!
@@ -13,8 +13,10 @@
 
 use std::fs;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+use rustix::time::Timespec;
 
 /// A process, and the parent that it had when it was found.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -28,8 +30,12 @@ impl Process {
     pub(super) fn send(self, signal: Signal) -> Result<(), Errno> {
         let handle = pidfd_open(self.pid, PidfdFlags::empty());
         // The number may have been given to another process before this, but not since.
-        let parent = stat(self.pid).and_then(|stat| stat.split(' ').nth(1)?.parse().ok());
-        if parent != Some(self.parent.as_raw_pid()) {
+        let is_child = match stat(self.pid) {
+            Some(stat) => stat.split(' ').nth(1) == Some(&self.parent.to_string()),
+            // With `hidepid`, `/proc` hides programs with rights of another user, which may be killed all the same.
+            None => children(self.parent).contains(&self.pid),
+        };
+        if !is_child {
             return Err(Errno::SRCH);
         }
         match handle {
@@ -42,7 +48,15 @@ impl Process {
 
 /// Returns `true` if a process has ended, even if its parent has not waited for it yet.
 pub(super) fn has_ended(pid: Pid) -> bool {
-    matches!(state(pid).as_deref(), None | Some("Z" | "X"))
+    // `/proc` may hide the process, and shows a process as a zombie while only its other threads run.
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(handle) => {
+            let mut handle = [PollFd::new(&handle, PollFlags::IN)];
+            matches!(poll(&mut handle, Some(&Timespec::default())), Ok(1..))
+        }
+        Err(Errno::SRCH) => true,
+        Err(_) => matches!(state(pid).as_deref(), None | Some("Z" | "X")),
+    }
 }
 
 /// Returns the numbers of the children of a process. Each of its threads has its own list.

@@ -25,7 +25,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, getpriority_process, kill_process, setpriority_process, wait,
+    Pid, Resource, Rlimit, Signal, WaitOptions, getpid, getpriority_process, getrlimit,
+    kill_process, setpriority_process, setrlimit, wait,
 };
 use shearline::Instant;
 use shearline::internals::now;
@@ -44,23 +45,31 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// The highest priority of a process.
 const FIRST: i32 = -20;
 
-/// The priority before [`go_first`]. Dropping it restores that.
+/// The priority and the limit of descriptors before [`go_first`]. Dropping it restores both.
 #[derive(Debug)]
-pub(super) struct Before(Option<i32>);
+pub(super) struct Before(Option<i32>, Rlimit);
 
-/// Gives this thread the highest priority, if that is permitted: usually only root may do this. The machine may be at
-/// its busiest when processes have to be ended. Processes that were started before do not inherit the priority, but
-/// processes that are started next would.
+/// Gives this thread the highest priority, if that is permitted (usually only root may do this), and as many
+/// descriptors as possible. Processes that were started before do not inherit this, but processes that are started next
+/// would.
+///
+/// The machine may be at its busiest when processes have to be ended. Without a descriptor no process can be found.
 #[must_use]
 pub(super) fn go_first() -> Before {
-    let before = getpriority_process(None).ok();
+    let before = Before(getpriority_process(None).ok(), getrlimit(Resource::Nofile));
     let _ = setpriority_process(None, FIRST);
-    Before(before)
+    let all = Rlimit {
+        current: before.1.maximum,
+        ..before.1
+    };
+    let _ = setrlimit(Resource::Nofile, all);
+    before
 }
 
 impl Drop for Before {
     fn drop(&mut self) {
         let _ = self.0.map(|it| setpriority_process(None, it));
+        let _ = setrlimit(Resource::Nofile, self.1);
     }
 }
 
@@ -262,7 +271,7 @@ mod tests {
     use std::process::{self, Command, Stdio};
 
     use rustix::io::ioctl_fionbio;
-    use rustix::process::{Resource, Rlimit, getrlimit, set_child_subreaper, setrlimit};
+    use rustix::process::set_child_subreaper;
 
     use super::super::processes::state;
     use super::*;
@@ -352,10 +361,11 @@ mod tests {
             "all_are_found_where_the_limit_of_descriptors_was_low",
             |mut families| {
                 let few = Rlimit {
-                    current: Some(8), // Four of them are open.
+                    current: Some(4), // All of them are open.
                     ..getrlimit(Resource::Nofile)
                 };
                 setrlimit(Resource::Nofile, few).unwrap();
+                let _before = go_first();
                 let met = families.tree.stop(None);
                 assert!(4 <= met.len(), "{met:?}");
                 assert!(families.tree.end(None));

@@ -119,6 +119,11 @@ fn a_wrong_file_is_refused_without_its_secrets() {
             "invalid value 'yes' for '--fenced",
         ),
         (
+            "\"redis://me:secret@a\" = 1\n",
+            0o600,
+            "there is no setting of this name (not shown, ",
+        ),
+        (
             &secret.repeat(2),
             0o600,
             "shearline.toml: line 2 is not TOML: ",

@@ -5,6 +5,7 @@
 //! runs as root starts it. So only root can run these stories, and only on systems where such a file works. Elsewhere a
 //! message that bypasses the test harness says that a story was not run.
 
+use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -39,10 +40,11 @@ struct Story {
 impl Story {
     /// Starts a run of `script`, which begins with [`BEGIN`]. Returns `None` if the story cannot be played here.
     fn start(cluster: &Cluster, options: &[&str], script: &str) -> Option<Self> {
-        Self::with(cluster, options, &format!("{BEGIN}{script}"))
+        Self::with(&[], cluster, options, &format!("{BEGIN}{script}"))
     }
 
-    fn with(cluster: &Cluster, options: &[&str], script: &str) -> Option<Self> {
+    /// `by` are the words of a command that becomes the run, if it is to be played somewhere else.
+    fn with(by: &[&str], cluster: &Cluster, options: &[&str], script: &str) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let path = folder.path();
         if !is_root_for_nobody(path) {
@@ -53,8 +55,14 @@ impl Story {
         copy(env!("CARGO_BIN_EXE_shearline"), &shearline).expect("room for it");
         let config = path.join("shearline.toml");
         copy(PATIENT, &config).expect("room for it");
-        let mut command = Command::new(shearline);
+        let words: Vec<&OsStr> = by.iter().map(OsStr::new).collect();
+        let words = [&words, &[shearline.as_os_str()][..]].concat();
+        let mut command = Command::new(words[0]);
+        if by.is_empty() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
         command
+            .args(&words[1..])
             .args(["run", "--guard", "off", "--report"])
             .arg(path.join("report"))
             .args(options)
@@ -66,9 +74,7 @@ impl Story {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .process_group(0)
-            .gid(NOBODY)
-            .uid(NOBODY);
+            .process_group(0);
         let tool = Tool::start(&mut command);
         await_file(&path.join("ready"));
         Some(Self { tool, folder })
@@ -185,11 +191,50 @@ fn after_a_loss_dead_children_of_other_users_do_not_keep_it_from_ending() {
         ' sh \"$1\" >&- 2>&- &
         while ! [ -s \"$1/root\" ] || [ $(cat /proc/$(cat \"$1/child\")/comm) != sleep ]; do sleep 0.02; done
         : >\"$1/ready\"; sleep 60";
-    let Some(mut story) = Story::with(&cluster, &["--ttl", "5s"], script) else {
+    let Some(mut story) = Story::with(&[], &cluster, &["--ttl", "5s"], script) else {
         return;
     };
     story.loses_the_lock(&cluster);
     kill_process(story.foreign(), Signal::KILL).expect("it runs");
+}
+
+/// Becomes a program of [`NOBODY`] where `/proc` shows only the processes of this user.
+const HIDDEN: [&str; 6] = [
+    "unshare",
+    "--mount",
+    "sh",
+    "-c",
+    "mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$@\"",
+    "sh",
+];
+
+/// `/proc` also hides a program that runs with the rights of its file, which may be killed by the user who started it.
+#[test]
+fn after_a_loss_programs_that_proc_hides_are_ended_or_named() {
+    let cluster = three();
+    let mut probe = Command::new(HIDDEN[0]);
+    let probe = probe.args(&HIDDEN[1..]).arg("true").output();
+    if !probe.as_ref().is_ok_and(|output| output.status.success()) {
+        return say_not_run(&format!("no other /proc here: {probe:?}"));
+    }
+    let script = "while ! [ -u \"$1/asleep\" ]; do sleep 0.02; done
+        \"$1/asleep\" 60 >&- 2>&- & echo $! >\"$1/own\"; sleep 60";
+    let script = format!("{BEGIN}{script}");
+    let Some(mut story) = Story::with(&HIDDEN, &cluster, &["--ttl", "5s"], &script) else {
+        return;
+    };
+    let asleep = story.path().join("asleep");
+    copy("/usr/bin/sleep", &asleep).expect("room for it");
+    fs::set_permissions(&asleep, Permissions::from_mode(0o4755)).expect("it is ours");
+    let own = story.process("own");
+    eventually("it has the rights of its file", || {
+        let status = fs::read_to_string(format!("/proc/{own}/status")).ok()?;
+        status.contains("\nUid:\t65534\t0\t").then_some(())
+    });
+    story.loses_the_lock(&cluster);
+    test_kill_process(own).expect_err("it was killed");
+    story.assert_outcome("lost");
+    story.end_foreign();
 }
 
 /// The limit allows too few processes for the tool, its watchdog and the command. The number of threads that it needs
