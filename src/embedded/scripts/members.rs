@@ -198,7 +198,7 @@ fn began(text: &[u8]) -> Option<i64> {
 pub(super) fn leave_intent(run: &mut Call<'_>) -> Answer {
     let (key, age, life) = (run.key(), run.number(0)?, run.words[1]);
     let there = run.get(key).ok().flatten().and_then(began);
-    let began = run.now - age as i64;
+    let began = run.now.saturating_sub(age as i64);
     let began = began.min(there.unwrap_or(i64::MAX));
     let text = alloc::format!("{began}");
     run.set(key, text.as_bytes(), &[b"px", life])?;
