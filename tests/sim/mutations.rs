@@ -173,7 +173,7 @@ pub(crate) mod tests {
         CRAMPED, CROWDED, DELETED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, KEPT_LATER, NARROW,
         OUTAGES, RAISED, STEPPED, STOPPED,
     };
-    use crate::reading::{CLAIMANTS, READERS, SHARED};
+    use crate::reading::{CLAIMANTS, SHARED};
     use crate::replay::effort;
     use crate::sets::SETS;
     use crate::sweep::{keep_their_promises, say};
@@ -212,7 +212,7 @@ pub(crate) mod tests {
     ];
 
     /// Breakages that both stories and a kind of world notice.
-    const BESIDE_STORIES: [(&str, Kind); 12] = [
+    const BESIDE_STORIES: [(&str, Kind); 11] = [
         ("TransactionsOverlap", BARE),
         ("AbortedIsDone", BARE),
         ("MissingIsSettled", BARE),
@@ -223,7 +223,6 @@ pub(crate) mod tests {
         ("SetLeavesARecord", SETS),
         ("KeptAgainAnew", KEPT_LATER),
         ("TokenIsNotWrittenBack", FENCED),
-        ("IntentNotLeft", READERS),
         ("ReaderLeavesARecord", SHARED),
     ];
 
