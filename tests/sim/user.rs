@@ -103,6 +103,8 @@ pub(crate) struct Hold {
     pub(crate) beside: Option<Call>,
     pub(crate) cancelled_beside: Option<Call>,
     pub(crate) doubled: bool,
+    /// A cancelled extension that was confirmed, if the end of the lock may also be that of the open confirmation.
+    pub(crate) either: Option<(Verb, Call)>,
     /// A confirmation, the newest cancelled one, and whether there was any.
     pub(crate) confirming: Option<Confirming>,
     pub(crate) unasked: Option<Call>,
@@ -159,6 +161,7 @@ impl Hold {
             cancelled: None,
             beside: None,
             cancelled_beside: None,
+            either: None,
             doubled: false,
             confirming: None,
             unasked: None,
@@ -579,6 +582,7 @@ impl World {
                     }
                 }
             }
+            self.confirmed_beside(client, user, hold);
         }
         let user = &mut self.clients[client].users[user];
         user.task = task;

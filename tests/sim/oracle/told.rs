@@ -86,6 +86,31 @@ impl World {
         if hold.keep.is_some() {
             hold.extensions = hold.extensions.map(|left| left.saturating_sub(1));
         }
+        self.end_untold(client, user, hold, verb, call, id);
+    }
+
+    /// Notes that the outcome of a confirmation was reported. If the end of the lock is not that outcome, it is that of
+    /// an extension that was cancelled just before.
+    pub(crate) fn confirmed_beside(&mut self, client: usize, user: usize, hold: &mut Hold) {
+        let id = self.oracle.id_of(&hold.lock);
+        if let Some((verb, call)) = hold.either.take()
+            && let Some(id) = id
+        {
+            self.end_untold(client, user, hold, verb, &call, id);
+        }
+    }
+
+    /// A majority has confirmed the cancelled extension of `call`. Notes the end of the lock if it is that of the
+    /// extension.
+    fn end_untold(
+        &mut self,
+        client: usize,
+        user: usize,
+        hold: &mut Hold,
+        verb: Verb,
+        call: &Call,
+        id: TokenId,
+    ) {
         let until = hold.lock.valid_until();
         // Another extension may have been confirmed for longer, which is still to be reported.
         let longest = call.begun.saturating_add(longest_validity(call.ttl));
@@ -93,7 +118,9 @@ impl World {
         let asked = hold.confirming.map(|asked| asked.call);
         let confirmed =
             asked.is_some_and(|asked| self.is_explained_by_answers(client, id, &asked, until));
-        if hold.known < until && until <= longest && !confirmed {
+        if confirmed {
+            hold.either = Some((verb, *call));
+        } else if hold.known < until && until <= longest {
             let before = (hold.known, hold.lock.ttl());
             self.check_extension(client, (hold, until), verb, call, before);
             hold.known = until;
