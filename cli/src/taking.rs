@@ -28,22 +28,13 @@ pub(crate) type Ask<'a, H> = &'a dyn Fn(&LockOptions) -> Acquiring<H>;
 
 /// Takes the lock on these names with these options. Gives up at `by`, unless that is `Instant::MAX`. While it waits,
 /// it says who holds the lock.
-///
-/// A fenced lock needs counter floors. If it `trusts`, it asks the nodes once for the lock, and trusts them again: this
-/// gives those a floor that have none.
 pub(crate) async fn take<H: Holds>(
     acquire: &Acquire,
-    (redlock, trusts): (&Redlock, bool),
+    redlock: &Redlock,
     names: &[&[u8]],
     ask: Ask<'_, H>,
     (options, by): (LockOptions, Instant),
 ) -> Result<Guard<H>, Failure> {
-    if trusts && options.is_fenced() {
-        if let Ok(guard) = ask(&options.tries(1)).await {
-            return Ok(guard);
-        }
-        redlock.trust_nodes();
-    }
     let options = match by {
         Instant::MAX => options,
         by => options.wait(left(by)),
