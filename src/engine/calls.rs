@@ -340,6 +340,11 @@ impl Engine {
             return lock;
         };
         let quarantined = parts.nodes.quarantined(now, claim.copies().sure);
+        let standing = claim.standing();
+        parts.claims(now).take_back(key, standing); // The old owner sends no `SET` from now on.
+        let Some((_, claim)) = parts.claims.of(lock.id()).must() else {
+            return lock;
+        };
         let settled = claim.hand_over();
         if !claim.busy().is_adopted {
             lock.set_voters(settled.without(quarantined));
