@@ -99,8 +99,8 @@ pub struct LinkError(#[from] pub(crate) LinkFault);
 )]
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, thiserror::Error)]
 pub enum LinkFault {
-    /// No connection was tried yet.
-    #[error("not connected yet")]
+    /// No connection was tried yet, or the node has not answered on the first one.
+    #[error("no answer yet")]
     NotYet,
     /// The host name could not be resolved to an address.
     #[error("its host name does not resolve")]
