@@ -320,8 +320,7 @@ fn keep_token(
     } = request
     {
         *kept = reply::token_in(value).map(OwnedToken::new);
-        let inspects = matches!(request, Request::Question { .. });
-        *members = inspects.then(|| reply::holders_in(value)).flatten();
+        *members = reply::holders_in(value);
     }
 }
 
