@@ -45,7 +45,7 @@ impl ServerError {
     }
 
     /// Returns the meaning of the error and what to do, if they are known.
-    pub(super) fn advice(&self) -> Option<&'static str> {
+    pub(crate) fn advice(&self) -> Option<&'static str> {
         Some(match self.code() {
             "OOM" => {
                 "its memory is full: raise its `maxmemory`, or remove other keys; counters of fencing tokens \
