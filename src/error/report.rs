@@ -199,6 +199,8 @@ impl Report {
     /// | this handle itself ([`is_held_here`](Self::is_held_here)) | always |
     /// | another client | if a caller of this handle has waited for about 0.4 s |
     ///
+    /// Of shared locks and permits, a holder is named if it is the only one.
+    ///
     /// After 0.4 s, a waiter that looks whether the lock is free also asks the nodes who holds it. It asks at most ten
     /// times a second, if the lock is extended or changes hands often. So shorter waits have no additional cost. A
     /// majority must have the same token, and the user needs permission to run scripts. Otherwise the label is `None`;

@@ -29,6 +29,8 @@ pub(super) struct Ending {
     pub(super) slot: Option<u16>,
     /// The status with which this program ends.
     pub(super) status: Status,
+    /// How often the lock was lost, also before the last start of the command.
+    pub(super) losses: u32,
     /// Whether the command is to be started again.
     pub(super) goes_on: bool,
     /// The error for the user. It is printed last, after the thread in `told` has ended, because a reader may be slow.
@@ -57,6 +59,7 @@ impl Ending {
             "command_status": self.command.and_then(|it| it.code()),
             "command_signal": self.command.and_then(|it| it.signal()),
             "status": self.status.code(),
+            "losses": self.losses,
             "fencing_token": self.fencing_token,
             "error": self.error.as_ref().map(|it| &it.message),
         });
