@@ -5,14 +5,14 @@
 //!
 //! # Guarantees
 //!
-//! * The proposal needs no guarantee, because tokens are correct whatever it is. A clock that is ahead does no lasting
-//!   harm: a node accepts a proposal only if it is at most a second ahead of its own clock.
-//! * Once a loss is seen, it is remembered through any number of connections, until the node is known to have a floor.
+//! * Fencing tokens are correct whatever the proposal is. A clock that is ahead does no lasting harm, because a node
+//!   accepts a proposal only if it is at most a second ahead of the node's clock.
+//! * The engine remembers a loss through any number of connections, until the node is known to have a floor.
 //!
 //! # Not here
 //!
-//! How a floor is repaired: see [`operation::repair`](super::operation::repair). A node without a floor refuses fenced
-//! locks by itself; this file only decides when to try a repair.
+//! The repair of a floor is in [`operation::repair`](super::operation::repair). A node without a floor refuses fenced
+//! locks by itself. This file only decides when to try a repair.
 
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -31,12 +31,12 @@ use super::nodes::Nodes;
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Fencing {
-    /// The number of microseconds that the wall clock is ahead of the engine's clock. Zero if it is not known.
+    /// The number of microseconds that the wall clock is ahead of the engine's clock. Zero if this number is not known.
     ahead: u64,
     /// The largest number that a node has given.
     seen: u64,
-    /// The largest counter floor that a node has named. It is not used for proposals, because it may be far above the
-    /// counters.
+    /// The largest counter floor that a node has named. Proposals do not use this floor, because it may be far above
+    /// the counters.
     highest: u64,
     /// Some caller has asked for a fencing token.
     is_used: bool,
@@ -44,7 +44,7 @@ pub(super) struct Fencing {
     losses: BTreeMap<NodeId, Option<Loss>>,
     /// A look at the floors is under way.
     is_looking: bool,
-    /// Another look is wanted as soon as the present one is over.
+    /// Another look has to follow as soon as the present look is over.
     is_to_look: bool,
     /// The timer of the next look.
     timer: Option<TimerKey>,
@@ -55,7 +55,7 @@ pub(super) struct Fencing {
 pub(super) struct Loss {
     /// The nonce of the repair.
     pub(super) nonce: u64,
-    /// When this nonce was first seen. The node lost its data before that.
+    /// When this nonce was first seen. The node lost its data before that time.
     pub(super) since: Instant,
 }
 
@@ -132,8 +132,9 @@ impl Fencing {
         }
     }
 
-    /// Returns two lower bounds for a floor that a node gets at `now`. One is the largest number seen. The other is the
-    /// present time plus one second: nodes accept proposals from clocks that are up to a second ahead.
+    /// Returns two lower bounds for a floor that a node gets at `now`. The first bound is the largest number seen. The
+    /// second bound is the present time plus one second, because nodes accept proposals from clocks that are up to a
+    /// second ahead.
     pub(super) fn floor(&self, now: Instant) -> [u64; 2] {
         let seen = self.seen.max(self.highest);
         let proposal = self.time(now).saturating_add(1_000_000);

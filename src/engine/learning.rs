@@ -2,8 +2,8 @@
 //!
 //! # Not here
 //!
-//! Facts about the node itself: the node takes them from the answer before this file sees it. The meaning of each kind
-//! of answer: see the files of the operations and of the releases.
+//! The node takes facts about itself from the answer before this file sees the answer. The files of the operations and
+//! of the releases define the meaning of each kind of answer.
 
 use crate::error::{NodeOutcome, Unusable};
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
@@ -17,7 +17,7 @@ use super::operation::{acquire, held, repair};
 use super::parts::Parts;
 
 /// Handles the `answer` of `node`. Claims learn from it, even if the operation that asked is over. Returns the
-/// operation that it is for, if there is one.
+/// operation that the answer is for, if there is one.
 #[inline]
 pub(super) fn learn(
     now: Instant,
@@ -39,7 +39,7 @@ pub(super) fn learn(
             is_taught,
             repair,
         } => {
-            // An earlier look may have registered the key that this release has deleted.
+            // An earlier look may have registered for changes of the key, which this release has deleted.
             if repair && (reply == Reply::Done || !is_taught) {
                 parts.wrote(now, claim);
             }
@@ -91,7 +91,7 @@ fn learn_of_way(
     operation
 }
 
-/// Sends `node` a copy of the lock of `key`, if that lock is held: the node has shown how it releases locks, but the
+/// Sends `node` a copy of the lock of `key`, if that lock is held. The node has shown how it releases locks, but the
 /// attempt is already over. If an extension has already found that the node lacks the lock, the node gets its copy
 /// after the next extension, as usual.
 #[cold]

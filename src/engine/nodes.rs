@@ -2,13 +2,13 @@
 //!
 //! # Guarantees
 //!
-//! * A node has one connection at a time. The engine first has the old connection closed, then the new one opened, then
-//!   bytes written to it.
+//! * A node has one connection at a time. The driver closes the old connection first, then opens the new connection,
+//!   then writes bytes to it.
 //! * The timers in this file notice a silent node.
 //!
 //! # Not here
 //!
-//! The meaning of the bytes for operations and claims.
+//! This file does not know what the bytes mean for operations and claims.
 
 mod names;
 pub(super) mod probes;
@@ -183,7 +183,7 @@ impl Nodes {
     }
 
     /// Returns `true` if no node is connected and the servers of a majority have closed their connections. The most
-    /// likely reason is that these were idle for too long.
+    /// likely reason is that the connections were idle for too long.
     #[cold]
     pub(super) fn were_closed(&self) -> bool {
         let closed = |node: &&Node| {
@@ -247,8 +247,8 @@ impl Nodes {
         }
     }
 
-    /// Returns `false` while the driver does not know yet that it should open a connection to `node`. Until then, its
-    /// reports are about an earlier connection.
+    /// Returns `false` while the driver does not know yet that it should open a connection to `node`. Until the driver
+    /// knows, its reports are about an earlier connection.
     fn is_present(&self, node: NodeId) -> bool {
         !self.to_connect.contains(node)
     }
@@ -265,8 +265,8 @@ impl Nodes {
         self[node].handshake.has_link() && self.is_present(node)
     }
 
-    /// Returns, for each node, the outcome that a question would have now: `Granted` if the node can be asked and its
-    /// answer counts.
+    /// Returns, for each node, the outcome that a question would have now. The outcome is `Granted` if the node can be
+    /// asked and its answer counts.
     pub(super) fn outcomes(&self, now: Instant) -> impl ExactSizeIterator<Item = NodeOutcome> {
         self.all
             .iter()
@@ -286,8 +286,8 @@ impl Nodes {
         }
     }
 
-    /// Handles the loss of the connection to `node`. Returns the requests on it, each with `true` if any part of it may
-    /// have left, and the delay before the next connection.
+    /// Handles the loss of the connection to `node`. Returns the requests on the connection, each with `true` if any
+    /// part of it may have left, and the delay before the next connection.
     pub(super) fn lost(
         &mut self,
         now: Instant,
@@ -327,7 +327,8 @@ impl Nodes {
         timers: &mut Timers,
     ) -> Option<Trouble> {
         self[node].handshake.timer = None;
-        // A connection cannot be late while the driver does not know of it, as when its thread was stopped.
+        // A connection is not late while the driver does not know about it yet, for example because its thread was
+        // stopped.
         let late = self.has_link(node);
         if !late {
             self.connect(now, node, timers);
@@ -347,14 +348,14 @@ impl Nodes {
         }
     }
 
-    /// Reconnects early when an operation needs the nodes. While the ready nodes are no majority, it also connects to
-    /// nodes in back-off, 250 ms after the last try of each.
+    /// Reconnects early when an operation needs the nodes. While the ready nodes are no majority, also connects to
+    /// nodes in back-off, 250 ms after the last try of each node.
     pub(super) fn reconnect_early(&mut self, now: Instant, timers: &mut Timers) {
         if self.quorum() <= self.answering() {
             return;
         }
         self.watch_lines(now, true, timers);
-        // A connection that is still being opened does not count: it gives no vote yet, and may never give one.
+        // A connection that is still being opened does not count, because the node cannot vote yet and may never do so.
         let is_ready = |node: &&Node| node.handshake.is_ready();
         if self.quorum() <= self.all.iter().filter(is_ready).count() {
             return;
@@ -376,15 +377,17 @@ impl Nodes {
 
     // ----- silence --------------------------------------------------------------------------
 
-    /// Arms the timers of the nodes that have commands to answer. The driver has read everything in this turn.
+    /// Arms the timers of the nodes that have commands to answer. At this point the driver has read everything in this
+    /// turn.
     pub(super) fn listen(&mut self, now: Instant, timers: &mut Timers) {
         for node in self.ids() {
             self.listen_to(now, node, timers);
         }
     }
 
-    /// An answer does not cancel the timer: the timer looks again when it fires, so steady traffic does not touch the
-    /// wheel. The timer may still be set for an earlier silence. It is set again only if it would fire too late.
+    /// An answer does not cancel the timer. The timer looks again when it fires, so steady traffic does not touch the
+    /// wheel. The timer may still be set for an earlier silence of the node. The timer is set again only if it would
+    /// fire too late.
     fn listen_to(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
         let there = &mut self.all[node.index()];
         let Some(since) = there.connection.listen(now) else {
@@ -408,8 +411,8 @@ impl Nodes {
         }
     }
 
-    /// Handles the timer for a silent node. Returns a reason if the connection has to be given up. For `wanted`, see
-    /// [`watch_lines`](Self::watch_lines).
+    /// Handles the timer for a silent node. Returns a reason if the connection has to be given up. For the meaning of
+    /// `wanted`, see [`watch_lines`](Self::watch_lines).
     pub(super) fn silence_due(
         &mut self,
         now: Instant,
@@ -487,7 +490,7 @@ impl Nodes {
         Some(Output::Probe { node, bytes: HELLO })
     }
 
-    /// Returns the next node with bytes to write. Renewals wait for the turn of their node.
+    /// Returns the next node with bytes to write. Renewals are written only in the turn of their node.
     #[inline(always)]
     pub(super) fn next_to_write(&mut self, now: Instant) -> Option<NodeId> {
         while let Some(node) = self.to_write.first_node() {

@@ -1,7 +1,7 @@
 //! The restart guard for all nodes together: how long a node that may have forgotten locks does not vote, and which
 //! requests are allowed.
 //!
-//! Whether the answers of one node count, and how commands to it are written: the guard of each node decides that.
+//! The guard of each node decides whether the answers of the node count, and how commands to it are written.
 
 use core::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::quorum::Drift;
 pub(super) struct Restarts {
     guard: RestartGuard,
     drift: Drift,
-    /// The longest ttl that a node may have forgotten: the configured one, or a longer one that was asked for.
+    /// The longest ttl that a node may have forgotten: the configured ttl, or a longer ttl that was asked for.
     longest: Duration,
     /// The shortest ttl that was asked for, if any.
     shortest: Option<Duration>,

@@ -6,9 +6,9 @@
 //!
 //! # Not here
 //!
-//! When a claim rests: callers of [`Claims::rest`](super::Claims::rest) ask for this whenever something about a claim
-//! has ended. If a caller forgets to ask, the claim takes more memory until its next extension. Nothing else goes
-//! wrong.
+//! Callers of [`Claims::rest`](super::Claims::rest) decide when a claim rests: they call it whenever something about
+//! the claim has ended. If a caller forgets this call, the claim takes more memory until its next extension. A
+//! forgotten call has no other effect.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -26,8 +26,8 @@ pub(crate) struct Busy {
     pub(crate) stage: Stage,
     /// The lock was granted to another engine, so this engine does not know which nodes have the token.
     pub(crate) is_adopted: bool,
-    /// The number of open extensions that count votes, up to 255. Beyond that, the engine may later begin an extension
-    /// too many, which costs a command to each node.
+    /// The number of open extensions that count votes, up to 255. If more are open, the engine may later begin one
+    /// extension too many, which costs one command to each node.
     pub(crate) extending: u8,
     /// The longest time that a node was asked to keep the key: the ttl and the lock delay. While the claim rests, the
     /// entry stores this time.
@@ -37,7 +37,8 @@ pub(crate) struct Busy {
     /// The place of the held lock in the queues. [`PlaceKey::NONE`] if the lock is kept and nothing waits for it, or if
     /// it has several places.
     pub(crate) place: Option<PlaceKey>,
-    /// How many ticks before the end the holder learns, once, that the lock is at risk. Zero for never.
+    /// The number of ticks before the end of the lock at which the engine reports, once, that the lock is at risk. Zero
+    /// for never.
     pub(crate) alert: u64,
     /// The earliest time of the next extension, after an extension was tried. [`Instant::ZERO`] if it can begin as soon
     /// as it is due.
@@ -80,14 +81,14 @@ impl Questions {
 /// The stage of a claim.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Stage {
-    /// An operation counts votes for the claim, or has won but has not reported its outcome yet.
+    /// An operation counts votes for the claim, or has won but not yet reported its outcome.
     Attempt {
         /// The operation.
         operation: OperationKey,
     },
     /// A caller holds the lock.
     Held {
-        /// Whether its end was reported to the holder.
+        /// Whether the end of the lock was reported to the holder.
         told: bool,
     },
     /// The claim is being released on every node.
@@ -98,7 +99,7 @@ pub(crate) enum Stage {
 }
 
 impl Busy {
-    /// The busy part of every claim at rest, without the copies and the life, which the claim itself stores.
+    /// The busy part of every claim at rest, except the copies and the life, which the claim itself stores.
     pub(super) const REST: Self = Self {
         place: Some(PlaceKey::NONE),
         ..Self::of(Stage::Held { told: false }, Duration::ZERO)
@@ -113,7 +114,7 @@ impl Busy {
         }
     }
 
-    /// Puts the busy part into `memory`, if there is some to reuse.
+    /// Puts the busy part into `memory`, or into new memory if there is none to reuse.
     pub(super) fn placed(self, memory: Option<Box<Self>>) -> Box<Self> {
         let Some(mut memory) = memory else {
             return Box::new(self);

@@ -14,7 +14,7 @@
 //!   find no copy missing, the time between them doubles, up to half of the validity. Looks may find nothing because a
 //!   server reports our own writes (Redis up to 6.2.7 and 7.0.4 reports the writes of scripts), or reports all keys
 //!   that do not fit into its table.
-//! * At most [`WATCHED_MAX`] keys are watched. The engine does not look at other locks.
+//! * At most [`WATCHED_MAX`] keys are watched. The engine does not look at locks whose keys are not watched.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -35,8 +35,8 @@ const LOOK_AFTER: Duration = Duration::from_millis(50);
 /// The time between looks at a lock whose keys are changed again and again.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// How far the looks at a lock may run ahead of the regular pace. They need this, because the nodes may report one
-/// deletion at different times.
+/// How far the looks at a lock may run ahead of the regular pace. Looks may come early, because the nodes may report
+/// one deletion at different times.
 const LOOKS_AHEAD: Duration = Duration::from_secs(2);
 
 /// After this number of looks that have found every copy, the time between looks doubles.
@@ -45,8 +45,8 @@ const LOOKS_IN_VAIN: u32 = 8;
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::engine) struct Looks {
-    /// The watched keys, each with the kept lock on it. A key is stored as the hash of that part of its name that a
-    /// report shows.
+    /// The watched keys, each with the kept lock on it. A key is stored as a hash of the part of its name that a report
+    /// contains.
     watched: BTreeSet<(u64, ClaimKey)>,
     /// The watched locks that need a look, or had one recently.
     looks: BTreeMap<ClaimKey, Look>,
@@ -65,12 +65,12 @@ struct Look {
     next: Instant,
     /// The number of looks since the last one that found a copy missing.
     in_vain: u32,
-    /// There is no look before this time, because many looks have found every copy.
+    /// No look happens before this time, because many looks have found every copy.
     rests_until: Instant,
 }
 
 impl Look {
-    /// Returns when the next look can be. Returns `None` if nothing has changed.
+    /// Returns when the next look may happen. Returns `None` if nothing has changed.
     fn due_at(&self) -> Option<Instant> {
         let may_be_at = self.next.saturating_sub(LOOKS_AHEAD).max(self.rests_until);
         Some(self.due?.max(may_be_at))
@@ -106,7 +106,7 @@ impl Default for Looks {
 }
 
 impl Looks {
-    /// Watches the keys of `claim`, whose lock is kept from now on, if there is room, and looks at them soon.
+    /// If there is room, watches the keys of `claim`, whose lock is kept from now on, and looks at the keys soon.
     pub(super) fn begin(&mut self, key: ClaimKey, claim: &Claim, queues: &Queues) {
         self.watch(key, claim, queues);
         if claim.kept.as_ref().is_some_and(|kept| kept.is_watched()) {
@@ -116,8 +116,8 @@ impl Looks {
         }
     }
 
-    /// Watches the keys of the kept `claim`, if there is room. From now on, its extensions make the nodes report
-    /// changes.
+    /// Watches the keys of the kept `claim`, if there is room. From now on, extensions of the lock make the nodes
+    /// report changes.
     pub(in crate::engine) fn watch(&mut self, key: ClaimKey, claim: &Claim, queues: &Queues) {
         let names = claim.entry.names();
         if let Some(kept) = &claim.kept
@@ -150,9 +150,9 @@ impl Looks {
             .is_some_and(|look| look.due.is_some())
     }
 
-    /// Decides whether the extension of `claim` that can begin now is a look; `ttl` is the time by which its limit
-    /// allows to extend the lock. Returns `Some(true)` if it is a look, `Some(false)` if a look has to wait, and `None`
-    /// if nothing has changed.
+    /// Decides whether the extension of `claim` that can begin now is a look. `ttl` is the time by which the limit of
+    /// the lock allows the extension. Returns `Some(true)` if it is a look, `Some(false)` if a look has to wait, and
+    /// `None` if nothing has changed.
     pub(super) fn take(
         &mut self,
         now: Instant,

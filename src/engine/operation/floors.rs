@@ -1,16 +1,16 @@
-//! Gives counter floors: each node that an operator trusts gets one. The operator learns which nodes did not get one.
+//! Gives a counter floor to each node that an operator trusts. The operator learns which nodes did not get a floor.
 //!
 //! If the handshake of a node is under way, the engine asks the node after the handshake. The operation waits for all
 //! trusted nodes, but at most for a connect timeout.
 //!
 //! # Guarantees
 //!
-//! * A node counts as having a floor only if it has answered that it wrote one. A node that has not answered may have
-//!   written the floor nevertheless.
+//! * A node counts as having a floor only if it has answered that it wrote the floor. A node that has not answered may
+//!   still have written the floor.
 //!
 //! # Not here
 //!
-//! The height of the floor, and when an operator gives one: see `engine::fencing`.
+//! The module `engine::fencing` decides how high the floor is, and when an operator gives it.
 
 use alloc::vec::Vec;
 

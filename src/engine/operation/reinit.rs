@@ -1,6 +1,6 @@
 //! Reinitialisation: every node joins this group, regardless of its marker.
 //!
-//! An operator asks for it. It needs all nodes.
+//! An operator asks for the reinitialisation. The reinitialisation needs all nodes.
 
 use alloc::vec::Vec;
 
@@ -22,7 +22,7 @@ pub(in crate::engine) struct Reinit {
     done: Option<bool>,
 }
 
-/// Returns a report if some nodes cannot be asked. The report names them.
+/// Returns a report if some nodes cannot be asked. The report names these nodes.
 pub(in crate::engine) fn why_unready(now: Instant, parts: &Parts) -> Option<Report> {
     let mut round = Round::new(now, parts.nodes.len(), Vec::new());
     let mut all = true;

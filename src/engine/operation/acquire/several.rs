@@ -1,6 +1,6 @@
 //! Taking a lock on several resources: the differences from one resource.
 //!
-//! A node takes all keys or none, so its vote is for all of them. A node that refuses names a resource that is taken.
+//! A node takes all keys or none, so its vote is for all keys. A node that refuses names one resource that is taken.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -16,9 +16,10 @@ use crate::quorum::NodeSet;
 pub(super) struct Several {
     /// The places of the resources, in their order.
     pub(super) places: Box<[PlaceKey]>,
-    /// For each place, the record in the queue there, if there is or was one.
+    /// For each place, the record of the acquisition in the queue of the place, if there is or was one.
     pub(super) waiters: Box<[Option<WaiterKey>]>,
-    /// For each node, the resource that it has named as taken in this attempt, counted from 1. Zero for none.
+    /// For each node, the resource that it has named as taken in this attempt, counted from 1. Zero if the node has
+    /// named none.
     held: Box<[u8]>,
 }
 
@@ -49,7 +50,7 @@ impl Several {
         })
     }
 
-    /// Returns the resource that most nodes have named, counted from 0. In a tie, the first one.
+    /// Returns the resource that most nodes have named, counted from 0. In a tie, returns the first of these resources.
     pub(super) fn most_named(&self) -> Option<usize> {
         let count = |number: u8| self.held.iter().filter(|held| **held == number).count();
         let numbers = self.held.iter().copied().filter(|number| *number != 0);
