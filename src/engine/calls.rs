@@ -322,7 +322,7 @@ impl Engine {
         }
     }
 
-    // ----- locks without an operation -------------------------------------------------------
+    // ----- calls without an operation -------------------------------------------------------
 
     /// Releases `lock`. No operation waits for the outcome.
     pub fn give_back(&mut self, now: Instant, lock: Lock) {
@@ -381,7 +381,7 @@ impl Engine {
         self.work.parts.fencing.set_clock(now, since_1970);
     }
 
-    // ----- for operators -----------------------------------------------------------------------
+    // ----- calls of operators ------------------------------------------------------------------
 
     /// Begins to break the lock on `resource` whose holder was `seen` on a majority. Afterwards no node has the
     /// holder's token. The argument `how` decides what happens to the keys. The outcome is
@@ -532,7 +532,7 @@ impl Engine {
         self.work.begin(now, Duration::ZERO, None, kind)
     }
 
-    // ----- for the driver ----------------------------------------------------------------------
+    // ----- calls of the driver -----------------------------------------------------------------
 
     /// Mixes `seed` into the random source. Without this call, all random choices depend only on the seed
     /// of [`new`](Self::new).

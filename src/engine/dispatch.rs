@@ -56,7 +56,7 @@ impl Engine {
         }
     }
 
-    // ----- what a node says -----------------------------------------------------------------
+    // ----- answers --------------------------------------------------------------------------
 
     fn received(&mut self, now: Instant, node: NodeId, bytes: &[u8]) {
         let nodes = &mut self.work.parts.nodes;
@@ -218,7 +218,7 @@ impl Engine {
         error.map_or(Ok(()), |error| self.alarm(now, node, error))
     }
 
-    // ----- a handshake ----------------------------------------------------------------------
+    // ----- handshakes -----------------------------------------------------------------------
 
     /// Handles the end of a handshake. A server that is connected under two names has one vote.
     fn ready(&mut self, now: Instant, node: NodeId) -> Result<(), Trouble> {
@@ -278,7 +278,7 @@ impl Engine {
         });
     }
 
-    // ----- what may have been forgotten -----------------------------------------------------
+    // ----- nodes that may have lost locks ---------------------------------------------------
 
     /// A server that loads its data or follows another server may come back without its locks. Every node that is
     /// connected to such a server has to repeat the handshake, and then does not vote for a while.
@@ -293,7 +293,7 @@ impl Engine {
         Err(trouble)
     }
 
-    // ----- a connection ends ----------------------------------------------------------------
+    // ----- lost connections -----------------------------------------------------------------
 
     #[cold]
     fn disconnected(&mut self, now: Instant, node: NodeId, LinkError(reason): LinkError) {
@@ -348,7 +348,7 @@ impl Engine {
         }
     }
 
-    // ----- what is due ----------------------------------------------------------------------
+    // ----- timers ---------------------------------------------------------------------------
 
     /// Handles the end of a turn of the driver. Checks which nodes were silent during the turn, and runs the timers
     /// that are due.

@@ -141,7 +141,7 @@ impl Fencing {
         [seen, proposal.min(FENCING_TOKEN_MAX)]
     }
 
-    // ----- floors that are missing ----------------------------------------------------------
+    // ----- missing floors -------------------------------------------------------------------
 
     /// Records that `node` has refused a fenced lock because it has no floor. Returns the outcome for the report. A
     /// majority is `quorum` nodes.

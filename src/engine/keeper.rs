@@ -298,7 +298,7 @@ impl Keeper {
         due.or(early.filter(|_| is_early))
     }
 
-    // ----- nodes that are back, and keys that change --------------------------------------------
+    // ----- reconnected nodes and changed keys ---------------------------------------------------
 
     /// Records that `node` can be asked again. `is_forgetful` says whether the node may have forgotten every lock.
     #[cold]

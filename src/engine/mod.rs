@@ -270,7 +270,7 @@ impl Engine {
         (&mut self.work.parts.notices, &self.work.parts.nodes)
     }
 
-    // ----- what the driver has to do -----------------------------------------------------------
+    // ----- outputs -----------------------------------------------------------------------------
 
     /// Returns when the engine wants to be woken next, and why. Returns `None` if only new input can make progress.
     /// This call changes nothing and is allowed at any time. [`Instant::ZERO`] means at once.

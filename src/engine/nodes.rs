@@ -438,7 +438,7 @@ impl Nodes {
         None
     }
 
-    // ----- what the driver has to do ----------------------------------------------------------
+    // ----- outputs ----------------------------------------------------------------------------
 
     /// Returns `true` if a connection has to be opened, closed or written to.
     pub(super) fn is_anything_due(&self) -> bool {

@@ -135,7 +135,7 @@ impl Operations {
         }
     }
 
-    // ----- begin and end ----------------------------------------------------------------------
+    // ----- the beginning and the end of operations --------------------------------------------
 
     /// Opens an operation and asks the nodes. The lock will have this `ttl`, and the caller waits until `deadline`.
     pub(super) fn begin(
@@ -323,7 +323,7 @@ impl Operations {
         }
     }
 
-    // ----- verdicts that concern others -------------------------------------------------------
+    // ----- verdicts that concern other operations ---------------------------------------------
 
     /// Passes the operation of `key` to `act`, if it is still open. If a majority has lost the lock of the operation,
     /// the other questions about the lock end too, and the remaining copies are released or stay for the lock delay.
@@ -474,7 +474,7 @@ impl Operations {
         });
     }
 
-    // ----- a handshake ------------------------------------------------------------------------
+    // ----- handshakes -------------------------------------------------------------------------
 
     /// Sends `node` the questions that waited for the end of its handshake, beginning with the questions of holders.
     pub(super) fn ask_late(&mut self, now: Instant, node: NodeId) {

@@ -218,7 +218,7 @@ impl Node {
             || self.connection.transactions.is_releasing(&same)
     }
 
-    // ----- how it is heard ------------------------------------------------------------------
+    // ----- silence --------------------------------------------------------------------------
 
     /// Returns `true` if the node needs another connection, because the path to it may have become longer than this
     /// connection allows for.

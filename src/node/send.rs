@@ -375,7 +375,7 @@ impl Node {
         self.send(now, request, &command);
     }
 
-    // ----- a lock that is held --------------------------------------------------------------
+    // ----- held locks -----------------------------------------------------------------------
 
     /// Sends the release of `entry`. If it has to `repair`, the release is never sent by digest. Returns `false` if
     /// there is no room for the release.

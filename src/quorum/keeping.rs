@@ -147,7 +147,7 @@ impl Kept {
         }
     }
 
-    // ----- the engine -------------------------------------------------------------------------
+    // ----- calls of the engine ----------------------------------------------------------------
 
     /// Returns when a lock that is valid until `end` should be extended, but not before `again`. The
     /// result [`Instant::MAX`] means never. `drift` is the engine's drift.
@@ -252,7 +252,7 @@ impl Kept {
         self.extensions_left.fetch_update(set, get, fewer).is_ok()
     }
 
-    // ----- both -------------------------------------------------------------------------------
+    // ----- calls of the engine and the lock ---------------------------------------------------
 
     /// Returns `true` if the end was reported to the holder.
     #[cfg(feature = "std")]

@@ -243,7 +243,7 @@ impl Lock {
         self.entry.part();
     }
 
-    // ----- its end ----------------------------------------------------------------------------
+    // ----- the end of a lock ------------------------------------------------------------------
 
     /// Returns `true` if the end is known. The end of a lock from another clock is not known. Such a lock was not
     /// reported as over, and can still be confirmed.

@@ -60,7 +60,7 @@ impl Claim {
         }
     }
 
-    // ----- its busy part ---------------------------------------------------------------------
+    // ----- the busy part ---------------------------------------------------------------------
 
     /// Returns the busy part. While the claim rests, use [`copies`](Self::copies) and [`life`](Self::life) instead:
     /// only these know the copies and the life.
@@ -131,7 +131,7 @@ impl Claim {
         busy.life = busy.life.max(life);
     }
 
-    // ----- what the engine learns of its copies ----------------------------------------------
+    // ----- copies ----------------------------------------------------------------------------
 
     /// Applies `event` to the copy on `node`.
     #[inline(always)]

@@ -209,7 +209,7 @@ impl Acquire {
         }
     }
 
-    // ----- an attempt -------------------------------------------------------------------------
+    // ----- attempts ---------------------------------------------------------------------------
 
     /// Makes one attempt in a new round. The same bytes go to every node before any answer is read.
     fn ask_nodes(&mut self, cx: &mut Context<'_>) {

@@ -306,7 +306,7 @@ impl LockQuestion {
         round.is_voting() && self.claim == Some(claim)
     }
 
-    // ----- the outcome ------------------------------------------------------------------------
+    // ----- outcomes ---------------------------------------------------------------------------
 
     #[cold]
     fn report(&self, cx: &Context<'_>) -> Report {

@@ -377,7 +377,7 @@ pub(super) trait Operate {
         }
     }
 
-    // ----- time, and its end ----------------------------------------------------------------
+    // ----- time, and the end of the operation -----------------------------------------------
 
     /// Withdraws the question to `nodes` if no byte of it has left.
     fn withdraw(&mut self, _nodes: NodeSet, _cx: &mut Context<'_>) {}
@@ -423,7 +423,7 @@ pub(super) enum Change {
     OutOfTime,
 }
 
-// ----- shared by all operations -----------------------------------------------------------
+// ----- functions for all operations -------------------------------------------------------
 
 /// Asks every node until the outcome is certain.
 fn ask_all<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {

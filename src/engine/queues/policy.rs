@@ -212,7 +212,7 @@ impl Wait {
         }
     }
 
-    // ----- the decision -----------------------------------------------------------------------
+    // ----- decisions --------------------------------------------------------------------------
 
     /// Returns the next step of a contender that has waited since `started`. `from` returns when the vote of each node
     /// begins to count.
@@ -271,7 +271,7 @@ impl Wait {
         step.mul_f64(behind * young + luck)
     }
 
-    // ----- its attempts -----------------------------------------------------------------------
+    // ----- attempts ---------------------------------------------------------------------------
 
     /// Returns `true` if an attempt was made and refused.
     pub(in crate::engine) const fn has_asked(&self) -> bool {
@@ -330,7 +330,7 @@ impl Wait {
         self.delay.saturating_since(now)
     }
 
-    // ----- its looks --------------------------------------------------------------------------
+    // ----- looks ------------------------------------------------------------------------------
 
     /// Returns `true` if the next look also asks who holds the lock.
     pub(in crate::engine) fn asks_holder(&self, now: Instant) -> bool {
@@ -511,7 +511,7 @@ pub(in crate::engine) fn between(random: &mut StdRng, from: Duration, to: Durati
     Duration::from_nanos(random.random_range(from..=to.max(from)))
 }
 
-// ----- rows of our own --------------------------------------------------------------------
+// ----- rows -------------------------------------------------------------------------------
 
 /// The number of resources that are remembered, a power of two.
 const REMEMBERED: usize = 64;

@@ -147,7 +147,7 @@ impl Abilities {
         self.trials.clear();
     }
 
-    // ----- what it can do -------------------------------------------------------------------
+    // ----- abilities ------------------------------------------------------------------------
 
     /// Returns `true` if this connection has shown that a lock may be released.
     pub(super) fn may_release(&self) -> bool {
@@ -225,7 +225,7 @@ impl Abilities {
         }
     }
 
-    // ----- what it has shown ----------------------------------------------------------------
+    // ----- answers --------------------------------------------------------------------------
 
     /// Keeps `entry` until the node has answered the commands for `claim`.
     pub(super) fn begin_trial(&mut self, claim: ClaimKey, entry: &Entry) {

@@ -160,7 +160,7 @@ impl Wire {
         self.row.end(&mut self.outbox, &mut self.in_flight);
     }
 
-    // ----- writes before a command ----------------------------------------------------------
+    // ----- bytes that go before a command ---------------------------------------------------
 
     /// Returns `true` if something may have to be written before the next command.
     #[inline(always)]

@@ -117,7 +117,7 @@ impl Trust {
         }
     }
 
-    // ----- how commands are written ---------------------------------------------------------
+    // ----- commands -------------------------------------------------------------------------
 
     /// Returns the marker that commands have to check, as an argument in wire form. Returns `None` if commands are
     /// plain.
@@ -175,7 +175,7 @@ impl Trust {
         }
     }
 
-    // ----- whether answers count ------------------------------------------------------------
+    // ----- answers that count ---------------------------------------------------------------
 
     /// Returns when the node's answers count again, or `None` if they count at `now`. The result considers both what
     /// this handle has seen, and the node's answers about its marker and its barrier.

@@ -140,7 +140,7 @@ impl Acquire {
         }
     }
 
-    // ----- its end ----------------------------------------------------------------------------
+    // ----- the end of the wait ----------------------------------------------------------------
 
     /// Returns when the operation has waited for others for as long as its tries could have taken.
     pub(super) fn tries_end(&self, cx: &Context<'_>) -> Instant {

@@ -237,7 +237,7 @@ impl Job {
         both && self.entry.token() == other.entry.token()
     }
 
-    // ----- what is read ---------------------------------------------------------------------
+    // ----- reads ----------------------------------------------------------------------------
 
     /// Handles `value`, the content of the key with this number.
     #[expect(
@@ -313,7 +313,7 @@ impl Job {
         }
     }
 
-    // ----- what is written ------------------------------------------------------------------
+    // ----- writes ---------------------------------------------------------------------------
 
     /// Returns `true` if the work writes nothing, because the reads have already given its answer or it was refused.
     ///
@@ -430,7 +430,7 @@ impl Job {
         u64::MAX >> (64 - self.entry.names().len().clamp(1, 64))
     }
 
-    // ----- what is answered -----------------------------------------------------------------
+    // ----- answers --------------------------------------------------------------------------
 
     /// Returns the same result that a script would have given.
     pub(super) fn said(&self) -> Result<Reply, Refusal> {

@@ -261,7 +261,7 @@ impl Transactions {
         done.chain(batch).chain(queue)
     }
 
-    // ----- a batch --------------------------------------------------------------------------
+    // ----- batches --------------------------------------------------------------------------
 
     /// Makes the next batch from the waiting work.
     fn begin(&mut self) {
