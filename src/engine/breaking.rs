@@ -17,9 +17,10 @@ use super::operators::OperatorError;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Breaking {
-    /// The keys get another token and keep their expiry, so no client takes the lock before its holder must have
-    /// stopped. The holder of a [kept](crate::LockOptions::keep) lock learns of the break at once, or when half of its
-    /// validity is left if the nodes send no notifications. Any other holder learns of the break at its next extension.
+    /// The keys get another token and keep their expiry. So no client takes the lock before the time by which its
+    /// holder must have stopped. The holder of a [kept](crate::LockOptions::keep) lock learns of the break at once, or
+    /// when half of its validity is left if the nodes send no notifications. Any other holder learns of the break at
+    /// its next extension.
     #[default]
     KeepOut,
     /// The keys are deleted. Any client may take the lock at once, while the old holder still believes that it holds
@@ -27,7 +28,7 @@ pub enum Breaking {
     AtOnce,
 }
 
-/// A lock that was broken.
+/// The description of a lock that was broken.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Broken {

@@ -127,10 +127,10 @@ impl Engine {
         begun
     }
 
-    /// From now on, the engine extends `lock` by itself, each time by its [ttl](Lock::ttl). The engine stops after
-    /// `most`. The option [`LockOptions::keep_for`](crate::LockOptions::keep_for) does the same from the grant on. This
-    /// call sends nothing. Each extension is reported as [`Event::Kept`](super::Event::Kept). If the lock is kept
-    /// already, the new limit replaces the old one.
+    /// From now on, the engine extends `lock` by itself, each time by the [ttl](Lock::ttl) of the lock. The engine
+    /// stops after `most`. The option [`LockOptions::keep_for`](crate::LockOptions::keep_for) does the same from the
+    /// grant on. This call sends nothing. Each extension is reported as [`Event::Kept`](super::Event::Kept). If the
+    /// lock is kept already, the new limit replaces the old one.
     ///
     /// This engine must have granted `lock` or [adopted](Engine::adopt) it.
     ///
@@ -230,7 +230,7 @@ impl Engine {
         Ok(round)
     }
 
-    /// Begins to find out who holds `resource`. The call changes nothing on the nodes. The outcome is
+    /// Begins to ask who holds `resource`. The call changes nothing on the nodes. The outcome is
     /// an [`Event::Inspected`](super::Event::Inspected) once every node has answered or timed out.
     ///
     /// # Errors
@@ -304,9 +304,9 @@ impl Engine {
         self.work.cancel_acquisitions(now);
     }
 
-    /// Asks for one [`Event::AtRisk`](super::Event::AtRisk) when less than `left` is left of the validity of `lock`, or
-    /// at once if less is left already. The event comes up to two ticks early, never late. An extension delays the
-    /// event. Of several requests, the one with the largest `left` counts until the event is reported.
+    /// Asks for one [`Event::AtRisk`](super::Event::AtRisk) when the remaining validity of `lock` falls below `left`,
+    /// or at once if it is already shorter. The event comes up to two ticks early, never late. An extension delays the
+    /// event. Of several requests for one lock, the request with the largest `left` counts until the event is reported.
     ///
     /// The engine reports nothing about a lock that is over, released, handed over, or held by another engine.
     pub fn alert_below(&mut self, lock: &Lock, left: Duration) {
@@ -462,14 +462,14 @@ impl Engine {
     ///
     /// Open operations still do not count the answers of this server. The node can go into quarantine again later.
     ///
-    /// If this engine was asked for a fenced lock ([`LockOptions::fenced`](crate::LockOptions::fenced)) before, the
-    /// node gets a counter floor. The floor is at least the largest number that this engine has seen, and at least the
-    /// present time by [`set_wall_clock`](Self::set_wall_clock). If the node has lost its data and clocks have been set
-    /// back, an older token may be larger than the floor. At most a connect timeout later,
+    /// If a caller asked this engine for a fenced lock ([`LockOptions::fenced`](crate::LockOptions::fenced)) before,
+    /// the node gets a counter floor. The floor is at least the largest number that this engine has seen, and at least
+    /// the present time by [`set_wall_clock`](Self::set_wall_clock). If the node has lost its data and clocks have been
+    /// set back, an older token may be larger than the floor. At most a connect timeout later,
     /// an [`Event::FloorsGiven`](super::Event::FloorsGiven) says whether the node has written the floor.
     ///
     /// With [`RestartGuard::Strict`](crate::RestartGuard::Strict), the call also deletes the barrier on the node, for
-    /// all clients. If a handshake is under way, the deletion becomes part of it.
+    /// all clients. If a handshake of the node is under way, the deletion becomes part of the handshake.
     ///
     /// # Errors
     ///
@@ -500,8 +500,8 @@ impl Engine {
         Ok((kept, round))
     }
 
-    /// [Trusts](Self::trust) the servers that are connected now. Returns these nodes with their run_ids, and the
-    /// operation that gives them floors, if there is one.
+    /// Does [`trust`](Self::trust) for all servers that are connected now. Returns these nodes with their run_ids, and
+    /// the operation that gives them floors, if there is one.
     pub fn trust_all(&mut self, now: Instant) -> (Vec<(NodeId, String)>, Option<RoundId>) {
         let longest = self.work.parts.restarts.longest();
         let (mut trusted, mut nodes) = (Vec::new(), NodeSet::EMPTY);
@@ -522,7 +522,7 @@ impl Engine {
     /// Begins to count the counters of fencing tokens on all nodes. The outcome is
     /// an [`Event::CountersCounted`](super::Event::CountersCounted). See `Redlock::count_counters`.
     ///
-    /// The limit on open operations does not apply: each count blocks a caller, and there are few operators.
+    /// The limit on open operations does not apply, because each count blocks a caller, and there are few operators.
     #[cfg_attr(
         not(any(feature = "std", test)),
         expect(dead_code, reason = "only handles count")

@@ -1,9 +1,9 @@
 //! The claims: everything that tokens may have left on the nodes, with the timers and the releases.
 //!
-//! The engine sends a release to every node that may hold the token, over the connection that carried the `SET` and
-//! behind it. If there is no connection or no room, the release is a debt. As soon as there is a connection with room,
-//! the engine sends the debt before anything else. An answer of the node ends the debt. Time alone ends a debt only if
-//! the expiry of the key is known.
+//! The engine sends a release to every node that may have the token. The release goes over the connection that carried
+//! the `SET`, and follows the `SET`. If there is no connection or no room, the release is a debt. As soon as there is a
+//! connection with room, the engine sends the debt before anything else. An answer of the node ends the debt. Time
+//! alone ends a debt only if the expiry of the key is known.
 //!
 //! # Not here
 //!
@@ -44,8 +44,8 @@ pub(super) struct Claims {
     /// The id of the engine that owns the claims.
     pub(super) engine: u64,
     drift: Drift,
-    /// Buffers for names and tokens. A lock keeps its buffer until it ends. A buffer for commands would be too large
-    /// for a lock to keep.
+    /// Buffers for names and tokens. A lock keeps its buffer until the lock ends. A buffer for commands would be too
+    /// large for a lock to keep.
     pub(super) spares: Pool<Spare>,
     /// Buffers for names alone.
     pub(super) buffers: Pool<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! The interface between the engine and the world: everything that goes in or comes out.
+//! The interface between the engine and its environment: everything that goes in or comes out.
 //!
 //! There is one way in ([`Input`] and the calls) and one way out ([`Output`]). Time is an argument, and "never" is
 //! `None`. The same seed and inputs give the same outputs, byte for byte, so the recorded inputs reproduce a bug.
@@ -113,8 +113,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Asks for one lock on all of `resources`: each node keeps all of them for it, or none. The resources must differ,
-    /// and there may be at most 64 of them. The order of the resources does not matter.
+    /// Asks for one lock on all of `resources`. Each node keeps all resources for this lock, or none. The resources
+    /// must differ, and there may be at most 64 of them. The order of the resources does not matter.
     ///
     /// ```
     /// use std::time::Duration;
@@ -137,7 +137,7 @@ impl<'a> Request<'a> {
         self.all.unwrap_or(core::slice::from_ref(&self.resource))
     }
 
-    /// Returns an error if the request is for a shared lock or permit that cannot be taken.
+    /// Returns an error if the request is for a shared lock or a permit that cannot be taken.
     #[cold]
     #[inline(never)]
     pub(super) fn check_beside(&self, without_scripts: bool) -> Result<(), RequestFault> {
@@ -175,7 +175,7 @@ pub enum Input<'a> {
     Received {
         /// The node.
         node: NodeId,
-        /// The bytes that it sent.
+        /// The bytes that the node sent.
         bytes: &'a [u8],
     },
     /// The operating system has taken the first `len` bytes of the last [`Output::Transmit`], or the driver has taken
@@ -208,7 +208,7 @@ pub enum Input<'a> {
 
 /// The next thing that the driver must do. Pass in every input of one turn, then poll until the result is `None`.
 ///
-/// `Debug` shows the number of bytes instead of the bytes, because these may be credentials and tokens.
+/// `Debug` shows the number of bytes instead of the bytes, because the bytes may be credentials and tokens.
 #[must_use]
 #[allow(
     clippy::exhaustive_enums,
@@ -234,9 +234,10 @@ pub enum Output<'a> {
         /// The node.
         node: NodeId,
     },
-    /// Open a probe: a second connection, which leaves the first one as it is. When the probe is up, write these bytes
-    /// and nothing else. When anything arrives over the probe, report [`Input::Probed`]. If the probe cannot be opened
-    /// or ends, close it and report nothing. If a probe to this node is already open, close the old probe first.
+    /// Open a probe, which is a second connection. The first connection stays as it is. When the probe is up, write
+    /// these bytes and nothing else. When anything arrives over the probe, report [`Input::Probed`]. If the probe
+    /// cannot be opened or ends, close it and report nothing. If a probe to this node is already open, close the old
+    /// probe first.
     Probe {
         /// The node.
         node: NodeId,
@@ -280,7 +281,7 @@ impl Extension {
         own
     }
 
-    /// Returns the end of the confirmed validity, or an earlier end that was found later.
+    /// Returns the end of the confirmed validity, or an earlier end that became known later.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
         self.confirmed_until.min(self.entry.end())
@@ -417,17 +418,17 @@ pub struct NodeStatus {
     /// Why the node does not vote, in the words of the server or the system.
     /// See [`NodeReport::words`](crate::NodeReport::words).
     pub words: Option<Arc<str>>,
-    /// The identifier that the server makes at each start. `Redlock::trust_node` takes it as an argument. `None` while
-    /// there is no connection, or if the user may not ask `INFO server`.
+    /// The identifier that the server chooses at each start. `Redlock::trust_node` takes this identifier as an
+    /// argument. `None` while there is no connection, or if the user may not ask `INFO server`.
     pub run_id: Option<String>,
-    /// The product that the server says it is, such as `redis 7.0.15` or `valkey 9.1.2`. `None` while there is no
+    /// The product that the server reports, such as `redis 7.0.15` or `valkey 9.1.2`. `None` while there is no
     /// connection, and if the server refuses `HELLO`.
     pub product: Option<String>,
     /// The shortest of the node's last 32 round trips, each measured from writing a command to reading its answer.
     /// `None` if the node has never answered.
     pub round_trip: Option<Duration>,
     /// The number of locks that the node has granted to this handle, including late answers and attempts that failed. A
-    /// node that falls behind the others grants fewer locks than they do.
+    /// node that falls behind grants fewer locks than the other nodes.
     pub grants: u64,
     /// The number of commands that the node has not answered.
     pub in_flight: usize,
@@ -460,12 +461,12 @@ pub struct NodeStatus {
     /// with [`RestartGuard::Strict`](crate::RestartGuard) do not count the answers of the node, because it may have
     /// forgotten locks. `None` if this handle knows of no barrier.
     pub barrier: Option<Duration>,
-    /// The node has refused this handle a [fencing token](crate::LockOptions::fenced) because it has no counter floor,
-    /// and has not shown a floor since. `false` if the handle has asked for no token.
+    /// The node has refused this handle a [fencing token](crate::LockOptions::fenced) because it has no counter floor.
+    /// Since then, the node has not shown a floor. `false` if the handle has asked for no token.
     pub lacks_floor: bool,
 }
 
-/// One line for an operator: the address, the state, and everything out of the ordinary.
+/// Writes one line for an operator: the address, the state, and everything out of the ordinary.
 ///
 /// ```text
 /// 10.0.0.2:6379: ready, round trip 210µs, 3 releases owed

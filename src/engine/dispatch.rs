@@ -15,7 +15,8 @@ use super::operation::{Change, Lost, due};
 use super::parts::Parts;
 
 impl Engine {
-    /// Handles an event from outside. This cannot fail, because the bytes of a server are never the caller's mistake.
+    /// Handles an event from outside. This call cannot fail, because the bytes of a server are never the caller's
+    /// mistake.
     pub fn handle(&mut self, now: Instant, input: Input<'_>) {
         let nodes = self.work.parts.nodes.len();
         match input {
@@ -111,7 +112,8 @@ impl Engine {
         }
     }
 
-    // This function is inlined into the loop over received bytes. Its only other caller handles the answers to a batch.
+    // This function is inlined into the loop over received bytes. The only other caller of this function handles the
+    // answers to a batch.
     #[inline(always)]
     fn heard(&mut self, now: Instant, node: NodeId, heard: Heard) -> Result<(), Trouble> {
         match heard {
@@ -254,7 +256,7 @@ impl Engine {
 
     // ----- markers --------------------------------------------------------------------------
 
-    /// Handles the news that `node` has joined. The node may have a barrier, or name a longer ttl than was known.
+    /// Handles the news that `node` has joined. The node may have a barrier, or may report a longer ttl than was known.
     fn joined(&mut self, now: Instant, node: NodeId) {
         if let Some(membership) = self.work.parts.nodes[node].trust.membership() {
             self.work.parts.restarts.heard_of(membership.longest);

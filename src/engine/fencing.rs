@@ -1,7 +1,7 @@
 //! Fencing tokens: the number to propose for the next token, and the nodes that have lost their counter floor.
 //!
-//! The proposal is the time in microseconds, or one more than the largest number seen, if that is larger. The counters
-//! of all nodes then jump to the same number, and one round trip is enough.
+//! The proposal is the time in microseconds, or the largest number seen plus one, if that is larger. The counters of
+//! all nodes then jump to the same number, and one round trip is enough.
 //!
 //! # Guarantees
 //!
@@ -40,7 +40,7 @@ pub(super) struct Fencing {
     highest: u64,
     /// Some caller has asked for a fencing token.
     is_used: bool,
-    /// The nodes that have no counter floor, as far as is known.
+    /// The nodes that are known to have no counter floor.
     losses: BTreeMap<NodeId, Option<Loss>>,
     /// A look at the floors is under way.
     is_looking: bool,
@@ -79,7 +79,7 @@ impl Fencing {
         self.is_used
     }
 
-    /// Returns `true` if `node` has no counter floor, as far as is known.
+    /// Returns `true` if `node` is known to have no counter floor.
     pub(super) fn lacks_floor(&self, node: NodeId) -> bool {
         self.losses.contains_key(&node)
     }
@@ -95,8 +95,8 @@ impl Fencing {
         self.has_floor(node);
     }
 
-    /// Records that `node` said at `now` that its floor is in repair under `nonce`. A different nonce than before means
-    /// that the node has lost its data again.
+    /// Records that `node` reported at `now` that its floor is in repair under `nonce`. If the nonce has changed, the
+    /// node has lost its data again.
     pub(super) fn in_repair(&mut self, now: Instant, node: NodeId, nonce: u64) {
         let known = self.losses.entry(node).or_default();
         if known.is_none_or(|loss| loss.nonce != nonce) {
@@ -104,8 +104,8 @@ impl Fencing {
         }
     }
 
-    /// Records that the repair of `node` failed: its floor is no longer in repair under the known nonce. Does nothing
-    /// if the node has named a floor since.
+    /// Records that the repair of `node` failed, because its floor is no longer in repair under the known nonce. Does
+    /// nothing if the node has reported a floor since then.
     pub(super) fn was_not_repaired(&mut self, node: NodeId) {
         if let Some(known) = self.losses.get_mut(&node) {
             *known = None;
@@ -124,7 +124,7 @@ impl Fencing {
         above.max(self.time(now)).min(FENCING_TOKEN_MAX)
     }
 
-    /// Returns the time in microseconds since 1970, or zero if it is not known.
+    /// Returns the time in microseconds since 1970, or zero if the time is not known.
     fn time(&self, now: Instant) -> u64 {
         match self.ahead {
             0 => 0,
@@ -171,14 +171,14 @@ impl Fencing {
         }
     }
 
-    /// Asks for a look at the floors of all nodes, unless one is under way.
+    /// Asks for a look at the floors of all nodes, unless a look is under way.
     fn look_at_floors(&mut self, news: &mut VecDeque<News>) {
         if !self.is_looking {
             self.floors_changed(news);
         }
     }
 
-    /// Asks for a look at the floors of all nodes. If a look is under way, asks for another one, because the present
+    /// Asks for a look at the floors of all nodes. If a look is under way, asks for another look, because the present
     /// look has not asked a node that has just connected.
     pub(super) fn floors_changed(&mut self, news: &mut VecDeque<News>) {
         let wanted = core::mem::replace(&mut self.is_to_look, true);
@@ -192,7 +192,7 @@ impl Fencing {
         (self.is_looking, self.is_to_look) = (true, false);
     }
 
-    /// Records that the look at the floors is over, or that there was no room for it.
+    /// Records that the look at the floors is over, or that there was no room for a look.
     pub(super) fn looked(&mut self, news: &mut VecDeque<News>) {
         self.is_looking = false;
         if self.is_to_look {
@@ -200,7 +200,8 @@ impl Fencing {
         }
     }
 
-    /// Arms the timer for the next possible repair. A loss can be repaired when `span` has passed since it was seen.
+    /// Arms the timer for the next possible repair. A loss can be repaired when `span` has passed since the loss was
+    /// seen.
     pub(super) fn await_repairs(
         &mut self,
         now: Instant,

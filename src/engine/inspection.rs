@@ -43,18 +43,18 @@ pub struct Holder {
     /// client can take the lock, unless the holder releases it. The time is [`Duration::MAX`] if the keys have no
     /// expiry, and zero if they may have ended by now.
     ///
-    /// If the holder uses a [lock delay](crate::Builder::lock_delay), its own validity ends earlier by this delay. The
-    /// nodes do not know the delay, so this handle does not know it either.
+    /// If the holder uses a [lock delay](crate::Builder::lock_delay), the validity that the holder sees ends earlier by
+    /// this delay. The nodes do not know this delay, so this handle does not know it either.
     pub valid_for: Duration,
     /// The number of nodes that have the holder's token and whose answers count.
     pub nodes: usize,
     /// The kind of the holder's lock.
     pub kind: HolderKind,
-    /// The [fencing token](crate::LockOptions::fenced) of the lock, if the lock is fenced and has an owner text. In
-    /// that case the fencing token is part of the token, so it always belongs to this lock.
+    /// The [fencing token](crate::LockOptions::fenced) of the lock, if the lock is fenced and has an owner text. The
+    /// fencing token of such a lock is part of the token, so it always belongs to this lock.
     ///
-    /// Other inspections may have shown a larger fencing token before. That token belongs to a later holder: the holder
-    /// shown here has lost its lock, and has not noticed yet.
+    /// Other inspections may have shown a larger fencing token before. The larger fencing token belongs to a later
+    /// holder. The holder shown here has lost its lock, and has not noticed this yet.
     pub fencing_token: Option<u64>,
 }
 
@@ -176,7 +176,8 @@ pub enum Found {
     Unknown(NodeOutcome),
 }
 
-/// If two ends of a key differ by less than this, they count as equal, because answers take different times.
+/// If two ends of a key differ by less than this duration, the ends count as equal, because answers take different
+/// times.
 const SAME_END: Duration = Duration::from_millis(100);
 
 impl InspectedNode {
@@ -230,8 +231,8 @@ impl Inspection {
         &self.holders
     }
 
-    /// Returns `true` if a node has named 512 holders. These are the holders that expire first. In that case other
-    /// clients may hold the resource too.
+    /// Returns `true` if a node has named 512 holders. These are the holders that expire first. If so, other clients
+    /// may hold the resource too.
     #[must_use]
     pub fn has_more(&self) -> bool {
         let mut nodes = self.nodes.iter();
@@ -408,7 +409,7 @@ impl fmt::Display for Found {
     }
 }
 
-/// The owner, if it is known.
+/// Shows the owner, if the owner is known.
 struct Owner<'a>(&'a [u8]);
 
 impl fmt::Display for Owner<'_> {

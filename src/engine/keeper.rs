@@ -6,10 +6,10 @@
 //! The keeper extends a kept lock when half of its validity is left. The keeper extends it earlier if a node may lack
 //! its copy:
 //!
-//! * A node that is connected again may lack locks: it restarted without them, they ended there because they could not
-//!   be extended, or it was away when they were taken. An extension shows whether the node lacks the lock. A second
-//!   extension follows at once and sends a copy (`operation::top_up`). Locks whose last extension has failed are
-//!   extended as well, because they may need this node.
+//! * A node that is connected again may lack locks. It may have restarted without the locks, the locks may have ended
+//!   there because they could not be extended, or the node was away when the locks were taken. An extension shows
+//!   whether the node lacks the lock. A second extension follows at once and sends a copy (`operation::top_up`). Locks
+//!   whose last extension has failed are extended as well, because they may need this node.
 //! * An extension has found that a node lacks the lock.
 //! * A node reports that the keys have changed (`looks`).
 //!
@@ -60,8 +60,8 @@ pub(super) struct Keeper {
     forgetful: NodeSet,
     /// The index of the claim at which the search continues.
     next: usize,
-    /// The voters of locks that were granted to another engine and are kept here. Only these nodes count when such a
-    /// lock is extended. Such locks are rare.
+    /// The voters of locks that were granted to another engine and are kept by this engine. Only these nodes count when
+    /// such a lock is extended. Such locks are rare.
     voters: BTreeMap<ClaimKey, NodeSet>,
     pub(super) looks: Looks,
 }
@@ -132,7 +132,7 @@ impl Keeper {
 
     /// Arms the timer of the held lock of `claim`.
     ///
-    /// The end is reported up to a tick early, never late: this is the one timer that rounds down.
+    /// The end is reported up to a tick early, never late, because this timer is the only one that rounds down.
     pub(super) fn arm(&self, key: ClaimKey, claim: &mut Claim, timers: &mut Timers) {
         let mut at = told_at(stands_until(claim));
         if let Some(kept) = &claim.kept {
@@ -203,7 +203,7 @@ impl Keeper {
         }
     }
 
-    /// Puts the held lock of `claim` into the queue if it is due, and arms its timer.
+    /// If the held lock of `claim` is due, puts it into the queue. Also arms the timer of the lock.
     fn attend(&mut self, now: Instant, key: ClaimKey, claim: &mut Claim, timers: &mut Timers) {
         let kept = claim.kept.as_ref();
         if kept.is_some_and(|kept| self.due_at(key, claim, kept) <= now) {
@@ -270,7 +270,7 @@ impl Keeper {
         None
     }
 
-    /// Takes the lock of `claim`, one of `locks`, out of the queue. Returns the ttl of its extension. Returns `None` if
+    /// Takes the lock of `claim`, one of `locks`, out of the queue. Returns the ttl of the extension. Returns `None` if
     /// the lock was extended in the meantime, or if an extension is open. `is_searched` says whether a reconnected node
     /// may lack the lock.
     fn extension(
@@ -372,13 +372,14 @@ fn stands_until(claim: &Claim) -> Instant {
     }
 }
 
-/// Returns when the engine reports that the lock of `claim` is at risk: at most two ticks early, never late.
+/// Returns when the engine reports that the lock of `claim` is at risk. The report comes at most two ticks early, never
+/// late.
 fn at_risk_from(claim: &Claim) -> Instant {
     let early = Duration::from_nanos(claim.busy().alert.saturating_mul(NANOS_PER_TICK));
     stands_until(claim).saturating_sub(early)
 }
 
-/// Returns when the engine reports the end of a validity: a tick before it, rounded down.
+/// Returns when the engine reports the end of a validity, which is a tick before this end, rounded down.
 fn told_at(end: Instant) -> Instant {
     let tick = Duration::from_nanos(NANOS_PER_TICK);
     Instant::from_tick(end.saturating_sub(tick).tick_floor())

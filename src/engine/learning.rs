@@ -1,4 +1,4 @@
-//! Passes each answer to the claims first, and returns it for the operation that asked.
+//! Passes each answer to the claims first, and returns the answer for the operation that asked.
 //!
 //! # Not here
 //!
@@ -16,7 +16,7 @@ use super::operation::top_up::copy_late;
 use super::operation::{acquire, held, repair};
 use super::parts::Parts;
 
-/// Handles the `answer` of `node`. Claims learn from it, even if the operation that asked is over. Returns the
+/// Handles the `answer` of `node`. Claims learn from the answer, even if the operation that asked is over. Returns the
 /// operation that the answer is for, if there is one.
 #[inline]
 pub(super) fn learn(
@@ -72,8 +72,8 @@ pub(super) fn learn(
     }
 }
 
-/// Learns from `reply` whether `node` can release a lock. If the attempt of the claim of `key` waits for this, returns
-/// that attempt. Returns `None` if the node may already have the key, because another way was permitted before.
+/// Learns from `reply` whether `node` can release a lock. If the attempt of the claim of `key` waits for this answer,
+/// returns that attempt. Returns `None` if the node may already have the key, because another way was permitted before.
 #[cold]
 fn learn_of_way(
     now: Instant,

@@ -1,8 +1,8 @@
 //! The algorithm as a state machine, with N nodes, any number of operations and one timer wheel.
 //!
-//! The engine has no socket, no clock and no thread. It draws random numbers from the seed that the driver passes.
-//! Events from outside come in as an [`Input`] or a call, with the time. [`Engine::poll`] returns what the driver has
-//! to do.
+//! The engine has no socket, no clock and no thread. The engine draws random numbers from the seed that the driver
+//! passes. Events from outside come in as an [`Input`] or a call, with the time. [`Engine::poll`] returns what the
+//! driver has to do.
 //!
 //! ```text
 //!   calls, Input --> Engine --> Output, Event       joins the parts and does nothing else
@@ -46,9 +46,9 @@
 //! # Guarantees
 //!
 //! * Any bytes, in any order, at any time, neither cause a panic nor make memory grow without bound.
-//! * There is no lock without a majority of the configured nodes, and none without validity left.
+//! * There is no lock without a majority of the configured nodes, and no lock without validity left.
 //! * Everything that an ended attempt may have left on a node is released, behind its `SET` on the same connection or
-//!   on a later one. The engine retries the release until the node confirms it or the key has expired.
+//!   on a later connection. The engine retries the release until the node confirms it or the key has expired.
 //! * The same seed and inputs give the same outputs.
 //!
 //! # Not here
@@ -195,8 +195,8 @@ impl Engine {
         load
     }
 
-    /// Returns the counts and times of the engine so far, and how much is waiting now. Takes some microseconds and
-    /// allocates memory, but does no I/O.
+    /// Returns the counts and times of the engine so far, and the present numbers of waiting operations. Takes some
+    /// microseconds and allocates memory, but does no I/O.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let (parts, mut stats) = (&self.work.parts, self.work.parts.stats.clone());
@@ -264,7 +264,7 @@ impl Engine {
             .collect()
     }
 
-    /// Returns the notices for an operator, and the nodes that they are about.
+    /// Returns the notices for an operator, and the nodes that the notices are about.
     #[cfg(feature = "tracing")]
     pub(crate) fn notices(&mut self) -> (&mut Notices, &Nodes) {
         (&mut self.work.parts.notices, &self.work.parts.nodes)
@@ -275,7 +275,7 @@ impl Engine {
     /// Returns when the engine wants to be woken next, and why. Returns `None` if only new input can make progress.
     /// This call changes nothing and is allowed at any time. [`Instant::ZERO`] means at once.
     ///
-    /// An [`Input::Tick`] makes the engine notice a silent node. A driver hands in a tick after it has sent something,
+    /// An [`Input::Tick`] makes the engine notice a silent node. A driver passes in a tick after it has sent something,
     /// and before it sleeps until this time.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, Wake)> {
@@ -292,8 +292,8 @@ impl Engine {
         next.map(|(at, cause)| (at, Wake(cause)))
     }
 
-    /// Returns what the driver has to do next. Call `poll` until it returns `None`. Pass a fresh `now`: if a lock has
-    /// expired since the grant, the engine releases it here instead of handing it out.
+    /// Returns what the driver has to do next. Call `poll` until it returns `None`. Pass a fresh `now`. If a lock has
+    /// expired since the grant, the engine releases the lock in this call instead of handing it out.
     #[must_use]
     pub fn poll(&mut self, now: Instant) -> Option<Output<'_>> {
         if let Some(change) = self.work.parts.nodes.next_change() {

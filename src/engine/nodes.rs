@@ -1,4 +1,4 @@
-//! The nodes: their connections, and which of these the driver has to open, close or write to.
+//! The nodes: their connections, and which connections the driver has to open, close or write to.
 //!
 //! # Guarantees
 //!
@@ -164,7 +164,7 @@ impl Nodes {
         self.set().filter(kept)
     }
 
-    /// Lets the clock of each node step by `steps` in total before its answers stop counting.
+    /// Lets the clock of each node step by `steps` in total before the answers of the node stop counting.
     #[cold]
     pub(super) fn allow_steps(&mut self, steps: Duration) {
         for node in &mut self.all {
@@ -172,8 +172,8 @@ impl Nodes {
         }
     }
 
-    /// Returns how long, by our clock, `nodes` keep a key that has this `ttl` by their clocks. If one of these clocks
-    /// has been set, a time daemon may be slewing it now, by up to 83,333 parts in a million.
+    /// Returns how long, by our clock, `nodes` keep a key that has this `ttl` by the clocks of the nodes. If one of
+    /// these clocks has been set, a time daemon may be slewing it now, by up to 83,333 parts in a million.
     pub(super) fn unless_slewed(&self, now: Instant, nodes: NodeSet, ttl: Duration) -> Duration {
         let mut nodes = nodes.iter();
         match nodes.any(|node| self[node].trust.is_kept_by_steps(now)) {
@@ -279,7 +279,7 @@ impl Nodes {
         &mut self[node]
     }
 
-    /// Marks the connection to `node`, or the attempt to open one, to be closed.
+    /// Marks the connection to `node`, or the attempt to open it, to be closed.
     pub(super) fn close(&mut self, node: NodeId) {
         if self.is_present(node) {
             self.to_disconnect.insert(node);
@@ -319,7 +319,7 @@ impl Nodes {
         }
     }
 
-    /// Handles the timer of a connection. Returns a reason if the connection has to be given up.
+    /// Handles the timer of a connection. Returns a reason if the connection has to be closed.
     pub(super) fn connection_due(
         &mut self,
         now: Instant,
@@ -411,7 +411,7 @@ impl Nodes {
         }
     }
 
-    /// Handles the timer for a silent node. Returns a reason if the connection has to be given up. For the meaning of
+    /// Handles the timer for a silent node. Returns a reason if the connection has to be closed. For the meaning of
     /// `wanted`, see [`watch_lines`](Self::watch_lines).
     pub(super) fn silence_due(
         &mut self,

@@ -2,7 +2,7 @@
 //!
 //! # Guarantees
 //!
-//! * Every answer that counts passes through here. The call that makes a verdict certain also reports the verdict.
+//! * Every answer that counts passes through this file. The call that makes a verdict certain also reports the verdict.
 //! * Some decisions of one operation concern other operations: a lock is lost, or a node belongs to another group. Such
 //!   decisions reach the other operations in the same call.
 
@@ -325,8 +325,9 @@ impl Operations {
 
     // ----- verdicts that concern other operations ---------------------------------------------
 
-    /// Passes the operation of `key` to `act`, if it is still open. If a majority has lost the lock of the operation,
-    /// the other questions about the lock end too, and the remaining copies are released or stay for the lock delay.
+    /// Passes the operation of `key` to `act`, if the operation is still open. If a majority has lost the lock of the
+    /// operation, the other questions about the lock end too, and the remaining copies are released or stay for the
+    /// lock delay.
     #[inline]
     pub(super) fn with(
         &mut self,
@@ -378,7 +379,8 @@ impl Operations {
         self.lead(now);
     }
 
-    /// Keeps `claim`, whose lock is over and was not released, until its keys are gone. Gives the next waiter its turn.
+    /// Keeps `claim`, whose lock is over and was not released, until the keys of the claim have expired. Gives the next
+    /// waiter its turn.
     #[cold]
     pub(super) fn remember(&mut self, now: Instant, claim: ClaimKey) {
         self.parts.vacate(now, claim);
@@ -405,8 +407,8 @@ impl Operations {
         }
     }
 
-    /// Ends the open questions about the lock of `claim` without a result, because the lock is over or given away. The
-    /// callers of these questions get this verdict.
+    /// Ends the open questions about the lock of `claim` without a result, because the lock is over or was given away.
+    /// The callers of these questions get this verdict.
     pub(super) fn end_questions(
         &mut self,
         now: Instant,
@@ -440,8 +442,8 @@ impl Operations {
         }
     }
 
-    /// Handles an `answer` of `node` that does not count, with the reason. `first` says whether the answers of the node
-    /// counted until now.
+    /// Handles an `answer` of `node` that does not count, together with the reason. `first` says whether the answers of
+    /// the node counted until now.
     #[cold]
     pub(super) fn answered_uncounted(
         &mut self,
@@ -467,7 +469,7 @@ impl Operations {
         }
     }
 
-    /// Stops counting `node` in operations that take a lock or make one last longer.
+    /// Stops counting `node` in operations that take or prolong a lock.
     pub(super) fn lose_answers(&mut self, now: Instant, node: NodeId, outcome: NodeOutcome) {
         self.each(now, |operation, cx| {
             operation.lose(node, Lost::Trust(outcome), cx);

@@ -20,8 +20,8 @@ pub enum OperatorError {
     /// report, [`Granted`](crate::NodeOutcome::Granted) means that the answer of the node counts, or that the node
     /// would vote.
     NoQuorum(Report),
-    /// There is nothing to break. Either no majority of the nodes has the same token, so no client holds the lock, or
-    /// clients hold shared locks or permits, which cannot be broken. Nothing was changed.
+    /// There is no lock that can be broken. Either no majority of the nodes has the same token, so no client holds the
+    /// lock, or clients hold shared locks or permits, which cannot be broken. Nothing was changed.
     NotHeld(Box<Inspection>),
     /// Another program has written the keys, so nothing was changed. Either the keys have no expiry
     /// ([`Holder::valid_for`] is [`Duration::MAX`]) and would keep other clients out for ever. In this

@@ -58,7 +58,7 @@ pub(super) struct Parts {
     #[cfg(feature = "tracing")]
     pub(super) notices: Notices,
     pub(super) stats: Stats,
-    /// The news for the next poll, in the order in which it became certain.
+    /// The news for the next poll, in the order in which the news became certain.
     pub(super) news: VecDeque<News>,
 }
 
@@ -140,7 +140,8 @@ impl Parts {
     }
 
     /// Clears the intent of the contender of `place`, which now has its exclusive lock. The intent would keep readers
-    /// out even after the lock. If another program waits too, it sets its own intent again when it finds readers.
+    /// out even after the lock. If another program also waits, this program sets its own intent again when it finds
+    /// readers.
     #[cold]
     #[inline(never)]
     fn end_intent(&mut self, now: Instant, place: PlaceKey) {
@@ -208,7 +209,8 @@ impl Parts {
         }
     }
 
-    /// Does the same as [`vacate`](Self::vacate) for a lock that is kept without a place, or is on several resources.
+    /// Does the same as [`vacate`](Self::vacate) for a lock that is kept without a place, or that is on several
+    /// resources.
     #[cold]
     #[inline(never)]
     fn vacate_other(&mut self, now: Instant, claim: ClaimKey) {
@@ -237,8 +239,8 @@ impl Parts {
         }
     }
 
-    /// Frees the place of the newly kept `claim` while no other operation wants its resource. A lock on several
-    /// resources keeps its places.
+    /// Frees the place of the newly kept `claim` while no other operation wants the resource of the claim. A lock on
+    /// several resources keeps its places.
     fn leave_alone(&mut self, key: ClaimKey) {
         let Some(claim) = self.claims.get_mut(key).must() else {
             return;
@@ -345,7 +347,7 @@ impl Parts {
         }
     }
 
-    /// Does the same as [`wrote`](Self::wrote) if only the resource is known, and any node may have been written to.
+    /// Does the same as [`wrote`](Self::wrote) if only the resource is known and any node may have been written to.
     #[cold]
     #[inline(never)]
     pub(super) fn wrote_to(&mut self, now: Instant, resource: &[u8]) {

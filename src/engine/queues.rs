@@ -1,11 +1,11 @@
 //! A queue for each resource. Only the first operation in a queue asks the nodes.
 //!
-//! A resource has a *place* while this engine holds a lock on it, or while an operation wants one. A lock that is kept
-//! *alone* has no place: until another operation wants the resource, the table of names refers to the claim itself. One
-//! operation at a time is the *contender* of a place, and only the contender asks the nodes. The other operations wait
-//! behind the contender, first come, first served. While this engine holds the lock, no operation asks the nodes. When
-//! the engine releases the lock, the first operation in the queue becomes the contender, and its request follows the
-//! release on each connection.
+//! A resource has a *place* while this engine holds a lock on it, or while an operation wants one. A lock that is
+//! kept *alone* has no place. Until another operation wants the resource, the table of names refers to the claim
+//! itself. One operation at a time is the *contender* of a place, and only the contender asks the nodes. The other
+//! operations wait behind the contender, first come, first served. While this engine holds the lock, no operation asks
+//! the nodes. When the engine releases the lock, the first operation in the queue becomes the contender, and its
+//! request follows the release on each connection.
 //!
 //! ```text
 //!   acquire --> waiter .. waiter --> contender --granted--> holder
@@ -16,7 +16,7 @@
 //!
 //! # Guarantees
 //!
-//! * Waiters of one resource become contenders in the order in which they came.
+//! * Waiters of one resource become contenders in the order in which they arrived.
 //! * Entering a queue, leaving it and passing on the turn take constant time. These calls allocate only when there are
 //!   more places or waiters at once than ever before.
 //! * An operation that has ended leaves nothing behind in the queues. A place without users is closed when another
@@ -27,7 +27,7 @@
 //! An operation that wants several resources gets all of them or none. Such an operation waits in the queue of each
 //! resource, and enters all queues in one step. Two sets therefore have the same order in every queue that they share,
 //! and cannot wait for each other. A set at the front of a queue becomes the contender of that name, and the callers
-//! behind it wait. The set asks the nodes once it is the contender of all its names.
+//! behind the set wait. The set asks the nodes once it is the contender of all its names.
 //!
 //! # Readers
 //!
@@ -35,7 +35,7 @@
 //! holder. A reader asks beside other readers, unless another operation holds the name or waits for it. A reader that
 //! asks because of another reader, or whose lock is granted, passes its turn on. So all readers at the front of a queue
 //! ask at once, and so does the operation behind them. While the nodes let readers pass the intent of a contender for
-//! the exclusive lock, the readers behind that contender ask beside it.
+//! the exclusive lock, the readers behind that contender ask beside the contender.
 //!
 //! # Permits
 //!
@@ -205,7 +205,7 @@ impl Queues {
         Some(PlaceKey(self.places.key_at(index)))
     }
 
-    /// Returns the contender of `place`, if it may ask.
+    /// Returns the contender of `place`, if the contender may ask.
     pub(super) fn contender(&self, place: PlaceKey) -> Option<OperationKey> {
         self.places.get(place.0)?.asks()
     }
@@ -290,9 +290,9 @@ impl Queues {
         watches.map(|(_, operation)| *operation)
     }
 
-    /// Makes a contender that waits for a change of `name`, and its watches, look again. This engine has written to the
-    /// key on `nodes`, so these nodes will not report the next change. `released` says whether the write has removed a
-    /// token.
+    /// Makes a contender that waits for a change of `name`, and all watches of `name`, look again. This engine has
+    /// written to the key on `nodes`, so these nodes will not report the next change. `released` says whether the write
+    /// has removed a token.
     pub(super) fn wrote(
         &mut self,
         now: Instant,
@@ -392,9 +392,9 @@ impl Queues {
 
     // ----- operations -------------------------------------------------------------------------
 
-    /// Makes `operation`, which has entered `key`, the contender if there is none and no operation waits for a permit.
-    /// Returns `false` if the operation has to wait for its turn. The operation must not overtake the queue, because a
-    /// set would then have a different order here than at its other places.
+    /// Makes `operation`, which has entered `key`, the contender if there is no contender and no operation waits for a
+    /// permit. Returns `false` if the operation has to wait for its turn. The operation must not overtake the queue,
+    /// because a set would then have a different order here than at its other places.
     pub(super) fn contend(&mut self, key: PlaceKey, operation: OperationKey) -> bool {
         let place = self.places.get_mut(key.0).must();
         place.is_some_and(|place| {
@@ -531,8 +531,9 @@ impl Queues {
         }
     }
 
-    /// Makes `operation`, which has entered `key` and wants one of the `permits`, the contender if it may ask now. The
-    /// operation may ask if no other operation waits, and if this engine does not have or ask for all permits.
+    /// Makes `operation`, which has entered `key` and wants one of the `permits`, the contender if this operation may
+    /// ask now. The operation may ask if no other operation waits, and if this engine does not have or ask for all
+    /// permits.
     #[cold]
     pub(super) fn contend_for_slot(
         &mut self,
@@ -564,7 +565,7 @@ impl Queues {
         }
     }
 
-    /// Returns the number of permits at `place` if this engine has or asks for all of them. Does not count an operation
+    /// Returns the number of permits at `place` if this engine has or asks for all permits. Does not count an operation
     /// that has not asked and is not in the queue.
     #[cold]
     pub(super) fn has_all_permits(&self, place: PlaceKey) -> Option<u16> {
@@ -610,7 +611,7 @@ impl Queues {
         Some(self.waiters.push_front(&mut at.line, operation))
     }
 
-    /// Takes the record of a reader out of the queue at `place`, if it is still there.
+    /// Takes the record of a reader out of the queue at `place`, if the record is still in this queue.
     #[cold]
     pub(super) fn step_out(&mut self, place: PlaceKey, waiter: WaiterKey) {
         if let Some(at) = self.places.get_mut(place.0).must() {
@@ -711,7 +712,7 @@ impl Place {
         self.permits == 0 || others < self.permits.into()
     }
 
-    /// Returns the contender, if it may ask.
+    /// Returns the contender, if the contender may ask.
     fn asks(&self) -> Option<OperationKey> {
         self.contender.filter(|_| self.holder.is_none())
     }

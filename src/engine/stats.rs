@@ -4,7 +4,7 @@
 //!
 //! * Statistics are always on. Counting does not allocate or read a clock, because the engine already knows every time.
 //! * Each acquisition, extension and release is counted once, when it ends.
-//! * Each lock is counted once in [`hold`](Stats::hold), when it ends for its holder.
+//! * Each lock is counted once in [`hold`](Stats::hold), when the lock ends for its holder.
 //!
 //! # Not here
 //!
@@ -20,8 +20,8 @@ use crate::error::{ExtendError, LockError};
 use crate::histogram::Histogram;
 use crate::time::Instant;
 
-/// Counts and times of a handle since it was built, and the numbers of waiting operations now. Statistics are meant for
-/// operators and exporters.
+/// Counts and times of a handle since the handle was built, and the present numbers of waiting operations. Statistics
+/// are meant for operators and exporters.
 ///
 /// Counts and histograms only grow. All clones of a `Redlock` share one set of statistics. Another handle has its own
 /// set. The statistics hold no names of locks, so their size does not depend on the number of locks.
@@ -109,15 +109,16 @@ outcomes! {
     pub struct Acquisitions {
         /// The lock was granted.
         pub acquired: u64,
-        /// [`LockError::Held`]: other clients hold it.
+        /// Other clients held the lock, and the caller got [`LockError::Held`].
         pub held: u64,
-        /// [`LockError::NoQuorum`]: too few nodes answered.
+        /// Too few nodes answered, and the caller got [`LockError::NoQuorum`].
         pub no_quorum: u64,
-        /// [`LockError::TooSlow`]: the lock was granted without validity left, or nodes are too far away.
+        /// The lock was granted without validity left, or nodes are too far away. The caller
+        /// got [`LockError::TooSlow`].
         pub too_slow: u64,
-        /// [`LockError::OtherCluster`]: a node belongs to another group.
+        /// A node belongs to another group, and the caller got [`LockError::OtherCluster`].
         pub other_cluster: u64,
-        /// [`LockError::Saturated`]: a bound of the handle was reached.
+        /// A limit of the handle was reached, and the caller got [`LockError::Saturated`].
         pub saturated: u64,
         /// The caller gave up before the outcome, because it dropped the future or the call was late by the caller's
         /// own clock.
@@ -130,15 +131,15 @@ outcomes! {
     pub struct Extensions {
         /// A majority keeps the lock for longer.
         pub extended: u64,
-        /// [`ExtendError::Unconfirmed`]: too few nodes answered. The lock did not change.
+        /// Too few nodes answered, and the caller got [`ExtendError::Unconfirmed`]. The lock did not change.
         pub unconfirmed: u64,
-        /// [`ExtendError::Lost`]: a majority had lost it.
+        /// A majority had lost the lock, and the caller got [`ExtendError::Lost`].
         pub lost: u64,
-        /// [`ExtendError::Expired`]: its validity was over by the clock of this machine.
+        /// The validity of the lock was over by the clock of this machine, and the caller got [`ExtendError::Expired`].
         pub expired: u64,
-        /// [`ExtendError::Limit`]: the allowed number of extensions was used up.
+        /// The permitted number of extensions was used up, and the caller got [`ExtendError::Limit`].
         pub limit: u64,
-        /// [`ExtendError::Saturated`]: a bound of the handle was reached.
+        /// A limit of the handle was reached, and the caller got [`ExtendError::Saturated`].
         pub saturated: u64,
         /// The caller gave up, or the lock was released or handed over in the meantime.
         pub cancelled: u64,

@@ -3,8 +3,8 @@
 //! A node has two queues of debts. One queue has the releases that go out as soon as there is a connection and room.
 //! The other queue has the releases that the node has refused. These are retried after a while. A debt is the key of a
 //! claim, and the claim knows what to release. Each claim is in the queues at most once, so there are never more debts
-//! than claims. When time ends a debt, its entry is marked as forgotten. A forgotten entry may stay in its queue for a
-//! while, but does not count. At most half of the entries are forgotten entries.
+//! than claims. When time ends a debt, the entry of the debt is marked as forgotten. A forgotten entry may stay in its
+//! queue for a while, but does not count. At most half of the entries are forgotten entries.
 
 use alloc::collections::VecDeque;
 
@@ -39,8 +39,8 @@ impl Debts {
         any
     }
 
-    /// Records that a release is no longer a debt. When half of all entries are forgotten, removes those for which
-    /// `is_owed` returns `false`, so the average cost is constant.
+    /// Records that a release is no longer a debt. When half of all entries are forgotten, removes the entries for
+    /// which `is_owed` returns `false`, so the average cost is constant.
     pub(crate) fn forget(&mut self, is_owed: impl Fn(ClaimKey) -> bool) {
         self.forgotten += 1;
         if self.due.len() + self.deferred.len() <= 2 * self.forgotten {

@@ -11,7 +11,7 @@ use crate::limits::PERMITS_MAX;
 use crate::resource::OwnedToken;
 use crate::resp::Value;
 
-/// One holder in the set on a node.
+/// One holder, as a member of the set on a node.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Member {
     pub(crate) slot: Option<Slot>,

@@ -198,8 +198,8 @@ impl Node {
     }
 
     /// Like [`withdraw_set`](Self::withdraw_set), but for a token that is no longer wanted. If a transaction has only
-    /// read the keys so far, it does not take them. If the lock was held, its `SET` has almost always been written, so
-    /// this method does not search for the `SET`. If the `SET` was not written yet, its release follows it.
+    /// read the keys so far, it does not take the keys. If the lock was held, its `SET` has almost always been written,
+    /// so this method does not search for the `SET`. If the `SET` was not written yet, its release follows it.
     #[inline]
     pub(crate) fn give_up_set(&mut self, claim: ClaimKey, was_held: bool) -> bool {
         if was_held && self.connection.keeps_up() {
@@ -220,8 +220,8 @@ impl Node {
 
     // ----- silence --------------------------------------------------------------------------
 
-    /// Returns `true` if the node needs another connection, because the path to it may have become longer than this
-    /// connection allows for.
+    /// Returns `true` if the node needs another connection, because the path to the node may have become longer than
+    /// this connection allows for.
     pub(crate) fn has_moved_away(&self) -> bool {
         self.handshake.is_ready() && self.connection.pulse.has_moved_away()
     }

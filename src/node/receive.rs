@@ -141,7 +141,8 @@ impl Node {
         self.trust.judge_refusal(request, reply)
     }
 
-    /// Returns the meaning of a refusal, and handles its consequences. `transacted` says that a transaction was used.
+    /// Returns the meaning of a refusal, and handles its consequences. `transacted` says whether a transaction was
+    /// used.
     fn refused(
         &mut self,
         now: Instant,
@@ -240,7 +241,8 @@ impl Node {
         Ok(Some(heard))
     }
 
-    /// Returns the next piece of work that is done. If no work is left, ends a handshake that was held for it.
+    /// Returns the next piece of work that is done. If no work is left, ends a handshake that was held open for the
+    /// work.
     fn next_transacted(&mut self, now: Instant) -> Option<Heard> {
         let Some(done) = self.connection.transactions.done.pop_front() else {
             let is_over = self.connection.transactions.is_empty();

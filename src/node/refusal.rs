@@ -1,8 +1,8 @@
 //! Errors of servers: which command was refused, and whether it certainly did not run.
 //!
-//! Only the first word identifies an error, because servers echo arguments after it. The classes were found by trials
-//! with redis-server 7. A command that was refused *for certain* did not run and leaves nothing to undo. After any
-//! other error the command may have run, so it needs a release.
+//! The first word alone identifies an error, because servers echo arguments after this word. The classes were found by
+//! trials with redis-server 7. A command that was refused *for certain* did not run and leaves nothing to undo. After
+//! any other error the command may have run, so it needs a release.
 
 use crate::error::{NodeOutcome, ServerError, Unusable};
 use crate::resp::Value;

@@ -294,7 +294,7 @@ fn numbered_member_added(value: Value<'_>) -> Option<Read> {
     Some(Read { reply, marker })
 }
 
-/// Returns the reason that keeps a reader out.
+/// Returns the reason that keeps a reader out, from the answer of a script.
 const fn kept_out(said: i64) -> Reply {
     match said {
         ..=2 => Reply::Foreign(0),
@@ -438,8 +438,8 @@ mod tests {
     use crate::resp::{Decoder, Limits};
     use crate::slab::Slab;
 
-    /// Reads a reply to this command that takes a lock. Returns the meaning of the reply and the result of the marker
-    /// check.
+    /// Reads a reply to a command that takes a lock in this way. Returns the meaning of the reply and the result of the
+    /// marker check.
     fn read_as(by: Taking, reply: &str) -> Option<(Reply, Option<i64>)> {
         let claim = ClaimKey(Slab::new().insert(()));
         let (mut decoder, bytes) = (Decoder::new(Limits::default()), reply.replace('|', "\r\n"));

@@ -22,10 +22,10 @@ pub(crate) enum Purpose {
     Batch {
         /// The number of renewals or releases.
         count: u8,
-        /// Whether they are releases.
+        /// Whether the batch consists of releases.
         releases: bool,
     },
-    /// The command was withdrawn. Its bytes are removed before any other bytes are written.
+    /// The command was withdrawn. The bytes of this command are removed before any other bytes are written.
     Withdrawn,
     /// Asks for the time of the server.
     Time,
@@ -81,8 +81,8 @@ pub(crate) enum Request {
         /// The nodes load the script of this release, or have a native command that replaces it. Any other release may
         /// have deleted some of the keys, whatever its answer is.
         is_taught: bool,
-        /// An earlier release has failed, or its connection was lost. Until this release is answered, the node may
-        /// still have a key whose `SET` came before it.
+        /// Whether an earlier release has failed, or its connection was lost. Until this release is answered, the node
+        /// may still have a key whose `SET` came before it.
         repair: bool,
     },
     /// A question about a lock.
@@ -153,7 +153,7 @@ impl Request {
         matches!(self, Self::Question { claim: Some(about), .. } if about == claim)
     }
 
-    /// Returns `true` if the answer decides a vote. Such a vote also depends on the clock of the server.
+    /// Returns `true` if the answer decides a vote. The vote also depends on the clock of the server.
     pub(crate) const fn is_question(self) -> bool {
         match self {
             Self::Take { .. } | Self::Raise { .. } => true,
@@ -170,7 +170,7 @@ impl Request {
     }
 }
 
-/// The asker of a command, who may withdraw it. Each asker has at most one question open on a node.
+/// The asker of a command, who may withdraw it. Each asker has at most one open question on a node.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Asker {
     /// A claim whose keys are being taken.
@@ -207,7 +207,7 @@ impl Asker {
 pub(crate) enum Taking {
     /// `SET`.
     Set,
-    /// The script that does the same as `SET`, and checks a marker.
+    /// The script that does the same as `SET`, and also checks a marker.
     Checked {
         /// The form of the command.
         by: Dialect,
@@ -242,17 +242,17 @@ pub(crate) enum Question {
     Inspect,
     /// Replace the token with the [token of a broken lock](crate::resource::broken), and keep the expiry of the key.
     Overwrite,
-    /// Move the permit to the slot of its entry, and keep its deadline. The answer [`Reply::Foreign`](super::Reply)
-    /// means that another client has this slot.
+    /// Move the permit to the slot of its entry, and keep the deadline of the permit. The
+    /// answer [`Reply::Foreign`](super::Reply) means that another client has the slot.
     Move,
 }
 
 /// The form in which a node gets a script or its native equivalent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Dialect {
-    /// By its digest.
+    /// The script is sent by its digest.
     Sha1,
-    /// By its whole text, because the node may have forgotten the script.
+    /// The script is sent by its whole text, because the node may have forgotten it.
     Text,
     /// By the native compare-and-delete `DELIFEQ` (Valkey 9). This form is for releases only.
     DelIfEq,
@@ -262,7 +262,7 @@ pub(crate) enum Dialect {
     SetIfEq,
     /// By a transaction.
     Watch,
-    /// By its whole text. On a node without scripts, nothing replaces this script.
+    /// The script is sent by its whole text. On a node without scripts, nothing replaces such a script.
     TextOnly,
 }
 

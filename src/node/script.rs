@@ -6,10 +6,10 @@
 //!
 //! # With a strict restart guard
 //!
-//! [`JOIN`] reads and writes the [marker](super::trust::marker) of a node. This script runs in every handshake, and
-//! whenever another script answers that the marker is not the expected one. The other scripts do to the key of the lock
-//! exactly what the plain commands do. The scripts do this even if the node does not vote, because a key that does not
-//! count still keeps other clients out. Each script answers with two integers: the answer of the plain command, and
+//! The script [`JOIN`] reads and writes the [marker](super::trust::marker) of a node. `JOIN` runs in every handshake,
+//! and whenever another script answers that the marker is not the expected one. The other scripts do to the key of the
+//! lock exactly what the plain commands do. The scripts do this even if the node does not vote, because a key that does
+//! not count still keeps other clients out. Each script answers with two integers: the answer of the plain command, and
 //! whether it counts.
 //!
 //! ```text
@@ -114,8 +114,8 @@ pub(crate) const RELEASE_EACH: Script = Script {
 };
 
 /// If the key contains the token, answers with the remaining milliseconds of the key, which may be zero, plus one.
-/// Otherwise answers `0` if the key is not there, and `-1` if it belongs to another client. For a key that an operator
-/// made permanent, the answer is 285 000 years. Numbers in Lua are exact up to about this size.
+/// Otherwise answers `0` if the key is not there, and `-1` if the key belongs to another client. For a key that an
+/// operator made permanent, the answer is 285 000 years. Numbers in Lua are exact up to about this size.
 ///
 /// The script is always sent by its text, because it is used too rarely to load it in the handshake.
 pub(crate) const CONFIRM: Script = Script {
@@ -141,11 +141,11 @@ pub(crate) const OVERWRITE: Script = Script {
 };
 
 /// The first `SET` on a connection. This script takes the lock if the user may run, on its key, all commands in the
-/// arguments after the token and the ttl. Answers `1` if the lock was taken, `0` if the key belongs to another client,
-/// and `-n` if the n-th command is forbidden and nothing was done. Without a ttl the script only checks the
+/// arguments after the token and the ttl. Answers `1` if the lock was taken, and `0` if the key belongs to another
+/// client. Answers `-n` if the n-th command is forbidden and nothing was done. Without a ttl the script only checks the
 /// permissions. Redis 6.2 cannot check the permissions, and takes the lock.
 ///
-/// The script checks the permissions for the name of this lock, because they depend on the name.
+/// The script checks the permissions for the name of this lock, because permissions depend on the name.
 pub(crate) const SET_IF_PERMITTED: Script = Script {
     text: concat!(
         "local c,k=redis.acl_check_cmd,KEYS[1] if c then for i=3,#ARGV do ",

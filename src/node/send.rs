@@ -264,7 +264,7 @@ impl Node {
         )
     }
 
-    /// Takes the key with the script that also checks whether the user may release it.
+    /// Takes the key with the script that also checks whether the user may release the key.
     fn take_first(&mut self, now: Instant, claim: ClaimKey, entry: &Entry, life: Duration) {
         self.abilities.begin_trial(claim, entry);
         let mut command = Vec::new();

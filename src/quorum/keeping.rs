@@ -1,12 +1,12 @@
 //! Keeping a lock: when the engine extends it, by how much, and until when.
 //!
-//! [`Keeping`] is the policy. An extension is due when half of the validity is left, and a failed extension is tried
+//! The policy is in [`Keeping`]. An extension is due when half of the validity is left, and a failed extension is tried
 //! again while validity is left. The struct [`Kept`] has the policy and the remaining extensions, for both the lock and
 //! its engine. The present end is in the entry, which the lock and its engine also share.
 //!
 //! # Guarantees
 //!
-//! * No extension asks for more than the limit permits. If an extension would gain nothing, it is never due.
+//! * No extension asks for more than the limit permits. An extension is never due if it would gain nothing.
 //! * A failed try changes only the time of the next try. There are at most 15 tries before the end.
 //!
 //! # Not here

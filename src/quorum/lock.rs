@@ -91,8 +91,8 @@ impl Lock {
         self.entry.resource()
     }
 
-    /// Returns all resources, in the order in which they were passed to `lock_all`. For a lock on one resource, returns
-    /// only this resource.
+    /// Returns all resources, in the order in which the caller passed them to `lock_all`. For a lock on one resource,
+    /// returns only this resource.
     pub fn resources(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.entry.names()
     }
@@ -245,8 +245,8 @@ impl Lock {
 
     // ----- the end of a lock ------------------------------------------------------------------
 
-    /// Returns `true` if the end is known. The end of a lock from another clock is not known. Such a lock was not
-    /// reported as over, and can still be confirmed.
+    /// Returns `true` if the end of the validity is known. The end of a lock from another clock is not known. Such a
+    /// lock was not reported as over, and can still be confirmed.
     #[cfg(feature = "std")]
     pub(crate) fn has_known_end(&self) -> bool {
         self.valid_until() != Instant::ZERO

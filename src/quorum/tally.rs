@@ -4,8 +4,8 @@
 //!
 //! * **One vote for each node.** The first answer of a node counts. Only the loss of the node's connection can withdraw
 //!   this answer, and only before the verdict.
-//! * **Early certainty.** The verdict comes with the answer that makes it inevitable, and never before. At that moment,
-//!   no open answer could change the verdict.
+//! * **Early certainty.** The verdict comes with the answer that makes it inevitable, and never before this answer. At
+//!   that moment, no open answer could change the verdict.
 //! * **Of all configured nodes.** The quorum is `N / 2 + 1` of all configured nodes, however many are connected.
 
 use super::NodeSet;
@@ -349,8 +349,8 @@ mod tests {
         }
     }
 
-    /// An acquisition is refused as soon as it cannot be granted, even if the open answers could still decide which of
-    /// the two refusals it is.
+    /// An acquisition is refused as soon as it cannot be granted, even if the open answers could still decide between
+    /// the two refusals.
     fn check_acquisition(
         verdict: &str,
         ends: &mut Vec<&'static str>,

@@ -134,8 +134,8 @@ impl<T> Wheel<T> {
     /// that is firing. If `now` is before the latest `now`, the latest one counts.
     ///
     /// During its life, a timer moves at most once for each level, and once in 2^36 ticks while it is beyond the reach
-    /// of the wheel. A timer that is alone in its slot when it is due does not move at all. Time without timers costs
-    /// nothing. One call may have to move all timers of one slot.
+    /// of the wheel. A timer that is alone in its slot when it is due does not move at all. Time in which no timer is
+    /// armed costs nothing. One call may have to move all timers of one slot.
     pub fn expire(&mut self, now: Instant) -> Option<T> {
         self.latest = self.latest.max(now);
         let reached = reached(self.latest);
@@ -164,8 +164,8 @@ impl<T> Wheel<T> {
     ///
     /// The returned time is never later than the time of the first timer. If the first timer is alone in its slot, or
     /// on the lowest level (at most 63 ms away, in the same run of 64 ticks as the wheel), the method returns the exact
-    /// tick and the value of this timer. If there are several timers in a slot of a higher level, the time is the start
-    /// of this slot. An `expire` then fires nothing, but moves the timers down, so each timer costs at most five such
+    /// tick and the value of this timer. If several timers share a slot of a higher level, the time is the start of
+    /// this slot. An `expire` then fires nothing, but moves the timers down, so each timer costs at most five such
     /// wake-ups. A timer beyond the reach of the wheel costs one more wake-up in 2^36 ticks.
     ///
     /// After an `expire` that returned `None`, the returned time is later than the `now` of that call, unless a timer
@@ -438,7 +438,7 @@ mod tests {
         }
     }
 
-    /// The only timer in a slot is not the first one due if it belongs to a later round.
+    /// The only timer in a slot is not the first timer that is due if it belongs to a later round.
     #[test]
     fn a_lone_timer_of_a_later_round_lets_those_of_this_one_go_first() {
         let (round, width) = (1_u64 << 36, 1_u64 << 30);

@@ -1,8 +1,8 @@
 //! The part of a claim that exists only while the claim is not at rest.
 //!
 //! A claim rests while its lock is held and kept, nothing else in this handle wants the lock, every node has answered,
-//! and no question about it is open. There may be many kept locks, and most of their claims rest most of the time. A
-//! resting claim needs no more memory than the `Claim` itself.
+//! and no question about the claim is open. There may be many kept locks, and most of their claims rest most of the
+//! time. A resting claim needs no more memory than the `Claim` itself.
 //!
 //! # Not here
 //!
@@ -34,21 +34,21 @@ pub(crate) struct Busy {
     pub(crate) life: Duration,
     pub(crate) copies: Copies,
     pub(crate) questions: Questions,
-    /// The place of the held lock in the queues. [`PlaceKey::NONE`] if the lock is kept and nothing waits for it, or if
-    /// it has several places.
+    /// The place of the held lock in the queues. [`PlaceKey::NONE`] if the lock is kept and no operation waits for it,
+    /// or if the lock has several places.
     pub(crate) place: Option<PlaceKey>,
     /// The number of ticks before the end of the lock at which the engine reports, once, that the lock is at risk. Zero
     /// for never.
     pub(crate) alert: u64,
-    /// The earliest time of the next extension, after an extension was tried. [`Instant::ZERO`] if it can begin as soon
-    /// as it is due.
+    /// The earliest time of the next extension, after an extension was tried. [`Instant::ZERO`] if the next extension
+    /// can begin as soon as it is due.
     pub(crate) again: Instant,
 }
 
 /// The open questions about a lock.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Questions {
-    /// The newest question, if it is still open.
+    /// The newest question, if this question is still open.
     pub(crate) newest: Option<OperationKey>,
     /// The number of open questions.
     open: u32,
@@ -60,7 +60,7 @@ impl Questions {
         open: 0,
     };
 
-    /// Makes `question` the newest one.
+    /// Makes `question` the newest question.
     pub(crate) fn begin(&mut self, question: OperationKey) {
         self.newest = Some(question);
         self.open += 1;
@@ -72,7 +72,7 @@ impl Questions {
         self.open = self.open.checked_sub(1).must().unwrap_or(0);
     }
 
-    /// Returns `true` if questions other than the newest are open.
+    /// Returns `true` if any question other than the newest is open.
     pub(crate) fn are_older_open(self) -> bool {
         u32::from(self.newest.is_some()) < self.open
     }

@@ -1,8 +1,9 @@
 //! A claim: everything that one token may have left on the nodes.
 //!
-//! A claim begins with the first `SET` of an attempt. It ends when no node can hold the token any more: each node has
-//! denied the token, confirmed its release, or let it expire. The claim may outlive the operation that made it, and the
-//! lock. Therefore the engine sends each release until a node answers it or the release is no longer needed.
+//! A claim begins with the first `SET` of an attempt. The claim ends when no node can have the token any longer,
+//! because each node has denied the token, confirmed its release, or let it expire. The claim may outlive its lock, and
+//! the operation that made the claim. Therefore the engine sends each release until a node answers it or the release is
+//! no longer needed.
 //!
 //! ```text
 //!   Attempt --granted--> Held --release, lost, detach--> Releasing --last node--> gone
@@ -31,8 +32,8 @@ use crate::engine::claims::copy::{Copy, Event};
 pub(crate) struct Claim {
     /// The name and token of the claim, shared with its lock.
     pub(crate) entry: Entry,
-    /// The nodes that may have the token: those whose copy is not [`Copy::Absent`]. This set is also known while the
-    /// claim rests.
+    /// The nodes that may have the token, which means that their copy is not [`Copy::Absent`]. This set is also known
+    /// while the claim rests.
     pub(crate) may_hold: NodeSet,
     /// When every copy with a known expiry has expired.
     pub(crate) gone_by: Instant,
@@ -62,8 +63,8 @@ impl Claim {
 
     // ----- the busy part ---------------------------------------------------------------------
 
-    /// Returns the busy part. While the claim rests, use [`copies`](Self::copies) and [`life`](Self::life) instead:
-    /// only these know the copies and the life.
+    /// Returns the busy part. While the claim rests, use [`copies`](Self::copies) and [`life`](Self::life) instead,
+    /// because only these methods know the copies and the life.
     #[inline]
     pub(crate) fn busy(&self) -> &Busy {
         self.busy.as_deref().unwrap_or(&Busy::REST)
@@ -170,8 +171,8 @@ impl Claim {
         copies.confirmed = majority.nodes().without(copies.lacking);
     }
 
-    /// Hands the lock over with the copies that are known to exist, so that these are not released. Returns their
-    /// nodes.
+    /// Hands the lock over with the copies that are known to exist, so that these copies are not released. Returns
+    /// their nodes.
     pub(crate) fn hand_over(&mut self) -> NodeSet {
         let standing = self
             .may_hold
@@ -225,7 +226,8 @@ impl Claim {
         news
     }
 
-    /// Returns the nodes whose debt ends by time alone: the expiry is known, and no `SET` can still run.
+    /// Returns the nodes whose debt ends by time alone, because the expiry of the key is known and no `SET` can still
+    /// run.
     pub(super) fn expiring(&self) -> NodeSet {
         let is_owed = |node| self.copy_on(node) == Copy::Owed;
         let owed = self.may_hold.filter(is_owed);

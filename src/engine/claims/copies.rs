@@ -14,7 +14,7 @@ use super::copy::{Copy, Event};
 /// See the [module](self).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Copies {
-    /// The state of the copy on each node. Only [`apply`](Self::apply) changes it.
+    /// The state of the copy on each node. Only [`apply`](Self::apply) changes this field.
     pub(super) each: [Copy; NODES_MAX],
     /// The nodes whose latest answer says that they have the token.
     pub(crate) having: NodeSet,
@@ -25,8 +25,8 @@ pub(crate) struct Copies {
     /// The nodes that got the token before any step of their clocks, or have kept it since one of their answers
     /// counted. A later step of the clock of such a node cannot have ended another client's key early.
     pub(crate) sure: NodeSet,
-    /// The nodes that may have run an extension whose answer has not arrived, or never will. The expiry of the keys on
-    /// these nodes is not known.
+    /// The nodes that may have run an extension whose answer has not arrived, and may never arrive. The expiry of the
+    /// keys on these nodes is not known.
     pub(crate) extending: NodeSet,
     /// The number of times that a node which lacked the token was found to have it again. A question compares this
     /// number with the number at its beginning.

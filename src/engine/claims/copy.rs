@@ -24,7 +24,7 @@ pub(crate) enum Copy {
     Sent,
     /// The answer to the only `SET` is lost, so the `SET` may run at any time.
     Lost,
-    /// Every `SET` was answered, and one has left a key.
+    /// Every `SET` was answered, and one `SET` has left a key.
     Stands,
     /// Another `SET` is unanswered. Every earlier `SET` was answered.
     Resent,
@@ -34,7 +34,7 @@ pub(crate) enum Copy {
     StandsLost,
     /// The release is unanswered, and every `SET` was answered.
     Releasing,
-    /// The release is unanswered, and so is the `SET` before it.
+    /// Both the release and the `SET` before it are unanswered.
     ReleasingSent,
     /// The release is unanswered, and a `SET` may run after it.
     ReleasingLost,

@@ -214,7 +214,7 @@ impl ClaimsAt<'_> {
         self.settle(key);
     }
 
-    /// If the claim of `key` is being released, ends the claim once no node can hold its token any more. While a node
+    /// If the claim of `key` is being released, ends the claim once no node can have its token any longer. While a node
     /// can still hold the token, arms a timer if time can end the debts.
     pub(in crate::engine) fn settle(&mut self, key: ClaimKey) {
         let claim = self.claims.get_mut(key);
@@ -245,7 +245,7 @@ impl ClaimsAt<'_> {
     }
 
     /// Keeps the claim of `key`, whose lock is over and was not released, until the keys are gone. A late release then
-    /// goes to the right nodes. Withdraws `SET`s that still wait for room.
+    /// goes to the nodes that may have the keys. Withdraws `SET`s that still wait for room.
     pub(in crate::engine) fn remember(&mut self, key: ClaimKey) {
         self.take_back(key, self.nodes.set());
         let Some(claim) = self.claims.get_mut(key).must() else {

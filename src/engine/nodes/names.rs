@@ -30,12 +30,12 @@ impl Nodes {
         self.set().filter(same)
     }
 
-    /// Begins the quarantine of `node`, whose handshake is done, if it needs one.
+    /// Begins the quarantine of `node`, whose handshake is done, if the node needs a quarantine.
     ///
     /// A server that is configured under several names gets one quarantine: the longest quarantine that any of its
-    /// names knows. A connected name has already served its own quarantine. If the other names need the quarantine too,
-    /// returns these names and the end of the quarantine. After an alarm the other names always need the quarantine.
-    /// With markers the other names need every quarantine, because they see no change of identity.
+    /// names knows. A name that is connected has already served its own quarantine. If the other names need the
+    /// quarantine too, returns these names and the end of the quarantine. After an alarm the other names always need
+    /// the quarantine. With markers the other names need every quarantine, because they see no change of identity.
     pub(in crate::engine) fn begin_quarantine(
         &mut self,
         now: Instant,
@@ -62,8 +62,7 @@ impl Nodes {
         Some((names, until))
     }
 
-    /// Records for all names of the server behind `node`, both present and earlier ones, that they lead to the same
-    /// server.
+    /// Records that all names of the server behind `node`, both present and earlier names, lead to the same server.
     fn note_names(&mut self, node: NodeId, present: NodeSet) {
         let mut names = self[node].trust.names.union(present);
         names.insert(node);

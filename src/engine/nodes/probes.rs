@@ -12,8 +12,8 @@
 //!   asks for a new connection, and sends debts over it before any `SET`.
 //! * **Only if needed.** A connection that is up is probed only while an operation is open or a token may be on some
 //!   node. A connection that is being opened is probed only while an operation is open.
-//! * **Never hot.** A node is probed every 250 ms at most, and a distant one less often. If a connection that was
-//!   opened this way brings no answer to a lock command either, the time until the next probe doubles.
+//! * **Never hot.** A node is probed every 250 ms at most, and a distant node less often. If a connection that was
+//!   opened because of a probe also brings no answer to a lock command, the time until the next probe doubles.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Turns: not all nodes extend kept locks at the same time.
+//! Turns make sure that not all nodes extend kept locks at the same time.
 //!
 //! While a node extends many locks, it answers nothing else. So at any time, only as many nodes extend locks as a
 //! majority can spare. A client that takes a lock during this time gets its answers from the other nodes. When a node
@@ -48,7 +48,7 @@ impl Turns {
         }
     }
 
-    /// Lets the renewals of `node` wait if the node does not have its turn. Returns `true` if something else has to be
+    /// Lets the renewals of `node` wait if the node does not have its turn. Returns `true` if anything else has to be
     /// written now.
     #[cold]
     #[inline(never)]

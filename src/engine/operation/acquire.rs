@@ -57,7 +57,7 @@ pub(in crate::engine) struct Acquire {
     /// The number of nanoseconds for which the engine keeps the lock. Zero if the engine does not keep the lock.
     keep: u64,
     verdict: Verdict,
-    /// `None` for an exclusive lock on one resource.
+    /// `None` if the caller wants an exclusive lock on one resource.
     special: Option<Box<Special>>,
     /// `None` if the caller wants no fencing token and uses the owner of the handle.
     fencing: Option<Box<Fencing>>,
@@ -320,7 +320,7 @@ impl Acquire {
         open
     }
 
-    /// Sends the `SET` to `node` if the commands that had to go before it have been sent.
+    /// Sends the `SET` to `node` if the commands that had to go first have been sent.
     fn ask_behind(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
         if claim.is_some_and(|claim| !claim.copy_on(node).is_open()) {
@@ -375,7 +375,7 @@ impl Acquire {
         }
     }
 
-    /// Withdraws each `SET` to `nodes` of which no byte has left. Returns the nodes that therefore get no `SET`.
+    /// Withdraws each `SET` to `nodes` of which no byte has left. Returns the nodes that get no `SET` for this reason.
     fn take_back(&mut self, nodes: NodeSet, cx: &mut Context<'_>) -> NodeSet {
         let claim = self.claim;
         claim.map_or(NodeSet::EMPTY, |key| {
@@ -405,7 +405,7 @@ impl Acquire {
 
     // ----- other groups -----------------------------------------------------------------------
 
-    /// Refuses the attempt if any node belongs to another group. Returns `true` in that case.
+    /// Refuses the attempt if any node belongs to another group. Returns `true` if the attempt was refused.
     fn refuse_for_other_cluster(&mut self, cx: &mut Context<'_>) -> bool {
         let any = guard!(OtherClusterIgnored, name_other_clusters(cx));
         if any && self.claim.is_some() {
@@ -418,7 +418,7 @@ impl Acquire {
 }
 
 impl Operate for Acquire {
-    /// Asks at once if the operation has its turn. An operation that makes one attempt never waits for its turn.
+    /// Asks at once if the operation has its turn. An operation that makes only one attempt never waits for its turn.
     /// Instead, such an operation asks at the same time as other operations. If this engine holds a lock on one of the
     /// resources, such an operation is refused at once.
     fn begin(&mut self, cx: &mut Context<'_>) {

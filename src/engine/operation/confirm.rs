@@ -1,9 +1,9 @@
 //! Confirming a lock means to ask how much longer a majority keeps it.
 //!
 //! Every node is asked how much longer it keeps the key with the token. The question changes nothing. The lock is valid
-//! for as long as a majority keeps it. This time is the q-th largest answer, counted from before the send, less the
-//! lock delay and the drift. The new end replaces the known end. A lock from another clock, whose end was not known,
-//! becomes valid, and a lock whose keys were shortened ends earlier.
+//! for as long as a majority of the nodes keeps it. This time is the q-th largest answer, counted from before the send,
+//! less the lock delay and the drift. The new end replaces the known end. A lock from another clock, whose end was not
+//! known, becomes valid, and a lock whose keys were shortened ends earlier.
 //!
 //! A lock that was reported as over does not become valid again, because its holder has stopped and the engine would
 //! not report a second end. If the nodes keep a lock for no longer than the lock delay and the drift, the lock is over,

@@ -1,8 +1,8 @@
 //! Counts the counters of fencing tokens on each node, for an operator that wants to know what fills the memory.
 //!
-//! A node looks at some two thousand keys for each question, which takes one or two milliseconds. The node answers with
-//! the number of counters among these keys, and the cursor at which it continues. The engine repeats the question until
-//! the node has looked at all keys.
+//! For each question, a node looks at about two thousand keys, which takes one or two milliseconds. The node answers
+//! with the number of counters among these keys, and the cursor at which it continues. The engine repeats the question
+//! until the node has looked at all keys.
 //!
 //! # Guarantees
 //!

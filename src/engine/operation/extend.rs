@@ -1,8 +1,8 @@
 //! Extending a lock.
 //!
-//! A majority has to confirm, within the old validity, that it holds the token and keeps it for at least the new ttl.
-//! An extension never revives or shortens a lock. The new validity counts from before the send. A lock whose validity
-//! has run out is refused before any byte is sent.
+//! A majority has to confirm, within the old validity, that it has the token and keeps it for at least the new ttl. An
+//! extension never revives or shortens a lock. The new validity counts from before the send. A lock whose validity has
+//! run out is refused before any byte is sent.
 
 use crate::error::ExtendError;
 use crate::quorum::{Lock, Majority};

@@ -33,7 +33,7 @@ use crate::engine::parts::{EXPIRED, Parts};
 #[derive(Debug)]
 pub(in crate::engine) struct LockQuestion {
     pub(super) lock: LockId,
-    /// The engine has begun the extension by itself to keep the lock, and no caller waits for it.
+    /// The engine has begun the extension by itself to keep the lock, and no caller waits for the extension.
     pub(super) own: bool,
     /// The claim of the lock, if this engine has one.
     pub(super) claim: Option<ClaimKey>,
@@ -69,7 +69,7 @@ pub(in crate::engine) enum Verdict {
     /// This majority keeps the lock, at least until this instant.
     Kept(Majority, Instant),
     Lost,
-    /// A majority keeps the lock, but its validity has run out.
+    /// A majority keeps the lock, but the validity of the lock has run out.
     RunOut,
     Unconfirmed,
     /// The lock was released or handed over while the question was open.
@@ -159,7 +159,7 @@ impl LockQuestion {
     }
 
     /// Sends the question to `node`. `again` means that the node has refused another form of the question. Sends
-    /// nothing if the question is decided, or if the lock was released or handed over.
+    /// nothing if the question is already decided, or if the lock was released or handed over.
     pub(super) fn send(
         &self,
         node: NodeId,
@@ -198,8 +198,8 @@ impl LockQuestion {
         there.ask_about(cx.now, command, &asking);
     }
 
-    /// Makes the waiters for the same resources look again, because the write of an extension ends their registrations.
-    /// A lock that was handed over or adopted may have waiters.
+    /// Makes the waiters for the same resources look again, because the write of an extension ends the registrations of
+    /// these waiters. A lock that was handed over or adopted may have waiters.
     fn tell_of_write(&self, cx: &mut Context<'_>) {
         if self.is_extension() && cx.parts.queues.is_anyone_waiting() {
             for name in self.entry.names() {
@@ -240,7 +240,7 @@ impl LockQuestion {
 
     /// Reports to the holder that a majority has lost the lock, and releases the remaining copies. A lock without a
     /// claim has no holder to report to. Its copies are released too if there is room for a claim. If the lock has a
-    /// delay, its copies stay, because the holder may not stop at once.
+    /// delay, the copies of the lock stay, because the holder may not stop at once.
     fn lose(&mut self, cx: &mut Context<'_>) {
         let stays = self.entry.delay() != Delay::default();
         let told = match self.claim {
@@ -278,7 +278,7 @@ impl LockQuestion {
         self.decide(Verdict::RunOut, cx);
     }
 
-    /// Removes the question, which no longer counts votes, from its claim. A second call does nothing.
+    /// Removes the question from its claim, because the question no longer counts votes. A second call has no effect.
     fn forget(&self, cx: &mut Context<'_>) {
         if matches!(self.verdict, Verdict::Open)
             && let Some((_, claim)) = self.claim_in(&mut cx.parts.claims)
@@ -295,7 +295,7 @@ impl LockQuestion {
     }
 
     /// Returns `true` if an answer can still have an effect, which means that the lock is held and its end was not
-    /// reported. For a lock without a claim, only its validity matters.
+    /// reported. For a lock without a claim, only the validity matters.
     fn is_open(&self, claims: &Claims) -> bool {
         self.claim
             .is_none_or(|key| claims.get(key).is_some_and(Claim::is_held))

@@ -1,9 +1,9 @@
-//! Inspects a resource: who holds it, how much longer, and which nodes disagree.
+//! Inspects a resource: who holds it, for how much longer, and which nodes disagree.
 //!
-//! The engine asks every node for the token in the key and its time to live, both in one step. The question changes
-//! nothing on the nodes. A majority decides. The resource is free if a majority has no such key, and held if a majority
-//! has the same token. The resource is held for as long as a majority keeps this token. This time is the q-th largest
-//! time to live, counted from before the question, less the drift.
+//! The engine asks every node for the token in the key and for the time to live of the key, both in one step. The
+//! question changes nothing on the nodes. A majority decides. The resource is free if a majority has no such key, and
+//! held if a majority has the same token. The resource is held for as long as a majority keeps this token. This time is
+//! the q-th largest time to live, counted from before the question, less the drift.
 //!
 //! The outcome includes the nodes that disagree, so it is certain only when every node has answered or timed out. The
 //! outcome shows answers that do not count, but does not make them part of a majority.

@@ -13,8 +13,8 @@
 //! | [`counters`] | every node how many counters it has, piece by piece | a number each; it waits for all |
 //! | [`repair`] | every node for its counter floor | a number each, from which a lost floor is repaired |
 //!
-//! [`watch`] is an inspection that continues until it finds something new. To turn an exclusive lock into a shared one,
-//! the engine confirms the shared lock, and each node that keeps the exclusive lock changes it.
+//! The operation [`watch`] is an inspection that continues until it finds something new. To turn an exclusive lock into
+//! a shared one, the engine confirms the shared lock, and each node that keeps the exclusive lock changes it.
 //!
 //! The other files are shared by operations. The file [`ballot`] says which votes count, [`round`] counts
 //! them, [`patience`] limits how long a node may take, [`held`] is about held locks, and [`top_up`] sends copies.
@@ -110,8 +110,8 @@ pub enum Event {
         /// The operation.
         round: RoundId,
         /// The new end of the validity, or the reason why no end was found. If the error is [`Lost`](ExtendError::Lost)
-        /// or [`Expired`](ExtendError::Expired), the lock is over, and an [`Expired`](Self::Expired) event reports it
-        /// too.
+        /// or [`Expired`](ExtendError::Expired), the lock is over, and an [`Expired`](Self::Expired) event also reports
+        /// this end.
         result: Result<Extension, ExtendError>,
     },
     /// The outcome of [`Engine::inspect`](crate::engine::Engine::inspect)
@@ -119,7 +119,7 @@ pub enum Event {
     Inspected {
         /// The operation.
         round: RoundId,
-        /// The holder of the resource, or the reason why it is not known.
+        /// The holder of the resource, or the reason why the holder is not known.
         result: Result<Inspection, OperatorError>,
     },
     /// The outcome of [`Engine::break_lock`](crate::engine::Engine::break_lock)
@@ -145,8 +145,9 @@ pub enum Event {
         /// `Ok` if every node now belongs to this group.
         result: Result<(), OperatorError>,
     },
-    /// An operator has [trusted](crate::engine::Engine::trust) nodes, and this engine was asked for a fencing token
-    /// before, so each node should get a counter floor. No call returns the id of this operation.
+    /// The outcome of giving counter floors. An operator has [trusted](crate::engine::Engine::trust) nodes, and this
+    /// engine was asked for a fencing token before, so each node should get a counter floor. No call returns the id of
+    /// this operation.
     FloorsGiven {
         /// The operation.
         round: RoundId,
@@ -162,8 +163,8 @@ pub enum Event {
         /// For each node, the number of counters, and a reason if there may be more.
         counters: Vec<(u64, Option<NodeOutcome>)>,
     },
-    /// The engine has extended a lock that it [keeps](crate::LockOptions::keep), or has tried to. The caller has
-    /// nothing to apply, because the lock already shows its new end.
+    /// The engine has extended a lock that it [keeps](crate::LockOptions::keep), or has tried to extend it. The caller
+    /// has nothing to apply, because the lock already shows its new end.
     Kept {
         /// The lock.
         lock: LockId,
@@ -172,9 +173,9 @@ pub enum Event {
         result: Result<Instant, ExtendError>,
     },
     /// A lock has less validity left than a caller has passed
-    /// to [`Engine::alert_below`](crate::engine::Engine::alert_below). The engine reports this once for each such call.
-    /// A timer triggers the report, so the report comes even if every node is silent. The report never comes after the
-    /// lock was released, handed over or reported as over.
+    /// to [`Engine::alert_below`](crate::engine::Engine::alert_below). The engine reports the event once for each such
+    /// call. A timer triggers the report, so the report comes even if every node is silent. The report never comes
+    /// after the lock was released, handed over or reported as over.
     AtRisk {
         /// The lock.
         lock: LockId,
@@ -216,7 +217,7 @@ impl Event {
     }
 }
 
-/// The context of an operation's methods: the time, its round, and the parts.
+/// The context of an operation's methods: the time, the round of the operation, and the parts.
 #[derive(Debug)]
 pub(super) struct Context<'a> {
     pub(super) now: Instant,
@@ -247,8 +248,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Returns whether `node` can be asked. If the node is not connected and the other nodes are no majority, tries to
-    /// connect at once or soon.
+    /// Returns whether `node` can be asked now. If the node is not connected and the other nodes are no majority, tries
+    /// to connect at once or soon.
     #[inline]
     pub(super) fn access(&mut self, node: NodeId) -> Access {
         let access = self.parts.nodes[node].access();
@@ -316,7 +317,7 @@ pub(super) trait Operate {
         }
     }
 
-    /// Returns the decided outcome for the caller, or `None` if this outcome no longer holds.
+    /// Returns the decided outcome for the caller, or `None` if this outcome is no longer valid.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event>;
 
     /// Adds the subject of the operation to a `report`.
@@ -340,7 +341,7 @@ pub(super) trait Operate {
         }
     }
 
-    /// Returns `true` if the operation may give a lock or make one last longer, so that the loss of a yes matters.
+    /// Returns `true` if the operation may grant or prolong a lock, so that the loss of a yes matters.
     fn rests_on_answers(&self) -> bool {
         false
     }
@@ -402,7 +403,7 @@ pub(super) enum Lost {
     Trust(NodeOutcome),
 }
 
-/// A change that an operation may wait for, besides answers and time.
+/// A change, besides answers and time, that an operation may wait for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
     /// The handshake of a node is done, and a question has waited for it.
@@ -413,7 +414,7 @@ pub(super) enum Change {
     Joined(NodeId),
     /// A node has said that it belongs to another group.
     OtherCluster,
-    /// A majority answers again after a time without one.
+    /// A majority answers again, after a time without a majority.
     MajorityBack,
     /// The resource or a node has changed.
     Stirred,
@@ -531,8 +532,8 @@ impl Kind {
         }
     }
 
-    /// Returns `true` if the engine has begun this operation itself. No caller waits for its outcome, so it ends
-    /// without an event as soon as it is decided.
+    /// Returns `true` if the engine has begun this operation itself. No caller waits for the outcome of such an
+    /// operation, so the operation ends without an event as soon as it is decided.
     pub(super) fn is_own(&self) -> bool {
         matches!(self, Self::Repair(_))
     }

@@ -15,7 +15,7 @@ const LONGEST: Duration = Duration::from_millis(50);
 /// The longest node timeout, unless the user has configured one.
 const FARTHEST: Duration = Duration::from_secs(1);
 
-/// How long nodes may take to answer about locks of one ttl, in nanoseconds.
+/// The time that nodes may take to answer about locks of one ttl, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     /// The configured timeout, or the timeout that follows from the ttl.
@@ -33,7 +33,7 @@ impl Patience {
     /// Returns the patience for a release, which is useful at any time.
     ///
     /// The Redlock paper proposes 5 to 50 ms for a lock of 10 s. A node that is farther away gets four times its round
-    /// trip, but at most a second.
+    /// trip, but at most one second.
     pub(super) fn for_release(ttl: Duration, settings: &Settings) -> Self {
         let fixed = settings.node_timeout;
         Self {

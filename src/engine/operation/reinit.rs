@@ -44,7 +44,8 @@ pub(in crate::engine) fn why_unready(now: Instant, parts: &Parts) -> Option<Repo
 }
 
 impl Operate for Reinit {
-    /// Asks every node to join this group with a barrier as long as the longest lock of either group.
+    /// Asks every node to join this group. Each node gets a barrier that is as long as the longest lock of either
+    /// group.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let deadline = cx.now.saturating_add(cx.parts.settings.connect_timeout);
         for ballot in &mut cx.round.ballots {

@@ -40,7 +40,7 @@ use crate::engine::parts::Parts;
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::engine) struct Repair {
-    /// The floor of each node that has one.
+    /// The floor of each node that has a floor.
     numbers: Box<[u64]>,
 }
 

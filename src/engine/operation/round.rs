@@ -110,7 +110,8 @@ impl Ballot {
     }
 }
 
-/// Returns the outcome that explains better why a node did not vote. Returns `other` if both explain it equally well.
+/// Returns the outcome that explains better why a node did not vote. Returns `other` if both outcomes explain this
+/// equally well.
 fn more_telling(one: NodeOutcome, other: NodeOutcome) -> NodeOutcome {
     let weight = |outcome| match outcome {
         NodeOutcome::Unusable(_) => 2,
@@ -191,7 +192,7 @@ impl Round {
         self.arm(&mut parts.timers);
     }
 
-    /// Stops counting the operation as resting, because it asks nodes again or ends.
+    /// Stops counting the operation as resting, because the operation asks nodes again or ends.
     #[inline]
     pub(in crate::engine) fn stop_resting(&self, parts: &mut Parts) {
         if matches!(self.state, State::Queued { .. } | State::Resting { .. }) {
@@ -364,7 +365,7 @@ impl Round {
     }
 
     /// Names a reason for each node that was not asked because its connection is being opened again. The reason is the
-    /// failure of its last connection, which says more than a missing answer.
+    /// failure of the node's last connection, which says more than a missing answer.
     pub(crate) fn explain(&mut self, nodes: &Nodes) {
         for node in nodes.ids() {
             let ballot = &mut self[node];

@@ -4,11 +4,11 @@
 //! when the lock was taken, or held another client's key then. Without this copy, fewer nodes than possible have the
 //! lock, and the loss of one more copy may end the lock.
 //!
-//! The copy is a `SET NX` that expires when the other copies do. The engine sends it only after it has seen the loss,
-//! when a majority *without* that node has confirmed the token in a later round. So the copy follows the second
-//! extension, because the first extension finds the loss. If the node had the key again in between, this round sends no
-//! copy, because the node may have lost the key since the round began. A nil in reply to the copy is not a vote. A node
-//! in quarantine gets a copy too. The copy counts when the quarantine is over.
+//! The copy is a `SET NX` that expires when the other copies expire. The engine sends the copy only after it has seen
+//! the loss, when a majority *without* that node has confirmed the token in a later round. So the copy follows the
+//! second extension, because the first extension finds the loss. If the node had the key again in between, this round
+//! sends no copy, because the node may have lost the key since the round began. A nil in reply to the copy is not a
+//! vote. A node in quarantine gets a copy too. The copy counts when the quarantine is over.
 //!
 //! A node without scripts may show how it releases locks only after a majority has granted the lock. The `SET` to
 //! another node may not have been sent by then. In both cases, the node gets its first copy at once, unless an
@@ -81,7 +81,7 @@ pub(in crate::engine) fn copy_late(
 }
 
 impl LockQuestion {
-    /// Sends a copy to each node that lacked the key before the extension began and still lacks it. `majority` has
+    /// Sends a copy to each node that lacked the key before the extension began and still lacks the key. `majority` has
     /// confirmed the extension until `end`.
     pub(super) fn top_up(&self, majority: &Majority, end: Instant, cx: &mut Context<'_>) {
         let lacking = self.lacking.without(majority.nodes());

@@ -175,7 +175,7 @@ impl Belief {
     }
 
     /// Records that `node` was asked how long the key will still exist, and to push its next change. The earlier answer
-    /// of the node stays until the new one comes.
+    /// of the node stays until the new answer comes.
     pub(crate) fn asked(&mut self, node: NodeId) {
         self.nodes[node.index()].registration = Registration::Asked;
     }
@@ -297,8 +297,8 @@ impl Belief {
         quorum_of(self.nodes.len()) <= sets
     }
 
-    /// Returns when the contender believes that a majority becomes free. `from` returns when the vote of each node
-    /// begins to count.
+    /// Returns when the contender believes that a majority of the nodes becomes free. `from` returns when the vote of
+    /// each node begins to count.
     pub(crate) fn free_at(&self, from: impl Fn(NodeId) -> Instant) -> Instant {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
         let mut times: Vec<_> = nodes

@@ -1,6 +1,6 @@
 //! Callers in the order of their arrival. Each caller can leave at any time.
 //!
-//! All lines share one memory for waiters, which grows to the largest number that waited at once. Each call takes
+//! All lines share one memory for waiters, which grows to the largest number of waiters at one time. Each call takes
 //! constant time.
 //!
 //! A waiter is not an operation yet, because it has no round, no ballots and no claim. The operation is opened when its
@@ -37,7 +37,7 @@ pub(in crate::engine) struct Waiters {
     extras: BTreeMap<Key, Extra>,
 }
 
-/// A caller whose operation waits or has waited for its turn.
+/// A caller whose operation waits, or has waited, for its turn.
 #[derive(Debug)]
 pub(in crate::engine) enum Caller {
     Waits(Waiter),

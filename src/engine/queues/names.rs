@@ -78,7 +78,7 @@ impl Names {
         fold(hash ^ rest)
     }
 
-    /// Returns the place of the name with this `hash` that `is` accepts.
+    /// Returns the place of the name that has this `hash` and that `is` accepts.
     pub(super) fn find(&self, hash: u64, is: impl Fn(Where) -> bool) -> Option<Where> {
         let slot = self.slot(hash, is)?;
         Some(self.slots[slot].at)

@@ -1,5 +1,5 @@
 //! Decides when a refused contender asks again, and when an engine leaves a lock to other programs. Only
-//! `acquire::waiting` draws the random delay, because it depends on the remaining tries and time.
+//! `acquire::waiting` draws the random delay, because the delay depends on the remaining tries and time.
 //!
 //! | the latest attempt | the next one |
 //! | --- | --- |
@@ -23,10 +23,10 @@
 //! A contender that wants a permit does not look, but makes an attempt. A refused attempt says when the first slot
 //! becomes free, and registers the key for notifications.
 //!
-//! A program that releases a lock and asks for it again is always faster than a program that first has to learn of the
-//! release. So an engine leaves the lock to others for a moment after a [`Row`] of its own locks. The engine does so
-//! often if it has met other clients lately. Otherwise the engine does so rarely, but still from time to time, because
-//! it may not notice other clients.
+//! A program that releases a lock and asks for it again at once is always faster than a program that first has to learn
+//! of the release. So an engine leaves the lock to others for a moment after a [`Row`] of its own locks. The engine
+//! does so often if it has met other clients lately. Otherwise the engine does so rarely, but still from time to time,
+//! because it may not notice other clients.
 //!
 //! The comment of each constant gives the reason for its value. The figures were measured with the simulator
 //! (`contention_in_numbers`: three nodes, holds of 1 ms, and unless stated otherwise 16 programs with one caller each
@@ -50,16 +50,16 @@ use super::belief::{Belief, Wants};
 
 /// How long a contender that gets notifications waits between looks. The wait takes this time, or up to twice as long.
 /// No push reports a `SWAPDB`, so without this look such a contender would wait until its call ends. This rate costs a
-/// node one look in three seconds. No figure of contention depends on it: half a second and eight seconds give the
-/// same.
+/// node one look in three seconds. No figure of contention depends on this constant: half a second and eight seconds
+/// give the same figures.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// A contender that has looked at one lock for this long then asks with each look who holds the lock. If there are
 /// attempts in between, the contender asks this at most twice in this time. If the contender asked with each look from
 /// the start, a hand-over between two programs would cost six messages instead of five. Otherwise no figure of
-/// contention depends on this constant: 100 ms and two seconds give the same. Yet a contender for the exclusive lock
-/// finds readers only in this way. With twice this time, readers that hold for two seconds keep it waiting for more
-/// than 2.5 s.
+/// contention depends on this constant: 100 ms and two seconds give the same figures. Yet a contender for the exclusive
+/// lock finds readers only in this way. With twice this time, readers that hold for two seconds keep it waiting for
+/// more than 2.5 s.
 const WHO: Duration = Duration::from_millis(200);
 
 /// After one node has reported a change, the contender waits this long for a majority to report it, before the
@@ -67,9 +67,9 @@ const WHO: Duration = Duration::from_millis(200);
 const LOOK_SOON: Duration = Duration::from_millis(2);
 
 /// For each count of its splits, a contender that has just arrived waits this many round trips longer than a contender
-/// that has waited for [`OLD`]. A split adds two to the count, and each later lock of another client subtracts one.
-/// Measured with a round trip of 1 ms: if the first split costs 30 round trips, two programs with one caller each have
-/// 202 hand-overs in a second instead of 308, and sixteen such programs have 366 instead of 432.
+/// that has waited for [`OLD`]. A split adds two to the count, and each later lock of another client subtracts one. In
+/// a measurement with a round trip of 1 ms, two programs with one caller each have 202 hand-overs in a second instead
+/// of 308 if the first split costs 30 round trips. Sixteen such programs have 366 instead of 432.
 const BEHIND: u32 = 3;
 
 /// After this wait a contender no longer gives way to others. In a measurement with 32 programs and a round trip of 1
@@ -119,8 +119,9 @@ const POLITE: Duration = Duration::from_millis(750);
 
 /// The life of an intent: two looks and a round trip. A contender that gets the lock ends its intent. Otherwise the
 /// intent would keep readers out for longer than the lock itself does. In a measurement with four programs of six
-/// callers, each with holds of 10 ms, ending the intent gives 4,900 locks in 20 s instead of 440, and a longest wait of
-/// 0.7 s instead of 2.7. If a contender leaves without the lock, its intent keeps readers out until the intent expires.
+/// callers, each with holds of 10 ms, ending the intent gives 4,900 locks in 20 s instead of 440, and a longest wait
+/// of 0.7 s instead of 2.7. If a contender leaves without the lock, its intent keeps readers out until the intent
+/// expires.
 pub(in crate::engine) const INTENT: Duration = Duration::from_millis(600);
 
 /// The shortest time between two looks at nodes that report nothing, and the shortest time for which a lock is left to
@@ -139,7 +140,7 @@ pub(in crate::engine) struct Wait {
     rest: Duration,
     /// The random place of the contender in the window after the latest attempt, as a fraction of `u32::MAX`.
     luck: u32,
-    /// Until when the contender leaves the lock to others.
+    /// The time until which the contender leaves the lock to others.
     left: Option<Instant>,
     /// When the contender made its first look, and when it made the first look after the latest attempt.
     began: Instant,
@@ -163,8 +164,8 @@ pub(in crate::engine) struct Wait {
     round_trip: Duration,
     /// The number of attempts in a row that no node has granted.
     wasted: u32,
-    /// The count of recent splits: two for each split, less one for each other holder that the contender saw after its
-    /// own attempt.
+    /// The count of recent splits. Each split adds two, and each other holder that the contender saw after its own
+    /// attempt subtracts one.
     splits: u32,
     /// Whether a node has said, since the latest attempt, that another client holds the lock or that the key has
     /// changed.
@@ -346,7 +347,7 @@ impl Wait {
         self.soon = self.soon.min(at);
     }
 
-    /// Returns `true` if the contender waits for readers to end, and its intent still exists.
+    /// Returns `true` if the contender waits for readers to end, and if its intent still exists.
     pub(in crate::engine) fn is_behind_readers(&self, now: Instant) -> bool {
         let stands = INTENT.saturating_sub(BEHIND_READERS);
         now < self.intent.saturating_add(stands) && self.intent != Instant::ZERO
@@ -407,7 +408,7 @@ impl Wait {
         leaves.then(|| now.saturating_since(*self.behind.get_or_insert(now)))
     }
 
-    /// Returns the age of the intent in milliseconds, if it still exists.
+    /// Returns the age of the intent in milliseconds, if the intent still exists.
     pub(in crate::engine) fn age_of_intent(&self, now: Instant) -> Option<u64> {
         let behind = self.behind.filter(|_| self.is_behind_readers(now))?;
         Some(now.saturating_since(behind).as_millis() as u64)
@@ -519,10 +520,10 @@ const REMEMBERED: usize = 64;
 /// A series of locks that one engine has had on one resource.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Row {
-    /// When the row began. `None` if it has not begun.
+    /// When the row began. `None` if the row has not begun.
     since: Option<Instant>,
     released: Instant,
-    /// Until this time the engine remembers that it met others.
+    /// The time until which the engine remembers that it met others.
     met: Instant,
 }
 
@@ -541,9 +542,9 @@ impl Row {
         self.since = self.since.filter(|_| !ends);
     }
 
-    /// Returns `true` if the engine leaves the lock to others before its next caller gets the lock. In that case a new
-    /// row begins. `lone` means that the next caller has just come back to the lock. If that caller comes back after
-    /// the engine has met others, the engine leaves the lock to them each time.
+    /// Returns `true` if the engine leaves the lock to others before its next caller gets the lock. If so, a new row
+    /// begins. `lone` means that the next caller has just come back to the lock. If that caller comes back after the
+    /// engine has met others, the engine leaves the lock to the others each time.
     #[inline]
     pub(super) fn is_over(&mut self, now: Instant, lone: bool) -> bool {
         let most = match (now < self.met, lone) {

@@ -1,8 +1,8 @@
 //! A proxy or server may refuse scripts in unknown words, with errors that Redis and Valkey do not have. Such nodes are
 //! proxies, or servers that resemble Redis.
 //!
-//! Such a refusal may mean that the node runs no scripts, or only that it is in trouble for a while. So the node is
-//! asked in another way only if the refused command cannot have left a key. Scripts are tried again later:
+//! Such a refusal may mean that the node runs no scripts, or only that the node is in trouble for a while. So the node
+//! is asked in another way only if the refused command cannot have left a key. Scripts are tried again later:
 //!
 //! | what the node does | what follows |
 //! | --- | --- |
@@ -22,8 +22,8 @@
 //!
 //! # Guarantees
 //!
-//! * If a node refuses a `SET` by a script in unknown words, this `SET` counts as one that may have run. A question or
-//!   a release does no harm if it runs twice.
+//! * If a node refuses a `SET` by a script in unknown words, the `SET` counts as a `SET` that may have run. A question
+//!   or a release does no harm if it runs twice.
 //! * On every connection to a node in doubt, a script is tried before the first `SET`.
 //!
 //! # Not here
@@ -59,7 +59,7 @@ impl Abilities {
         (self.scripts.refused || self.doubt.is_some()) && self.may_be_doubted()
     }
 
-    /// Returns `true` if this handle can do without scripts, and the node has not said in known words that it runs
+    /// Returns `true` if this handle can work without scripts, and the node has not said in known words that it runs
     /// none.
     fn may_be_doubted(&self) -> bool {
         !self.needs_scripts && !self.runs_no_scripts()
@@ -105,8 +105,8 @@ impl Abilities {
         self.doubt = Some(Doubt { error, words });
     }
 
-    /// Doubts again, because the node has refused the same request without scripts too. Scripts will be tried again
-    /// later, and the report names the refusal of the script.
+    /// Doubts again whether the node runs scripts, because the node has refused the same request without scripts too.
+    /// Scripts will be tried again later, and the report names the refusal of the script.
     #[cold]
     pub(super) fn doubt_again(&mut self, words: &mut Words) -> Option<ServerError> {
         let doubt = self.doubt.clone()?;
@@ -126,8 +126,8 @@ impl Abilities {
         }
     }
 
-    /// Returns the meaning of the `refusal` of `request` on a node in doubt. `transacted` says that a transaction was
-    /// used.
+    /// Returns the meaning of the `refusal` of `request` on a node in doubt. `transacted` says whether a transaction
+    /// was used.
     #[cold]
     pub(super) fn reworded(
         &mut self,

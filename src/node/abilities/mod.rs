@@ -1,8 +1,8 @@
 //! The commands for locks that one node can run, because its server knows them and permits them to our user.
 //!
-//! If a user may take a lock but not release it, the key would stay until its ttl has passed. So the first lock on a
+//! If a user could take a lock but not release it, the key would stay until its ttl has passed. So the first lock on a
 //! connection is taken by a script that first checks whether the user could release it. Permissions can depend on the
-//! name of the key, so the script checks them for the name of this lock.
+//! name of the key, so the script checks the permissions for the name of this lock.
 //!
 //! | the user may not | what follows |
 //! | --- | --- |
@@ -55,7 +55,7 @@ pub(super) const TO_EXTEND: [&str; 3] = ["get", "pttl", "pexpire"];
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Abilities {
-    /// The restart guard reads a marker, so it needs scripts.
+    /// Whether the restart guard reads a marker and therefore needs scripts.
     needs_scripts: bool,
     pub(super) scripts: Scripts,
     /// How the node refused scripts, if it refused them in unknown words.
@@ -64,15 +64,16 @@ pub(crate) struct Abilities {
     /// The server's native command for a release. `None` if the server's version has none, or if the node has refused
     /// it.
     native: Option<Dialect>,
-    /// The node has refused its native command for a release, and has not refused a script since.
+    /// Whether the node has refused its native command for a release, and has not refused a script since then.
     native_refused: bool,
     /// The ways to release locks that this connection has shown.
     shown: Shown,
     /// The permission that the latest check found missing, on this or an earlier connection.
     pub(crate) missing: Option<Unusable>,
-    /// How long a counter of fencing tokens lives after its last token.
+    /// How long a counter of fencing tokens lives after it was last used for a token.
     pub(super) counter_ttl: Duration,
-    /// The locks that wait for a trial on this connection, or are being taken by its first script, in order.
+    /// The locks that wait for a trial on this connection, or that the first script of the connection is taking, in
+    /// order.
     trials: VecDeque<(ClaimKey, Entry)>,
 }
 
@@ -197,7 +198,7 @@ impl Abilities {
         }
     }
 
-    /// Returns how the node releases locks, as far as this connection has shown it. This text is for operators.
+    /// Returns how the node releases locks, as far as this connection has shown this. This text is for operators.
     pub(crate) fn releasing(&self) -> Option<&'static str> {
         let native = match self.shown {
             Shown::Nothing => return None,
@@ -260,7 +261,7 @@ impl Abilities {
                 self.scripts.has_run_fenced = !matches!(missing, Some(Unusable::Permission { .. }));
                 self.trust_scripts();
             }
-            // A lock of another kind needs other permissions, so the answer says nothing about it.
+            // A lock of another kind needs other permissions, so the answer says nothing about these.
             (Taking::Member { .. }, None) => {
                 self.scripts.members.run();
                 self.trust_scripts();

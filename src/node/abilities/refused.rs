@@ -11,7 +11,7 @@
 //!
 //! # Guarantees
 //!
-//! * A refusal counts as "nothing was done" only if that is certain.
+//! * A refusal counts as "nothing was done" only if this is certain.
 //!
 //! # Not here
 //!
@@ -31,8 +31,8 @@ use super::ways::Refused;
 use super::{Abilities, Hints, Then};
 
 impl Abilities {
-    /// Returns the meaning of the `refusal` of `request`, and the next commands. `transacted` says that a transaction
-    /// was used.
+    /// Returns the meaning of the `refusal` of `request`, and the next commands. `transacted` says whether a
+    /// transaction was used.
     #[cold]
     #[inline(never)]
     pub(in crate::node) fn refused(

@@ -36,7 +36,7 @@ pub(super) enum Digests {
     /// The server may not know the script.
     #[default]
     Unknown,
-    /// The server has run one of these scripts. The server may not know the other script.
+    /// The server has run one of the scripts that add a member. The server may not know the other script.
     Known,
     /// The user may not run scripts by their digests.
     Forbidden,
@@ -56,7 +56,7 @@ pub(crate) struct Scripts {
     known: [bool; 5],
     /// Whether the server could not load the scripts when it was asked.
     postponed: bool,
-    /// Whether the server has refused to load or run them, in unknown words.
+    /// Whether the server has refused to load or run the scripts, in unknown words.
     pub(super) refused: bool,
     /// Whether a script that does nothing was tried after that refusal. The server has run this script or refused it.
     pub(super) tried: bool,

@@ -6,8 +6,8 @@
 //!
 //! Releases have batches too. Another module makes those batches, and this module handles the answers to both kinds.
 //!
-//! Among the commands in flight, a batch comes before its renewals. Each renewal gets its own answer, as if it were a
-//! separate command, so the layers above do not know about batches.
+//! Among the commands in flight, a batch comes in front of its renewals. Each renewal gets its own answer, as if it
+//! were a separate command, so the layers above do not know about batches.
 //!
 //! # Guarantees
 //!
@@ -19,8 +19,8 @@
 //!
 //! # Not here
 //!
-//! The node cannot take a renewal out of a command that was written. If the connection has no room for a long time, a
-//! renewal may reach the server after its lock is over, but still before the release of the lock.
+//! After a command was written, the node cannot take a renewal out of it. If the connection has no room for a long
+//! time, a renewal may reach the server after its lock is over, but still before the release of the lock.
 //!
 //! Renewals to nodes with a marker, to nodes that have forgotten the script, and for locks on several resources are
 //! sent one at a time.
@@ -157,7 +157,8 @@ impl Batch {
         found
     }
 
-    /// Writes one command. A single renewal is written as [`EXTEND`](script::EXTEND), which takes the same arguments.
+    /// Writes one command for the collected renewals. A single renewal is written as [`EXTEND`](script::EXTEND), which
+    /// takes the same arguments.
     fn write(out: &mut Vec<u8>, count: usize, keys: &[u8], arguments: &[u8]) {
         let script = match count {
             1 => &script::EXTEND,

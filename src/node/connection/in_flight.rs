@@ -48,7 +48,7 @@ pub(crate) enum Heard {
     },
     /// The node has shown whether it can release a lock in some way without scripts.
     Tried {
-        /// The answer for the claim, if it is already known.
+        /// The answer for the claim, if the answer is already known.
         answer: Option<Answer>,
         /// The error with which the node has refused the command.
         error: Option<ServerError>,
@@ -104,7 +104,7 @@ struct Unsent {
     steps: usize,
 }
 
-/// Up to this many commands are searched one by one.
+/// Up to this number of commands are searched one by one.
 const FEW: usize = 32;
 
 impl InFlight {
@@ -215,7 +215,7 @@ impl InFlight {
     /// The question keeps its place until [`sweep`](Self::sweep), so that the commands behind it do not move each time.
     ///
     /// If all questions have left, the search takes a single step. So a failed attempt does not search through the
-    /// releases of all other locks. If there are many questions that have not left, an index finds the right one.
+    /// releases of all other locks. If many questions have not left, an index finds the right question.
     pub(crate) fn withdraw(&mut self, asker: Asker, unsent: impl Fn(u64) -> bool) -> Option<usize> {
         if !unsent(self.latest_question) {
             return None;

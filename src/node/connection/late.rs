@@ -26,7 +26,8 @@ pub(crate) struct Late {
 }
 
 impl Late {
-    /// Puts `operation` behind the other operations of the same kind. Returns `false` if there is no room.
+    /// Puts `operation` behind the other operations of the same kind. Returns `false` if there is no room for the
+    /// operation.
     pub(crate) fn push(&mut self, operation: OperationKey, whose: Whose) -> bool {
         let queue = match whose {
             Whose::Holder => &mut self.holders,

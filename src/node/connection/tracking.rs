@@ -1,13 +1,13 @@
 //! A look at a key asks for the remaining time of the key, and for a notification of its next change.
 //!
-//! Redis and Valkey call this client-side caching. When the first look of a connection needs it, the node sends `CLIENT
-//! TRACKING ON OPTIN NOLOOP` once. `CLIENT CACHING YES` makes the next command register its key. The node writes this
-//! command in one piece with the `PTTL` behind it, because a command between the two would take the registration. The
-//! server then pushes the next change of the key, once, to this connection.
+//! Redis and Valkey call this client-side caching. When the first look of a connection needs notifications, the node
+//! sends `CLIENT TRACKING ON OPTIN NOLOOP` once. `CLIENT CACHING YES` makes the next command register its key. The node
+//! writes this command in one piece with the `PTTL` behind it, because a command between the two would take the
+//! registration. The server then pushes the next change of the key, once, to this connection.
 //!
 //! # Guarantees
 //!
-//! * Nothing comes between `CACHING` and its `PTTL`.
+//! * Nothing comes between `CLIENT CACHING YES` and its `PTTL`.
 //! * The answer to a look says whether the look has registered the key. If the user may not track, or the connection
 //!   speaks RESP2, which has no pushes, only the `PTTL` is sent.
 //!

@@ -69,8 +69,8 @@ impl Wire {
         self.in_flight.push(purpose, now, start, len);
     }
 
-    /// Makes the next command register the keys that it reads, if the node supports this. `MULTI` registers all keys
-    /// that are read until `EXEC`.
+    /// Makes the next command register the keys that it reads, if the node supports this. A `MULTI` makes the server
+    /// register all keys that are read until `EXEC`.
     pub(in crate::node) fn register(&mut self, now: Instant) {
         if !self.batch.is_empty() {
             self.write_batch(now);
@@ -237,7 +237,7 @@ impl Wire {
 
     // ----- writing --------------------------------------------------------------------------
 
-    /// Returns `true` if there is something to write now.
+    /// Returns `true` if the node has anything to write now.
     pub(crate) fn is_to_write(&self) -> bool {
         let empty = self.outbox.is_empty() && self.row.is_empty() && !self.batch.is_to_write();
         !(empty || self.outbox.is_blocked())

@@ -45,7 +45,7 @@ impl Credentials {
         self.is_given && self.given.is_none()
     }
 
-    /// Returns the text of a server's error, unless it is about a login or repeats our user or password.
+    /// Returns the text of a server's error, unless the error is about a login or repeats our user or password.
     #[cold]
     pub(super) fn words_of(
         &self,

@@ -8,8 +8,8 @@
 //!
 //! # Not here
 //!
-//! [`Node`](super::Node) sends the questions to the node, and passes the answers to the handshake. The module `trust`
-//! decides whether the node's votes count.
+//! The [`Node`](super::Node) sends the questions to the node, and passes the answers to the handshake. The module
+//! `trust` decides whether the node's votes count.
 
 mod backoff;
 mod credentials;
@@ -113,7 +113,7 @@ impl Handshake {
         is_new
     }
 
-    /// Records that the connection is gone, or could not be opened.
+    /// Records that the connection is lost, or could not be opened.
     pub(super) fn disconnected(&mut self, trouble: Trouble) {
         self.phase = Phase::Down;
         self.trouble = trouble;
@@ -189,7 +189,7 @@ impl Handshake {
     }
 
     /// Returns the shortest time for which the server has been up. A server reports whole seconds, and may overstate
-    /// them by [`UPTIME_GRAIN`].
+    /// its uptime by [`UPTIME_GRAIN`].
     pub(crate) fn uptime(&self, now: Instant) -> Option<Duration> {
         let Phase::Ready { server, since } = &self.phase else {
             return None;

@@ -19,8 +19,8 @@ pub enum NodeState {
     Connecting,
     /// The node votes.
     Ready,
-    /// The node is asked and answers, but does not vote yet. Either it restarted or was replaced and may have forgotten
-    /// locks, or its clock has stepped, or it has a barrier. See [`RestartGuard`](crate::RestartGuard)
+    /// The node is asked and answers, but does not vote yet. Either the node restarted or was replaced and may have
+    /// forgotten locks, or its clock has stepped, or it has a barrier. See [`RestartGuard`](crate::RestartGuard)
     /// and [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     Quarantined {
         /// The time until the node may vote. Zero while the node is being asked.
@@ -52,7 +52,7 @@ impl fmt::Display for NodeState {
     }
 }
 
-/// The phase of the connection. Each phase owns the data that exists in it.
+/// The phase of the connection. Each phase owns the data that exists in this phase.
 // `repr(u8)` keeps the tag out of the niches of `Server`, because every command reads the tag and a plain byte is
 // faster.
 #[derive(Debug)]

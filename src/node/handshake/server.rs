@@ -17,7 +17,7 @@ use crate::resp::Value;
 pub(crate) enum Next {
     /// Wait for the other answers.
     Wait,
-    /// Ask again in RESP2, then continue as after [`Next::Survey`].
+    /// Ask the questions again in RESP2, then continue as after [`Next::Survey`].
     Fallback,
     /// The server accepts the connection: send the debts, then ask the remaining questions.
     Survey,
@@ -28,7 +28,7 @@ pub(crate) enum Next {
 /// The facts that a server reports about itself.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Identity {
-    /// The identifier that the server makes at each of its starts. `None` if `INFO` is forbidden.
+    /// The identifier that the server chooses at each of its starts. `None` if `INFO` is forbidden.
     pub(crate) run_id: Option<String>,
     /// The replication history that the server belongs to.
     pub(crate) replid: Option<String>,
@@ -94,7 +94,7 @@ impl Server {
             Step::Durability => self.identity.writes_through = writes_through(value),
             Step::Join => self.joined = true,
             Step::Load(_) => {} // See `abilities`.
-            // A client name only helps the operator, so a server that refuses it can still serve.
+            // A client name only helps the operator, so a server that refuses it can still be used.
             Step::SetName => {}
         }
         Ok(Next::Wait)
@@ -195,7 +195,7 @@ pub(in crate::node) fn refused(error: ServerError) -> Unusable {
 }
 
 /// Returns the meaning of a refused `AUTH`. An error without its own code comes from a server that wants no password,
-/// or from an old server that refuses this password. In both cases the configuration is wrong.
+/// or from an old server that refuses this password. In both cases the configured credentials are wrong.
 fn auth_refused(error: ServerError) -> Unusable {
     match error.code() {
         "NOAUTH" | "NOPERM" | "DENIED" => refused(error),
@@ -255,7 +255,7 @@ fn number(text: &[u8]) -> Option<u64> {
     core::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Returns the product and the version of a server, if they can be shown.
+/// Returns the product and the version of a server, if both can be shown.
 fn product(server: Option<&[u8]>, version: Option<&[u8]>) -> Option<String> {
     const LONGEST: usize = 64;
     let text = [server?, b" ", version?].concat();

@@ -1,6 +1,6 @@
 //! The commands about fencing tokens.
 //!
-//! A script takes a fenced lock and raises a counter for each of its names. A node refuses this script unless the
+//! A script takes a fenced lock and raises a counter for each name of the lock. A node refuses this script unless the
 //! counter floor of the node belongs to the present `run_id`: see [`script::fencing`](crate::node::script). All other
 //! commands about a fenced lock are the same as for a lock without a fencing token.
 //!

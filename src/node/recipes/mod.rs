@@ -1,4 +1,5 @@
-//! The commands about locks, as bytes. A kind of lock is a [`Recipe`]: a row with one command for each question.
+//! The commands about locks, as bytes. A kind of lock is a [`Recipe`], which is a row with one command for each
+//! question.
 //!
 //! | kind | take | release | extend | confirm | inspect, overwrite |
 //! | --- | --- | --- | --- | --- | --- |

@@ -156,8 +156,8 @@ fn overwrite(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
     OVERWRITE.write(out, [entry.arguments(), &other], filling.by);
 }
 
-/// Writes a release of the name of `entry` that deletes nothing, to see whether the user may use this `way`. The token
-/// of this release is longer than the token of `entry`, and no key has it.
+/// Writes a release of the name of `entry` that deletes nothing, in order to see whether the user may use this `way`.
+/// The token of this release is longer than the token of `entry`, and no key has it.
 pub(in crate::node) fn trial(out: &mut Vec<u8>, entry: &Entry, way: Dialect) {
     let longer = [entry.token().as_bytes(), b"?"].concat();
     let entry = Entry::new(Vec::new(), entry.resource(), &longer);

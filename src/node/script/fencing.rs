@@ -26,8 +26,8 @@ macro_rules! read_arguments {
     };
 }
 
-/// Puts the floor into `r`, `o` and `x` (its `run_id`, its base as text, and its number), and the base as a number into
-/// `l`. If there is no usable floor, `r` becomes nil.
+/// Puts the floor into `r`, `o` and `x` (its `run_id`, its base as text, and its number). Puts the base as a number
+/// into `l`. If there is no usable floor, `r` becomes nil.
 ///
 /// The script converts a number to text only if the number changes, because `%.0f` costs a server as much as a `SET`.
 macro_rules! read_floor {
@@ -117,9 +117,9 @@ pub(crate) const TAKE_FENCED: Script = Script {
 };
 
 /// Raises all counters and the floor to at least the number, if all names have the token. Answers `1` if they were
-/// raised. Otherwise nothing changes. The answer is then `-1` if a name belongs to another client, and `0` if a name is
-/// not there, or if the floor is missing or belongs to another `run_id`. With a marker check, the script adds whether
-/// the answer counts.
+/// raised. Otherwise the script changes nothing. The answer is then `-1` if a name belongs to another client, and `0`
+/// if a name is not there, or if the floor is missing or belongs to another `run_id`. With a marker check, the script
+/// adds whether the answer counts.
 pub(crate) const RAISE_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),

@@ -47,7 +47,8 @@ macro_rules! add_holder {
 }
 pub(super) use add_holder;
 
-/// Takes the first free slot. The search begins at the given slot, and wraps around. Answers with three integers:
+/// Takes the first free slot. The search begins at the given slot, and wraps around at the last slot. Answers with
+/// three integers:
 ///
 /// ```text
 /// {1, b, slot}   taken, or the token has this slot already; then it gets at least this ttl

@@ -11,9 +11,10 @@
 use super::{Script, end_unless_permitted};
 
 /// Takes all keys or none. A missing key is set. A key that already contains the token gets at least this ttl. Answers
-/// `1` if the keys are taken. Otherwise nothing is done. The answer is then `n + 1` if the n-th key belongs to another
-/// client or has another type, and `-n` if the user may not run the n-th of the commands after the marker on one of the
-/// keys. Without a ttl the script only checks the permissions: see [`SET_IF_PERMITTED`](super::SET_IF_PERMITTED).
+/// `1` if the keys are taken. Otherwise the script changes nothing. The answer is then `n + 1` if the n-th key belongs
+/// to another client or has another type, and `-n` if the user may not run the n-th of the commands after the marker on
+/// one of the keys. Without a ttl the script only checks the permissions:
+/// see [`SET_IF_PERMITTED`](super::SET_IF_PERMITTED).
 ///
 /// A key that contains the token is no obstacle, so a node that has lost some of the keys gets these keys again.
 pub(crate) const TAKE_SEVERAL: Script = Script {
@@ -39,8 +40,8 @@ pub(crate) const TAKE_SEVERAL: Script = Script {
 };
 
 /// Raises the expiry of all keys, as [`EXTEND`](super::EXTEND) does, if all of them contain the token. Answers `1` if
-/// the expiry was raised. Otherwise nothing changes. The answer is then `-1` if a key belongs to another client, and
-/// `0` if a key is not there.
+/// the expiry was raised. Otherwise the script changes nothing. The answer is then `-1` if a key belongs to another
+/// client, and `0` if a key is not there.
 pub(crate) const EXTEND_SEVERAL: Script = Script {
     text: "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end \
            local s=1 for i=1,n do local v=redis.call('get',KEYS[i]) \

@@ -8,7 +8,7 @@
 //! K/SLOT/TOKEN    it holds the slot SLOT of K permits: see `permit`
 //! ```
 //!
-//! * A member is live up to and including the millisecond of its deadline, as a key is. Afterwards the member is over
+//! * A member is live up to and including the millisecond of its deadline, like a key. Afterwards the member is over
 //!   and does not count.
 //! * The key expires at the latest deadline of its members. A script never removes a live member of another client, and
 //!   never makes the deadline of such a member earlier.
@@ -19,7 +19,7 @@
 //!
 //! The keys are the name, and the keys of the [marker](super::super::trust::marker) and the barrier if a marker is
 //! checked. The arguments are the token, the ttl, and the marker, which is empty if none is checked. The answers have
-//! the same form as for a plain lock, with and without the check. All these scripts are sent by their text.
+//! the same form as for a plain lock, with and without the check. All scripts of shared locks are sent by their text.
 
 use super::Script;
 
@@ -64,7 +64,7 @@ macro_rules! kind_of_member {
     };
 }
 
-/// Puts the members that are over into `z`, and makes `y` false if one of them has another form.
+/// Puts the members that are over into `z`, and makes `y` false if one of these members has another form.
 macro_rules! read_what_is_over {
     () => {
         "z=call('zrange',k,'-inf','('..n,'byscore') for i=1,#z do y=y and o(z[i]) end "
@@ -154,7 +154,7 @@ pub(super) use {
     read_what_is_over, said_and_whether_it_counts, whether_it_counts, write_member,
 };
 
-/// Adds a reader. A reader that is already there gets at least this ttl. Answers `1` if the reader has the lock, and
+/// Adds a reader. A reader that is already a member gets at least this ttl. Answers `1` if the reader has the lock, and
 /// `2` if the key belongs to another client. An answer of `3` or more means that a caller waits for the exclusive lock.
 /// The intent of this caller keeps readers out for two milliseconds less than the answer. After that, readers may pass
 /// or the intent has ended. An answer of `-5` or less means that the user may not run one of the commands after the
@@ -245,7 +245,7 @@ pub(crate) const CONFIRM_MEMBER: Script = Script {
 
 /// Removes a member, or removes the key if it contains only the token. If no live member is left, removes the key.
 /// Otherwise the key expires at the latest deadline that is left. Answers `1` if the member was removed, and `0` if
-/// there was no such member or it was over.
+/// there was no such member or if it was over.
 ///
 /// The arguments are the token and the prefix. If the permit of this token is in another slot than the prefix says, the
 /// script finds it too. With a third argument, the script removes the permit only from another slot. A node that runs

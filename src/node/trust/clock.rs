@@ -10,9 +10,10 @@
 //! already does not count in this round. A node that gets no lock command is not asked for its time.
 //!
 //! The server has read its time after the question was sent and before the answer was read. So each answer bounds the
-//! difference from both sides, no matter how long it takes. The bounds widen as fast as clocks drift. If two answers
-//! contradict each other, the clock was set in between, and the contradiction is the amount. These amounts add up,
-//! because the node keeps bounds that contradict each other, and the contradiction shrinks only as the bounds widen.
+//! difference from both sides, no matter how long the answer takes. The bounds widen as fast as clocks drift. If two
+//! answers contradict each other, the clock was set in between, and the contradiction is the amount. These amounts add
+//! up, because the node keeps bounds that contradict each other, and the contradiction shrinks only as the bounds
+//! widen.
 //!
 //! # What is allowed
 //!
@@ -20,8 +21,8 @@
 //! of the drift is for the rate ([`Drift::rate`](crate::quorum::Drift::rate)), and the bounds widen at this rate. After
 //! two seconds without an answer (a [`PAUSE`]), the bounds widen by at most 0.05 % of the further time, because no
 //! clock is slewed faster. The rest of the drift is for steps. The steps of one clock may add up to the allowance of
-//! the shortest ttl that a caller has asked for. Up to that sum, no lock with this or a longer ttl has ended early. If
-//! the steps add up to more, the clock counts as stepped, and a new sum begins.
+//! the shortest ttl that a caller has asked for. Up to that sum, no lock with this ttl or a longer ttl has ended early.
+//! If the steps add up to more, the clock counts as stepped, and a new sum begins.
 //!
 //! # Not here
 //!

@@ -3,7 +3,7 @@
 //! A node is *joined* while the engine knows the marker that its scripts have to check. The node stops being joined
 //! when an answer says that this marker is gone, or when a ttl becomes known that is longer than the ttl in the marker.
 //! The node is joined again when it answers [`JOIN`](crate::node::script::JOIN). The node itself checks the marker, so
-//! a question for an old marker is never counted by mistake.
+//! an answer to a question for an old marker is never counted by mistake.
 //!
 //! # Guarantees
 //!
@@ -26,8 +26,8 @@ use crate::time::Instant;
 
 use super::marker::{Cluster, Marker, UNREADABLE, whole_millis};
 
-/// How long a barrier counts before the node is asked again. An operator may have ended the barrier through another
-/// client.
+/// How long the engine believes in a barrier before it asks the node again. An operator may have ended the barrier
+/// through another client.
 const BELIEVED: Duration = Duration::from_secs(1);
 
 /// See the [module](self). This type is used only with a strict guard.
@@ -61,7 +61,7 @@ pub(crate) enum Mode {
     /// Join as any client does.
     #[default]
     Join,
-    /// An operator vouches that every lock that the node may have forgotten is over.
+    /// Join without a barrier, because an operator vouches that every lock that the node may have forgotten is over.
     Trust,
     /// Make the node a member of this group, regardless of its marker.
     Reinit,

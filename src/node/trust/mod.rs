@@ -75,8 +75,8 @@ pub(crate) struct Trust {
     /// The latest `run_id` of the server.
     run_id: Option<String>,
     replid: Option<String>,
-    /// The server refused a command because it was loading or a replica. When it accepts writes again, its keys may
-    /// have been replaced, even if its identity is the same.
+    /// Whether the server refused a command because it was loading or a replica. When such a server accepts writes
+    /// again, its keys may have been replaced, even if its identity is the same.
     alarmed: bool,
     /// How long the server had been up at the first handshake, if this time is shorter than an assumed longest ttl.
     /// Such a server counts at once, although it may have forgotten locks.
@@ -239,7 +239,7 @@ impl Trust {
     }
 
     /// Like [`judge`](Self::judge), but for a refusal, which does not mention the marker. A refusal may say that the
-    /// lock's key has another type, but it does not say whether this answer counts.
+    /// lock's key has another type, but does not say whether the answer counts.
     #[cold]
     pub(super) fn judge_refusal(&self, request: Request, reply: Reply) -> Heard {
         let answer = Answer { request, reply };
@@ -358,8 +358,8 @@ impl Trust {
     }
 
     /// Passes the quarantine of this name on to another name of the same server, whose handshake has ended. Returns the
-    /// time before which that name must not vote. If both names lead to the `same` process, the handshake also ends the
-    /// alarm of this name. Otherwise the alarm stays, because this name may lead to another server by now.
+    /// time before which the other name must not vote. If both names lead to the `same` process, the handshake also
+    /// ends the alarm of this name. Otherwise the alarm stays, because this name may lead to another server by now.
     pub(crate) fn hand_on(&mut self, now: Instant, terms: Terms, same: bool) -> Instant {
         let alarm = match self.alarmed {
             true => now.saturating_add(terms.span),
@@ -372,7 +372,7 @@ impl Trust {
         self.until.max(self.stepped_until).max(alarm)
     }
 
-    /// Keeps the node from voting until this time, or for longer if its quarantine already lasts longer.
+    /// Keeps the node from voting until this time, or until its present quarantine ends, if that is later.
     pub(crate) fn keep_until(&mut self, until: Instant) {
         self.until = self.until.max(until);
     }

@@ -1,16 +1,16 @@
-//! Taking a lock with a fencing token: the differences from a lock without one.
+//! Taking a lock with a fencing token: the differences from a lock without a fencing token.
 //!
-//! Each node that grants the lock raises a counter and returns it. A number becomes the fencing token once a majority
-//! is known to have had both the key and a counter at exactly this number. There are two ways to reach this, and the
-//! first to succeed decides:
+//! Each node that grants the lock raises a counter and returns the number of this counter. A number becomes the fencing
+//! token once a majority is known to have had both the key and a counter at exactly this number. There are two ways to
+//! reach this, and the first to succeed decides:
 //!
 //! * A majority has returned the number, so one round trip is enough.
-//! * Nodes were asked to raise their counters to the number, and have answered that they did so and still had the key.
-//!   The engine asks for this once a first majority has returned different numbers. It names the largest of these
+//! * Nodes were asked to raise their counters to the number, and have answered that they raised them and still had the
+//!   key. The engine asks for this once a first majority has returned different numbers. It names the largest of these
 //!   numbers.
 //!
-//! Readers share a counter, and so do the slots of permits. Another client may have raised such a counter further in
-//! the meantime, which does no harm.
+//! All readers share a counter, and so do all slots of permits. Another client may have raised such a counter further
+//! in the meantime, which does no harm.
 //!
 //! A node with a larger number does not count, because it may have given that number as the fencing token of an earlier
 //! lock.
@@ -65,7 +65,8 @@ pub(in crate::engine) struct Fencing {
     pub(super) token: u64,
     /// Fewer than a majority of the nodes had returned the fencing token, so a second round trip was needed.
     pub(super) took_second: bool,
-    /// The nodes that would have given a different number from the one in the token, and the largest of their numbers.
+    /// The nodes that would have given a different number from the number in the token, and the largest of their
+    /// numbers.
     behind: NodeSet,
     wanted: u64,
     /// Whether the proposed number is one that nodes have asked for.
@@ -148,7 +149,7 @@ impl Fencing {
     }
 
     /// Returns `true` if the counter of `node` is known to have had exactly this number while the node had the key. A
-    /// counter that was raised on request has had two numbers in that time.
+    /// counter that was raised on request has had two numbers while the node had the key.
     fn confirms(&self, node: NodeId, number: u64) -> bool {
         let raised = number == self.raised_to && self.raised.contains(node);
         self.numbers[node.index()] == number || raised
@@ -195,7 +196,7 @@ impl Acquire {
         }
     }
 
-    /// Handles the answer of `node` that it has raised its counter as requested, and has the key.
+    /// Handles the answer of `node` that it has raised its counter as requested, and still has the key.
     #[cold]
     pub(super) fn raised(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let Some(fencing) = self.fencing.as_mut().filter(|_| cx.round.awaits(node)) else {
@@ -281,7 +282,7 @@ impl Acquire {
         }
     }
 
-    /// Asks `node` to raise its counter if it still has the key, and gives it time for another answer.
+    /// Asks `node` to raise its counter if it still has the key, and gives the node time for another answer.
     fn ask_to_raise(&self, node: NodeId, raised_to: u64, cx: &mut Context<'_>) {
         let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
             return;

@@ -1,4 +1,4 @@
-//! The state of the nodes before an attempt asks them, and after it has failed.
+//! The state of the nodes before an attempt asks them, and after the attempt has failed.
 
 use crate::engine::operation::Context;
 use crate::engine::operation::ballot::Bounds;

@@ -2,10 +2,10 @@
 //!
 //! A permit is one of several numbered slots. Each node gives the first free slot that it finds. All clients let the
 //! nodes begin the search at the same slot. So usually all nodes give the same slot, and one round trip is enough. If a
-//! majority has given slots, but different ones, the engine asks the nodes to move the token to the slot that most of
-//! them gave. These moves happen within the time of the same attempt. A node that has given this slot to another client
-//! refuses the move. Then the engine tries the next slot. If no slot is left, the attempt fails, and the next attempt
-//! begins its search at a random slot.
+//! majority has given slots, but not the same slot, the engine asks the nodes to move the token to the slot that most
+//! of them gave. These moves happen within the time of the same attempt. A node that has given this slot to another
+//! client refuses the move. Then the engine tries the next slot. If no slot is left, the attempt fails, and the next
+//! attempt begins its search at a random slot.
 //!
 //! When the permit is held, a node that has the token in another slot does not count. The engine gives that slot back,
 //! and asks the node for the right slot.
@@ -27,10 +27,10 @@
 //! All slots of a name share one counter on each node. The reason shows with two holders of one slot, one after the
 //! other. At least one node is in the majorities of both holders. While the earlier holder had the slot on this node,
 //! the node raised its counter at least to the earlier fencing token. After the earlier holder had gone, the node gave
-//! the slot to the later holder with a larger number. The later fencing token is at least that number. Therefore only
-//! numbers that were given with the slot count. If a node moves the token to the slot later, the number that it gave
-//! before does not count. So the engine asks the node for the slot again behind each move, and the node gives its next
-//! number.
+//! the slot to the later holder with a larger number. The later fencing token is at least that number of the node.
+//! Therefore only numbers that were given with the slot count. If a node moves the token to the slot later, the number
+//! that it gave before does not count. So the engine asks the node for the slot again behind each move, and the node
+//! gives its next number.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -78,7 +78,8 @@ pub(super) struct Slots {
     refused: Vec<(NodeId, u16)>,
 }
 
-/// The vote of a node that has the token in a different slot than a majority. This node gives no other answer.
+/// The vote of a node that has the token in a different slot than a majority. A node that votes in this way gives no
+/// other answer.
 const ELSEWHERE: (Vote, NodeOutcome) = (Vote::Abstain, NodeOutcome::Granted);
 
 /// Where one node has the token.
@@ -159,7 +160,7 @@ impl Slots {
     }
 
     /// Returns the slot to which a node was asked to move the token, if the node has not answered. If the connection of
-    /// that node was lost, the node may still move the token at any time, even after it has confirmed an extension.
+    /// such a node was lost, the node may still move the token at any time, even after it has confirmed an extension.
     /// Therefore this attempt takes no other slot, and asks no node to move the token to another slot.
     fn moves_to(&self) -> Option<u16> {
         self.at.iter().find_map(|at| match at {
@@ -233,8 +234,8 @@ impl Acquire {
         }
     }
 
-    /// Handles the grant of `slot` by `node`. A `number` of zero means that the node has given no number. The node has
-    /// the token even if its vote does not count.
+    /// Handles the grant of `slot` by `node`. A `number` of zero means that the node has given no number. Even if the
+    /// vote of the node does not count, the node has the token.
     #[cold]
     #[inline(never)]
     pub(super) fn gave(&mut self, node: NodeId, slot: u16, number: u64, cx: &mut Context<'_>) {
@@ -333,7 +334,7 @@ impl Acquire {
         }
     }
 
-    /// Asks `node` to move the token to the slot `to`, and gives it time for another answer.
+    /// Asks `node` to move the token to the slot `to`, and gives the node time for another answer.
     fn ask_to_move(&mut self, node: NodeId, to: u16, cx: &mut Context<'_>) {
         let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
             return;
@@ -479,7 +480,7 @@ pub(in crate::engine) fn astray_on(
     parts.claims.rest(key);
 }
 
-/// Returns `true` if the permit of `claim` is held, and its slot is not `slot`, where a node has its token.
+/// Returns `true` if the permit of `claim` is held and its slot is not `slot`, although a node has the token in `slot`.
 #[cold]
 pub(super) fn is_astray(claim: &Claim, slot: u16) -> bool {
     let is_other = |kind| matches!(kind, Kind::Permit { slot: own, .. } if own != slot);

@@ -1,4 +1,4 @@
-//! Taking a lock on several resources: the differences from one resource.
+//! Taking a lock on several resources: the differences from a lock on one resource.
 //!
 //! A node takes all keys or none, so its vote is for all keys. A node that refuses names one resource that is taken.
 
@@ -14,12 +14,12 @@ use crate::quorum::NodeSet;
 /// The additional state of an acquisition of several resources.
 #[derive(Debug)]
 pub(super) struct Several {
-    /// The places of the resources, in their order.
+    /// The places of the resources, in the order of the resources.
     pub(super) places: Box<[PlaceKey]>,
     /// For each place, the record of the acquisition in the queue of the place, if there is or was one.
     pub(super) waiters: Box<[Option<WaiterKey>]>,
-    /// For each node, the resource that it has named as taken in this attempt, counted from 1. Zero if the node has
-    /// named none.
+    /// For each node, the resource that the node has named as taken in this attempt, counted from 1. Zero if the node
+    /// has named none.
     held: Box<[u8]>,
 }
 
@@ -42,7 +42,7 @@ impl Several {
         self.held.fill(number as u8 + 1);
     }
 
-    /// Returns the nodes that have named a resource other than this one, counted from 0.
+    /// Returns the nodes that have named a resource other than this resource, counted from 0.
     pub(super) fn named_others(&self, number: usize) -> NodeSet {
         NodeSet::first(self.held.len()).filter(|node| {
             let named = usize::from(self.held[node.index()]);
@@ -60,7 +60,7 @@ impl Several {
 }
 
 impl Acquire {
-    /// Records that `node` says that resource `which`, counted from 0, is taken.
+    /// Records that `node` says that the resource `which`, counted from 0, is taken.
     pub(super) fn named(&mut self, node: NodeId, which: u8) {
         if let Some(Special::Several(several)) = self.special.as_deref_mut()
             && usize::from(which) < several.places.len()
@@ -69,7 +69,8 @@ impl Acquire {
         }
     }
 
-    /// Returns the place of the resource that prevents the lock, if it is known, and names this resource in `report`.
+    /// Returns the place of the resource that prevents the lock, if this resource is known. Also names the resource in
+    /// `report`.
     #[cold]
     pub(super) fn name_held(&self, report: Report, cx: &Context<'_>) -> (Report, Option<PlaceKey>) {
         let Some(several) = self.several() else {

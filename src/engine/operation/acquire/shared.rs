@@ -3,8 +3,8 @@
 //! A reader asks the nodes at the same time as other readers: see [`queues`](crate::engine::queues). A reader waits
 //! only if it is refused. The intent of a caller that waits for the exclusive lock keeps new readers out, so that a
 //! series of readers cannot make the caller wait for ever. From time to time, the nodes let readers pass the intent for
-//! a moment. Otherwise a reader could wait for as long as the readers before it hold their locks. A node that refuses a
-//! reader says when it will let readers pass again.
+//! a moment. Otherwise a reader could have to wait for as long as earlier readers hold their locks. A node that refuses
+//! a reader says when it will let readers pass again.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -89,7 +89,8 @@ impl Acquire {
         self.special = Some(Box::new(Special::Reading(reading)));
     }
 
-    /// Makes the operation the contender at its place, if it may ask now. Other operations may ask at the same time.
+    /// Makes the operation the contender at its place, if the operation may ask now. Other operations may ask at the
+    /// same time.
     #[cold]
     pub(super) fn contends_beside(&mut self, cx: &mut Context<'_>) -> bool {
         let (queues, key, place) = (&mut cx.parts.queues, cx.round.key, self.place);
@@ -168,8 +169,8 @@ impl Acquire {
     }
 
     /// Puts the operation, whose attempt was refused, at the front of the queue if another operation waits at the same
-    /// place or this engine holds the lock. Returns `true` in that case. The operation asks again beside other
-    /// operations at `at`, if it may.
+    /// place or this engine holds the lock. Returns `true` if the operation was put into the queue. The operation asks
+    /// again beside other operations at `at`, if it may.
     #[cold]
     #[inline(never)]
     pub(super) fn steps_back(&mut self, at: Instant, after: Refusal, cx: &mut Context<'_>) -> bool {
@@ -198,8 +199,8 @@ impl Acquire {
         }
     }
 
-    /// If it is time to pass the intent of the contender, asks the nodes beside the contender. Returns `true` in that
-    /// case.
+    /// If it is time to pass the intent of the contender, asks the nodes beside the contender. Returns `true` if the
+    /// operation has asked.
     #[cold]
     pub(super) fn passes_by(&mut self, cx: &mut Context<'_>) -> bool {
         let queues = &mut cx.parts.queues;

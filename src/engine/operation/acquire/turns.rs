@@ -7,7 +7,7 @@
 //! # Guarantees
 //!
 //! * An acquisition asks no node while this engine holds one of its resources, or another operation of this engine
-//!   contends for one of them. An acquisition that makes only one attempt asks beside those operations.
+//!   contends for one of them. An acquisition that makes only one attempt asks the nodes beside such other operations.
 //!
 //! # Not here
 //!
@@ -33,7 +33,7 @@ impl Acquire {
     }
 
     /// Returns the first resource, counted from 0, on which this engine holds a valid lock. No operation asks the nodes
-    /// for such a resource. A lock that is over does not count, even if its end was not reported yet.
+    /// for such a resource. A lock that is over does not count as held, even if its end was not reported yet.
     pub(super) fn held_here(&self, cx: &Context<'_>) -> Option<usize> {
         let is_held = |place: &PlaceKey| {
             let claim = cx.parts.queues.holder(*place);
@@ -81,8 +81,8 @@ impl Acquire {
         }
     }
 
-    /// Waits until this engine has released its locks and earlier contenders have ended, or until it has waited for as
-    /// long as its tries could have taken.
+    /// Waits until this engine has released its locks and earlier contenders have ended. The wait ends at the latest
+    /// when the operation has waited for as long as its tries could have taken.
     pub(super) fn wait_for_turn(&mut self, cx: &mut Context<'_>) {
         let until = self.tries_end(cx).min(self.may_pass_at(cx));
         cx.round.rest(State::Queued { until }, cx.parts);
@@ -95,8 +95,8 @@ impl Acquire {
         others.for_each(|other| cx.parts.queues.stop_waiting(*other));
     }
 
-    /// Begins the turn of the operation, if the turn has come. Between attempts, the operation waits where it waited
-    /// before, or where an earlier contender has waited.
+    /// Begins the turn of the operation, if the turn has come. Between attempts, the operation waits at the resource
+    /// where it waited before, or where an earlier contender has waited.
     pub(super) fn lead(&mut self, cx: &mut Context<'_>) {
         let waits = matches!(cx.round.state, State::Queued { .. } | State::Resting { .. });
         if !waits || !self.leads(cx) {
@@ -148,7 +148,7 @@ impl Acquire {
         settings.tries_end(cx.round.started, self.tries_allowed)
     }
 
-    /// Returns `true` if there is time to leave the lock to others for a while and then ask.
+    /// Returns `true` if there is time to leave the lock to others for a while and to ask afterwards.
     pub(super) fn has_time(&self, cx: &Context<'_>) -> bool {
         let least = LAST_CHANCE.saturating_add(cx.parts.nodes.round_trip().saturating_mul(16));
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);

@@ -63,7 +63,7 @@ impl Acquire {
     }
 
     /// Asks nodes whether the lock is free, and asks them to report the next change. Skips a node that was asked
-    /// already and has reported nothing since.
+    /// already and has reported nothing since then.
     fn look(&self, cx: &mut Context<'_>) {
         let (now, place) = (cx.now, self.place);
         let claims = &mut cx.parts.claims;
@@ -151,8 +151,8 @@ impl Acquire {
         Some(waiting.next(now, cx.round.started, from))
     }
 
-    /// Makes an attempt if it is time, or continues to wait. If this engine holds one of the resources, waits for a
-    /// turn.
+    /// Makes an attempt if the time for it has come, or continues to wait. If this engine holds one of the resources,
+    /// waits for a turn.
     ///
     /// An acquisition that has asked the nodes before ends in this call if only an operator can restore a majority. An
     /// acquisition that has not asked continues, because a fault that other calls met may be repaired by now.
@@ -190,8 +190,8 @@ impl Acquire {
 
     /// Returns when the next attempt may begin. This is after a random delay, provided that tries and time are left.
     ///
-    /// If the delay would end too late for another attempt, draws a shorter delay from the remaining time, so that a
-    /// waiter still looks shortly before it gives up.
+    /// If the delay would end too late for another attempt, draws a shorter delay from the remaining time. So a waiter
+    /// still looks shortly before it gives up.
     pub(super) fn rest(&self, cx: &mut Context<'_>) -> Option<Instant> {
         let tries = cx.round.tries;
         if self.tries_allowed.is_some_and(|most| most <= tries) {

@@ -1,4 +1,4 @@
-//! The answers of nodes to questions about held locks, and how claims learn from them.
+//! The answers of nodes to questions about held locks, and what claims learn from these answers.
 
 use crate::engine::claims::copy;
 use crate::engine::operation::acquire::permit::astray_on;

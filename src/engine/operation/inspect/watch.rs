@@ -1,14 +1,14 @@
-//! Watching a resource: an [inspection](super) that ends when the state of the nodes differs from the state that the
-//! caller knows. Each look asks every node for its state, and asks the node to report the next change of the key. If
-//! there is nothing new, the operation rests. The operation looks again when a node reports a change or comes back,
-//! when this engine writes to the key, and when a key, a connection or a quarantine ends. If a node sends no
-//! notifications, or is connected but has not shown its state, the operation looks from time to time.
+//! Watching a resource means an [inspection](super) that ends when the state of the nodes differs from the state that
+//! the caller knows. Each look asks every node for its state, and asks the node to report the next change of the key.
+//! If there is nothing new, the operation rests and asks no node. The operation looks again when a node reports a
+//! change or comes back, when this engine writes to the key, and when a key, a connection or a quarantine ends. If a
+//! node sends no notifications, or is connected but has not shown its state, the operation looks from time to time.
 //!
 //! # Guarantees
 //!
 //! * If all nodes send notifications and nothing changes, the engine sends nothing.
 //! * An outcome shows the state of the nodes after the last change that was reported before the look.
-//! * An answer to an earlier look does not count for the current one.
+//! * An answer to an earlier look does not count for the current look.
 //!
 //! # Not here
 //!
@@ -139,8 +139,8 @@ impl Inspect {
         }
     }
 
-    /// Returns `true` if the state of the nodes differs from the state that the caller knows. Otherwise the operation
-    /// rests.
+    /// Returns `true` if the state of the nodes differs from the state that the caller knows. If the state does not
+    /// differ, the operation rests.
     pub(super) fn is_news(&self, cx: &mut Context<'_>) -> bool {
         let Some(watch) = &self.watch else {
             return true;
@@ -178,7 +178,7 @@ impl Inspect {
     }
 
     /// Returns `true` if `node` answers commands but has not shown its state, because it had no room, took too long, or
-    /// has refused. Such a node may not have registered the key, so it may not report the end of the key. Returns
+    /// has refused. Such a node may not have registered the key, so the node may not report the end of the key. Returns
     /// `false` if the user may not ask, because asking again would not help.
     fn is_to_be_asked(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let there = &cx.parts.nodes[node];

@@ -1,7 +1,7 @@
 //! One piece of work in a transaction: its reads, its writes, and its answer.
 //!
 //! The answer is the same as the answer of a script for the same work, so the layers above do not know which way was
-//! used. The work may concern several names. Each name has one bit.
+//! used. The work may concern several names. Each name of the lock has one bit.
 
 use core::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::resp::Value;
 /// What to do with the keys.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Work {
-    /// Take the keys for at least this ttl, if none belongs to another client and the user may delete all of them.
+    /// Take the keys for at least this ttl, if no key belongs to another client and the user may delete all keys.
     Take(Duration),
     /// Delete the keys that contain the token.
     Release,
@@ -30,7 +30,7 @@ pub(crate) enum Work {
     },
     /// Return how much longer the keys live, if all keys contain the token.
     Confirm,
-    /// Return the content of the key, and how much longer it lives.
+    /// Return the content of the key, and how much longer the key lives.
     Inspect {
         /// Whether the node also has to report the next change of the key.
         watched: bool,
@@ -77,7 +77,7 @@ pub(super) struct Job {
     pub(super) request: Request,
     pub(super) entry: Entry,
     pub(super) work: Work,
-    /// The work was withdrawn after it had begun, so it is not repeated if its transaction is aborted.
+    /// Whether the work was withdrawn after it had begun, so that it is not repeated if its transaction is aborted.
     pub(super) withdrawn: bool,
     /// Whether some of the keys may have been taken.
     pub(super) may_be_done: bool,

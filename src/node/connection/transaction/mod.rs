@@ -112,7 +112,7 @@ enum Expected {
     Exec,
 }
 
-/// Work that is finished: it was done or refused.
+/// Work that is finished, because it was done or refused.
 #[derive(Debug)]
 pub(in crate::node) struct Done {
     pub(in crate::node) request: Request,

@@ -9,8 +9,8 @@ use super::job::{Job, Step};
 use super::{BATCH_MAX, Expected, Transactions};
 
 impl Transactions {
-    /// Handles `value`, the reply to the next command of the transaction. Returns `true` if it was the last reply of a
-    /// stage.
+    /// Handles `value`, the reply to the next command of the transaction. Returns `true` if this was the last reply of
+    /// a stage.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl Transactions {
         }
     }
 
-    /// Remembers that `verb` is forbidden, if `value` says so. Only the first such answer in a batch counts.
+    /// Remembers that `verb` is forbidden, if `value` says so. Only the first answer of this kind in a batch counts.
     fn note(&mut self, verb: &'static str, value: Value<'_>) {
         if is_error(value)
             && Refusal::of(value) == Refusal::Forbidden(Forbidden::Command)
