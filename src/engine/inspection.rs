@@ -231,8 +231,8 @@ impl Inspection {
         &self.holders
     }
 
-    /// Returns `true` if a node has named 512 holders. These are the holders that expire first. If so, other clients
-    /// may hold the resource too.
+    /// Returns `true` if a node has named 512 holders. These are the holders that expire first. If `true`, clients that
+    /// the node has not named may hold the resource too.
     #[must_use]
     pub fn has_more(&self) -> bool {
         let mut nodes = self.nodes.iter();

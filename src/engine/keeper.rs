@@ -22,8 +22,8 @@
 //! # Not here
 //!
 //! A lock that is not kept is extended only when its holder asks. A node that was only silent gets its copies with the
-//! next regular extensions. Otherwise a node that falls silent again and again would cause one round of extensions each
-//! time.
+//! next regular extensions. If such a node got its copies at once, a node that falls silent again and again would cause
+//! one round of extensions each time.
 
 mod looks;
 

@@ -24,9 +24,9 @@ pub enum OperatorError {
     /// lock, or clients hold shared locks or permits, which cannot be broken. Nothing was changed.
     NotHeld(Box<Inspection>),
     /// Another program has written the keys, so nothing was changed. Either the keys have no expiry
-    /// ([`Holder::valid_for`] is [`Duration::MAX`]) and would keep other clients out for ever. In this
-    /// case [`Breaking::AtOnce`] deletes them. Or the value of the keys is longer than a token, so the value is not
-    /// known in full.
+    /// ([`Holder::valid_for`] is [`Duration::MAX`]) and would keep other clients out for ever.
+    /// With [`Breaking::AtOnce`], such keys are deleted. Or the value of the keys is longer than a token, so the value
+    /// is not known in full.
     ///
     /// [`Holder::valid_for`]: crate::Holder::valid_for
     /// [`Duration::MAX`]: core::time::Duration::MAX

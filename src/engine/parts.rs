@@ -316,8 +316,8 @@ impl Parts {
         }
     }
 
-    /// Handles the timer of the waiter `key`. Returns `true` if the waiter still waits. It no longer waits if its time
-    /// is over, or if it is a reader that may now pass the contender in front of it.
+    /// Handles the timer of the waiter `key`. Returns `true` if the waiter still waits. A waiter no longer waits if its
+    /// time is over, or if it is a reader that may now pass the contender in front of it.
     pub(super) fn waits_on(&mut self, now: Instant, key: WaiterKey) -> bool {
         let ends = self.wait_ends(key).filter(|(end, _)| now < *end);
         let place = self.queues.waiters.get(key).map(|waiter| waiter.place);

@@ -90,7 +90,7 @@ pub(super) struct Queues {
     /// The place that lost its last user most recently.
     idle: Option<PlaceKey>,
     /// The next contenders, which do not know yet that they have the turn. If a contender first has to leave the lock
-    /// to other programs, its place is stored too.
+    /// to other programs, the place of the contender is stored too.
     turns: VecDeque<(OperationKey, Option<PlaceKey>)>,
     /// The waits of contenders whose latest attempt was refused, by place.
     waits: BTreeMap<PlaceKey, Box<Wait>>,
@@ -117,7 +117,7 @@ pub(super) struct Place {
     contender: Option<OperationKey>,
     line: Line,
     /// The latest lock on this resource was granted to a reader, or to an operation that wanted a permit and had not
-    /// waited. No contender was refused since then.
+    /// waited. Since then, no contender was refused.
     is_read: bool,
     /// The number of permits in the latest call for a permit. Zero if there was no such call. This number matters only
     /// to calls for permits.
@@ -599,8 +599,8 @@ impl Queues {
         now.saturating_add(span.min(Duration::from_millis(keeps_out(0))))
     }
 
-    /// Puts `operation`, which was refused beside the contender of `place`, at the front of the queue. It stays behind
-    /// the operations that were refused in this way before it.
+    /// Puts `operation`, which was refused beside the contender of `place`, at the front of the queue. The operation
+    /// stays behind the operations that were refused in this way before it.
     #[cold]
     pub(super) fn queue_first(
         &mut self,

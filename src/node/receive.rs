@@ -101,7 +101,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// Fails if the command cannot have this answer. In that case the command counts as unanswered.
+    /// Fails if the command cannot have this answer. If the answer does not fit, the command counts as unanswered.
     #[cold]
     #[inline(never)]
     pub(super) fn answered(

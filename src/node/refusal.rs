@@ -249,7 +249,7 @@ mod tests {
         }
     }
 
-    /// Temporary errors, and errors of a script that has begun, do not say this.
+    /// Temporary errors, and errors of a script that has begun, do not mean that the server runs no scripts.
     #[test]
     fn other_errors_do_not_say_that_no_scripts_are_run() {
         for line in [

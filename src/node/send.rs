@@ -149,14 +149,14 @@ impl Node {
 
     // ----- taking a lock --------------------------------------------------------------------
 
-    /// Takes the keys of `entry` for `life`. If there is a `proposal`, the lock gets a number that is at least this.
+    /// Takes the keys of `entry` for `life`. If there is a `proposal`, the number of the lock is at least the proposal.
     /// Returns `false` if a [trial](Request::Probe) first has to show whether the user may release the lock.
     ///
     /// # Errors
     ///
-    /// Fails if the node cannot give numbers. In that case nothing was sent.
-    // This function is inlined into the loop over the nodes of an attempt. Its other callers, which send copies to
-    // nodes that have lost the key, run rarely.
+    /// Fails if the node cannot give numbers. After an error, nothing was sent.
+    // This function is inlined into the loop over the nodes of an attempt. The other callers of this function send
+    // copies to nodes that have lost the key, and run rarely.
     #[inline(always)]
     pub(crate) fn take(
         &mut self,
@@ -223,7 +223,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// Fails if the node runs no scripts and the lock needs them. In that case nothing was sent.
+    /// Fails if the node runs no scripts and the lock needs them. After an error, nothing was sent.
     #[cold]
     #[inline(never)]
     fn take_unproved(
@@ -278,7 +278,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// Fails if the node runs no scripts, or does not report its `run_id`. In that case nothing was sent.
+    /// Fails if the node runs no scripts, or does not report its `run_id`. After an error, nothing was sent.
     #[cold]
     #[inline(never)]
     fn take_fenced(

@@ -26,7 +26,7 @@ pub(crate) const fn quorum_of(nodes: usize) -> usize {
     reason = "a vote is yes, no, or none; there is no fourth"
 )]
 pub(crate) enum Vote {
-    /// Yes: the lock was locked, extended or deleted.
+    /// Yes: the node has locked, extended or deleted the key.
     Yes,
     /// No: the key belongs to another client, or is not there.
     No,

@@ -40,8 +40,8 @@ pub(crate) struct Claim {
     pub(crate) timer: Option<TimerKey>,
     /// Present if this engine extends the lock by itself.
     pub(crate) kept: Option<Arc<Kept>>,
-    /// When the lock was handed out or adopted. [`Instant::MAX`] if neither has happened, or if the lock was adopted
-    /// only to release it.
+    /// When the lock was handed out or adopted. [`Instant::MAX`] if the lock was neither handed out nor adopted, or if
+    /// it was adopted only to release it.
     since: Instant,
     /// `None` while the claim rests.
     pub(in crate::engine) busy: Option<Box<Busy>>,

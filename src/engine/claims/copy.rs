@@ -36,7 +36,7 @@ pub(crate) enum Copy {
     Releasing,
     /// Both the release and the `SET` before it are unanswered.
     ReleasingSent,
-    /// The release is unanswered, and a `SET` may run after it.
+    /// The release is unanswered, and a `SET` may still run after the release.
     ReleasingLost,
     /// The release is a debt, and every `SET` was answered.
     Owed,

@@ -49,7 +49,8 @@ pub(in crate::engine) struct Acquire {
     /// The place of the resource. For several resources, this is the place at which the acquisition waits.
     place: PlaceKey,
     /// The acquisition's record in the queue of that place, if it waits or has waited for its turn. The caller knows
-    /// the acquisition by this record. An acquisition of several resources has a record in each queue instead.
+    /// the acquisition by this record. For several resources, the acquisition has one record in each queue instead of
+    /// this record.
     waiter: Option<WaiterKey>,
     /// The number of attempts that the caller allows. `None` if only time limits the attempts.
     tries_allowed: Option<u32>,
@@ -292,7 +293,7 @@ impl Acquire {
         guard!(NilIsHeld, ours)
     }
 
-    /// Sends the `SET` to `node` again, because the node did not run it. If `release` is `true`, the `SET` met a key of
+    /// Sends the `SET` to `node` again, because `node` did not run it. If `release` is `true`, the `SET` met a key of
     /// this engine. The release of that key goes first. If the release is not written yet, the `SET` waits for it. An
     /// attempt repeats the `SET` once for each node, and only while it awaits the node. Returns `true` if the `SET` was
     /// sent or waits.

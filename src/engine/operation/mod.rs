@@ -302,8 +302,8 @@ pub(super) trait Operate {
 
     /// Sends the question to `node`, built in `command`, or queues it until the handshake is done.
     ///
-    /// Returns `false` if the node cannot be asked. In that case the method records the abstention, and the caller has
-    /// to judge the votes.
+    /// Returns `false` if the node cannot be asked. If the node cannot be asked, the method records the abstention, and
+    /// the caller has to judge the votes.
     #[must_use]
     fn ask(&mut self, _node: NodeId, _command: &mut Command, _cx: &mut Context<'_>) -> bool {
         true
@@ -464,8 +464,9 @@ fn withdraw(nodes: NodeSet, cx: &mut Context<'_>) {
     }
 }
 
-/// A script may have stopped on `node` because of a missing permission that the `answer` does not name. In that case,
-/// asks which permission is missing. Returns `false` if there is nothing to ask, or if `node` cannot be asked.
+/// A script may have stopped on `node` because of a missing permission that the `answer` does not name. If a script may
+/// have stopped in this way, asks which permission is missing. Returns `false` if there is nothing to ask, or if `node`
+/// cannot be asked.
 fn ask_why(node: NodeId, entry: &Entry, answer: &Answer, cx: &mut Context<'_>) -> bool {
     let is_answer = matches!(answer.request, Request::Why { .. });
     let asks = answer.reply == Reply::Stopped

@@ -1,8 +1,8 @@
 //! A top-up gives a node that lacks its copy of a held lock another copy.
 //!
-//! When a lock is extended, a node may answer that the key is missing. The node restarted without the key, was down
-//! when the lock was taken, or held another client's key then. Without this copy, fewer nodes than possible have the
-//! lock, and the loss of one more copy may end the lock.
+//! When a lock is extended, a node may answer that the key is missing. The node may have restarted without the key, may
+//! have been down when the lock was taken, or may have held another client's key at that time. Without this copy, fewer
+//! nodes than possible have the lock, and the loss of one more copy may end the lock.
 //!
 //! The copy is a `SET NX` that expires when the other copies expire. The engine sends the copy only after it has seen
 //! the loss, when a majority *without* that node has confirmed the token in a later round. So the copy follows the
@@ -11,8 +11,8 @@
 //! vote. A node in quarantine gets a copy too. The copy counts when the quarantine is over.
 //!
 //! A node without scripts may show how it releases locks only after a majority has granted the lock. The `SET` to
-//! another node may not have been sent by then. In both cases, the node gets its first copy at once, unless an
-//! extension has already found that the node lacks the lock.
+//! another node may not have been sent before the lock was granted. In both cases, the node gets its first copy at
+//! once, unless an extension has already found that the node lacks the lock.
 //!
 //! # Not here
 //!

@@ -205,7 +205,8 @@ impl Operations {
     // ----- counter floors -----------------------------------------------------------------------
 
     /// Gives a counter floor to each of `nodes`, which an operator trusts, if this engine was asked for a fencing token
-    /// before. Otherwise does nothing, so that a handle without fencing tokens creates no keys.
+    /// before. If no fencing token was asked for, does nothing, so that a handle without fencing tokens creates no
+    /// keys.
     ///
     /// The limit on open operations does not apply. Giving floors ends soon, because a node with many unanswered
     /// commands is not asked.

@@ -1,4 +1,4 @@
-//! The belief of a refused contender: when its resource becomes free on each node, and who holds it there.
+//! The belief of a refused contender says, for each node, when the resource becomes free and who holds it.
 //!
 //! The belief depends on three things: the node's answer about the key (`PTTL` and the token), the node's notification
 //! when the key changes (a push), and time. This file sends no questions. Other files decide when to ask a node.

@@ -108,7 +108,7 @@ impl Names {
         };
         self.taken -= 1;
         self.slots[gap] = EMPTY;
-        // Each name that is behind the gap only because its own slot was taken moves up.
+        // If a name is behind the gap only because its own slot was taken, the name moves up.
         for next in self.from(gap).skip(1) {
             if self.slots[next].is_empty() {
                 return;

@@ -25,8 +25,8 @@
 //!
 //! A program that releases a lock and asks for it again at once is always faster than a program that first has to learn
 //! of the release. So an engine leaves the lock to others for a moment after a [`Row`] of its own locks. The engine
-//! does so often if it has met other clients lately. Otherwise the engine does so rarely, but still from time to time,
-//! because it may not notice other clients.
+//! leaves the lock often if it has met other clients lately. An engine that has met no other clients leaves the lock
+//! rarely, but still from time to time, because it may not notice other clients.
 //!
 //! The comment of each constant gives the reason for its value. The figures were measured with the simulator
 //! (`contention_in_numbers`: three nodes, holds of 1 ms, and unless stated otherwise 16 programs with one caller each
@@ -56,7 +56,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// A contender that has looked at one lock for this long then asks with each look who holds the lock. If there are
 /// attempts in between, the contender asks this at most twice in this time. If the contender asked with each look from
-/// the start, a hand-over between two programs would cost six messages instead of five. Otherwise no figure of
+/// the start, a hand-over between two programs would cost six messages instead of five. Apart from this, no figure of
 /// contention depends on this constant: 100 ms and two seconds give the same figures. Yet a contender for the exclusive
 /// lock finds readers only in this way. With twice this time, readers that hold for two seconds keep it waiting for
 /// more than 2.5 s.
@@ -82,13 +82,13 @@ const OLD: Duration = Duration::from_millis(100);
 /// alone costs 4.2 messages instead of 3.3, and four round trips cost 3.7. Sixteen round trips cost the same as eight.
 const LEFT_TO_OTHERS: u32 = 8;
 
-/// If no node has granted this number of attempts in a row, and the changes between these attempts were less than
-/// a [`ROW`] apart, the key changes without becoming free. The contender then looks first, because a look costs two
-/// messages and an attempt three. After twice this number of attempts, the contender reacts to a reported change more
-/// and more slowly, up to ten times [`LOOK_SOON`]. Otherwise the contender would look 1,000 times in a second at a key
-/// that other clients write that often. If the changes are further apart than a row, others were just faster each time,
-/// and a contender that looks first would always be too late. This was measured in the world `readers`, with six
-/// programs and holds of 50 ms: one such caller made no attempt in 40 hand-overs.
+/// This number of attempts in a row that no node has granted, with less than a [`ROW`] between the changes, means that
+/// the key changes without becoming free. The contender then looks first, because a look costs two messages and an
+/// attempt three. After twice this number of attempts, the contender reacts to a reported change more and more slowly,
+/// up to ten times [`LOOK_SOON`]. Without this slowdown, the contender would look 1,000 times in a second at a key that
+/// other clients write that often. If the changes are further apart than a row, others were just faster each time, and
+/// a contender that looks first would always be too late. This was measured in the world `readers`, with six programs
+/// and holds of 50 ms: one such caller made no attempt in 40 hand-overs.
 const WASTED_MAX: u32 = 20;
 
 /// After this number of attempts in which nodes gave different slots, a contender asks after the random delay. Each
@@ -117,8 +117,8 @@ const BEHIND_READERS: Duration = Duration::from_millis(250);
 /// these histories and 2 of 300 have such a wait.
 const POLITE: Duration = Duration::from_millis(750);
 
-/// The life of an intent: two looks and a round trip. A contender that gets the lock ends its intent. Otherwise the
-/// intent would keep readers out for longer than the lock itself does. In a measurement with four programs of six
+/// The life of an intent: two looks and a round trip. A contender that gets the lock ends its intent. If the intent
+/// stayed, it would keep readers out for longer than the lock itself does. In a measurement with four programs of six
 /// callers, each with holds of 10 ms, ending the intent gives 4,900 locks in 20 s instead of 440, and a longest wait
 /// of 0.7 s instead of 2.7. If a contender leaves without the lock, its intent keeps readers out until the intent
 /// expires.
@@ -290,8 +290,8 @@ impl Wait {
 
     /// Records that an attempt was refused. The delay after the attempt ends at `delay`, and a random delay takes
     /// `rest`. The nodes in `elsewhere` have refused the attempt because of another resource of the set. These nodes
-    /// are not believed to be free before the delay is over, whatever they say about this resource. The same is true of
-    /// nodes that did not take the `SET`.
+    /// are not believed to be free before the delay is over, whatever they say about this resource. Nodes that did not
+    /// take the `SET` are not believed to be free before the delay is over either.
     pub(in crate::engine) fn refused(
         &mut self,
         why: Refusal,
@@ -489,8 +489,8 @@ impl Wait {
         };
         let was_told = self.belief.is_told();
         self.belief.changed(from, node, self.rest);
-        // A contender looks at once when a majority has reported a change. A contender for a permit does not, because
-        // it would make an attempt instead of a look.
+        // A contender looks at once when a majority has reported a change. A contender for a permit does not look at
+        // once, because it would make an attempt instead of a look.
         let is_all = was_told && !self.belief.is_told() && self.belief.wants() != Wants::Slot;
         let soon = if is_all { Duration::ZERO } else { LOOK_SOON };
         self.look_soon(from.saturating_add(soon));

@@ -198,7 +198,7 @@ impl Abilities {
         }
     }
 
-    /// Returns how the node releases locks, as far as this connection has shown this. This text is for operators.
+    /// Returns how the node releases locks, as far as this connection has shown the way. This text is for operators.
     pub(crate) fn releasing(&self) -> Option<&'static str> {
         let native = match self.shown {
             Shown::Nothing => return None,
@@ -261,7 +261,7 @@ impl Abilities {
                 self.scripts.has_run_fenced = !matches!(missing, Some(Unusable::Permission { .. }));
                 self.trust_scripts();
             }
-            // A lock of another kind needs other permissions, so the answer says nothing about these.
+            // A lock of another kind needs other permissions, so the answer says nothing about such permissions.
             (Taking::Member { .. }, None) => {
                 self.scripts.members.run();
                 self.trust_scripts();

@@ -19,8 +19,8 @@
 //!
 //! # Not here
 //!
-//! After a command was written, the node cannot take a renewal out of it. If the connection has no room for a long
-//! time, a renewal may reach the server after its lock is over, but still before the release of the lock.
+//! After a command was written, the node cannot take a renewal out of this command. If the connection has no room for a
+//! long time, a renewal may reach the server after its lock is over, but still before the release of the lock.
 //!
 //! Renewals to nodes with a marker, to nodes that have forgotten the script, and for locks on several resources are
 //! sent one at a time.

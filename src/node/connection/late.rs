@@ -2,7 +2,7 @@
 //! question may also wait until the release of an earlier key of this engine is written.
 //!
 //! There are two queues, each with its own limit. Questions about held locks are asked first, and other questions never
-//! take the room of these.
+//! take the room of such questions.
 
 use alloc::collections::VecDeque;
 

@@ -21,7 +21,8 @@ pub(crate) struct Outbox {
     withdrawn: usize,
     /// The position of the first byte of `bytes`.
     base: u64,
-    /// Whether the last write was cut short. In that case, nothing is offered until the socket is writable.
+    /// Whether the last write was cut short. After a write that was cut short, nothing is offered until the socket is
+    /// writable.
     blocked: bool,
 }
 

@@ -74,7 +74,7 @@ impl Pulse {
     }
 
     /// Records that a command sent at `sent` was answered at `now`. All answers that are read at once give one sample,
-    /// the shortest round trip, because together they measure only one.
+    /// which is their shortest round trip, because together they measure only one round trip.
     pub(in crate::node) fn answered(&mut self, now: Instant, sent: Instant) {
         if sent < self.measured_from {
             return;

@@ -55,7 +55,7 @@ impl Waking {
     }
 }
 
-/// Makes the next command register the keys that it reads, if the node supports this.
+/// Makes the next command register the keys that it reads, if the node supports registrations.
 pub(in crate::node) fn register_next(
     now: Instant,
     waking: &mut Waking,

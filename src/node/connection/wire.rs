@@ -69,8 +69,8 @@ impl Wire {
         self.in_flight.push(purpose, now, start, len);
     }
 
-    /// Makes the next command register the keys that it reads, if the node supports this. A `MULTI` makes the server
-    /// register all keys that are read until `EXEC`.
+    /// Makes the next command register the keys that it reads, if the node supports registrations. A `MULTI` makes the
+    /// server register all keys that are read until `EXEC`.
     pub(in crate::node) fn register(&mut self, now: Instant) {
         if !self.batch.is_empty() {
             self.write_batch(now);

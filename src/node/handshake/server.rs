@@ -38,7 +38,7 @@ pub(crate) struct Identity {
     pub(crate) evicts_locks: bool,
     /// The share of `maxmemory` in use, in percent, if there is such a limit.
     pub(crate) memory_percent: Option<u8>,
-    /// Whether every write is on disk before it is answered. `None` if the server does not report this.
+    /// Whether every write is on disk before it is answered. `None` if the server does not report these settings.
     writes_through: Option<bool>,
     /// Whether the server has no replica, is no replica, and never was one.
     is_alone: bool,
@@ -49,7 +49,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Returns whether the server loses nothing in a restart, if the server has reported this.
+    /// Returns whether the server loses nothing in a restart, if the server has reported this fact.
     pub(in crate::node) fn is_durable(&self) -> Option<bool> {
         Some(self.writes_through? && self.is_alone)
     }

@@ -164,8 +164,8 @@ pub(crate) const LOOK_AT_FLOOR: Script = Script {
 
 /// Ends the repair of the floor under this nonce. Answers `1` if the repair has ended. The floor then belongs to this
 /// `run_id`, and was raised to the number if it was lower. Answers `0` if the floor is not in repair, or is in repair
-/// under another nonce. In that case nothing is changed. The arguments are the `run_id`, the nonce and the number. The
-/// floor is the only key.
+/// under another nonce. If `0` is the answer, nothing is changed. The arguments are the `run_id`, the nonce and the
+/// number. The floor is the only key.
 pub(crate) const REPAIR_FLOOR: Script = Script {
     text: "local r,n,x=string.match(redis.call('get',KEYS[1]) or '','^(.+):%?(%d+):(%d+)$') if \
            r~=ARGV[1] or n~=ARGV[2] then return 0 end local \

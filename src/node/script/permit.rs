@@ -1,8 +1,8 @@
 //! The scripts of permits.
 //!
 //! A permit is one of K slots, and each slot is held like a lock. The holders are in the same sorted set as the holders
-//! of [shared locks](super::shared). For the answers, the members and the other scripts, see there. All permits in a
-//! set have the same K, and no slot has two live members.
+//! of [shared locks](super::shared). The module of shared locks also describes the answers, the members and the other
+//! scripts. All permits in a set have the same K, and no slot has two live members.
 
 use super::Script;
 use super::shared::{
@@ -75,10 +75,10 @@ pub(crate) const TAKE_SLOT: Script = Script {
 };
 
 /// Moves the token to another slot if that slot is free, and keeps the deadline. The script also removes a member in
-/// the new slot whose time is over. Otherwise that member could become live again, in the same slot as the token, if
-/// the clock is set back. Answers `1` if the token has the new slot, `0` if the token has no slot or its time is over,
-/// and `-1` if another client has the new slot. The ttl is empty, and the fourth argument is the prefix of the member
-/// in the new slot.
+/// the new slot whose time is over. If such a member stayed, it could become live again, in the same slot as the token,
+/// if the clock is set back. Answers `1` if the token has the new slot, `0` if the token has no slot or its time is
+/// over, and `-1` if another client has the new slot. The ttl is empty, and the fourth argument is the prefix of the
+/// member in the new slot.
 pub(crate) const MOVE_SLOT: Script = Script {
     text: concat!(
         read_arguments!(),

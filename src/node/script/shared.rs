@@ -243,13 +243,13 @@ pub(crate) const CONFIRM_MEMBER: Script = Script {
     sha1: "2e379200fcd56c443c354f48849e7202d0792549",
 };
 
-/// Removes a member, or removes the key if it contains only the token. If no live member is left, removes the key.
-/// Otherwise the key expires at the latest deadline that is left. Answers `1` if the member was removed, and `0` if
-/// there was no such member or if it was over.
+/// Removes a member, or removes the key if it contains only the token. If no live member is left, removes the key. If
+/// live members are left, the key expires at the latest deadline of these members. Answers `1` if the member was
+/// removed, and `0` if there was no such member or if it was over.
 ///
 /// The arguments are the token and the prefix. If the permit of this token is in another slot than the prefix says, the
 /// script finds it too. With a third argument, the script removes the permit only from another slot. A node that runs
-/// such a script late must not remove the token from the slot that is held by then.
+/// such a script late must not remove the token from the slot that the permit has at that time.
 pub(crate) const RELEASE_MEMBER: Script = Script {
     text: concat!(
         "local call,k,t=redis.call,KEYS[1],ARGV[1] local m=ARGV[2]..t local v=redis.pcall('zscore',k,m) \

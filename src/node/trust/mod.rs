@@ -359,7 +359,8 @@ impl Trust {
 
     /// Passes the quarantine of this name on to another name of the same server, whose handshake has ended. Returns the
     /// time before which the other name must not vote. If both names lead to the `same` process, the handshake also
-    /// ends the alarm of this name. Otherwise the alarm stays, because this name may lead to another server by now.
+    /// ends the alarm of this name. If the names lead to different processes, the alarm stays, because this name may
+    /// lead to another server by now.
     pub(crate) fn hand_on(&mut self, now: Instant, terms: Terms, same: bool) -> Instant {
         let alarm = match self.alarmed {
             true => now.saturating_add(terms.span),

@@ -24,10 +24,10 @@
 //!
 //! # Fencing tokens
 //!
-//! All slots of a name share one counter on each node. The reason shows with two holders of one slot, one after the
-//! other. At least one node is in the majorities of both holders. While the earlier holder had the slot on this node,
-//! the node raised its counter at least to the earlier fencing token. After the earlier holder had gone, the node gave
-//! the slot to the later holder with a larger number. The later fencing token is at least that number of the node.
+//! All slots of a name share one counter on each node. The reason becomes clear with two holders of one slot, one after
+//! the other. At least one node is in the majorities of both holders. While the earlier holder had the slot on this
+//! node, the node raised its counter at least to the earlier fencing token. After the earlier holder had gone, the node
+//! gave the slot to the later holder with a larger number. The later fencing token is at least that number of the node.
 //! Therefore only numbers that were given with the slot count. If a node moves the token to the slot later, the number
 //! that it gave before does not count. So the engine asks the node for the slot again behind each move, and the node
 //! gives its next number.
@@ -188,9 +188,9 @@ impl Slots {
         (self.at.len() < quorum + full.count()).then_some(self.permits)
     }
 
-    /// Returns the slot to which the `open` nodes should move the token. This is the slot to which it is being moved,
-    /// or else the slot in which most of the nodes have it. Returns `None` if so many nodes refuse this slot that the
-    /// other nodes are no majority.
+    /// Returns the slot to which the `open` nodes should move the token. This is the slot to which the token is being
+    /// moved, or else the slot in which most of the nodes have the token. Returns `None` if so many nodes refuse this
+    /// slot that the other nodes are no majority.
     fn target(&self, open: NodeSet, quorum: usize) -> Option<u16> {
         let may_be_moved = |slot: &u16| {
             let others = open.filter(|node| !self.is_refused(node, *slot));
@@ -295,8 +295,8 @@ impl Acquire {
         }
     }
 
-    /// Takes the slot that a majority has given, or asks nodes to move the token. Ends the attempt if neither of these
-    /// is possible.
+    /// Takes the slot that a majority has given, or asks nodes to move the token. Ends the attempt if no slot can get a
+    /// majority.
     #[cold]
     #[inline(never)]
     pub(super) fn weigh(&mut self, cx: &mut Context<'_>) {
@@ -409,7 +409,8 @@ impl Acquire {
     }
 
     /// Passes the answers of a refused attempt to the contender. Returns `true` if the attempt has registered nothing.
-    /// In that case the contender asks again at once, unless the votes of the attempt were split.
+    /// If the attempt has registered nothing, the contender asks again at once, unless the votes of the attempt were
+    /// split.
     #[cold]
     #[inline(never)]
     pub(super) fn learns_of_slots(&mut self, cx: &mut Context<'_>) -> bool {
@@ -449,7 +450,8 @@ impl Acquire {
 }
 
 /// Takes the token of the permit of `key` out of a wrong slot on `node`, where the token is or may be. If the node
-/// `is_new` and the right slot is free, also takes the right slot. Otherwise the next extension does so.
+/// `is_new` and the right slot is free, also takes the right slot. If the right slot is not taken now, the next
+/// extension takes it.
 #[cold]
 #[inline(never)]
 pub(in crate::engine) fn astray_on(

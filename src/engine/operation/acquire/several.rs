@@ -16,7 +16,7 @@ use crate::quorum::NodeSet;
 pub(super) struct Several {
     /// The places of the resources, in the order of the resources.
     pub(super) places: Box<[PlaceKey]>,
-    /// For each place, the record of the acquisition in the queue of the place, if there is or was one.
+    /// For each place, the record of the acquisition in the queue of this place, if a record exists or has existed.
     pub(super) waiters: Box<[Option<WaiterKey>]>,
     /// For each node, the resource that the node has named as taken in this attempt, counted from 1. Zero if the node
     /// has named none.

@@ -3,8 +3,8 @@
 //! A reader asks the nodes at the same time as other readers: see [`queues`](crate::engine::queues). A reader waits
 //! only if it is refused. The intent of a caller that waits for the exclusive lock keeps new readers out, so that a
 //! series of readers cannot make the caller wait for ever. From time to time, the nodes let readers pass the intent for
-//! a moment. Otherwise a reader could have to wait for as long as earlier readers hold their locks. A node that refuses
-//! a reader says when it will let readers pass again.
+//! a moment. Without such moments, a reader could have to wait for as long as earlier readers hold their locks. A node
+//! that refuses a reader says when it will let readers pass again.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -218,7 +218,7 @@ impl Acquire {
     }
 
     /// Begins the operation's turn. Drops what an operation for another kind of lock has learned, because a reader or
-    /// an operation for a permit cannot use it.
+    /// an operation for a permit cannot use this knowledge.
     pub(super) fn begins_to_lead(&mut self, cx: &mut Context<'_>) {
         let wants = self.wants();
         if let Some((waiting, _)) = cx.parts.queues.waiting(self.place) {

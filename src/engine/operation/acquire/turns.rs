@@ -6,8 +6,9 @@
 //!
 //! # Guarantees
 //!
-//! * An acquisition asks no node while this engine holds one of its resources, or another operation of this engine
-//!   contends for one of them. An acquisition that makes only one attempt asks the nodes beside such other operations.
+//! * An acquisition asks no node while this engine holds one of its resources, or while another operation of this
+//!   engine contends for such a resource. An acquisition that makes only one attempt asks the nodes beside such other
+//!   operations.
 //!
 //! # Not here
 //!

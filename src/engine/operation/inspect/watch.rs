@@ -12,7 +12,7 @@
 //!
 //! # Not here
 //!
-//! The inspection contains the question, and the meaning of the answers.
+//! The file `inspect.rs` contains the question, and the meaning of the answers.
 
 use alloc::boxed::Box;
 use alloc::vec;
