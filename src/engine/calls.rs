@@ -355,7 +355,7 @@ impl Engine {
     /// Adopts a lock of another engine or process. This engine then reports when the validity of the lock ends, and
     /// sends the release of the lock to all nodes. The validity of the lock does not change.
     ///
-    /// A lock from another clock has no known end ([`Instant::ZERO`]). Such a lock is not valid,
+    /// A lock from another clock has no known end ([`Instant::ZERO`]). A lock without a known end is not valid,
     /// but [`confirm`](Engine::confirm) may find its end. Until its end is found, such a lock counts as over when its
     /// keys must have expired.
     pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {

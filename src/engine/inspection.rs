@@ -112,7 +112,7 @@ pub(super) enum Seen {
     /// Nothing seen yet.
     Unknown,
     Free,
-    /// A token in the key. Such a token has no slot.
+    /// A token in the key. A token in the key has no slot.
     Token(Member),
     /// The holders of shared locks or permits, in the order of their slots and tokens.
     Members(Box<[Member]>),
@@ -231,8 +231,8 @@ impl Inspection {
         &self.holders
     }
 
-    /// Returns `true` if a node has named 512 holders. These are the holders that expire first. If `true`, clients that
-    /// the node has not named may hold the resource too.
+    /// Returns `true` if a node has named 512 holders. The 512 named holders are the holders that expire first. If
+    /// `true`, clients that the node has not named may hold the resource too.
     #[must_use]
     pub fn has_more(&self) -> bool {
         let mut nodes = self.nodes.iter();

@@ -3,8 +3,8 @@
 //! # Guarantees
 //!
 //! * Every answer that counts passes through this file. The call that makes a verdict certain also reports the verdict.
-//! * Some decisions of one operation concern other operations: a lock is lost, or a node belongs to another group. Such
-//!   decisions reach the other operations in the same call.
+//! * Some decisions of one operation concern other operations: a lock is lost, or a node belongs to another group. A
+//!   decision that concerns other operations reaches them in the same call.
 
 mod changes;
 
@@ -65,8 +65,8 @@ impl Operations {
         ROUNDS_MAX <= self.len()
     }
 
-    /// Returns `true` if there is no room for another question about a held lock. Such questions have their own room,
-    /// so that callers that want a lock never keep out a caller that holds one.
+    /// Returns `true` if there is no room for another question about a held lock. Questions about held locks have their
+    /// own room, so that callers that want a lock never keep out a caller that holds one.
     pub(super) fn is_full_for_holders(&self) -> bool {
         2 * ROUNDS_MAX <= self.len()
     }

@@ -24,10 +24,10 @@
 //!
 //! # Sets
 //!
-//! An operation that wants several resources gets all of them or none. Such an operation waits in the queue of each
-//! resource, and enters all queues in one step. Two sets therefore have the same order in every queue that they share,
-//! and cannot wait for each other. A set at the front of a queue becomes the contender of that name, and the callers
-//! behind the set wait. The set asks the nodes once it is the contender of all its names.
+//! An operation that wants several resources gets all of them or none. An operation that wants several resources waits
+//! in the queue of each resource, and enters all queues in one step. Two sets therefore have the same order in every
+//! queue that they share, and cannot wait for each other. A set at the front of a queue becomes the contender of that
+//! name, and the callers behind the set wait. The set asks the nodes once it is the contender of all its names.
 //!
 //! # Readers
 //!
@@ -119,8 +119,8 @@ pub(super) struct Place {
     /// The latest lock on this resource was granted to a reader, or to an operation that wanted a permit and had not
     /// waited. Since then, no contender was refused.
     is_read: bool,
-    /// The number of permits in the latest call for a permit. Zero if there was no such call. This number matters only
-    /// to calls for permits.
+    /// The number of permits in the latest call for a permit. Zero if there was no such call. The number of permits
+    /// matters only to calls for permits.
     permits: u16,
     /// The number of permits and shared locks that were given back.
     given_back: u32,
@@ -505,8 +505,8 @@ impl Queues {
     // ----- readers ----------------------------------------------------------------------------
 
     /// Gives the turn to another operation, because the reader `operation` asks beside others or has got its lock. An
-    /// operation that wants a permit also asks beside others. It passes its turn on only if it has followed another
-    /// operation that was granted its lock.
+    /// operation that wants a permit also asks beside others. An operation that wants a permit passes its turn on only
+    /// if it has followed another operation that was granted its lock.
     #[cold]
     pub(super) fn give_on(&mut self, place: PlaceKey, operation: OperationKey, wants: Wants) {
         if let Some(at) = self.places.get_mut(place.0).must()

@@ -51,7 +51,7 @@ pub struct Stats {
     /// Locks that were [adopted](crate::engine::Engine::adopt) from another engine or process.
     pub adopted: u64,
     /// Locks that ended before they were released, because their validity ran out or a majority of the nodes lost them.
-    /// Each such end was reported to the holder.
+    /// Each lost lock was reported to its holder.
     pub lost: u64,
     /// Locks whose fencing token took a second round trip, because the counters of the nodes had different numbers
     /// before. If these locks are a large part of the acquired locks, many clients want the same locks at once.
@@ -168,8 +168,8 @@ outcomes! {
 pub struct NodeStats {
     /// The address as it was configured, without credentials.
     pub address: Arc<str>,
-    /// For each answer, the time since the command was ready to be written. The histogram includes handshakes. It
-    /// leaves out answers that may have waited because this program did not read.
+    /// For each answer, the time since the command was ready to be written. The histogram includes handshakes. The
+    /// histogram leaves out answers that may have waited because this program did not read.
     pub latency: Histogram,
 }
 

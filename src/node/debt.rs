@@ -1,10 +1,10 @@
 //! The debts of one node: releases that could not be sent yet, or that the node has refused.
 //!
 //! A node has two queues of debts. One queue has the releases that go out as soon as there is a connection and room.
-//! The other queue has the releases that the node has refused. These are retried after a while. A debt is the key of a
-//! claim, and the claim knows what to release. Each claim is in the queues at most once, so there are never more debts
-//! than claims. When time ends a debt, the entry of the debt is marked as forgotten. A forgotten entry may stay in its
-//! queue for a while, but does not count. At most half of the entries are forgotten entries.
+//! The other queue has the releases that the node has refused. Refused releases are retried after a while. A debt is
+//! the key of a claim, and the claim knows what to release. Each claim is in the queues at most once, so there are
+//! never more debts than claims. When time ends a debt, the entry of the debt is marked as forgotten. A forgotten entry
+//! may stay in its queue for a while, but does not count. At most half of the entries are forgotten entries.
 
 use alloc::collections::VecDeque;
 

@@ -226,8 +226,8 @@ impl Node {
         self.handshake.is_ready() && self.connection.pulse.has_moved_away()
     }
 
-    /// Returns `true` if a probe should be opened. This is the case if the connection is ready but suspect, or if its
-    /// opening or handshake has been silent for at least `least`.
+    /// Returns `true` if a probe should be opened. A probe should be opened if the connection is ready but suspect, or
+    /// if its opening or handshake has been silent for at least `least`.
     pub(crate) fn is_to_be_probed(&self, now: Instant, least: Duration) -> bool {
         let least = least.max(self.connection.pulse.distance() * 4);
         let due = |since: Instant| since.saturating_add(least) <= now;

@@ -34,7 +34,7 @@ pub(crate) enum Reply {
     /// The key has the token, and lives for this time. If the command replaces tokens, the token may have been
     /// replaced.
     Kept(Duration),
-    /// This number of the scanned keys are counters. The count continues at `cursor`. Zero means that the count is
+    /// Of the scanned keys, this number are counters. The count continues at `cursor`. Zero means that the count is
     /// complete.
     Counted { counters: u32, cursor: u64 },
     /// The counter floor is in repair under this nonce.

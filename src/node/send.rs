@@ -550,7 +550,7 @@ impl Node {
     }
 
     /// Sets the counter floor: see [`fenced::set_floor`]. `operation` waits for the answer. Returns `false` if the
-    /// `run_id` is not known. Such a node is not asked for locks with fencing tokens either.
+    /// `run_id` is not known. A node without a known `run_id` is not asked for locks with fencing tokens either.
     pub(crate) fn set_floor(
         &mut self,
         now: Instant,

@@ -84,7 +84,7 @@ impl Lock {
         }
     }
 
-    /// Returns the resource. It is the Redis key, which has 1 to 1024 bytes of any value. For a lock on
+    /// Returns the resource. The resource is the Redis key, which has 1 to 1024 bytes of any value. For a lock on
     /// several [resources](Self::resources), returns the first resource.
     #[must_use]
     pub fn resource(&self) -> &[u8] {
@@ -114,8 +114,8 @@ impl Lock {
     /// number is larger than the fencing token of every earlier lock on any of them.
     ///
     /// Pass the number to the store with each write, and with each read on which a write depends. The store remembers
-    /// the largest number that it has seen, and refuses requests with a smaller number. Then a holder that was stopped
-    /// for longer than its lock lasted does no harm. The
+    /// the largest number that it has seen, and refuses requests with a smaller number. A store that does this makes a
+    /// holder harmless that was stopped for longer than its lock lasted. The
     /// page [`manual::fencing`](crate::manual::fencing#what-the-store-has-to-do) has recipes.
     ///
     /// The number does not change while the lock is held, even if the lock is extended, kept, confirmed, handed over,
@@ -245,8 +245,8 @@ impl Lock {
 
     // ----- the end of a lock ------------------------------------------------------------------
 
-    /// Returns `true` if the end of the validity is known. The end of a lock from another clock is not known. Such a
-    /// lock was not reported as over, and can still be confirmed.
+    /// Returns `true` if the end of the validity is known. The end of a lock from another clock is not known. A lock
+    /// from another clock was not reported as over, and can still be confirmed.
     #[cfg(feature = "std")]
     pub(crate) fn has_known_end(&self) -> bool {
         self.valid_until() != Instant::ZERO

@@ -17,8 +17,8 @@ const BILLION: u64 = 1_000_000_000;
 /// The rate at which a kernel slews a clock, in parts per billion.
 pub(crate) const SLEWED: u64 = 500_000;
 
-/// The time that is subtracted from every validity because clocks differ. It consists of a share of the ttl, and of a
-/// fixed part, because servers expire keys by the millisecond.
+/// The time that is subtracted from every validity because clocks differ. The drift consists of a share of the ttl, and
+/// of a fixed part, because servers expire keys by the millisecond.
 ///
 /// The default is the drift of the Redlock paper: a hundredth of the ttl and 2 ms.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -75,14 +75,14 @@ impl Drift {
         product.div_ceil(u128::from(BILLION)) as u64
     }
 
-    /// Returns how many parts in a billion a clock may run fast or slow. This is a fifth of the share, but at least the
-    /// rate at which a kernel slews a clock.
+    /// Returns how many parts in a billion a clock may run fast or slow. The rate is a fifth of the share, but at least
+    /// the rate at which a kernel slews a clock.
     pub(crate) fn rate(self) -> u64 {
         self.parts_per_billion.div_ceil(5).max(SLEWED)
     }
 
-    /// Returns the sum of clock steps that is permitted while a lock of `ttl` lives. This is the part of the share that
-    /// is left after the clock's [`rate`](Self::rate). The fixed part covers the rounding of the server to
+    /// Returns the sum of clock steps that is permitted while a lock of `ttl` lives. The sum is the part of the share
+    /// that is left after the clock's [`rate`](Self::rate). The fixed part covers the rounding of the server to
     /// milliseconds.
     pub(crate) fn steps(self, ttl: Duration) -> Duration {
         let rate = Self {

@@ -2,8 +2,8 @@
 //!
 //! Read a tick as a number in base sixty-four, with one digit for each level, the lowest digit first. Compare the tick
 //! of a timer with the tick of the wheel. The highest digit in which the two ticks differ gives the level of the timer.
-//! The same digit of the timer's tick gives the slot of the timer on that level. So **the place of a timer depends on
-//! the two ticks alone**, which keeps the timers of one tick in order (see [`Wheel`](super::Wheel)).
+//! The digit of the timer's tick at this position gives the slot of the timer on that level. So **the place of a timer
+//! depends on the two ticks alone**, which keeps the timers of one tick in order (see [`Wheel`](super::Wheel)).
 //!
 //! Six digits reach 2^36 ticks. Timers that are further away also wait on the top level, in the slot of their sixth
 //! digit. The wheel comes to this slot once every 2^36 ticks, and timers of a later round stay in the slot.

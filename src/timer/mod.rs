@@ -26,8 +26,8 @@
 //!
 //! # Not here
 //!
-//! The wheel has no clock, because time is an argument. The wheel does not decide whether a lock is still valid. Its
-//! tick is a millisecond and rounds *up*, while validity is exact to the nanosecond and rounds *down*.
+//! The wheel has no clock, because time is an argument. The wheel does not decide whether a lock is still valid. The
+//! tick of the wheel is a millisecond and rounds *up*, while validity is exact to the nanosecond and rounds *down*.
 //!
 //! [`Instant::MAX`]: crate::Instant::MAX
 

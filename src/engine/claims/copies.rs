@@ -18,7 +18,7 @@ pub(crate) struct Copies {
     pub(super) each: [Copy; NODES_MAX],
     /// The nodes whose latest answer says that they have the token.
     pub(crate) having: NodeSet,
-    /// The nodes whose latest answer says that they lack the token. These nodes get another copy.
+    /// The nodes whose latest answer says that they lack the token. The nodes in this set get another copy.
     pub(crate) lacking: NodeSet,
     /// The nodes that have confirmed the token in the latest majority or since then, and have not denied it.
     pub(crate) confirmed: NodeSet,

@@ -6,8 +6,8 @@
 //!
 //! # Guarantees
 //!
-//! * Renewals wait at most [`RENEWALS_WAIT`] after the first renewal, whether or not other nodes answer. This wait is
-//!   shorter than the node timeout.
+//! * Renewals wait at most [`RENEWALS_WAIT`] after the first renewal, whether or not other nodes answer. The longest
+//!   wait of renewals is shorter than the node timeout.
 //! * When the turn of a node comes, all of its renewals are written at once. The node that has waited the longest has
 //!   its turn first.
 //! * If there are few renewals, they are written without a wait.

@@ -420,8 +420,8 @@ impl Acquire {
 
 impl Operate for Acquire {
     /// Asks at once if the operation has its turn. An operation that makes only one attempt never waits for its turn.
-    /// Instead, such an operation asks at the same time as other operations. If this engine holds a lock on one of the
-    /// resources, such an operation is refused at once.
+    /// An operation that makes only one attempt asks at the same time as other operations. If this engine holds a lock
+    /// on one of the resources, such an operation is refused at once.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let once = self.tries_allowed == Some(1);
         let (mut turn, mut leaves) = (true, None);

@@ -12,7 +12,7 @@
 //! * A node counts only if it has its own floor, is not in quarantine, and is connected at the same time.
 //! * If a restart or a `FLUSHALL` deletes data in between, the mark is gone, or a mark with another `run_id` is left.
 //!   The wait then begins again from zero.
-//! * Several handles may repair one node. They share the mark, and only the first write still finds it.
+//! * Several handles may repair one node. The handles share the mark, and only the first write still finds it.
 //!
 //! # Not here
 //!
@@ -51,7 +51,7 @@ impl Repair {
         }
     }
 
-    /// Returns the floor for a node in repair. This floor is at least as large as every token that the node confirmed
+    /// Returns the floor for a node in repair. The floor is at least as large as every token that the node confirmed
     /// before it was marked. Returns `None` if too few of the other nodes have reported their floors.
     fn number(&self, cx: &Context<'_>) -> Option<u64> {
         let sound = cx.round.tally.yes();

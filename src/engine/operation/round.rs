@@ -251,8 +251,8 @@ impl Round {
         changed
     }
 
-    /// Marks the outcome as certain, so that the next poll reports it. This happens once for each attempt, because a
-    /// decided round no longer votes.
+    /// Marks the outcome as certain, so that the next poll reports it. A round is decided once for each attempt,
+    /// because a decided round no longer votes.
     pub(in crate::engine) fn decide(&mut self, parts: &mut Parts) {
         self.state = State::Decided;
         self.disarm(&mut parts.timers);

@@ -2,12 +2,12 @@
 //! claims.
 //!
 //! A place takes more memory than such a lock needs. When another operation wants the name, the queues open a place.
-//! Its state is as if the place had always existed.
+//! The state of the new place is as if the place had always existed.
 //!
 //! # Not here
 //!
-//! A lock that is not kept has a place. Such a lock is held for a short time, and keeping its place costs less than
-//! closing and opening it again.
+//! A lock that is not kept has a place. A lock that is not kept is held for a short time, and keeping its place costs
+//! less than closing and opening it again.
 
 use alloc::vec::Vec;
 

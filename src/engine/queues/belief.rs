@@ -8,7 +8,7 @@
 //! * A node counts as free only if the node has said something about the key.
 //! * A resource is believed to be free when it is free on a majority of the configured nodes. Each node counts only
 //!   from the time at which its vote counts.
-//! * Readers or permits hold a sorted set. Such a set keeps a reader out no longer than the random delay. A change of
+//! * Readers or permits hold a sorted set. A sorted set keeps a reader out no longer than the random delay. A change of
 //!   the set does not mean that the lock is free, unless the contender wants a permit.
 //! * Only the owner text of a token leaves this file. The random part of a token is never shown.
 

@@ -22,7 +22,7 @@ const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The smallest number of slots of a table with names.
 const SLOTS_MIN: usize = 16;
 
-/// The place of a name. This is a number of the caller's choice, below 2^32 - 1.
+/// The place of a name. The place is a number of the caller's choice, below 2^32 - 1.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Where(pub(super) u32);
 

@@ -17,8 +17,8 @@
 //! A reader asks as soon as the lock may be free. If other readers hold the lock, the reader asks after the random
 //! delay. With each look the reader asks who holds the lock, because a `PTTL` does not say whether the holder keeps
 //! readers out. A contender for the exclusive lock that finds readers leaves its *intent* on all nodes. The intent
-//! keeps new readers out, and each look renews it. Such a contender looks when the set of readers has changed, and asks
-//! for the lock when the set is gone.
+//! keeps new readers out, and each look renews it. A contender with an intent looks when the set of readers has
+//! changed, and asks for the lock when the set is gone.
 //!
 //! A contender that wants a permit does not look, but makes an attempt. A refused attempt says when the first slot
 //! becomes free, and registers the key for notifications.
@@ -49,9 +49,9 @@ use super::Refusal;
 use super::belief::{Belief, Wants};
 
 /// How long a contender that gets notifications waits between looks. The wait takes this time, or up to twice as long.
-/// No push reports a `SWAPDB`, so without this look such a contender would wait until its call ends. This rate costs a
-/// node one look in three seconds. No figure of contention depends on this constant: half a second and eight seconds
-/// give the same figures.
+/// No push reports a `SWAPDB`, so without this look such a contender would wait until its call ends. The rate of these
+/// looks costs a node one look in three seconds. No figure of contention depends on this constant: half a second and
+/// eight seconds give the same figures.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// A contender that has looked at one lock for this long then asks with each look who holds the lock. If there are
@@ -87,8 +87,8 @@ const LEFT_TO_OTHERS: u32 = 8;
 /// attempt three. After twice this number of attempts, the contender reacts to a reported change more and more slowly,
 /// up to ten times [`LOOK_SOON`]. Without this slowdown, the contender would look 1,000 times in a second at a key that
 /// other clients write that often. If the changes are further apart than a row, others were just faster each time, and
-/// a contender that looks first would always be too late. This was measured in the world `readers`, with six programs
-/// and holds of 50 ms: one such caller made no attempt in 40 hand-overs.
+/// a contender that looks first would always be too late. In a measurement in the world `readers`, with six programs
+/// and holds of 50 ms, one contender that looked first made no attempt in 40 hand-overs.
 const WASTED_MAX: u32 = 20;
 
 /// After this number of attempts in which nodes gave different slots, a contender asks after the random delay. Each
@@ -289,9 +289,9 @@ impl Wait {
     }
 
     /// Records that an attempt was refused. The delay after the attempt ends at `delay`, and a random delay takes
-    /// `rest`. The nodes in `elsewhere` have refused the attempt because of another resource of the set. These nodes
-    /// are not believed to be free before the delay is over, whatever they say about this resource. Nodes that did not
-    /// take the `SET` are not believed to be free before the delay is over either.
+    /// `rest`. The nodes in `elsewhere` have refused the attempt because of another resource of the set. The nodes in
+    /// `elsewhere` are not believed to be free before the delay is over, whatever they say about this resource. Nodes
+    /// that did not take the `SET` are not believed to be free before the delay is over either.
     pub(in crate::engine) fn refused(
         &mut self,
         why: Refusal,
@@ -572,8 +572,8 @@ impl Rows {
         }
     }
 
-    /// Returns the row of the name with this `hash`. This is the present row if it continues at `now`, and otherwise a
-    /// new row.
+    /// Returns the row of the name with this `hash`. The result is the present row if it continues at `now`, and
+    /// otherwise a new row.
     #[inline]
     pub(super) fn of(&mut self, now: Instant, hash: u64) -> &mut Row {
         self.of_wanted(now, hash, false)

@@ -1,8 +1,9 @@
-//! A proxy or server may refuse scripts in unknown words, with errors that Redis and Valkey do not have. Such nodes are
-//! proxies, or servers that resemble Redis.
+//! A proxy or server may refuse scripts in unknown words, with errors that Redis and Valkey do not have. Nodes of this
+//! kind are proxies, or servers that resemble Redis.
 //!
-//! Such a refusal may mean that the node runs no scripts, or only that the node is in trouble for a while. So the node
-//! is asked in another way only if the refused command cannot have left a key. Scripts are tried again later:
+//! A refusal in unknown words may mean that the node runs no scripts, or only that the node is in trouble for a while.
+//! So the node is asked in another way only if the refused command cannot have left a key. Scripts are tried again
+//! later:
 //!
 //! | what the node does | what follows |
 //! | --- | --- |

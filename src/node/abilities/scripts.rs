@@ -30,7 +30,8 @@ impl Taught {
     }
 }
 
-/// Whether a script that adds a member is sent by its digest. Such a script is never loaded in the handshake.
+/// Whether a script that adds a member is sent by its digest. A script that adds a member is never loaded in the
+/// handshake.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum Digests {
     /// The server may not know the script.

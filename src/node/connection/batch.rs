@@ -1,8 +1,8 @@
 //! Batches: renewals of kept locks that are due together go to a node in one command.
 //!
-//! The node collects renewals until another command is sent, or until the socket is written to. Then the node writes
-//! them as scripts that take many keys. A single renewal is written as an ordinary extension. Renewals wait for the
-//! turn of the node. Another module decides which node has its turn and how long renewals wait.
+//! The node collects renewals until another command is sent, or until the socket is written to. The node then writes
+//! the collected renewals as scripts that take many keys. A single renewal is written as an ordinary extension.
+//! Renewals wait for the turn of the node. Another module decides which node has its turn and how long renewals wait.
 //!
 //! Releases have batches too. Another module makes those batches, and this module handles the answers to both kinds.
 //!
@@ -52,7 +52,7 @@ const KEPT_BYTES: usize = 64 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// The collected renewals. A renewal that also asks for a notification of the next change of its key is in the
-    /// first pile. This pile is written first, in separate commands.
+    /// first pile. The first pile is written first, in separate commands.
     piles: [Pile; 2],
     /// When the first renewal was added.
     pub(super) since: Instant,

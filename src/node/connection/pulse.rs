@@ -53,7 +53,7 @@ impl Default for Pulse {
 }
 
 impl Pulse {
-    /// Records that a connection is up. Its handshake will measure the path.
+    /// Records that a connection is up. The handshake of the connection will measure the path.
     pub(in crate::node) fn connected(&mut self, now: Instant) {
         self.samples = [u64::MAX; SAMPLES];
         self.nearest = u64::MAX;

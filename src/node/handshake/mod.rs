@@ -136,8 +136,8 @@ impl Handshake {
         self.words = self.credentials.words_of(purpose, line);
     }
 
-    /// Returns how long to wait before the next connection. This depends on how long the last connection lasted, so
-    /// this method must be called before [`Self::disconnected`].
+    /// Returns how long to wait before the next connection. The delay depends on how long the last connection lasted,
+    /// so this method must be called before [`Self::disconnected`].
     pub(crate) fn delay(&mut self, now: Instant, random: &mut StdRng) -> Duration {
         let lasted = matches!(&self.phase, Phase::Ready { since, .. }
             if since.saturating_add(LASTED) <= now);

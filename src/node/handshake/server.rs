@@ -34,7 +34,7 @@ pub(crate) struct Identity {
     pub(crate) replid: Option<String>,
     /// How long the server has run, by its own clock.
     pub(crate) uptime: Option<Duration>,
-    /// Whether the server's policy evicts keys that have an expiry. Such a server may evict locks.
+    /// Whether the server's policy evicts keys that have an expiry. A server with such a policy may evict locks.
     pub(crate) evicts_locks: bool,
     /// The share of `maxmemory` in use, in percent, if there is such a limit.
     pub(crate) memory_percent: Option<u8>,

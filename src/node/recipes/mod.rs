@@ -9,14 +9,14 @@
 //! | shared by readers: [`shared`] | a script | a script | a script | a script | none |
 //! | a permit: [`permit`] | a script | as shared | as shared | as shared | none |
 //!
-//! A node without scripts gets a transaction instead of each script. It gets no fenced lock, shared lock or permit:
-//! see [`transaction`](super::connection). To add a kind of lock, write its file with its row, and let [`of`] choose
-//! it.
+//! A node without scripts gets a transaction instead of each script. A node without scripts gets no fenced lock, shared
+//! lock or permit: see [`transaction`](super::connection). To add a kind of lock, write its file with its row, and
+//! let [`of`] choose it.
 //!
 //! Each command is a template that was encoded at compile time. At run time, the entry (key and token in wire form) and
-//! the numbers are filled in. This happens once for each form in each round, because nodes that take a command in the
-//! same form share its bytes. A node that carries a marker gets scripts that check the marker, except for releases:
-//! see [`script`](super::script). Commands with such scripts are written for one node alone.
+//! the numbers are filled in. A command is filled in once for each form in each round, because nodes that take a
+//! command in the same form share its bytes. A node that carries a marker gets scripts that check the marker, except
+//! for releases: see [`script`](super::script). Commands with such scripts are written for one node alone.
 
 pub(super) mod fenced;
 pub(super) mod one;

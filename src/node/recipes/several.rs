@@ -31,7 +31,7 @@ pub(super) static RECIPE: Recipe = Recipe {
 /// always sent by its text.
 const TO_LOCK_SEVERAL: [&str; 3] = ["get", "del", "set"];
 
-/// Takes all keys, or none. Each such command also checks whether the user may release the keys.
+/// Takes all keys, or none. Each command of this kind also checks whether the user may release the keys.
 #[cold]
 #[inline(never)]
 fn take(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {

@@ -7,12 +7,12 @@
 //!
 //! * A missing counter reads as the floor. The floor is at least as high as every counter has ever been.
 //! * The floor is `run_id:base:number`. If the floor is missing, or belongs to another `run_id`, the node may have lost
-//!   counters. Such a node refuses fenced locks, and changes nothing.
-//! * During a repair, the floor is `run_id:?nonce:number`. Such a node may have lost its data, and refuses fenced locks
-//!   as well. The nonce is random, and new for each loss that is seen, so the repair of an earlier loss changes
+//!   counters. A node without a usable floor refuses fenced locks, and changes nothing.
+//! * During a repair, the floor is `run_id:?nonce:number`. A node in repair may have lost its data, and refuses fenced
+//!   locks as well. The nonce is random, and new for each loss that is seen, so the repair of an earlier loss changes
 //!   nothing.
 //! * The base is the number with which the floor of this `run_id` began. A counter below the base is an old counter
-//!   that came back from a disk. Such a counter reads as the base.
+//!   that came back from a disk. An old counter of this kind reads as the base.
 //! * Counters are whole numbers below 2^53, which Lua keeps exactly, and are printed by `%.0f`.
 
 use super::{Script, end_unless_permitted};
@@ -68,11 +68,11 @@ macro_rules! whether_it_counts {
 
 pub(super) use {lift_floor, read_counter, read_floor};
 
-/// Takes all names or none, and raises the counters of all names to one number. This number is higher than each
-/// counter, and at least the proposal. The script limits the proposal to one second more than the server's clock,
-/// unless the token says that nodes have asked for the proposal. If the script has taken the names and checks no
-/// marker, it answers with the number alone, as text, because three integers cost a server half a microsecond more.
-/// Otherwise the script answers with three integers:
+/// Takes all names or none, and raises the counters of all names to one number. The new number of the counters is
+/// higher than each counter, and at least the proposal. The script limits the proposal to one second more than the
+/// server's clock, unless the token says that nodes have asked for the proposal. If the script has taken the names and
+/// checks no marker, it answers with the number alone, as text, because three integers cost a server half a microsecond
+/// more. Otherwise the script answers with three integers:
 ///
 /// ```text
 /// {1, b, number}   taken

@@ -31,7 +31,7 @@ macro_rules! read_arguments {
 }
 
 /// Ends a script with the expression `$refused` if the user may not run the command `ARGV[i]`, for each argument from
-/// the index `$first` on. Then ends the script with 0 if there is no ttl, because the caller only asked for the
+/// the index `$first` on. If there is no ttl, then ends the script with 0, because the caller only asked for the
 /// permissions.
 macro_rules! end_unless_all_permitted {
     ($first:literal, $refused:literal) => {
@@ -156,10 +156,10 @@ pub(super) use {
 
 /// Adds a reader. A reader that is already a member gets at least this ttl. Answers `1` if the reader has the lock, and
 /// `2` if the key belongs to another client. An answer of `3` or more means that a caller waits for the exclusive lock.
-/// The intent of this caller keeps readers out for two milliseconds less than the answer. After that, readers may pass
-/// or the intent has ended. An answer of `-5` or less means that the user may not run one of the commands after the
-/// fourth argument. For the first of these commands, the answer is `-5`. The script does nothing unless it takes the
-/// lock. Without a ttl the script only checks the permissions.
+/// The intent of this caller keeps readers out for two milliseconds less than the answer. After this time, readers may
+/// pass or the intent has ended. An answer of `-5` or less means that the user may not run one of the commands after
+/// the fourth argument. For the first of these commands, the answer is `-5`. The script does nothing unless it takes
+/// the lock. Without a ttl the script only checks the permissions.
 ///
 /// The second key is the intent of the caller that waits: see [`LEAVE_INTENT`]. The reader passes the intent if the
 /// fourth argument is not empty, or if the reader is already a member. The further arguments are the commands to check.

@@ -78,8 +78,8 @@ pub(crate) struct Trust {
     /// Whether the server refused a command because it was loading or a replica. When such a server accepts writes
     /// again, its keys may have been replaced, even if its identity is the same.
     alarmed: bool,
-    /// How long the server had been up at the first handshake, if this time is shorter than an assumed longest ttl.
-    /// Such a server counts at once, although it may have forgotten locks.
+    /// How long the server had been up at the first handshake, if this time is shorter than an assumed longest ttl. A
+    /// server that is younger than the assumed longest ttl counts at once, although it may have forgotten locks.
     pub(crate) met_young: Option<Duration>,
     /// When the quarantine for forgotten locks ends. Zero if there was no such quarantine.
     until: Instant,
@@ -202,7 +202,7 @@ impl Trust {
     }
 
     /// Returns when the node may again be asked questions that check the marker, or `None` if it may be asked at `now`.
-    /// Before that time, the node's answers would not count.
+    /// Before that time, the node's answers to such questions would not count.
     pub(crate) fn unasked_until(&self, now: Instant) -> Option<Instant> {
         match self.membership() {
             None => self.until(now),

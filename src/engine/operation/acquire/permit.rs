@@ -3,9 +3,9 @@
 //! A permit is one of several numbered slots. Each node gives the first free slot that it finds. All clients let the
 //! nodes begin the search at the same slot. So usually all nodes give the same slot, and one round trip is enough. If a
 //! majority has given slots, but not the same slot, the engine asks the nodes to move the token to the slot that most
-//! of them gave. These moves happen within the time of the same attempt. A node that has given this slot to another
-//! client refuses the move. Then the engine tries the next slot. If no slot is left, the attempt fails, and the next
-//! attempt begins its search at a random slot.
+//! of them gave. The moves of the token happen within the time of the same attempt. A node that has given this slot to
+//! another client refuses the move. After such a refusal, the engine tries the next slot. If no slot is left, the
+//! attempt fails, and the next attempt begins its search at a random slot.
 //!
 //! When the permit is held, a node that has the token in another slot does not count. The engine gives that slot back,
 //! and asks the node for the right slot.
@@ -188,9 +188,9 @@ impl Slots {
         (self.at.len() < quorum + full.count()).then_some(self.permits)
     }
 
-    /// Returns the slot to which the `open` nodes should move the token. This is the slot to which the token is being
-    /// moved, or else the slot in which most of the nodes have the token. Returns `None` if so many nodes refuse this
-    /// slot that the other nodes are no majority.
+    /// Returns the slot to which the `open` nodes should move the token. The result is the slot to which the token is
+    /// being moved, or else the slot in which most of the nodes have the token. Returns `None` if so many nodes refuse
+    /// this slot that the other nodes are no majority.
     fn target(&self, open: NodeSet, quorum: usize) -> Option<u16> {
         let may_be_moved = |slot: &u16| {
             let others = open.filter(|node| !self.is_refused(node, *slot));

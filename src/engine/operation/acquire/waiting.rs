@@ -188,7 +188,8 @@ impl Acquire {
         }
     }
 
-    /// Returns when the next attempt may begin. This is after a random delay, provided that tries and time are left.
+    /// Returns when the next attempt may begin. The next attempt comes after a random delay, provided that tries and
+    /// time are left.
     ///
     /// If the delay would end too late for another attempt, draws a shorter delay from the remaining time. So a waiter
     /// still looks shortly before it gives up.

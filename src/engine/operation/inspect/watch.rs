@@ -178,8 +178,8 @@ impl Inspect {
     }
 
     /// Returns `true` if `node` answers commands but has not shown its state, because it had no room, took too long, or
-    /// has refused. Such a node may not have registered the key, so the node may not report the end of the key. Returns
-    /// `false` if the user may not ask, because asking again would not help.
+    /// has refused. A node that has not shown its state may not have registered the key, so it may not report the end
+    /// of the key. Returns `false` if the user may not ask, because asking again would not help.
     fn is_to_be_asked(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let there = &cx.parts.nodes[node];
         let lasts = matches!(cx.round[node].outcome, NodeOutcome::Unusable(_));

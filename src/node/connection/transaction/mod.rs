@@ -6,10 +6,10 @@
 //!   Idle --begin--> Reading: MULTI EXEC, WATCH keys, GET, PTTL --ours--> Writing: MULTI, .., EXEC --> answers
 //! ```
 //!
-//! Work waits in a queue until no transaction is open. Then a batch takes as much of this work as fits. One write
-//! watches and reads all keys of the batch, and another write changes the keys that contain our tokens. Extensions and
-//! releases change a key only by `PEXPIRE`. With a time in the past, `PEXPIRE` deletes the key. For a lock on several
-//! resources, each key is taken by a `SET` in the same transaction.
+//! Work waits in a queue until no transaction is open. As soon as no transaction is open, a batch takes as much of this
+//! work as fits. One write watches and reads all keys of the batch, and another write changes the keys that contain our
+//! tokens. Extensions and releases change a key only by `PEXPIRE`. With a time in the past, `PEXPIRE` deletes the key.
+//! For a lock on several resources, each key is taken by a `SET` in the same transaction.
 //!
 //! If the node knows and permits `MSETEX`, one `MSETEX` takes all keys in one transaction without reading them first.
 //! On each connection, the first lock on several resources asks whether `MSETEX` is permitted. If `MSETEX` has not
@@ -26,9 +26,9 @@
 //!   enough. If the server still refuses a `MULTI`, the engine closes the connection, and all keys that may be set
 //!   become debts.
 //! * Aborted work is repeated until it is done, refused or withdrawn, or until the connection is gone.
-//! * A lock on several resources takes all keys or none, and never a key that the user could not release. Such a lock
-//!   shares no batch with other work on one of its keys, because each would change keys that the other has read. Two
-//!   extensions of one lock do not share a batch either.
+//! * A lock on several resources takes all keys or none, and never a key that the user could not release. A lock on
+//!   several resources shares no batch with other work on one of its keys, because each would change keys that the
+//!   other has read. Two extensions of one lock do not share a batch either.
 //!
 //! # Not here
 //!
