@@ -53,7 +53,7 @@ pub(super) struct Claims {
     commands: Pool<Vec<u8>>,
     /// Memory for the busy parts of claims.
     boxes: Pool<Box<Busy>>,
-    /// The names of claims that ended earlier than the operations that released them. The error of such an operation
+    /// The names of claims that ended earlier than the operations that released them. The error of the later operation
     /// needs the name. Only the latest names are kept.
     ended: VecDeque<(ClaimKey, Entry)>,
 }

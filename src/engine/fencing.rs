@@ -55,7 +55,7 @@ pub(super) struct Fencing {
 pub(super) struct Loss {
     /// The nonce of the repair.
     pub(super) nonce: u64,
-    /// When this nonce was first seen. The node lost its data before that time.
+    /// When this nonce was first seen. The node lost its data before the nonce was seen.
     pub(super) since: Instant,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! # Not here
 //!
-//! For the life of such a set, see [`script`](super::script).
+//! For the life of the sorted set, see [`script`](super::script).
 
 use alloc::boxed::Box;
 use core::time::Duration;

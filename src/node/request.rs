@@ -214,8 +214,8 @@ pub(crate) enum Taking {
     },
     /// The first command of this kind on a connection. This script takes the key only if the user may release it.
     First,
-    /// The script for a lock whose scripts the nodes do not load. The script for such a lock checks the permissions
-    /// itself.
+    /// The script for a lock whose scripts the nodes do not load. The script for a lock of this kind checks the
+    /// permissions itself.
     Untaught,
     /// The script that adds the token to a sorted set. If the script is sent by its text, it checks the permissions
     /// itself.

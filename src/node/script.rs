@@ -195,8 +195,8 @@ pub(crate) const INSPECT: Script = Script {
 /// longest ttl. Each time it also writes a barrier. A barrier is written before its marker, and is never shortened.
 /// Another incarnation gets no barrier if both the marker and this client say that a restart loses nothing. A server
 /// that has a replica, or was a replica, is not durable, even if the client has read that it is durable. The marker of
-/// such a server may come from another master. The mode `anew` makes the node a member of this group regardless of its
-/// marker. The mode `trust` omits the barrier.
+/// a server that has or was a replica may come from another master. The mode `anew` makes the node a member of this
+/// group regardless of its marker. The mode `trust` omits the barrier.
 pub(crate) const JOIN: Script = Script {
     text: "local m,p=redis.call('get',KEYS[1]),redis.call('pttl',KEYS[2]) \
            local left=p+1 if p==-1 then left=1000 elseif p<0 then left=0 end \
@@ -224,8 +224,8 @@ pub(crate) const JOIN: Script = Script {
     sha1: "59534fe468c207290343f3f842fceb3d4c79f9bb",
 };
 
-/// The end of a script with a marker check. The script has put the answer of the plain command into `s`. The end adds
-/// whether this answer counts. `$marker` is the argument with the expected marker.
+/// The end of a script with a marker check. The script has put the answer of the plain command into `s`. The end of the
+/// script adds whether the answer counts. `$marker` is the argument with the expected marker.
 macro_rules! said_and_whether_it_counts {
     ($marker:literal) => {
         concat!(

@@ -39,7 +39,7 @@ mod proof {
 
     /// Proof that a majority of the configured nodes said yes.
     ///
-    /// Only the tally can make such a proof, and a [`Lock`](crate::Lock) cannot be granted without it.
+    /// Only the tally can make a proof of a majority, and a [`Lock`](crate::Lock) cannot be granted without this proof.
     #[derive(Debug, Eq, PartialEq)]
     pub(crate) struct Majority {
         nodes: NodeSet,

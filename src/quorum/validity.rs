@@ -123,7 +123,7 @@ impl Drift {
     }
 
     /// Returns when a key that was given `ttl` on a node, at or before `answered`, has expired on this node by our
-    /// clock. The drift is added to this time, because the key may live longer.
+    /// clock. The drift is added to the ttl, because the key may live longer than the ttl by our clock.
     #[must_use]
     pub(crate) fn gone_by(self, answered: Instant, ttl: Duration) -> Instant {
         let ttl = nanos(ttl);

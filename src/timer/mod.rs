@@ -3,7 +3,7 @@
 //! The wheel arms, cancels and fires a timer in constant time, however many timers are armed. The scheme is from the
 //! paper *Hashed and Hierarchical Timing Wheels* by Varghese and Lauck (SOSP 1987). There are six levels of sixty-four
 //! slots, and each slot is as wide as the whole level below it. A timer waits in the slot of its tick. When the wheel
-//! comes to that slot, the timer moves down a level, until it fires from the lowest level.
+//! comes to the slot of a timer, the timer moves down a level, until it fires from the lowest level.
 //!
 //! ```text
 //! level 0   64 x 1 ms       reaches 64 ms
@@ -14,8 +14,8 @@
 //! level 5   64 x 12 d 10 h          795 d: 68,719,476,736 ms
 //! ```
 //!
-//! A timer beyond the 2^36 ms of the top level also waits on the top level. The wheel looks at such a timer once in
-//! each turn of that level, until the turn of the timer has come.
+//! A timer beyond the 2^36 ms of the top level also waits on the top level. The wheel looks at a timer beyond the top
+//! level once in each turn of that level, until the turn of the timer has come.
 //!
 //! # Guarantees
 //!

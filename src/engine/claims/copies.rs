@@ -23,10 +23,10 @@ pub(crate) struct Copies {
     /// The nodes that have confirmed the token in the latest majority or since then, and have not denied it.
     pub(crate) confirmed: NodeSet,
     /// The nodes that got the token before any step of their clocks, or have kept it since one of their answers
-    /// counted. A later step of the clock of such a node cannot have ended another client's key early.
+    /// counted. A later step of the clock of a node in this set cannot have ended another client's key early.
     pub(crate) sure: NodeSet,
     /// The nodes that may have run an extension whose answer has not arrived, and may never arrive. The expiry of the
-    /// keys on these nodes is not known.
+    /// keys on the nodes in this set is not known.
     pub(crate) extending: NodeSet,
     /// The number of times that a node which lacked the token was found to have it again. A question compares this
     /// number with the number at its beginning.

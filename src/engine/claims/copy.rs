@@ -7,7 +7,8 @@
 //!
 //! * A copy becomes [`Absent`](Copy::Absent) only when each `SET` was withdrawn or denied, the release was answered,
 //!   the key has expired, or the lock was handed over. A `SET` of a lost connection may still run after the node has
-//!   answered the release. The engine cannot prevent such a late `SET`, so the key then lasts until its ttl has passed.
+//!   answered the release. The engine cannot prevent a late `SET` of a lost connection, so the key then lasts until its
+//!   ttl has passed.
 //! * A denial is about one `SET` only. If an earlier `SET` may have left a key, the engine still releases that key.
 //!
 //! # Not here

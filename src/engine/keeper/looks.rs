@@ -65,7 +65,7 @@ struct Look {
     next: Instant,
     /// The number of looks since the last look that found a copy missing.
     in_vain: u32,
-    /// No look happens before this time, because many looks have found every copy.
+    /// No look happens before this instant, because many looks have found every copy.
     rests_until: Instant,
 }
 

@@ -294,9 +294,9 @@ impl Acquire {
     }
 
     /// Sends the `SET` to `node` again, because `node` did not run it. If `release` is `true`, the `SET` met a key of
-    /// this engine. The release of that key goes first. If the release is not written yet, the `SET` waits for it. An
-    /// attempt repeats the `SET` once for each node, and only while it awaits the node. Returns `true` if the `SET` was
-    /// sent or waits.
+    /// this engine. The release of the key that was met goes first. If the release is not written yet, the `SET` waits
+    /// for it. An attempt repeats the `SET` once for each node, and only while it awaits the node. Returns `true` if
+    /// the `SET` was sent or waits.
     fn ask_again(&mut self, node: NodeId, release: bool, cx: &mut Context<'_>) -> bool {
         let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
         let Some(claim) = claim.must() else {

@@ -239,8 +239,8 @@ impl LockQuestion {
     }
 
     /// Reports to the holder that a majority has lost the lock, and releases the remaining copies. A lock without a
-    /// claim has no holder to report to. The copies of such a lock are released too if there is room for a claim. If
-    /// the lock has a delay, the copies of the lock stay, because the holder may not stop at once.
+    /// claim has no holder to report to. The copies of a lock without a claim are released too if there is room for a
+    /// claim. If the lock has a delay, the copies of the lock stay, because the holder may not stop at once.
     fn lose(&mut self, cx: &mut Context<'_>) {
         let stays = self.entry.delay() != Delay::default();
         let told = match self.claim {

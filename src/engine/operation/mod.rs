@@ -465,8 +465,8 @@ fn withdraw(nodes: NodeSet, cx: &mut Context<'_>) {
 }
 
 /// A script may have stopped on `node` because of a missing permission that the `answer` does not name. If a script may
-/// have stopped in this way, asks which permission is missing. Returns `false` if there is nothing to ask, or if `node`
-/// cannot be asked.
+/// have stopped for this reason, asks which permission is missing. Returns `false` if there is nothing to ask, or if
+/// `node` cannot be asked.
 fn ask_why(node: NodeId, entry: &Entry, answer: &Answer, cx: &mut Context<'_>) -> bool {
     let is_answer = matches!(answer.request, Request::Why { .. });
     let asks = answer.reply == Reply::Stopped
@@ -533,8 +533,8 @@ impl Kind {
         }
     }
 
-    /// Returns `true` if the engine has begun this operation itself. No caller waits for the outcome of such an
-    /// operation, so the operation ends without an event as soon as it is decided.
+    /// Returns `true` if the engine has begun this operation itself. No caller waits for the outcome of an operation
+    /// that the engine has begun itself, so the operation ends without an event as soon as it is decided.
     pub(super) fn is_own(&self) -> bool {
         matches!(self, Self::Repair(_))
     }

@@ -8,7 +8,8 @@
 //!
 //! # Guarantees
 //!
-//! * A repair uses only numbers that were asked for after the mark had been there for this time.
+//! * A repair uses only numbers that were asked for after the mark had been there for as long as the longest lock
+//!   lasts.
 //! * A node counts only if it has its own floor, is not in quarantine, and is connected at the same time.
 //! * If a restart or a `FLUSHALL` deletes data in between, the mark is gone, or a mark with another `run_id` is left.
 //!   The wait then begins again from zero.
@@ -161,7 +162,7 @@ pub(in crate::engine) fn floor_answered(node: NodeId, reply: Reply, parts: &mut 
         parts.fencing.has_floor(node);
     } else if reply == Reply::Missing {
         // Either the node has lost its mark and set a new one, or another client has repaired the node. The next look
-        // at the floors shows which of the two has happened.
+        // at the floors shows whether the node has a new mark or was repaired.
         parts.fencing.was_not_repaired(node);
     }
 }

@@ -1,8 +1,8 @@
 //! Locks that are kept alone: no other operation wants their names, so the table of names leads straight to their
 //! claims.
 //!
-//! A place takes more memory than such a lock needs. When another operation wants the name, the queues open a place.
-//! The state of the new place is as if the place had always existed.
+//! A place takes more memory than a lock that is kept alone needs. When another operation wants the name, the queues
+//! open a place. The state of the new place is as if the place had always existed.
 //!
 //! # Not here
 //!

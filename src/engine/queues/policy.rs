@@ -49,17 +49,17 @@ use super::Refusal;
 use super::belief::{Belief, Wants};
 
 /// How long a contender that gets notifications waits between looks. The wait takes this time, or up to twice as long.
-/// No push reports a `SWAPDB`, so without this look such a contender would wait until its call ends. The rate of these
-/// looks costs a node one look in three seconds. No figure of contention depends on this constant: half a second and
-/// eight seconds give the same figures.
+/// No push reports a `SWAPDB`, so without this look a contender that gets notifications would wait until its call ends.
+/// The rate of these looks costs a node one look in three seconds. No figure of contention depends on this constant:
+/// half a second and eight seconds give the same figures.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// A contender that has looked at one lock for this long then asks with each look who holds the lock. If there are
-/// attempts in between, the contender asks this at most twice in this time. If the contender asked with each look from
-/// the start, a hand-over between two programs would cost six messages instead of five. Apart from this, no figure of
-/// contention depends on this constant: 100 ms and two seconds give the same figures. Yet a contender for the exclusive
-/// lock finds readers only in this way. With twice this time, readers that hold for two seconds keep it waiting for
-/// more than 2.5 s.
+/// attempts in between, the contender asks who holds the lock at most twice in this time. If the contender asked with
+/// each look from the start, a hand-over between two programs would cost six messages instead of five. Apart from this,
+/// no figure of contention depends on this constant: 100 ms and two seconds give the same figures. Yet a contender for
+/// the exclusive lock finds readers only in this way. With twice this time, readers that hold for two seconds keep it
+/// waiting for more than 2.5 s.
 const WHO: Duration = Duration::from_millis(200);
 
 /// After one node has reported a change, the contender waits this long for a majority to report it, before the
@@ -114,7 +114,7 @@ const BEHIND_READERS: Duration = Duration::from_millis(250);
 
 /// A contender for the exclusive lock that has waited for this long leaves its intent as soon as it knows of readers.
 /// In the world `readers`, 2 of 100 histories have a wait of more than 2.5 s without this rule. With the rule, none of
-/// these histories and 2 of 300 have such a wait.
+/// these histories and 2 of 300 have a wait of this length.
 const POLITE: Duration = Duration::from_millis(750);
 
 /// The life of an intent: two looks and a round trip. A contender that gets the lock ends its intent. If the intent
@@ -498,7 +498,7 @@ impl Wait {
     }
 }
 
-/// Returns `false` if a node that has `said` this did not take the `SET`, and may still not take a `SET`. A node on
+/// Returns `false` if `said` means that the node did not take the `SET`, and may still not take a `SET`. A node on
 /// which others were faster counts as a node that takes a `SET`.
 const fn takes_a_set(said: NodeOutcome) -> bool {
     matches!(

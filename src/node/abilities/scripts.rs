@@ -59,8 +59,8 @@ pub(crate) struct Scripts {
     postponed: bool,
     /// Whether the server has refused to load or run the scripts, in unknown words.
     pub(super) refused: bool,
-    /// Whether a script that does nothing was tried after that refusal. The server has run the script that does
-    /// nothing, or has refused it.
+    /// Whether a script that does nothing was tried after the server refused scripts. The server has run the script
+    /// that does nothing, or has refused it.
     pub(super) tried: bool,
     /// Whether the script that takes a fenced lock has run, and was not refused since then. If it has, the next such
     /// script is sent by its digest.

@@ -109,7 +109,7 @@ pub(crate) enum Access {
         /// Whether the node has never been reached before.
         first: bool,
     },
-    /// The node cannot be asked. The value is the outcome of such a question.
+    /// The node cannot be asked. The value is the outcome that a question would have now.
     Shut(NodeOutcome),
 }
 

@@ -27,8 +27,8 @@ pub(super) static RECIPE: Recipe = Recipe {
 };
 
 /// The commands that a lock on several names needs. An answer names a forbidden command by its index, so the order is
-/// the same as in `TO_LOCK` in `abilities`. The command `evalsha` is not needed, because the release of such a lock is
-/// always sent by its text.
+/// the same as in `TO_LOCK` in `abilities`. The command `evalsha` is not needed, because the release of a lock on
+/// several names is always sent by its text.
 const TO_LOCK_SEVERAL: [&str; 3] = ["get", "del", "set"];
 
 /// Takes all keys, or none. Each command of this kind also checks whether the user may release the keys.

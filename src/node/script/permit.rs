@@ -75,10 +75,10 @@ pub(crate) const TAKE_SLOT: Script = Script {
 };
 
 /// Moves the token to another slot if that slot is free, and keeps the deadline. The script also removes a member in
-/// the new slot whose time is over. If such a member stayed, it could become live again, in the same slot as the token,
-/// if the clock is set back. Answers `1` if the token has the new slot, `0` if the token has no slot or its time is
-/// over, and `-1` if another client has the new slot. The ttl is empty, and the fourth argument is the prefix of the
-/// member in the new slot.
+/// the new slot whose time is over. If a member whose time is over stayed in the slot, it could become live again if
+/// the clock is set back. Answers `1` if the token has the new slot, `0` if the token has no slot or its time is over,
+/// and `-1` if another client has the new slot. The ttl is empty, and the fourth argument is the prefix of the member
+/// in the new slot.
 pub(crate) const MOVE_SLOT: Script = Script {
     text: concat!(
         read_arguments!(),

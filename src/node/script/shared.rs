@@ -13,9 +13,9 @@
 //! * The key expires at the latest deadline of its members. A script never removes a live member of another client, and
 //!   never makes the deadline of such a member earlier.
 //! * A set that this library has not written counts as a key of another client, and stays as it is. The scripts
-//!   recognise such a set if a member that is over, or the last member, has another form, or if the last deadline is no
-//!   whole number up to 9e15. Therefore the scripts remove members that are over one by one. The scripts check the last
-//!   member first, because a set of another program may be large.
+//!   recognise the set of another program if a member that is over, or the last member, has another form, or if the
+//!   last deadline is no whole number up to 9e15. Therefore the scripts remove members that are over one by one. The
+//!   scripts check the last member first, because a set of another program may be large.
 //!
 //! The keys are the name, and the keys of the [marker](super::super::trust::marker) and the barrier if a marker is
 //! checked. The arguments are the token, the ttl, and the marker, which is empty if none is checked. The answers have

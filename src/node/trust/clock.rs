@@ -46,7 +46,7 @@ pub(in crate::node) const TIME: &[u8] = b"*1\r\n$4\r\nTIME\r\n";
 const EVERY: Duration = Duration::from_secs(1);
 
 /// After this time without an answer, the bounds widen only as fast as a kernel slews a clock. The node was not asked
-/// during this time, so any gain of its clock was not seen.
+/// during this pause, so any gain of its clock was not seen.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// The sum of steps that is always allowed.

@@ -31,7 +31,7 @@
 //! No client can see some losses from outside: a restart before the first handshake of a client that does not know the
 //! longest ttl, keys that were deleted, and a server that became a replica and a master again between two questions.
 //! Markers on the nodes show these losses ([`membership`]), unless the server has followed a copy of itself. With
-//! markers, the guard uses identities only for the case of such a copy.
+//! markers, the guard uses identities only for a server that has followed a copy of itself.
 
 mod clock;
 pub(super) mod marker;
@@ -75,8 +75,8 @@ pub(crate) struct Trust {
     /// The latest `run_id` of the server.
     run_id: Option<String>,
     replid: Option<String>,
-    /// Whether the server refused a command because it was loading or a replica. When such a server accepts writes
-    /// again, its keys may have been replaced, even if its identity is the same.
+    /// Whether the server refused a command because it was loading or a replica. When the server accepts writes again,
+    /// its keys may have been replaced, even if its identity is the same.
     alarmed: bool,
     /// How long the server had been up at the first handshake, if this time is shorter than an assumed longest ttl. A
     /// server that is younger than the assumed longest ttl counts at once, although it may have forgotten locks.

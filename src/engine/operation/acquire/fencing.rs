@@ -9,7 +9,7 @@
 //!   key. The engine asks for this once a first majority has returned different numbers. The engine names the largest
 //!   of these numbers.
 //!
-//! All readers share a counter, and so do all slots of permits. Another client may have raised such a counter further
+//! All readers share a counter, and so do all slots of permits. Another client may have raised a shared counter further
 //! in the meantime, which does no harm.
 //!
 //! A node with a larger number does not count, because it may have given that number as the fencing token of an earlier

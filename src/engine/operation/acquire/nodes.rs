@@ -53,7 +53,8 @@ pub(super) fn why_no_quorum(cx: &Context<'_>) -> Refusal {
 }
 
 /// Returns why a call that has waited does not get the lock. If too few nodes can be asked now, the reason is this lack
-/// of nodes, and the report says which nodes are away. The earlier answers of these nodes then no longer matter.
+/// of nodes, and the report says which nodes are away. The earlier answers of the nodes that are away then no longer
+/// matter.
 pub(super) fn why_at_last(why: Refusal, cx: &mut Context<'_>) -> Refusal {
     let outcomes = || cx.parts.nodes.outcomes(cx.now);
     let there = outcomes().filter(|outcome| *outcome == NodeOutcome::Granted);

@@ -4,11 +4,11 @@
 //! nodes begin the search at the same slot. So usually all nodes give the same slot, and one round trip is enough. If a
 //! majority has given slots, but not the same slot, the engine asks the nodes to move the token to the slot that most
 //! of them gave. The moves of the token happen within the time of the same attempt. A node that has given this slot to
-//! another client refuses the move. After such a refusal, the engine tries the next slot. If no slot is left, the
+//! another client refuses the move. After a refused move, the engine tries the next slot. If no slot is left, the
 //! attempt fails, and the next attempt begins its search at a random slot.
 //!
-//! When the permit is held, a node that has the token in another slot does not count. The engine gives that slot back,
-//! and asks the node for the right slot.
+//! When the permit is held, a node that has the token in another slot does not count. The engine gives the wrong slot
+//! back, and asks the node for the right slot.
 //!
 //! A node that refuses an attempt says when the first slot becomes free. Every attempt of a caller that waits also
 //! registers the key, so that the nodes report its next change. A waiting caller looks by making an attempt, because a

@@ -7,8 +7,8 @@
 //! # Guarantees
 //!
 //! * An acquisition asks no node while this engine holds one of its resources, or while another operation of this
-//!   engine contends for such a resource. An acquisition that makes only one attempt asks the nodes beside such other
-//!   operations.
+//!   engine contends for one of its resources. An acquisition that makes only one attempt asks the nodes beside such
+//!   other operations.
 //!
 //! # Not here
 //!
@@ -34,7 +34,8 @@ impl Acquire {
     }
 
     /// Returns the first resource, counted from 0, on which this engine holds a valid lock. No operation asks the nodes
-    /// for such a resource. A lock that is over does not count as held, even if its end was not reported yet.
+    /// for a resource that this engine holds. A lock that is over does not count as held, even if its end was not
+    /// reported yet.
     pub(super) fn held_here(&self, cx: &Context<'_>) -> Option<usize> {
         let is_held = |place: &PlaceKey| {
             let claim = cx.parts.queues.holder(*place);

@@ -131,7 +131,7 @@ impl Acquire {
                     let why = why_at_last(why, cx);
                     self.decide(Verdict::Refused(why), cx);
                 }
-                // The operation made no attempt, because it left the lock to others.
+                // The operation made no attempt: it left the lock to others.
                 Verdict::Open | Verdict::Granted(..) | Verdict::HandedOut => {
                     self.give_up_waiting(cx)
                 }

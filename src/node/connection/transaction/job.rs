@@ -318,7 +318,7 @@ impl Job {
     /// Returns `true` if the work writes nothing, because the reads have already given its answer or it was refused.
     ///
     /// For a release, it is not enough that the key is missing, because a `SET` that this node delays may run after the
-    /// read. A write command runs after such a `SET`.
+    /// read. A write command runs after a `SET` that this node delays.
     pub(super) fn is_answered(&self) -> bool {
         let Seen {
             missing, foreign, ..
