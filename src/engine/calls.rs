@@ -474,8 +474,8 @@ impl Engine {
     /// # Errors
     ///
     /// Returns [`OperatorError::NotTrusted`] if there is no such node, if it is not connected, or if another server
-    /// answers there now. Returns the same error if the server does not report its run_id, or belongs to another group.
-    /// After an error, nothing is changed.
+    /// answers there now. The error is also `NotTrusted` if the server does not report its run_id or belongs to another
+    /// group. After an error, nothing is changed.
     pub fn trust(
         &mut self,
         now: Instant,

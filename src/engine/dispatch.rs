@@ -283,7 +283,7 @@ impl Engine {
     // ----- nodes that may have lost locks ---------------------------------------------------
 
     /// A server that loads its data or follows another server may come back without its locks. Every node that is
-    /// connected to a server without its locks has to repeat the handshake, and then does not vote for a while.
+    /// connected to this server has to repeat the handshake, and then does not vote for a while.
     #[cold]
     fn alarm(&mut self, now: Instant, node: NodeId, error: ServerError) -> Result<(), Trouble> {
         let Some((names, trouble)) = self.work.parts.nodes.alarm(node, error) else {

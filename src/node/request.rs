@@ -17,8 +17,8 @@ pub(crate) enum Purpose {
     Handshake(Step),
     /// A command of the open transaction.
     Transaction,
-    /// One script does the renewals or releases that follow. The answer to this script has one item for each renewal or
-    /// release.
+    /// A batch is one script for the renewals or releases that follow. The answer to this script has one item for each
+    /// renewal or release.
     Batch {
         /// The number of renewals or releases.
         count: u8,

@@ -8,9 +8,9 @@
 //!
 //! The script [`JOIN`] reads and writes the [marker](super::trust::marker) of a node. `JOIN` runs in every handshake,
 //! and whenever another script answers that the marker is not the expected one. The other scripts do to the key of the
-//! lock exactly what the plain commands do. The scripts do this even if the node does not vote, because a key that does
-//! not count still keeps other clients out. Each script answers with two integers: the answer of the plain command, and
-//! whether it counts.
+//! lock exactly what the plain commands do. The scripts change the key even if the node does not vote, because a key
+//! that does not count still keeps other clients out. Each script answers with two integers: the answer of the plain
+//! command, and whether it counts.
 //!
 //! ```text
 //! {said, 0}     it counts: the marker is the one given, and there is no barrier

@@ -24,8 +24,8 @@ use crate::time::{Instant, NANOS_PER_TICK, nanos};
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 /// The largest number of locks that are extended together, if the extensions are spread evenly. A node works on this
-/// number of locks for less than a tenth of a millisecond, and other commands wait during this time. If fewer locks are
-/// kept, each lock is extended when it is due.
+/// number of locks for less than a tenth of a millisecond, and other commands wait during this time. If fewer locks
+/// than this are kept, each lock is extended when it is due.
 const TOGETHER: u64 = 48;
 
 /// When and by how much an engine extends a lock. The policy takes only ten bytes, because there may be many kept

@@ -26,8 +26,8 @@ pub(crate) struct Busy {
     pub(crate) stage: Stage,
     /// The lock was granted to another engine, so this engine does not know which nodes have the token.
     pub(crate) is_adopted: bool,
-    /// The number of open extensions that count votes, up to 255. If more are open, the engine may later begin one
-    /// extension too many, which costs one command to each node.
+    /// The number of open extensions that count votes, up to 255. If more than 255 are open, the engine may later begin
+    /// one extension too many, which costs one command to each node.
     pub(crate) extending: u8,
     /// The longest time that a node was asked to keep the key: the ttl and the lock delay. While the claim rests, the
     /// entry stores this time.

@@ -160,7 +160,7 @@ impl Claim {
         }
     }
 
-    /// Records that `node` lacks the token. Returns `true` if this was not known before.
+    /// Records that `node` lacks the token. Returns `true` if the loss of the token was not known before.
     pub(crate) fn missed_on(&mut self, node: NodeId) -> bool {
         self.busy_mut().copies.missed(node)
     }

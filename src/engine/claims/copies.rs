@@ -90,7 +90,7 @@ impl Copies {
         }
     }
 
-    /// Records that `node` lacks the token. Returns `true` if this was not known before.
+    /// Records that `node` lacks the token. Returns `true` if the loss of the token was not known before.
     pub(super) fn missed(&mut self, node: NodeId) -> bool {
         for nodes in [&mut self.having, &mut self.confirmed, &mut self.sure] {
             nodes.remove(node);

@@ -91,7 +91,7 @@ impl LockQuestion {
         if forgotten || !claim.is_none_or(Claim::is_held) {
             return Err(ExtendError::Expired);
         }
-        // If this engine was granted the lock, all nodes count. For other locks, see `Keeper::voters`.
+        // If this engine was granted the lock, all nodes count. For locks of other engines, see `Keeper::voters`.
         let own = claim.filter(|claim| !guard!(EveryVoterCounts, claim.busy().is_adopted));
         let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
         let (lacking, regained) = claim.map_or((NodeSet::EMPTY, 0), |claim| {
@@ -402,8 +402,8 @@ impl Operate for LockQuestion {
     /// A yes counts only within the old validity, and only from a node in `voters`.
     #[inline(always)]
     fn bounds(&mut self, cx: &Context<'_>) -> Bounds {
-        // The question has no deadline if the end of the lock was not known when the question began. Since then,
-        // another question may have found the end.
+        // The question has no deadline if the end of the lock was not known when the question began. Since the question
+        // began, another question may have found the end.
         let known = Some(self.entry.end()).filter(|end| *end != Instant::ZERO);
         Bounds {
             end: cx.round.deadline.into_iter().chain(known).min(),

@@ -181,8 +181,8 @@ pub enum Event {
         lock: LockId,
     },
     /// A lock that was not released is lost, because its validity ends within a tick or a majority of the nodes says
-    /// that the lock is gone. The engine reports this once for each lock. A timer triggers the report, so the report
-    /// comes even if every node is silent.
+    /// that the lock is gone. The engine reports the loss once for each lock. A timer triggers the report, so the
+    /// report comes even if every node is silent.
     Expired {
         /// The lock.
         lock: LockId,

@@ -542,9 +542,9 @@ impl Row {
         self.since = self.since.filter(|_| !ends);
     }
 
-    /// Returns `true` if the engine leaves the lock to others before its next caller gets the lock. If so, a new row
-    /// begins. `lone` means that the next caller has just come back to the lock. If that caller comes back after the
-    /// engine has met others, the engine leaves the lock to the others each time.
+    /// Returns `true` if the engine leaves the lock to others before its next caller gets the lock. If the engine
+    /// leaves the lock to others, a new row begins. `lone` means that the next caller has just come back to the lock.
+    /// If that caller comes back after the engine has met others, the engine leaves the lock to the others each time.
     #[inline]
     pub(super) fn is_over(&mut self, now: Instant, lone: bool) -> bool {
         let most = match (now < self.met, lone) {

@@ -296,8 +296,8 @@ impl Abilities {
             self.way_permitted(way);
             return is_waited_for.then_some(Reply::Done);
         };
-        // Another lock may have found a way to release locks in the meantime. The user may still be forbidden to use
-        // that way on the name of this lock.
+        // Another lock may have found a way to release locks in the meantime. The user may still be forbidden to
+        // release the key of this lock in that way.
         let is_told = is_last && (is_waited_for || !self.may_release());
         if !is_told {
             self.way_refused(way, refusal, hints);

@@ -1,9 +1,9 @@
 //! A look at a key asks for the remaining time of the key, and for a notification of its next change.
 //!
-//! Redis and Valkey call this client-side caching. When the first look of a connection needs notifications, the node
-//! sends `CLIENT TRACKING ON OPTIN NOLOOP` once. `CLIENT CACHING YES` makes the next command register its key. The node
-//! writes this command in one piece with the `PTTL` behind it, because a command between the two would take the
-//! registration. The server then pushes the next change of the key, once, to this connection.
+//! Redis and Valkey call such notifications client-side caching. When the first look of a connection needs
+//! notifications, the node sends `CLIENT TRACKING ON OPTIN NOLOOP` once. `CLIENT CACHING YES` makes the next command
+//! register its key. The node writes this command in one piece with the `PTTL` behind it, because a command between the
+//! two would take the registration. The server then pushes the next change of the key, once, to this connection.
 //!
 //! # Guarantees
 //!

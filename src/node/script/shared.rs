@@ -248,8 +248,8 @@ pub(crate) const CONFIRM_MEMBER: Script = Script {
 /// removed, and `0` if there was no such member or if it was over.
 ///
 /// The arguments are the token and the prefix. If the permit of this token is in another slot than the prefix says, the
-/// script finds it too. With a third argument, the script removes the permit only from another slot. A node that runs
-/// such a script late must not remove the token from the slot that the permit has at that time.
+/// script also finds the permit there. With a third argument, the script removes the permit only from another slot. A
+/// node that runs such a script late must not remove the token from the slot that the permit has at that time.
 pub(crate) const RELEASE_MEMBER: Script = Script {
     text: concat!(
         "local call,k,t=redis.call,KEYS[1],ARGV[1] local m=ARGV[2]..t local v=redis.pcall('zscore',k,m) \

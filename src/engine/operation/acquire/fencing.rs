@@ -6,8 +6,8 @@
 //!
 //! * A majority has returned the number, so one round trip is enough.
 //! * Nodes were asked to raise their counters to the number, and have answered that they raised them and still had the
-//!   key. The engine asks for this once a first majority has returned different numbers. The engine names the largest
-//!   of these numbers.
+//!   key. The engine asks the nodes to raise their counters once a first majority has returned different numbers. The
+//!   engine names the largest of these numbers.
 //!
 //! All readers share a counter, and so do all slots of permits. Another client may have raised a shared counter further
 //! in the meantime, which does no harm.
