@@ -263,7 +263,7 @@ pub(crate) enum Dialect {
     SetIfEq,
     /// By a transaction.
     Watch,
-    /// The script is sent by its whole text. On a node without scripts, nothing replaces such a script.
+    /// The script is sent by its whole text. On a node without scripts, nothing replaces a script of this form.
     TextOnly,
 }
 

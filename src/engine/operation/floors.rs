@@ -1,4 +1,5 @@
-//! Gives a counter floor to each node that an operator trusts. The operator learns which nodes did not get a floor.
+//! Gives counter floors: each node that an operator trusts gets one. The operator learns which nodes did not get one, if
+//! a caller of this engine has asked for a fencing token. Without tokens, a node needs no permission to store a floor.
 //!
 //! If the handshake of a node is under way, the engine asks the node after the handshake. The operation waits for all
 //! trusted nodes, but at most for a connect timeout.

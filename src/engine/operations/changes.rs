@@ -81,7 +81,7 @@ impl Operations {
         self.extend_kept(now);
     }
 
-    /// Wakes the operations if `node`, which answers again, completes a majority.
+    /// Wakes the operations if a node that answers again completes a majority.
     pub(in crate::engine) fn regained(&mut self, now: Instant) {
         if self.parts.nodes.answering() == self.parts.nodes.quorum() {
             self.each(now, |operation, cx| {
@@ -204,9 +204,7 @@ impl Operations {
 
     // ----- counter floors -----------------------------------------------------------------------
 
-    /// Gives a counter floor to each of `nodes`, which an operator trusts, if this engine was asked for a fencing token
-    /// before. If no fencing token was asked for, does nothing, so that a handle without fencing tokens creates no
-    /// keys.
+    /// Gives each of `nodes`, which an operator trusts, a counter floor.
     ///
     /// The limit on open operations does not apply. Giving floors ends soon, because a node with many unanswered
     /// commands is not asked.

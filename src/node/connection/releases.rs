@@ -91,7 +91,7 @@ impl Row {
         true
     }
 
-    /// Ends the row. Puts the releases of the row into the out buffer. A single release is already there.
+    /// Ends the row. Puts the releases of the row into the out buffer. A single release is already in the out buffer.
     #[inline(always)]
     pub(super) fn end(&mut self, outbox: &mut Outbox, in_flight: &mut InFlight) {
         match self.count {

@@ -50,7 +50,8 @@ impl Several {
         })
     }
 
-    /// Returns the resource that most nodes have named, counted from 0. In a tie, returns the first of these resources.
+    /// Returns the resource that most nodes have named, counted from 0. In a tie, returns the first of the most named
+    /// resources.
     pub(super) fn most_named(&self) -> Option<usize> {
         let count = |number: u8| self.held.iter().filter(|held| **held == number).count();
         let numbers = self.held.iter().copied().filter(|number| *number != 0);

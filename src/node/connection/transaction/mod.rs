@@ -76,7 +76,7 @@ pub(crate) struct Transactions {
     expected: VecDeque<Expected>,
     /// The commands between `MULTI` and `EXEC`, in order.
     steps: Vec<(usize, u8, Step)>,
-    /// The maximum number of pieces of work in the next batch. An abort halves this number.
+    /// The maximum number of pieces of work in the next batch. An abort halves the next batch.
     most: usize,
     pub(in crate::node) done: VecDeque<Done>,
     /// Whether the user may run `MSETEX`. `None` until the connection has shown whether this is permitted.
