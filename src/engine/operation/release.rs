@@ -1,6 +1,6 @@
 //! Releases a lock for a caller that waits for the outcome.
 //!
-//! The engine asks every node that may hold the token to delete it, and counts each answer. If a node does not answer,
+//! The engine asks every node that may have the token to delete it, and counts each answer. If a node does not answer,
 //! the claim keeps the debt after the operation has ended.
 
 use crate::error::{NodeOutcome, Released, Report, UnlockError};
@@ -44,7 +44,7 @@ impl Operate for Release {
             cx.round[node].asked = true;
         }
         let asked = cx.parts.release(cx.now, Some(cx.round.key), claim);
-        // A `SET` that had not left was withdrawn, so there may be nothing to release.
+        // A `SET` that had not left was withdrawn, so there may be no token to release.
         let left = cx.parts.claims.get(claim);
         let held = left.map_or(NodeSet::EMPTY, |claim| claim.may_hold);
         for node in cx.parts.nodes.set().without(asked).iter() {
