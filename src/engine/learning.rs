@@ -18,7 +18,7 @@ use super::parts::Parts;
 
 /// Handles the `answer` of `node`. Claims learn from it, even if the operation that asked is over. Returns the
 /// operation that it is for, if there is one.
-#[inline]
+#[inline(always)]
 pub(super) fn learn(
     now: Instant,
     node: NodeId,

@@ -123,6 +123,7 @@ impl Drift {
     /// Returns when a key that was given `ttl` on a node, at or before `answered`, has expired there by this clock.
     /// Here the drift is added, because the key may live longer.
     #[must_use]
+    #[inline(always)]
     pub(crate) fn gone_by(self, answered: Instant, ttl: Duration) -> Instant {
         let ttl = nanos(ttl);
         let life = ttl.saturating_add(self.of_nanos(ttl));
