@@ -462,6 +462,7 @@ impl Operate for Acquire {
     }
 
     /// Also asks nodes that do not vote, because their keys keep others out.
+    // Inlined into the loop over the nodes.
     #[inline(always)]
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
         if !cx.round.asks(node) {

@@ -46,6 +46,7 @@ impl Wire {
     // ----- putting --------------------------------------------------------------------------
 
     /// Puts `command`, which has this `purpose`, into the out buffer.
+    // Inlined into the loop over the nodes, as everything on the way from there.
     #[inline(always)]
     pub(in crate::node) fn put(&mut self, now: Instant, purpose: Purpose, command: &[u8]) {
         if self.has_before() {
@@ -133,6 +134,7 @@ impl Wire {
     }
 
     /// Does the same if a row or renewals come before the release.
+    // With many callers, nearly all releases come here.
     #[inline(always)]
     fn put_release_behind(
         &mut self,
