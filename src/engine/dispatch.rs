@@ -162,14 +162,24 @@ impl Engine {
                 let mut answer = Answer { request, reply };
                 self.work.answered(now, node, &mut answer);
             }
-            Heard::Answer(mut answer) => {
-                self.work.answered(now, node, &mut answer);
-                if let Some(error) = answer.reply.error() {
-                    return self.alarm(now, node, error);
-                }
-            }
+            Heard::Answer(answer) => return self.heard_answer(now, node, answer),
         }
         Ok(())
+    }
+
+    // Out of line, because most answers are `Heard::Done`.
+    #[inline(never)]
+    fn heard_answer(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        mut answer: Answer,
+    ) -> Result<(), Trouble> {
+        self.work.answered(now, node, &mut answer);
+        match answer.reply.error() {
+            Some(error) => self.alarm(now, node, error),
+            None => Ok(()),
+        }
     }
 
     /// Handles a step of the clock of `node`. Keys on the node may have ended early.

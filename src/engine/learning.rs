@@ -18,7 +18,7 @@ use super::parts::Parts;
 
 /// Handles the `answer` of `node`. Claims learn from the answer, even if the operation that asked is over. Returns the
 /// operation that the answer is for, if there is one.
-#[inline]
+#[inline(always)]
 pub(super) fn learn(
     now: Instant,
     node: NodeId,

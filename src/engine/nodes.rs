@@ -196,11 +196,16 @@ impl Nodes {
         none && quorum_of(self.all.len()) <= closed
     }
 
-    /// Returns the number of nodes that are connected and answer, whether or not they vote.
-    pub(super) fn answering(&self) -> usize {
+    /// Returns the nodes that are connected and answer, whether or not they vote.
+    fn all_answering(&self) -> impl Iterator<Item = &Node> {
         let answers =
             |node: &&Node| node.handshake.is_ready() && !node.connection.pulse.is_suspect();
-        self.all.iter().filter(answers).count()
+        self.all.iter().filter(answers)
+    }
+
+    /// Returns the number of nodes that are connected and answer, whether or not they vote.
+    pub(super) fn answering(&self) -> usize {
+        self.all_answering().count()
     }
 
     /// Returns the largest number of unanswered commands of any node.
@@ -352,7 +357,7 @@ impl Nodes {
     /// Reconnects early when an operation needs the nodes. While the ready nodes are no majority, also connects to
     /// nodes in back-off, 250 ms after the last try of each node.
     pub(super) fn reconnect_early(&mut self, now: Instant, timers: &mut Timers) {
-        if self.quorum() <= self.answering() {
+        if self.all_answering().nth(self.quorum() - 1).is_some() {
             return;
         }
         self.watch_lines(now, true, timers);

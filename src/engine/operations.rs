@@ -433,7 +433,8 @@ impl Operations {
     // ----- answers ----------------------------------------------------------------------------
 
     /// Handles the `answer` of `node`.
-    #[inline]
+    // Inlined, because most answers are `Reply::Done`, which makes most of the code unnecessary.
+    #[inline(always)]
     pub(super) fn answered(&mut self, now: Instant, node: NodeId, answer: &mut Answer) {
         if let Some(operation) = learn(now, node, answer, &mut self.parts) {
             self.with(now, operation, |operation, cx| {

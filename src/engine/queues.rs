@@ -252,8 +252,11 @@ impl Queues {
     }
 
     /// Ends the wait of the contender of `place`.
+    #[inline]
     pub(super) fn stop_waiting(&mut self, place: PlaceKey) {
-        self.waits.remove(&place);
+        if !self.waits.is_empty() {
+            self.waits.remove(&place);
+        }
     }
 
     /// Returns `true` if any contender may be waiting, or any operation watches.
@@ -485,7 +488,9 @@ impl Queues {
         row.released(now);
         if at.holder == Some(claim) {
             at.holder = None;
-            self.waits.remove(&place);
+            if !self.waits.is_empty() {
+                self.waits.remove(&place);
+            }
             if at.is_wanted() {
                 at.is_read = false;
                 let leaves = row.is_over(now, false);
@@ -673,7 +678,7 @@ impl Queues {
         };
         at.users -= 1;
         if at.users == 0 {
-            self.waits.remove(&place);
+            self.stop_waiting(place);
             if let Some(before) = self.idle.replace(place) {
                 self.close(before, buffers);
             }

@@ -44,20 +44,24 @@ impl Restarts {
         }
     }
 
+    /// Returns `true` if nodes carry markers.
+    pub(super) fn uses_markers(&self) -> bool {
+        matches!(self.guard, RestartGuard::Strict)
+    }
+
     /// Returns an error if this handle uses no markers that could be written again.
     pub(super) fn check_reinit(&self) -> Result<(), RequestFault> {
-        match self.guard {
-            RestartGuard::Off | RestartGuard::Observed => Err(RequestFault::NotStrict),
-            RestartGuard::Strict => Ok(()),
+        match self.uses_markers() {
+            true => Ok(()),
+            false => Err(RequestFault::NotStrict),
         }
     }
 
     /// Records the longest ttl that a caller asked for, with its lock delay. If nodes carry markers, the markers say
     /// how long locks may last.
     pub(super) fn remember(&mut self, ttl: Duration) {
-        match self.guard {
-            RestartGuard::Off | RestartGuard::Observed => self.longest = ttl.max(self.longest),
-            RestartGuard::Strict => {}
+        if !self.uses_markers() {
+            self.longest = ttl.max(self.longest);
         }
     }
 

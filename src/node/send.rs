@@ -80,6 +80,7 @@ impl<'a> Asking<'a> {
 impl Node {
     /// Puts `command` into the out buffer. If the clock watch is due, `TIME` is sent in front of a question about a
     /// lock.
+    #[inline(always)]
     pub(crate) fn send(&mut self, now: Instant, request: Request, command: &[u8]) {
         self.send_time(now, request);
         let purpose = Purpose::Asked(request);

@@ -188,7 +188,7 @@ impl Tally {
         let quorum = self.quorum();
         if quorum <= self.yes.len() {
             Some(Acquisition::Granted(Majority::counted(self.yes, quorum)))
-        } else if quorum <= self.reachable(self.yes) {
+        } else if self.is_unanimous() || quorum <= self.reachable(self.yes) {
             None
         } else if guard!(NoQuorumReportedHeld, self.can_vote() < quorum) {
             Some(Acquisition::NoQuorum)
@@ -220,20 +220,27 @@ impl Tally {
     #[must_use]
     pub(crate) fn release(&self, valid: bool) -> Option<Releasing> {
         let quorum = self.quorum();
-        let answered = self.yes.len() + self.no.len();
+        let answered = || self.yes.len() + self.no.len();
         if quorum <= self.yes.len() {
             Some(Releasing::Released)
+        } else if self.is_unanimous() {
+            None
         } else if quorum <= self.no.len() {
             Some(Releasing::NotHeld)
         } else if self.can_vote() < quorum {
             Some(Releasing::Unconfirmed)
-        } else if answered < quorum {
+        } else if answered() < quorum {
             None
         } else if valid {
             (self.reachable(self.no) < quorum).then_some(Releasing::Released)
         } else {
             (self.reachable(self.yes) < quorum).then_some(Releasing::NotHeld)
         }
+    }
+
+    /// Returns `true` if every answer so far is a yes.
+    fn is_unanimous(&self) -> bool {
+        self.no.union(self.abstained).is_empty()
     }
 
     /// Returns the largest number of votes that `side` can still reach.

@@ -125,6 +125,7 @@ impl Drift {
     /// Returns when a key that was given `ttl` on a node, at or before `answered`, has expired on this node by our
     /// clock. The drift is added to the ttl, because the key may live longer than the ttl by our clock.
     #[must_use]
+    #[inline(always)]
     pub(crate) fn gone_by(self, answered: Instant, ttl: Duration) -> Instant {
         let ttl = nanos(ttl);
         let life = ttl.saturating_add(self.of_nanos(ttl));

@@ -117,7 +117,7 @@ impl Claim {
     }
 
     /// Returns the longest time that a node was asked to keep the key: the ttl and the lock delay.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn life(&self) -> Duration {
         match &self.busy {
             Some(busy) => busy.life,

@@ -104,6 +104,7 @@ impl ClaimsAt<'_> {
     }
 
     /// Handles the answer of `node` to the release of `key`. Returns the operation that waits for the answer.
+    #[inline(always)]
     pub(in crate::engine) fn release_answered(
         &mut self,
         node: NodeId,

@@ -464,6 +464,8 @@ impl Operate for Acquire {
     }
 
     /// Also asks nodes that do not vote, because the keys on these nodes keep other clients out.
+    // Inlined into the loop over the nodes.
+    #[inline(always)]
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
         if !cx.round.asks(node) {
             return true;

@@ -39,9 +39,9 @@ impl Operate for Release {
         let claim = self.claim;
         let life = cx.parts.claims.get(claim).must().map(|claim| claim.life());
         let patience = Patience::for_release(life.unwrap_or_default(), &cx.parts.settings);
-        for node in cx.parts.nodes.ids() {
-            cx.round[node].deadline = patience.until(cx.now, &mut cx.parts.nodes[node]);
-            cx.round[node].asked = true;
+        for (ballot, node) in cx.round.ballots.iter_mut().zip(cx.parts.nodes.iter_mut()) {
+            ballot.deadline = patience.until(cx.now, node);
+            ballot.asked = true;
         }
         let asked = cx.parts.release(cx.now, Some(cx.round.key), claim);
         // A `SET` that had not left was withdrawn, so there may be no token to release.

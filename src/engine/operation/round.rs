@@ -231,6 +231,7 @@ impl Round {
     }
 
     /// Records the vote and the outcome of `node`. Returns `true` if the vote counts.
+    #[inline(always)]
     pub(crate) fn record(&mut self, node: NodeId, vote: Vote, outcome: NodeOutcome) -> bool {
         let counts = self.is_voting() && self.tally.record(node, vote);
         if counts {
@@ -350,8 +351,9 @@ impl Round {
                 .open()
                 .union(self.uncounted)
                 .iter()
-                .map(|node| (self[node].deadline, Cause::NodeTimeout))
-                .min(),
+                .map(|node| self[node].deadline)
+                .min()
+                .map(|deadline| (deadline, Cause::NodeTimeout)),
             State::Queued { until } | State::Resting { until } => Some((*until, Cause::Retry)),
             State::Decided => return None,
         };

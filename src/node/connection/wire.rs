@@ -46,10 +46,18 @@ impl Wire {
     // ----- putting --------------------------------------------------------------------------
 
     /// Puts `command`, which has this `purpose`, into the out buffer.
+    // Inlined into the loop over the nodes, as everything on the way from there.
+    #[inline(always)]
     pub(in crate::node) fn put(&mut self, now: Instant, purpose: Purpose, command: &[u8]) {
         if self.has_before() {
             self.write_before(now, purpose);
         }
+        self.push(now, purpose, command);
+    }
+
+    /// Puts `command` into the out buffer, behind everything that has to go before it.
+    #[inline(always)]
+    fn push(&mut self, now: Instant, purpose: Purpose, command: &[u8]) {
         let start = self.outbox.push(command);
         self.in_flight.push(purpose, now, start, command.len());
     }
@@ -123,13 +131,12 @@ impl Wire {
             return self.put_release_behind(now, purpose, entry, command);
         }
         self.row.begin(entry.key_argument());
-        let start = self.outbox.push(command);
-        self.in_flight.push(purpose, now, start, command.len());
+        self.push(now, purpose, command);
     }
 
     /// Does the same as `put_release` if a row or renewals come before the release.
-    #[cold]
-    #[inline(never)]
+    // With many callers, nearly all releases come here.
+    #[inline(always)]
     fn put_release_behind(
         &mut self,
         now: Instant,
@@ -149,8 +156,7 @@ impl Wire {
             in_flight.push(purpose, now, outbox.end(), 0);
         } else {
             self.row.begin(key);
-            let start = outbox.push(command);
-            in_flight.push(purpose, now, start, command.len());
+            self.push(now, purpose, command);
         }
     }
 

@@ -19,6 +19,7 @@ use super::{Acquire, Verdict};
 
 /// Handles the answer of `node` to a request to take the keys of the claim of `key`. Returns the operation if its
 /// attempt is still under way.
+#[inline(always)]
 pub(in crate::engine) fn take_answered(
     now: Instant,
     node: NodeId,

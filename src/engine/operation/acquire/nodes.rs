@@ -74,6 +74,9 @@ pub(super) fn why_at_last(why: Refusal, cx: &mut Context<'_>) -> Refusal {
 /// Marks the nodes of other groups in the report. Returns `true` if there are such nodes.
 pub(super) fn name_other_clusters(cx: &mut Context<'_>) -> bool {
     let mut any = false;
+    if !cx.parts.restarts.uses_markers() {
+        return any;
+    }
     for node in cx.parts.nodes.ids() {
         let membership = cx.parts.nodes[node].trust.membership();
         if let Some(reason) = membership.and_then(|there| there.other) {
