@@ -50,7 +50,7 @@ impl Delay {
     }
 }
 
-// This is out of line because most locks have no delay.
+// The two functions are out of line because most locks have no delay.
 #[cold]
 fn longer(ttl: Duration, added: u32) -> Duration {
     ttl.saturating_add(Duration::from_millis(added.into()))

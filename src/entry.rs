@@ -127,7 +127,7 @@ impl Default for Shape {
 }
 
 const _: () = assert!(size_of::<Shape>() == 4);
-// The buffer has 16 bytes, shape and delay have 8, end and ttl have 16.
+// The buffer takes 16 bytes, shape and delay take 8, and end and ttl take 16.
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Body>() == 40);
 /// This bit in the number of names means that there is room for a fencing token at the end, with the length below.
@@ -736,7 +736,7 @@ mod tests {
             let entry = Entry::of_several(Vec::new(), names.iter().copied(), b"token");
             let entry = entry.delayed(delay);
             assert_eq!(entry.fencing_token(), None);
-            // The state before the token is known. If the token never becomes known, the state does not change.
+            // An entry with room for a fencing token reads like an entry without one until the token is set.
             let room = Entry::to_be_fenced(vec![9; 300], names.iter().copied(), b"token");
             let room = room.delayed(delay);
             assert_eq!((&room, room.fencing_token()), (&entry, None));
@@ -744,7 +744,7 @@ mod tests {
             assert_eq!(room.key_arguments(), entry.key_arguments());
             assert_eq!(room.token_argument(), entry.token_argument());
             assert_eq!(room.token().as_bytes(), b"token");
-            // A clone from before does not get the token.
+            // A clone that was made earlier does not get the fencing token.
             let reader = room.clone();
             assert_eq!(room.fenced(5).fencing_token(), Some(5));
             assert_eq!(reader.fencing_token(), None);

@@ -110,7 +110,7 @@
 //! with `alloc`, for targets with atomics of 64 bits. `embedded`: nodes in this process, for tests and demos.
 //! `tls`: nodes with `rediss://` URLs ([`manual::tls`]). `tracing`: spans and events for
 //! subscribers of `tracing` ([`manual::tracing`]). `serde`: [`Stats`], [`Inspection`] and [`NodeStatus`] as objects.
-// Without `std`, some items are not built. Links to these lead to the list of features.
+// Without `std`, some items are not built. Links to such items lead to the list of features.
 #![cfg_attr(not(feature = "std"), doc = "")]
 #![cfg_attr(not(feature = "std"), doc = "[`Redlock`]: #features")]
 #![cfg_attr(not(feature = "std"), doc = "[`LocalRedlock`]: #features")]
@@ -148,7 +148,7 @@ mod guards;
 #[macro_use]
 pub mod guards;
 
-// Leaf modules: they import only one another.
+// The leaf modules import only one another.
 mod delay;
 mod error;
 mod histogram;

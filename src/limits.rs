@@ -212,7 +212,7 @@ pub const HOST_BYTES_MAX: usize = 253;
 /// The longest path of a unix socket: the limit of Linux, less the closing zero byte.
 pub const UNIX_PATH_BYTES_MAX: usize = 107;
 
-// The relations between the bounds. If a change to a bound violates one, the build fails.
+// Asserts the relations between the bounds. The build fails if a changed bound violates a relation.
 const _: () = {
     assert!(NODES_MAX < u32::BITS as usize);
     assert!(RESOURCE_BYTES_MAX <= u16::MAX as usize);

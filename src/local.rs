@@ -391,7 +391,7 @@ impl LocalRedlock {
     /// [`OperatorError::NoQuorum`], [`OperatorError::Forked`], [`OperatorError::Closed`].
     pub fn check(&mut self) -> Result<(), OperatorError> {
         let mut call = self.begin()?;
-        // If the wait fails, the state of the nodes shows it.
+        // Ignores an error of the wait, because the state of the nodes shows the failure too.
         let _ = call.turn(Some(Duration::ZERO));
         call.driver.engine.check(clock::now())
     }
@@ -620,7 +620,7 @@ mod tests {
         );
         local.alert_below(&lock, 2 * LONG);
         local.alert_below(&other, 2 * LONG);
-        // While another call runs, both locks are found to be at risk.
+        // Takes a third lock until the driver has reported both locks as at risk.
         while local.begin().unwrap().driver.events.len() < 2 {
             let third = local.lock("third", LONG).unwrap();
             local.unlock(third).unwrap();

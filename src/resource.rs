@@ -158,7 +158,7 @@ pub(crate) fn broken(token: Token<'_>) -> Vec<u8> {
     if token.0.starts_with(&BROKEN) {
         return token.0.to_vec();
     }
-    // All bytes of the token count, because tokens of another library may have the same beginning or end.
+    // Mixes all bytes of the token, because two tokens of another library may begin or end alike.
     let mut which = [0; TOKEN_RANDOM_BYTES - BROKEN.len()];
     for (place, byte) in token.0.iter().enumerate() {
         which[place % which.len()] ^= byte;

@@ -28,7 +28,7 @@ macro_rules! objects {
             }
         }
     )*};
-    // Fields with the names that they have in Rust.
+    // Each serialized field has the name of the Rust field.
     ($($type:ident { $($field:ident),* })*) => {
         objects! {$($type |it| { $(stringify!($field) => it.$field,)* })*}
     };

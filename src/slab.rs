@@ -272,7 +272,7 @@ impl<T> Slab<T> {
     fn vacate(&mut self, index: u32) {
         self.len -= 1;
         let place = &mut self.places[index as usize];
-        // The last generation of a place has no successor, so the place never returns to the list.
+        // A place that has used its last generation never returns to the list.
         if let Some(generation) = place.generation.checked_add(1) {
             *place = Place {
                 generation,
@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(key.to_bits(), 2 << 32 | 1);
         assert_eq!(Key::from_bits(key.to_bits()), Some(key));
         assert_eq!(Key::from_bits(7), None, "no key has the generation zero");
-        // Invented numbers: an index outside of the slab, or a generation that does not exist yet.
+        // The numbers have an index outside of the slab, or a generation that does not exist yet.
         for bits in [1 << 32 | 9, 3 << 32 | 1, u64::MAX] {
             assert_eq!(
                 Key::from_bits(bits).and_then(|key| slab.get(key)),

@@ -467,7 +467,7 @@ impl Builder {
         if settings.without_scripts && settings.restart_guard == RestartGuard::Strict {
             return Err(ConfigFault::StrictWithoutScripts);
         }
-        // Validity grows with the ttl, so if the longest ttl leaves no validity, no ttl does.
+        // The longest ttl leaves the longest validity. If its drift takes all of that ttl, no ttl can be used.
         let maximum = settings.ttl_limit();
         let allowance = drift.of(maximum);
         if maximum <= allowance {
@@ -730,7 +730,7 @@ mod tests {
                 too_large(10 * MS),
             ),
             (one().max_ttl(second).lock_delay(second), no_time(second)),
-            // On a node with a fast clock the lock lives for 998 ms, and the drift is longer than the other 2 ms.
+            // For nodes with a fast clock the delay becomes 998 ms, and the drift is longer than the remaining 2 ms.
             (
                 one().max_ttl(second).lock_delay(988 * MS),
                 no_time(988 * MS),
@@ -774,7 +774,7 @@ mod tests {
                 one().client_name("x".repeat(65).as_str()),
                 ConfigFault::ClientName,
             ),
-            // The first mistake is reported; later ones do not replace it.
+            // The builder has several faults, and reports the first of them.
             (
                 one().max_ttl(MS).max_ttl(day).node("").client_name(""),
                 ConfigFault::MaxTtl(MS),
@@ -859,7 +859,7 @@ mod tests {
     /// Returns everything that can be printed about a builder with `url`.
     fn all_that_is_shown(url: &str) -> String {
         let builder = Config::builder().node(url);
-        // If a good URL is named twice, it causes the error of a duplicate.
+        // A valid URL that is given twice causes an error about a duplicate node.
         let twice = builder.clone().node(url);
         let (config, error) = (builder.config(), twice.config());
         let mut shown = format!("{builder:#?} {twice:?} {config:?} {error:?}");

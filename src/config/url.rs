@@ -59,7 +59,7 @@ pub(super) fn parse(text: &str) -> Result<NodeConfig, UrlFault> {
             let node = NodeConfig::new(address, credentials, tcp_database(path)?);
             Ok(node.with_tls(tls_query(query)?))
         }
-        // A unix socket is on this machine, so a host in front of its path is a mistake.
+        // A unix socket is on this machine, so a URL with a host is refused.
         Scheme::Unix if !place.is_empty() => Err(UrlFault::Path),
         Scheme::Unix => {
             let (path, query) = tail.split_at(tail.find(['?', '#']).unwrap_or(tail.len()));
@@ -144,7 +144,7 @@ fn tcp_address(place: &str) -> Result<Address, UrlFault> {
         });
     }
     let (name, port) = match place.split_once(':') {
-        // In an IPv6 address without brackets, the beginning of the port cannot be found.
+        // Without brackets around an IPv6 address, it is unclear where the port begins.
         Some((_, port)) if port.contains(':') => return Err(UrlFault::Host),
         Some((name, port)) => (name, Some(port)),
         None => (place, None),
@@ -158,7 +158,7 @@ fn host(name: &str) -> Result<Host, UrlFault> {
     if let Ok(ip) = name.parse::<Ipv4Addr>() {
         return Ok(Host::Ip(IpAddr::V4(ip)));
     }
-    // One dot at the end marks a name as complete and belongs to it.
+    // A dot at the end of a name marks it as fully qualified.
     let labels = name.strip_suffix('.').unwrap_or(name);
     let is_label = |label: &str| {
         let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');

@@ -109,7 +109,7 @@ fn encode(lock: &Lock, clock: Option<ClockIdentity>) -> Vec<u8> {
     bytes.extend_from_slice(&nanos(lock.ttl()).to_be_bytes());
     bytes.extend_from_slice(&lock.delay().millis().to_be_bytes());
     bytes.extend_from_slice(&lock.voters().to_bits().to_be_bytes());
-    // Because of the limits, all lengths are smaller than this.
+    // The limits on names and tokens keep every length below `u16::MAX`.
     let len = |len: usize| u16::try_from(len).unwrap_or(u16::MAX).to_be_bytes();
     bytes.extend_from_slice(&len(names.len()));
     bytes.extend_from_slice(&len(token.len()));
@@ -329,7 +329,7 @@ mod tests {
     fn several_resources_that_no_lock_has_are_refused_whatever_the_checksum() {
         let whole = on_several(&[b"b", b"a"], 0).to_bytes();
         assert!(Lock::from_bytes(&whole).is_ok());
-        // The number of names, the length of the token, the length of a name, the second name.
+        // Damages the number of names, the length of the token, the length of a name, and the second name.
         for (place, byte) in [
             (55, 1),
             (55, 3),
@@ -357,7 +357,7 @@ mod tests {
             if let Ok(lock) = Lock::from_bytes(&odd) {
                 let names: Vec<&[u8]> = lock.resources().collect();
                 assert_eq!(check_resources(&names), Ok(()));
-                // The bytes after the identity of the clock, and before the checksum.
+                // Compares the bytes between the identity of the clock and the checksum.
                 let (written, end) = (lock.to_bytes(), odd.len() - 8);
                 assert_eq!(written.len(), odd.len());
                 assert_eq!(written[38..end], odd[38..end]);
@@ -446,7 +446,7 @@ mod tests {
             reseal(&mut odd);
             assert_eq!(fault(&odd), Fault::Damaged, "{numbers:?}");
         }
-        // Bytes with several names but no kind.
+        // Bytes in the format `OF_KIND` without a kind are refused.
         let mut several = on_several(&[b"b", b"a"], 0).to_bytes();
         several[4] = OF_KIND;
         let end = several.len() - 8;
@@ -481,7 +481,7 @@ mod tests {
         let unknown = encode(&lock(b"a", &[7; 20], 9), None);
         assert_eq!(decode(&unknown, None).unwrap().valid_until(), Instant::ZERO);
         assert_eq!(decode(&unknown, here).unwrap().valid_until(), Instant::ZERO);
-        // The same bytes, except for one bit of the boot id or the namespace.
+        // Flips one bit of the boot id, then one bit of the namespace.
         for place in [6, 29] {
             let mut other = bytes.clone();
             other[place] ^= 1;

@@ -137,7 +137,7 @@ impl Link {
     }
 
     fn look_up(&mut self, tools: &mut Tools<'_>) -> Result<(), LinkFault> {
-        // A look-up that was abandoned but still runs is for the same name, so its answer can be used.
+        // An abandoned look-up that still runs asks for the same name, so the link can use its answer.
         if self.lookup.is_none() {
             let lookup = Lookup::start(self.login.as_ref(), &self.address, tools.waker)?;
             self.lookup = Some(lookup);
@@ -227,7 +227,7 @@ impl Link {
     pub(super) fn give_up(&mut self, reason: LinkFault, tools: &mut Tools<'_>) {
         self.ready.ending = true;
         let end = self.read_some(READS_AFTER_FAILURE, tools);
-        // A plain end says less than the error of the write, so this error is reported.
+        // If reading only finds the end of the connection, reports the error of the write, which says more.
         let reason = end
             .filter(|end| *end != LinkFault::Closed)
             .unwrap_or(reason);
@@ -317,7 +317,7 @@ impl Link {
         }
         let opener = self.opener(tools.registry);
         if let Some(works) = self.works {
-            // The name may have other addresses now, so the address at the same index may be unknown.
+            // The name may have other addresses now, so the address that worked may have another index, or none.
             let place = addresses.iter().position(|address| *address == works);
             self.works = place.and(self.works);
             self.first = place.unwrap_or(0);
@@ -394,7 +394,7 @@ impl Link {
     fn unblock(&mut self, tools: &mut Tools<'_>) {
         let token = self.token();
         self.ready.writable = false;
-        // Reading may have ended the connection.
+        // The connection may be gone, because reading runs first and may have ended it.
         let State::Up { socket, blocked } = &mut self.state else {
             return;
         };

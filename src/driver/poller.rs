@@ -86,7 +86,7 @@ impl Readiness {
                 }
             }
         }
-        // The event of the waker has done its work: the thread is awake.
+        // The event of the waker needs no record, because the thread is awake.
     }
 }
 
@@ -116,7 +116,8 @@ impl Poller {
     pub(crate) fn sleep(&mut self, limit: Option<Duration>) -> io::Result<Readiness> {
         match self.wait(limit) {
             Ok(()) => {}
-            // A signal is not a failure, and mio does not retry. Nothing is ready, and the caller looks at its timers.
+            // After a signal, mio does not retry. The sleep reports that nothing is ready, and the caller checks its
+            // timers.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => self.events.clear(),
             Err(error) => return Err(error),
         }

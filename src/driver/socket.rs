@@ -63,8 +63,8 @@ impl Socket {
             }
             Some(terms) => Stream::Tls(Box::new(Session::connect(address, terms)?)),
         };
-        // Registers both interests at once. Events of TCP are edges, so a report of writability that is not needed
-        // costs no wake-up.
+        // Registers for reading and writing at once. TCP events are edge-triggered, so an interest in writing causes no
+        // repeated wake-ups.
         Self(stream).registered(READ_AND_WRITE, registry, token)
     }
 
@@ -177,11 +177,11 @@ impl Socket {
 
     /// Closes by a reset: the kernel discards what it has not sent yet.
     pub(super) fn abort(mut self, registry: &Registry) {
-        // If the system refuses one of these, the others are enough. The descriptor is closed in any case.
+        // Ignores errors of these calls: even if the system refuses one, the drop closes the descriptor.
         if !matches!(self.0, Stream::Unix(_)) {
             let _ = sockopt::set_socket_linger(&self, Some(Duration::ZERO));
-            // Closing resets the connection only if no other process has the socket, but a forked child has a copy of
-            // the descriptor. Dissolving the connection resets it in any case.
+            // Closing a descriptor resets the connection only if no forked child has a copy. `connect` to no address
+            // (`AF_UNSPEC`) resets it in any case.
             let _ = connect_unspec(&self);
         }
         let _ = registry.deregister(self.source());
@@ -189,7 +189,7 @@ impl Socket {
 
     /// Closes in order: the kernel still sends everything that was written.
     pub(super) fn close(mut self, registry: &Registry) {
-        // It fails if the other side has closed the connection, which does no harm.
+        // `shutdown` fails if the other side has closed the connection, which does no harm.
         let _ = match &mut self.0 {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
@@ -232,8 +232,8 @@ fn write(stream: &mut impl Write, bytes: &[u8]) -> Result<usize, LinkFault> {
             Ok(len) if len != 0 => sent += len,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            // The bytes that the kernel has taken may still arrive, so this is no error yet. An event reports the end
-            // of the connection.
+            // Returns no error yet, because the bytes that the kernel has taken may still arrive. An event reports the
+            // end of the connection.
             Ok(_) | Err(_) if sent != 0 => break,
             Ok(_) => return Err(LinkFault::Closed),
             Err(error) => return Err(link_error(&error)),

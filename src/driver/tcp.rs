@@ -43,8 +43,8 @@ pub(super) fn is_connected(stream: &TcpStream) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(false),
         Err(error) => return Err(error),
     };
-    // A connection to a port of this machine without a server may be given the same port as its own, and connect to
-    // itself. It would keep the server from listening on this port again.
+    // If no server listens on a local port, the kernel may choose that port as the client's own, and the socket
+    // connects to itself. Such a socket would keep the server from listening again.
     if stream.local_addr()? == peer {
         return Err(Errno::CONNREFUSED.into());
     }
@@ -83,7 +83,7 @@ pub(super) fn link_error(error: &io::Error) -> LinkFault {
     match Errno::from_io_error(error) {
         Some(Errno::CONNREFUSED) => LinkFault::Refused,
         Some(Errno::CONNRESET | Errno::CONNABORTED | Errno::PIPE) => LinkFault::Reset,
-        // `TCP_USER_TIMEOUT` and keepalive end a connection with this error.
+        // `TCP_USER_TIMEOUT` and keepalive end a connection with `ETIMEDOUT`.
         Some(Errno::TIMEDOUT) => LinkFault::Silent,
         Some(Errno::NOTCONN) | None => LinkFault::Closed,
         Some(other) => LinkFault::Os(other.raw_os_error()),
@@ -101,7 +101,7 @@ impl From<&io::Error> for LinkError {
 mod tests {
     use super::*;
 
-    // The numbers are from Linux.
+    // The error numbers in the table are those of Linux.
     #[cfg(target_os = "linux")]
     #[test]
     fn every_error_has_its_reason() {

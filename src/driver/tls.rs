@@ -247,8 +247,8 @@ impl Session {
             match self.flush() {
                 Ok(true) if taken < bytes.len() => {}
                 Ok(_) => return Ok(taken),
-                // The bytes that were taken may still arrive, so this is no error yet. An event reports the end of the
-                // connection.
+                // Returns no error yet, because the bytes that were taken may still arrive. An event reports the end of
+                // the connection.
                 Err(_) if taken != 0 => return Ok(taken),
                 Err(reason) => return Err(reason),
             }
@@ -269,8 +269,8 @@ impl Session {
 
     /// Writes the encrypted bytes, announces the end, and closes the direction to the node.
     pub(super) fn shut_down(&mut self) {
-        // Bytes that the kernel does not take now are lost, as without TLS. A connection that has failed needs no
-        // announcement.
+        // Bytes that the kernel does not accept now are lost, as without TLS. If the connection has failed, no
+        // `close_notify` is sent.
         if self.flush() == Ok(true) {
             self.tls.send_close_notify();
             let _ = self.flush();
@@ -308,13 +308,13 @@ impl Session {
             Err(error) => return Err(Received::Failed(tcp::link_error(&error))),
         }
         let processed = self.tls.process_new_packets();
-        // TLS itself has something to send: a new key, or the reason why the connection is over. If this cannot be
-        // written now, it goes with the next write. If the connection has failed, reading shows that.
+        // TLS may have its own records to send, such as a key update or an alert. Records that cannot be written now go
+        // with the next write. If the write fails, the next read reports the failure.
         let _ = self.flush();
         match processed {
             Ok(state) => {
                 if state.peer_has_closed() {
-                    // The node has announced its end, which TCP need not report.
+                    // The node has sent `close_notify`, and may leave the TCP connection open.
                     self.end = Some(Received::End);
                 }
                 Ok(true)

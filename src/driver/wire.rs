@@ -223,7 +223,7 @@ impl Wire {
         for node in &mut *nodes {
             node.link.service(&mut tools);
         }
-        // The links come first, so that the bytes that they have received count first.
+        // Serves the links before the probes, so that the engine gets received bytes first.
         for (id, node) in NodeId::first(nodes.len()).zip(&mut *nodes) {
             if node.probe.service(&mut tools) {
                 tools.inbox.keep(Input::Probed { node: id });
@@ -258,7 +258,8 @@ impl Wire {
             match order {
                 Order::Write(range) => node.write(&out[range], &mut tools),
                 Order::Connect => {
-                    // A copy of this process draws other tokens from its next connection on.
+                    // A new seed for each connection makes the tokens of a copied process differ from those of the
+                    // original.
                     if let Ok(seed) = fresh_seed() {
                         tools.inbox.seed = Some(seed);
                     }
@@ -346,7 +347,7 @@ impl Node {
 
 impl fmt::Debug for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The bytes are left out, because there are credentials and tokens among them.
+        // Leaves the bytes out, because they contain credentials and tokens.
         let links = self.nodes.iter().map(|node| &node.link);
         f.debug_list().entries(links).finish()
     }

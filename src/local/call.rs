@@ -38,7 +38,7 @@ impl Call<'_> {
     pub(super) fn catch_up(&mut self) -> Instant {
         let now = clock::now();
         if PAUSE <= now.saturating_since(*self.read_at) {
-            // If the poll fails, the following turns fail too, and report it.
+            // Ignores an error of the poll, because the next turn reports it.
             let _ = self.driver.catch_up();
             *self.read_at = now;
         }
@@ -90,7 +90,7 @@ impl Call<'_> {
         turn: impl Fn(&mut Self) -> io::Result<()>,
     ) -> Result<Event, Stopped> {
         let mut turned = Ok(());
-        // There may be many unread reports, so each event is looked at only once.
+        // Looks at each event only once, because there may be many unread events.
         let mut seen = self.driver.events.len();
         self.driver.flush();
         loop {

@@ -39,7 +39,7 @@ impl Decimal {
         }
         let digits = eight_digits(rest);
         put(&mut bytes, start, digits);
-        // Zero has one digit too.
+        // The added bit gives zero one digit instead of none.
         let leading_zeros = (digits | (1 << 56)).trailing_zeros() / 8;
         Self {
             bytes,
@@ -91,7 +91,7 @@ impl From<i64> for Decimal {
     fn from(number: i64) -> Self {
         let mut decimal = Self::new(number.unsigned_abs());
         if number < 0 {
-            // There are at most nineteen digits, so there is a free place before them.
+            // The number has at most nineteen digits, so the byte before them is free.
             decimal.start -= 1;
             decimal.bytes[usize::from(decimal.start)] = b'-';
         }

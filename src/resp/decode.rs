@@ -101,8 +101,8 @@ impl Decoder {
     /// # Errors
     ///
     /// [`DecodeError`] if the bytes are wrong, or a limit is exceeded. Every later call returns the same error.
-    // Inlined. The parts that are not inlined return only plain numbers, because passing a frame through memory takes
-    // longer than decoding a short reply.
+    // This function is inlined because returning a frame through memory takes longer than decoding a short reply.
+    // Functions that are not inlined return only integers.
     #[cfg(any(test, feature = "internals"))]
     #[inline(always)]
     pub fn decode<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Option<Frame<'a>>, DecodeError> {
@@ -297,7 +297,7 @@ impl Decoder {
             let Some(len) = direct_len(rest, &self.longest) else {
                 return;
             };
-            // There must be room for the elements that follow, so this element may reach only up to `room`.
+            // Stops if the elements that follow would not fit into the longest allowed reply.
             let owed = (self.owed - 1).saturating_mul(ELEMENT_BYTES_MIN);
             if self.at + len + owed > self.limits.reply_bytes {
                 return;
@@ -326,7 +326,7 @@ impl Decoder {
         }
         match (kind, next) {
             (b'%' | b'~' | b'>' | b'|', _) => refuse(0, Reason::TooDeep),
-            // The null of RESP2 is not an array, even in the form `*-1`.
+            // `*-1` is the null of RESP2, not an array.
             (b'*', Some(byte)) if byte != b'-' => refuse(1, Reason::TooDeep),
             _ => Ok(()),
         }
@@ -352,7 +352,7 @@ impl Decoder {
             return false;
         }
         self.at = behind;
-        // After an attribute, the value is still missing. Any other aggregate is itself the value that was missing.
+        // An attribute does not count as the expected value, which follows it. Any other aggregate does.
         self.owed = self.owed - usize::from(!attribute) + elements as usize;
         self.stack.push(Level {
             left: elements,

@@ -78,5 +78,5 @@ pub enum Reason {
     NotMeasured,
 }
 
-// The size matters, because every layer returns this error by value.
+// Every layer returns `DecodeError` by value, so it has to be small.
 const _: () = assert!(size_of::<DecodeError>() <= 2 * size_of::<usize>());

@@ -114,7 +114,7 @@ impl Inbox {
     ///
     /// [`DecodeError`] if no continuation can be valid, or a limit is exceeded. Every later call returns the same
     /// error. The rest of `piece` then has no meaning.
-    // Inlined, so that a short reply does not go through memory: see `Decoder::decode`.
+    // Inlining avoids that a short reply is returned through memory, as in `Decoder::decode`.
     #[inline(always)]
     pub fn next<'a, 'p: 'a>(
         &'a mut self,
@@ -146,7 +146,7 @@ impl Inbox {
             self.forget();
         }
         let bytes = *piece;
-        // After the last reply, a caller always asks once more and gets nothing.
+        // A caller that has read all replies calls `next` once more and gets `None`.
         if bytes.is_empty() {
             return self.decoder.failure().map_or(Ok(None), Err);
         }
@@ -212,7 +212,7 @@ impl Inbox {
         let mut rest = *piece;
         while !rest.is_empty() {
             let known = self.decoder.need();
-            // When `torn` is as long as the longest reply, the reply is complete or refused.
+            // A reply is complete or refused when `torn` has the length of the longest reply.
             let room = self.reply_bytes.saturating_sub(self.torn.len()).max(1);
             let (now, later) = rest.split_at(known.max(step).min(room).min(rest.len()));
             self.add(now);

@@ -72,14 +72,14 @@ pub(super) fn line<'a>(
     bounds: &Bounds,
     progress: &mut Progress,
 ) -> Result<Option<(&'a [u8], usize)>, DecodeError> {
-    // Two more bytes follow the text, and the reply must have room for them too.
+    // Leaves room for the CRLF after the text.
     let room = bounds.end.saturating_sub(body + 2);
     let (longest, reason) = if room < longest {
         (room, Reason::ReplyTooLong)
     } else {
         (longest, Reason::LineTooLong)
     };
-    // One byte more than the longest text shows whether the text ends there.
+    // Looks at one byte after the longest text, to see whether the text ends there.
     let last = body.saturating_add(longest);
     let window = &bytes[..bytes.len().min(last.saturating_add(1))];
     let start = body.max(progress.seen);

@@ -1,12 +1,12 @@
-//! The kinds of locks that a [`Guard`](crate::Guard) can hold, as types without values. You will rarely name them: use
-//! [`LockGuard`](crate::LockGuard), [`SharedGuard`](crate::SharedGuard), [`PermitGuard`](crate::PermitGuard) and
-//! [`Leadership`](crate::Leadership).
+//! The kinds of locks that a [`Guard`](crate::Guard) can hold, as types without values. Programs rarely need these
+//! types: use [`LockGuard`](crate::LockGuard), [`SharedGuard`](crate::SharedGuard), [`PermitGuard`](crate::PermitGuard)
+//! and [`Leadership`](crate::Leadership).
 
 use crate::quorum::Lock;
 
-/// The kind of lock that a guard holds: one of the types of this module.
+/// The kind of lock that a guard holds, as one of the types of this module.
 pub trait Holds: 'static {
-    /// The name of the guard, as its `Debug` form shows it.
+    /// The name of the guard in its `Debug` output.
     const GUARD: &str;
 
     /// Returns `true` if the lock is of this kind.

@@ -65,7 +65,7 @@ impl Opening {
         };
         opening.attempt(LinkFault::Unresolved, opener)?;
         if both {
-            // If this fails at once, the first attempt is still under way.
+            // If the second attempt fails at once, the first one is still under way.
             let _ = opening.attempt(LinkFault::Unresolved, opener);
         }
         Ok(opening)

@@ -66,7 +66,7 @@ fn of_certificate(error: &CertificateError) -> TlsFault {
         }
         CertificateError::Other(OtherError(error)) => match error.downcast_ref::<TlsFault>() {
             Some(fault) => *fault,
-            // The errors of webpki are not part of the interface of rustls.
+            // rustls does not export the error type of webpki, so its text is compared.
             None if error.to_string() == "CaUsedAsEndEntity" => TlsFault::OfAuthority,
             None if error.to_string() == "UnsupportedCertVersion" => TlsFault::FirstVersion,
             None => TlsFault::BadCertificate,

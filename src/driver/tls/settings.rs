@@ -40,7 +40,7 @@ impl System {
     fn authorities(&mut self) -> Arc<RootCertStore> {
         let load = || {
             let mut roots = RootCertStore::empty();
-            // If a single authority cannot be parsed, the others are still trusted.
+            // Skips certificates that cannot be parsed, and trusts the others.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             Arc::new(roots)
         };
@@ -192,7 +192,7 @@ fn content(pem: &Pem) -> Result<Vec<u8>, TlsProblem> {
 
 fn read_file(path: &str) -> io::Result<Vec<u8>> {
     let metadata = fs::metadata(path)?;
-    // A pipe would block until its other end is opened.
+    // Opening a pipe would block until another process opens its other end.
     if !metadata.is_file() || FILE_BYTES_MAX < metadata.len() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -244,8 +244,8 @@ fn identity(
 }
 
 fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsProblem> {
-    // PKCS #8 marks an encrypted key in its label. The older form (`BEGIN RSA PRIVATE KEY`) does so in a line after the
-    // label.
+    // PKCS #8 has a label of its own for encrypted keys. The older form (`BEGIN RSA PRIVATE KEY`) marks an encrypted
+    // key in the line after the label.
     let labels: [&[u8]; 2] = [
         b"-----BEGIN ENCRYPTED PRIVATE KEY-----",
         b"Proc-Type: 4,ENCRYPTED",

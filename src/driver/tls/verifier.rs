@@ -71,8 +71,8 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let is_named = self.named.iter().any(|named| **named == **certificate);
-        // Webpki reports an unknown issuer only after its checks of the certificate itself. This holds only without
-        // intermediate certificates, so a certificate that `ca` holds is checked without them.
+        // Without intermediate certificates, webpki checks the certificate itself before it reports an unknown issuer.
+        // So a certificate that is in `ca` is checked without intermediate certificates.
         let between = if is_named { &[] } else { between };
         let webpki = &self.webpki;
         let Err(error) = webpki.verify_server_cert(certificate, between, name, ocsp, now) else {
