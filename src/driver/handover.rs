@@ -1,19 +1,19 @@
-//! A lock as bytes, for another process, and its validity by the clock of this machine.
+//! Locks as bytes for another process, and the validity of a lock by the clock of this machine.
 //!
 //! ```text
 //! "SHLK"  format  clock known  clock identity  valid until  ttl  delay  voters  counts  names, token  fencing token  kind  checksum
 //!  4       1       1            24              8            8    4      4       2 + 2   ..            8              0, 4  8
 //! ```
 //!
-//! An exclusive lock has format 5 and no kind; earlier drafts had four other formats. A shared lock and a permit have
-//! format 6, so that a version which does not know them refuses them. Their kind is the number of permits and the slot,
-//! two bytes each; a shared lock has zero permits. The delay is the time that the lock delay adds to each ttl, in
-//! milliseconds. The counts are the number of resources and the length of the token in bytes. The length of each
-//! resource (2 bytes) comes before it. A lock without a fencing token has zero in its place.
+//! An exclusive lock has format 5 and no kind. Earlier drafts used four other formats. A shared lock and a permit have
+//! format 6, so that a version without these kinds refuses them. The kind is the number of permits and the slot, two
+//! bytes each. A shared lock has zero permits. The delay is the time that the lock delay adds to each ttl, in
+//! milliseconds. The counts are the number of resources and the length of the token in bytes. The length of a resource
+//! (2 bytes) precedes the resource. If a lock has no fencing token, the field is zero.
 //!
-//! The voters are the nodes that have granted the lock: one bit for each, by its place in the configuration. Numbers
-//! are big-endian. Times are in nanoseconds. The checksum (FNV-1a) detects bytes that were cut or changed by accident;
-//! it does not stop a forger. A program that has the bytes can release the lock.
+//! The voters are the nodes that have granted the lock: one bit for each node, in the order of the configuration.
+//! Numbers are big-endian. Times are in nanoseconds. The checksum (FNV-1a) detects accidental damage, but not forgery.
+//! A program that has the bytes can release the lock.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -31,10 +31,10 @@ const MAGIC: [u8; 4] = *b"SHLK";
 /// The format of an exclusive lock.
 const FORMAT: u8 = 5;
 
-/// The format of the other kinds.
+/// The format of shared locks and permits.
 const OF_KIND: u8 = 6;
 
-/// Why bytes are not a lock: they were changed, or another version of this library wrote them.
+/// The bytes are not a lock: they are damaged, or another version of this library wrote them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(transparent)]
 pub struct FromBytesError(#[from] Fault);
@@ -50,10 +50,10 @@ enum Fault {
 }
 
 impl Lock {
-    /// Returns how much longer the lock is valid, by the clock of this machine; zero if it is not valid.
+    /// Returns how much longer the lock is valid, by the clock of this machine. Returns zero if the lock is not valid.
     ///
-    /// The clock also runs while the machine is suspended. If the lock belongs to an [`Engine`](crate::engine::Engine)
-    /// with a clock of its own, use [`validity_at`](Self::validity_at).
+    /// The clock also runs while the machine is suspended. For a lock of an [`Engine`](crate::engine::Engine) with
+    /// another clock, use [`validity_at`](Self::validity_at).
     #[must_use]
     pub fn validity(&self) -> Duration {
         self.validity_at(clock::now())
@@ -65,33 +65,33 @@ impl Lock {
         self.is_valid_at(clock::now())
     }
 
-    /// Returns the lock as bytes, for another process on this machine or for later. The bytes hold its resource, its
-    /// token, its end and the clock of that end, its [lock delay](crate::Builder::lock_delay), and the nodes that have
-    /// granted it. They do not hold a limit of extensions.
+    /// Returns the lock as bytes, for another process on this machine or for later use. The bytes contain the resource,
+    /// the token, the end of the lock and the clock of that end, the [lock delay](crate::Builder::lock_delay), and the
+    /// nodes that have granted the lock. A limit of extensions is not part of the bytes.
     ///
-    /// The bytes name nodes by their places in the configuration, so a handle that extends the lock later needs the
+    /// The bytes identify nodes by their order in the configuration, so a handle that extends the lock later needs the
     /// nodes in the same order.
     ///
-    /// Detach the lock from its handle first. A handle that still has a [kept](crate::LockOptions::keep) lock stops
-    /// extending it, but cannot take back an extension that is under way. A program that has the bytes can release the
-    /// lock: keep them as secret as the access to the nodes.
+    /// Detach the lock from its handle first. If the lock is [kept](crate::LockOptions::keep), its handle then stops
+    /// extending it, but cannot take back an extension that is under way. Keep the bytes as secret as the access to the
+    /// nodes, because a program that has them can release the lock.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         self.end_keeping();
         encode(self, ClockIdentity::current())
     }
 
-    /// Reads a lock from the bytes of [`Self::to_bytes`], here or in another process.
+    /// Reads a lock from the bytes of [`Self::to_bytes`], in the same process or in another one.
     ///
-    /// If the clock is not the one by which the bytes were written, the validity is zero. This happens after a boot, on
-    /// another machine, in another time namespace, or if the system does not identify its clock. The lock can be
-    /// released. It becomes valid again when `confirm` has found how long its keys still live
+    /// If the bytes were written under another clock, the validity is zero. The clock differs after a boot, on another
+    /// machine, in another time namespace, or if the system does not identify its clock. A lock from another clock can
+    /// be released. It becomes valid again with `confirm`, which reads the remaining ttl from the nodes
     /// ([`LockGuard::confirm`](crate::LockGuard::confirm) for an adopted lock,
-    /// [`LocalRedlock::confirm`](crate::LocalRedlock::confirm) for any).
+    /// [`LocalRedlock::confirm`](crate::LocalRedlock::confirm) for any lock).
     ///
     /// # Errors
     ///
-    /// The bytes are not a lock, have another format, or are damaged.
+    /// Returns an error if the bytes are not a lock, have another format, or are damaged.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, FromBytesError> {
         Ok(decode(bytes, ClockIdentity::current())?)
     }
@@ -179,7 +179,7 @@ fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>) -> Option<Lock> {
     ))
 }
 
-/// Returns the kind of `lock`; `None` if it is exclusive.
+/// Returns the kind of `lock`, or `None` for an exclusive lock.
 fn kind_in_bytes(lock: &Lock) -> Option<[u8; 4]> {
     let (permits, slot) = match lock.entry().kind() {
         Kind::Plain => return None,
@@ -189,8 +189,8 @@ fn kind_in_bytes(lock: &Lock) -> Option<[u8; 4]> {
     Some((u32::from(permits) << 16 | u32::from(slot)).to_be_bytes())
 }
 
-/// Returns the resources and the token in `bytes`, if there is nothing else in them. `kind` is the kind of the lock,
-/// `None` if it is exclusive.
+/// Returns the resources and the token in `bytes`, if the bytes contain nothing else. `kind` is the kind of the lock,
+/// or `None` for an exclusive lock.
 fn entry(bytes: &[u8], kind: Option<[u8; 4]>) -> Option<Entry> {
     let (count, rest) = number(bytes)?;
     let (token_len, mut rest) = number(rest)?;
@@ -242,7 +242,7 @@ mod tests {
     use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX};
     use proptest::prelude::*;
 
-    /// Returns why these bytes are no lock.
+    /// Returns the fault of these invalid bytes.
     #[track_caller]
     fn fault(bytes: &[u8]) -> Fault {
         Lock::from_bytes(bytes).unwrap_err().0
@@ -272,8 +272,8 @@ mod tests {
         )
     }
 
-    /// Under the same clock, a lock keeps all of its resources, its lock delay and its fencing token. Every cut and
-    /// every changed byte is noticed.
+    /// Under the same clock, a lock keeps its resources, its lock delay and its fencing token. Reading fails after
+    /// every cut and every changed byte.
     #[test]
     fn a_lock_comes_back_as_it_went() {
         let long = (0..RESOURCES_MAX).map(|at| [at as u8; RESOURCE_BYTES_MAX]);
@@ -346,8 +346,8 @@ mod tests {
         }
     }
 
-    /// Changes one byte to any value, and cuts to any length. A lock that is read nevertheless has valid names, and is
-    /// written as it was read.
+    /// Changes one byte to any value, and cuts the bytes to any length. If the result is still a lock, its names are
+    /// valid, and writing it returns the same bytes.
     #[test]
     fn bytes_of_several_resources_are_a_lock_that_could_be_or_an_error() {
         let whole = on_several(&[b"b", b"a", b"cc"], 7).to_bytes();
@@ -377,7 +377,7 @@ mod tests {
         assert!(1_000 < read, "{read}");
     }
 
-    /// The format as it is documented.
+    /// Checks the documented format.
     #[test]
     fn the_bytes_of_a_lock_are_these() {
         let mut bytes = b"SHLK\x05\0".to_vec();
@@ -536,7 +536,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any bytes between a right beginning and a right checksum are a lock within the limits, or an error.
+        /// Any bytes with a valid beginning and a valid checksum are a lock within the limits, or an error.
         #[test]
         fn any_bytes_are_a_lock_or_an_error(
             body in proptest::collection::vec(any::<u8>(), 0..200),

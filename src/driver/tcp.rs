@@ -1,7 +1,7 @@
-//! The system's facts about a TCP socket: whether it is connected, and the meaning of its errors.
+//! The facts about a TCP socket: whether it is connected, and the meaning of its errors.
 //!
 //! * One table turns every error into a [`LinkError`].
-//! * A TCP connection that is up has `TCP_NODELAY`. It ends with an error after 5 s of unacknowledged bytes
+//! * Every TCP connection has `TCP_NODELAY`. A connection ends with an error after 5 s of unacknowledged bytes
 //!   (`TCP_USER_TIMEOUT`) or 8 s of silence (keepalive).
 
 use std::io;
@@ -13,8 +13,8 @@ use rustix::net::sockopt;
 
 use crate::error::{LinkError, LinkFault};
 
-/// How long sent bytes may stay unacknowledged before the connection is dead. The time is shorter than most ttls, so
-/// that a `SET` from before a partition does not run long after it.
+/// The time after which unacknowledged bytes end a connection. It is shorter than most ttls, so that a `SET` from
+/// before a partition does not run long after the partition.
 const USER_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
@@ -25,15 +25,15 @@ const KEEPALIVE_PROBES: u32 = 3;
 pub(super) enum Received {
     /// The number of bytes, at least one.
     Bytes(usize),
-    /// Nothing for now.
+    /// There is nothing to read now.
     Nothing,
-    /// The other side has sent all it will send.
+    /// The other side will send no more bytes.
     End,
     /// The connection is broken.
     Failed(LinkFault),
 }
 
-/// Returns `true` if the connection is up, with its options set; `false` if it is still being opened.
+/// Returns `true` if the connection is up, with its options set. Returns `false` while the connection is being opened.
 pub(super) fn is_connected(stream: &TcpStream) -> io::Result<bool> {
     if let Some(error) = stream.take_error()? {
         return Err(error);
@@ -69,7 +69,7 @@ fn set_options(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the meaning of an error while a connection is being opened.
+/// Returns the meaning of an error that occurs while a connection is being opened.
 pub(super) fn opening_error(error: &io::Error) -> LinkFault {
     match Errno::from_io_error(error) {
         Some(Errno::NOENT) => LinkFault::NotFound,
@@ -78,7 +78,7 @@ pub(super) fn opening_error(error: &io::Error) -> LinkFault {
     }
 }
 
-/// Returns the meaning of an error on a connection that was up.
+/// Returns the meaning of an error that occurs on an open connection.
 pub(super) fn link_error(error: &io::Error) -> LinkFault {
     match Errno::from_io_error(error) {
         Some(Errno::CONNREFUSED) => LinkFault::Refused,
