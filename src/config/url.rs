@@ -1,8 +1,8 @@
 //! Parses the text of a node's URL into a [`NodeConfig`].
 //!
-//! Any text gives a node or a [`ConfigError`], which never holds a part of the text. [`NodeConfig`] documents the
-//! grammar. It is narrower on purpose than the grammar of general URLs: text without a known meaning is refused, so
-//! that a mistake in a password cannot end up as a host.
+//! Parsing any text returns a node or a [`ConfigError`], which never contains a part of the text. [`NodeConfig`]
+//! documents the grammar. The grammar is stricter than the grammar of general URLs, so that a mistake in a password
+//! cannot become a host.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -71,7 +71,7 @@ pub(super) fn parse(text: &str) -> Result<NodeConfig, UrlFault> {
     }
 }
 
-/// Returns the scheme and the text after its slashes. `unix:/path`, the form of labels, has no authority and is
+/// Returns the scheme and the text after its slashes. The form of labels, `unix:/path`, has no authority and is
 /// returned whole.
 fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlFault> {
     if let Some((scheme, path)) = text.split_at_checked("unix:".len())
@@ -93,10 +93,10 @@ fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlFault> {
     }
 }
 
-/// Returns the credentials, the host and port, and the rest that begins with `/`, `?` or `#`.
+/// Returns the credentials, the host with the port, and the rest, which begins with `/`, `?` or `#`.
 ///
-/// An `@` in the last part means that a password was not escaped. If the text before it counted as a path or a
-/// database, the address would show a piece of the password.
+/// An `@` in the rest means that a password was not escaped. Otherwise a piece of the password would become a path or a
+/// database, which the address would show.
 fn split_authority(rest: &str) -> Result<(Option<&str>, &str, &str), UrlFault> {
     let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if tail.contains('@') {
@@ -108,8 +108,8 @@ fn split_authority(rest: &str) -> Result<(Option<&str>, &str, &str), UrlFault> {
     })
 }
 
-/// Parses `user`, `user:password` or `:password`. If all are empty, as from a template with empty variables, there is
-/// no login.
+/// Parses `user`, `user:password` or `:password`. If user and password are empty, as from a template with empty
+/// variables, there is no login.
 fn credentials(userinfo: &str) -> Result<Option<Credentials>, UrlFault> {
     let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
     let user = credential(user)?;
@@ -173,8 +173,8 @@ fn host(name: &str) -> Result<Host, UrlFault> {
     Ok(Host::Name(name.to_ascii_lowercase()))
 }
 
-/// Returns `true` if resolvers read a name with this last part as an address, such as `127.1`, `010.0.0.1` or `0x7f.1`.
-/// Different resolvers read different addresses.
+/// Returns `true` if resolvers read a name with this last label as an IP address, such as `127.1`, `010.0.0.1` or
+/// `0x7f.1`. Resolvers disagree about the meaning of such addresses.
 fn is_number(last: &str) -> bool {
     match last.get(..2) {
         Some("0x" | "0X") => last.bytes().skip(2).all(|byte| byte.is_ascii_hexdigit()),
@@ -199,7 +199,7 @@ fn tcp_database(tail: &str) -> Result<u32, UrlFault> {
     }
 }
 
-/// `?ca=..&cert=..&key=..&name=..`, each at most once and in any order.
+/// Parses `?ca=..&cert=..&key=..&name=..`, with each parameter at most once and in any order.
 #[cfg(feature = "tls")]
 fn tls_query(query: &str) -> Result<NodeTls, UrlFault> {
     let Some(pairs) = query.strip_prefix('?') else {
@@ -237,7 +237,7 @@ fn tls_query(query: &str) -> Result<NodeTls, UrlFault> {
     })
 }
 
-/// Returns the path of a file, or a name, which must not be empty.
+/// Returns the value, which is a path or a name and must not be empty.
 #[cfg(feature = "tls")]
 fn file(value: &str) -> Result<String, UrlFault> {
     match percent_decoded(value)? {
@@ -257,14 +257,14 @@ fn unix_database(query: &str) -> Result<u32, UrlFault> {
     database(digits)
 }
 
-/// Returns the number of a database. Servers store it in a signed number of 32 bits.
+/// Returns the number of a database, which servers store as a signed 32-bit number.
 fn database(digits: &str) -> Result<u32, UrlFault> {
     number(digits)
         .filter(|number| *number <= i32::MAX.unsigned_abs())
         .ok_or(UrlFault::Database)
 }
 
-/// Takes digits only: `parse` alone would also accept a plus sign.
+/// Parses digits only, because `parse` would also accept a plus sign.
 fn number(digits: &str) -> Option<u32> {
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -423,7 +423,7 @@ mod tests {
         assert!(node.tls() == Some(&expected));
     }
 
-    /// Each row has a problem, and the texts with this problem, divided by `|`.
+    /// Each row has a fault, and texts with this fault, divided by `|`.
     #[test]
     fn bad_urls() {
         use UrlFault as P;
@@ -552,7 +552,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any text gives a result, and the label of a node leads back to its address.
+        /// Parsing any text returns a result, and the label of a node parses to the same address.
         #[test]
         fn labels_parse_to_the_same_address(text in prop_oneof![url_like(), any::<String>()]) {
             if let Ok(node) = parse(&text) {
