@@ -1,4 +1,4 @@
-//! Locks that several clients may hold at once, on the caller's own thread.
+//! Shared locks and permits, which several clients may hold at once, on the caller's own thread.
 
 use core::time::Duration;
 
@@ -42,7 +42,7 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with). [`LockError::Invalid`] also if the handle uses no scripts.
+    /// As [`lock_with`](Self::lock_with). [`LockError::Invalid`] is also returned if the handle uses no scripts.
     pub fn lock_shared_with(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -51,8 +51,8 @@ impl LocalRedlock {
         self.acquire(&Request::shared(resource.as_ref(), options))
     }
 
-    /// Takes one of the `permits` for `resource`, for `ttl`. If all are taken, waits for one: at most 5 s, or as set by
-    /// the handle's [`Retry`](crate::Retry).
+    /// Takes one of the `permits` for `resource`, for `ttl`. If no permit is free, waits for one: at most 5 s, or as
+    /// set by the handle's [`Retry`](crate::Retry).
     ///
     /// # Errors
     ///
@@ -66,8 +66,8 @@ impl LocalRedlock {
         self.permit_with(resource, permits, &LockOptions::new(ttl))
     }
 
-    /// Takes one of the `permits` (1 to 1024) for `resource` with these `options`. [`Lock::slot`] returns its number.
-    /// See [`Redlock::permit_with`](crate::Redlock::permit_with).
+    /// Takes one of the `permits` (1 to 1024) for `resource` with these `options`. [`Lock::slot`] returns the number of
+    /// the permit. See [`Redlock::permit_with`](crate::Redlock::permit_with).
     ///
     /// # Errors
     ///
@@ -95,12 +95,12 @@ impl LocalRedlock {
         self.permit_with(resource, permits, &LockOptions::new(ttl).tries(1))
     }
 
-    /// Turns `lock` into a shared one, without a gap: see [`LockGuard::downgrade`](crate::LockGuard::downgrade). If too
-    /// few nodes answer, returns [`ExtendError::Unconfirmed`], but `lock` is a valid shared lock.
+    /// Turns `lock` into a shared lock, without a gap: see [`LockGuard::downgrade`](crate::LockGuard::downgrade). If
+    /// too few nodes answer, returns [`ExtendError::Unconfirmed`], but `lock` is a valid shared lock.
     ///
     /// # Errors
     ///
-    /// As [`extend`](Self::extend). [`ExtendError::Invalid`] and [`ExtendError::Saturated`] leave the lock as it was.
+    /// As [`extend`](Self::extend). [`ExtendError::Invalid`] and [`ExtendError::Saturated`] do not change the lock.
     pub fn downgrade(&mut self, lock: &mut Lock) -> Result<(), ExtendError> {
         let operation = self.driver.tracer().confirm(lock);
         operation.run(|operation| {

@@ -1,13 +1,12 @@
-//! Errors in the bytes of a reply: the offset, and the broken rule.
+//! Errors in the bytes of a reply, with the offset and the broken rule.
 
 /// A reply that no further bytes can make valid.
 ///
-/// The start of the next reply is not known, so drop the connection.
+/// The start of the next reply is unknown, so close the connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("byte {at} of the reply: {reason}")]
 pub struct DecodeError {
-    /// The offset of the first wrong byte, or of a text that is wrong as a whole, counted from the first byte of the
-    /// reply.
+    /// The offset of the first wrong byte, or of a text that is wrong as a whole, from the first byte of the reply.
     pub at: usize,
     /// The rule that the byte breaks.
     pub(crate) reason: Reason,
@@ -43,7 +42,7 @@ pub enum Reason {
     /// Neither `t` nor `f`.
     #[error("neither #t nor #f")]
     Boolean,
-    /// A verbatim string without its three letters of format and a colon.
+    /// A verbatim string that does not begin with a format of three letters and a colon.
     #[error("a verbatim string begins with three bytes and a colon")]
     Verbatim,
     /// A push inside another value.

@@ -1,6 +1,6 @@
-//! A position in a valid reply, and how it moves from element to element.
+//! A position in a valid reply, which moves from element to element.
 //!
-//! Not here: the content of an element. `elements` reads the values.
+//! `elements` reads the content of an element.
 
 use super::header::header;
 use super::lex::{Bounds, Progress};

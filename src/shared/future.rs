@@ -77,7 +77,7 @@ impl<H: Holds> Acquiring<H> {
 
 /// # Panics
 ///
-/// If the future is polled after it has completed.
+/// Panics if the future is polled after it has completed.
 impl<H: Holds> Future for Acquiring<H> {
     type Output = Result<Guard<H>, LockError>;
 
