@@ -68,9 +68,9 @@ enum Shape {
     },
     /// A lock on several names. The rest of the layout is read from the buffer, which has no unused bytes.
     ///
-    /// An entry with one name also has this shape if it has room for a fencing token, or is of another kind than
-    /// [`Kind::Plain`]. After the token come the numbers of a permit, then the fencing token, which is zero until it is
-    /// known.
+    /// An entry with one name also has this shape if it has room for a fencing token, or is of another kind
+    /// than [`Kind::Plain`]. After the token come the numbers of a permit, then the fencing token, which is zero until
+    /// it is known.
     Several {
         /// The number of names, with [`FENCED`] set if there is room for a fencing token.
         names: u8,

@@ -11,7 +11,7 @@
 //!
 //! # Not here
 //!
-//! [`Stats`](crate::Stats) says which times are measured, and by which clock.
+//! The type [`Stats`](crate::Stats) says which times are measured, and by which clock.
 
 use alloc::boxed::Box;
 use core::fmt;

@@ -139,9 +139,9 @@ pub const WATCHES_MAX: usize = 1 << 12;
 /// The largest number of open extensions of kept locks in an engine. Usually all extensions that are due in one tick go
 /// to a node in one write. Further extensions wait until open extensions have their outcomes. So an engine sends only
 /// as many extensions as the nodes can answer, even if very many locks were taken at once. More extensions would fill
-/// buffers and time out. A command that is written behind this number of extensions waits for about 20 milliseconds, at
-/// 2 microseconds of the server for each extension. If answers take 100 milliseconds because the machine is busy, this
-/// number still allows some 80,000 extensions a second.
+/// buffers and time out. A command that is written behind this number of extensions waits for about 20 milliseconds,
+/// at 2 microseconds of the server for each extension. If answers take 100 milliseconds because the machine is busy,
+/// this number still allows some 80,000 extensions a second.
 pub const EXTENSIONS_AT_ONCE: usize = 8192;
 
 /// The largest number of keys of kept locks whose changes the nodes push to one handle. The table of these keys in a
@@ -204,8 +204,8 @@ pub const CLIENT_NAME_BYTES_MAX: usize = 64;
 /// The longest name of a cluster. The marker of each node contains the name.
 pub const CLUSTER_BYTES_MAX: usize = 64;
 
-/// The longest handshake (`HELLO` with `AUTH` and `SETNAME`), the only command that may be longer than
-/// [`COMMAND_BYTES_MAX`]. A handshake is written once for each connection.
+/// The longest handshake (`HELLO` with `AUTH` and `SETNAME`), the only command that may be longer
+/// than [`COMMAND_BYTES_MAX`]. A handshake is written once for each connection.
 pub const HANDSHAKE_BYTES_MAX: usize = 2 * CREDENTIAL_BYTES_MAX + CLIENT_NAME_BYTES_MAX + 256;
 
 /// The longest host name, as in DNS.

@@ -41,8 +41,8 @@ pub use elections::Observation;
 
 /// A lock handle for one thread, at the lowest cost.
 ///
-/// Every call takes `&mut self`, runs on the caller's thread, and returns when its outcome is certain. Locks are plain
-/// [`Lock`] values. Dropping a [`Lock`] releases nothing, so [`unlock`](Self::unlock) it, or let its keys expire.
+/// Every call takes `&mut self`, runs on the caller's thread, and returns when its outcome is certain. Locks are
+/// plain [`Lock`] values. Dropping a [`Lock`] releases nothing, so [`unlock`](Self::unlock) it, or let its keys expire.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -59,8 +59,8 @@ pub use elections::Observation;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Between two calls the handle does nothing: late answers, reconnections, unanswered releases and the extensions of
-/// [kept](LockOptions::keep) locks wait for the next call, or for [`poll`](Self::poll). A call for a lock that this
+/// Between two calls the handle does nothing: late answers, reconnections, unanswered releases and the extensions
+/// of [kept](LockOptions::keep) locks wait for the next call, or for [`poll`](Self::poll). A call for a lock that this
 /// handle itself holds waits until it times out.
 ///
 /// Dropping the handle writes the remaining releases, waits at most [`Builder::shutdown_timeout`] for the answers, and
@@ -74,8 +74,8 @@ pub struct LocalRedlock {
 }
 
 impl LocalRedlock {
-    /// Returns a handle for the nodes at `urls`, with the defaults for everything else. New servers vote at once: see
-    /// [`Redlock::connect`](crate::Redlock::connect).
+    /// Returns a handle for the nodes at `urls`, with the defaults for everything else. New servers vote at once:
+    /// see [`Redlock::connect`](crate::Redlock::connect).
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -90,7 +90,7 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// As [`Builder::build_local`].
+    /// Returns the same errors as [`Builder::build_local`].
     pub fn connect(urls: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, BuildError> {
         Builder::default().nodes(urls).build_local()
     }
@@ -100,7 +100,7 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with).
+    /// Returns the same errors as [`lock_with`](Self::lock_with).
     pub fn lock(&mut self, resource: impl AsRef<[u8]>, ttl: Duration) -> Result<Lock, LockError> {
         self.lock_with(resource, &LockOptions::new(ttl))
     }
@@ -109,7 +109,7 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with).
+    /// Returns the same errors as [`lock_with`](Self::lock_with).
     pub fn try_lock(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -122,10 +122,10 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// [`LockError::Invalid`] before any I/O. [`LockError::Held`], [`LockError::NoQuorum`] and [`LockError::TooSlow`]
-    /// contain the answer of each node in the last attempt, whose keys are released. [`LockError::OtherCluster`] is
-    /// returned at once if a node belongs to another cluster. [`LockError::Saturated`], [`LockError::Forked`],
-    /// [`LockError::Closed`].
+    /// Returns [`LockError::Invalid`] before any I/O. The errors [`LockError::Held`], [`LockError::NoQuorum`]
+    /// and [`LockError::TooSlow`] contain the answer of each node in the last attempt, whose keys are released.
+    /// Returns [`LockError::OtherCluster`] at once if a node belongs to another cluster. Also
+    /// returns [`LockError::Saturated`], [`LockError::Forked`] and [`LockError::Closed`].
     pub fn lock_with(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -137,12 +137,12 @@ impl LocalRedlock {
     /// Takes one lock on all of `resources` for `ttl`. Each node grants all names in one step, or none. If another
     /// client holds one of the names, waits for it: at most 5 s, or as set by the handle's [`Retry`](crate::Retry).
     ///
-    /// Callers cannot deadlock, even if they name the resources in different orders. See
-    /// [`lock_all_with`](Self::lock_all_with).
+    /// Callers cannot deadlock, even if they name the resources in different orders.
+    /// See [`lock_all_with`](Self::lock_all_with).
     ///
     /// # Errors
     ///
-    /// As [`lock_all_with`](Self::lock_all_with).
+    /// Returns the same errors as [`lock_all_with`](Self::lock_all_with).
     pub fn lock_all(
         &mut self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -153,9 +153,9 @@ impl LocalRedlock {
 
     /// Takes one lock on all of `resources`, 1 to 64 different names, with these `options`.
     ///
-    /// The lock has one token and one end for all names. It is extended, kept, lost and released as a whole, and
-    /// [`resources`](Lock::resources) returns the names. The lock excludes locks on each of the names, including locks
-    /// of other libraries.
+    /// The lock has one token and one end for all names. It is extended, kept, lost and released as a whole,
+    /// and [`resources`](Lock::resources) returns the names. The lock excludes locks on each of the names, including
+    /// locks of other libraries.
     ///
     /// A node counts only while it has the keys of all names. The nodes have to allow `EVAL`, and the user needs `GET`,
     /// `SET` and `DEL` on every name. An acquisition costs one command for each node, as with one name. That command
@@ -176,9 +176,9 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with). The report in [`LockError::Held`] says which resource is held
-    /// ([`Report::held_resource`](crate::Report::held_resource)). [`LockError::Invalid`] is also returned if there are
-    /// no names, more than 64, or equal names.
+    /// Returns the same errors as [`lock_with`](Self::lock_with). The report in [`LockError::Held`] says which resource
+    /// is held ([`Report::held_resource`](crate::Report::held_resource)). Also returns [`LockError::Invalid`] if there
+    /// are no names, more than 64, or equal names.
     pub fn lock_all_with(
         &mut self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -239,7 +239,7 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// As [`keep_for`](Self::keep_for).
+    /// Returns the same errors as [`keep_for`](Self::keep_for).
     pub fn keep(&mut self, lock: &mut Lock) -> Result<(), ExtendError> {
         self.keep_for(lock, Duration::MAX)
     }
@@ -248,16 +248,17 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`] if the lock is not valid, was reported as lost, or does not belong to this handle.
-    /// [`ExtendError::Limit`], [`ExtendError::Invalid`] (its ttl is longer than this handle allows),
-    /// [`ExtendError::Forked`], [`ExtendError::Closed`]. An error does not change the lock.
+    /// Returns [`ExtendError::Expired`] if the lock is not valid, was reported as lost, or does not belong to this
+    /// handle. Returns [`ExtendError::Invalid`] if the ttl of the lock is longer than this handle allows. Also
+    /// returns [`ExtendError::Limit`], [`ExtendError::Forked`] and [`ExtendError::Closed`]. An error does not change
+    /// the lock.
     pub fn keep_for(&mut self, lock: &mut Lock, most: Duration) -> Result<(), ExtendError> {
         self.driver.keep_for(lock, most)
     }
 
     /// Asks the nodes for the remaining ttl of `lock`, and sets the end of the lock from the answers of a majority. The
-    /// new end may be later or earlier than before. The call changes nothing on the nodes. See
-    /// [`LockGuard::confirm`](crate::LockGuard::confirm), also for the errors.
+    /// new end may be later or earlier than before. The call changes nothing on the nodes.
+    /// See [`LockGuard::confirm`](crate::LockGuard::confirm), also for the errors.
     ///
     /// # Errors
     ///
@@ -269,10 +270,10 @@ impl LocalRedlock {
         self.prolong(operation, lock, Engine::confirm)
     }
 
-    /// Asks every node for the holder of `resource`, and changes nothing. See
-    /// [`Redlock::inspect`](crate::Redlock::inspect), also for the cost and the errors. To follow changes, use
-    /// [`observe`](Self::observe), [`Redlock::watch`](crate::Redlock::watch) or
-    /// [`Driver::watch`](crate::Driver::watch).
+    /// Asks every node for the holder of `resource`, and changes nothing.
+    /// See [`Redlock::inspect`](crate::Redlock::inspect), also for the cost and the errors. To follow changes,
+    /// use [`observe`](Self::observe), [`Redlock::watch`](crate::Redlock::watch)
+    /// or [`Driver::watch`](crate::Driver::watch).
     ///
     /// ```no_run
     /// use shearline::LocalRedlock;
@@ -285,8 +286,9 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// [`OperatorError::NoQuorum`] contains the answer of each node. [`OperatorError::Invalid`],
-    /// [`OperatorError::Saturated`], [`OperatorError::Forked`] and [`OperatorError::Closed`]: nothing was sent.
+    /// Returns [`OperatorError::NoQuorum`], which contains the answer of each node.
+    /// Returns [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`]
+    /// or [`OperatorError::Closed`] if nothing was sent.
     pub fn inspect(&mut self, resource: impl AsRef<[u8]>) -> Result<Inspection, OperatorError> {
         let resource = resource.as_ref();
         let operation = self.driver.tracer().inspect(resource);
@@ -294,23 +296,23 @@ impl LocalRedlock {
         operation.run(|_| calls::inspected(self.ask(ask)?))
     }
 
-    /// Breaks the lock on `resource`, for an operator who knows that its holder is gone or hangs. See
-    /// [`Redlock::break_lock`](crate::Redlock::break_lock).
+    /// Breaks the lock on `resource`, for an operator who knows that its holder is gone or hangs.
+    /// See [`Redlock::break_lock`](crate::Redlock::break_lock).
     ///
     /// # Errors
     ///
-    /// As [`Redlock::break_lock`](crate::Redlock::break_lock).
+    /// Returns the same errors as [`Redlock::break_lock`](crate::Redlock::break_lock).
     pub fn break_lock(&mut self, resource: impl AsRef<[u8]>) -> Result<Broken, OperatorError> {
         let seen = self.inspect(resource.as_ref())?;
         self.break_seen(resource, &seen, Breaking::KeepOut)
     }
 
-    /// Breaks the lock on `resource` that was `seen`, but not a lock that was taken later. See
-    /// [`Redlock::break_seen`](crate::Redlock::break_seen).
+    /// Breaks the lock on `resource` that was `seen`, but not a lock that was taken later.
+    /// See [`Redlock::break_seen`](crate::Redlock::break_seen).
     ///
     /// # Errors
     ///
-    /// As [`Redlock::break_seen`](crate::Redlock::break_seen).
+    /// Returns the same errors as [`Redlock::break_seen`](crate::Redlock::break_seen).
     pub fn break_seen(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -332,11 +334,11 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// [`UnlockError::NotHeld`]: another client may have held the lock during the protected work.
-    /// [`UnlockError::Unconfirmed`]: too few nodes answered in time, as may happen on a busy machine. If the lock was
-    /// valid when `unlock` was called, no other client has held it, and there is nothing to do
-    /// ([`manual::outcomes`](crate::manual::outcomes)). [`UnlockError::Forked`] and [`UnlockError::Closed`]: nothing
-    /// was sent, and the keys expire with their ttl.
+    /// Returns [`UnlockError::NotHeld`] if another client may have held the lock during the protected work.
+    /// Returns [`UnlockError::Unconfirmed`] if too few nodes answered in time, as may happen on a busy machine. If the
+    /// lock was valid when `unlock` was called, no other client has held it, and there is nothing to do
+    /// ([`manual::outcomes`](crate::manual::outcomes)). With [`UnlockError::Forked`] and [`UnlockError::Closed`]
+    /// nothing was sent, and the keys expire with their ttl.
     pub fn unlock(&mut self, lock: Lock) -> Result<Released, UnlockError> {
         let operation = self.driver.tracer().release(&lock);
         let ask = |engine: &mut Engine, now| Ok::<_, UnlockError>(engine.release(now, lock));
@@ -359,8 +361,8 @@ impl LocalRedlock {
     }
 
     /// Adopts a lock of another handle or process. This handle then reports a loss of the lock. The validity does not
-    /// change, and the call sends nothing. For a lock from another clock, see
-    /// [`Redlock::adopt`](crate::Redlock::adopt).
+    /// change, and the call sends nothing. For a lock from another clock,
+    /// see [`Redlock::adopt`](crate::Redlock::adopt).
     pub fn adopt(&mut self, lock: Lock) -> Lock {
         self.driver.adopt(lock)
     }
@@ -372,9 +374,9 @@ impl LocalRedlock {
         self.driver.nodes()
     }
 
-    /// Counts the counters of fencing tokens on each node. See
-    /// [`Redlock::count_counters`](crate::Redlock::count_counters). Returns an empty list if the operating system fails
-    /// to wait.
+    /// Counts the counters of fencing tokens on each node.
+    /// See [`Redlock::count_counters`](crate::Redlock::count_counters). Returns an empty list if the operating system
+    /// fails to wait.
     #[must_use]
     pub fn count_counters(&mut self) -> Vec<(u64, Option<NodeOutcome>)> {
         calls::counted(self.ask(|engine, now| Ok::<_, Refusal>(engine.count_counters(now))))
@@ -387,13 +389,13 @@ impl LocalRedlock {
         self.driver.stats()
     }
 
-    /// Returns `Ok` if a majority of the nodes would vote now. Otherwise the error reports the reasons. See
-    /// [`Redlock::check`](crate::Redlock::check). The call first reads the sockets, without waiting, so that it sees
-    /// repairs.
+    /// Returns `Ok` if a majority of the nodes would vote now. Otherwise the error reports the reasons.
+    /// See [`Redlock::check`](crate::Redlock::check). The call first reads the sockets, without waiting, so that it
+    /// sees repairs.
     ///
     /// # Errors
     ///
-    /// [`OperatorError::NoQuorum`], [`OperatorError::Forked`], [`OperatorError::Closed`].
+    /// Returns [`OperatorError::NoQuorum`], [`OperatorError::Forked`] or [`OperatorError::Closed`].
     pub fn check(&mut self) -> Result<(), OperatorError> {
         let mut call = self.begin()?;
         // Ignores an error of the wait, because the state of the nodes shows the failure too.
@@ -402,12 +404,12 @@ impl LocalRedlock {
     }
 
     /// Asserts that the server with this `run_id`, connected as the node at `address`, has forgotten no lock that is
-    /// still valid. The votes of the server count from now on. Returns `true` if the votes did not count before. See
-    /// [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors.
+    /// still valid. The votes of the server count from now on. Returns `true` if the votes did not count before.
+    /// See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors.
     ///
     /// # Errors
     ///
-    /// As [`Redlock::trust_node`](crate::Redlock::trust_node).
+    /// Returns the same errors as [`Redlock::trust_node`](crate::Redlock::trust_node).
     pub fn trust_node(
         &mut self,
         address: impl AsRef<str>,
@@ -417,8 +419,8 @@ impl LocalRedlock {
         calls::with_floor(self.trust(|engine| calls::trust(engine, address, run_id))?)
     }
 
-    /// Calls [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their run_ids. See
-    /// [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
+    /// Calls [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their run_ids.
+    /// See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
     pub fn trust_nodes(&mut self) -> Vec<String> {
         let trusted = self.trust(|engine| Ok::<_, Refusal>(calls::trust_all(engine)));
         trusted.map_or_else(|_| Vec::new(), calls::with_floors)
@@ -435,22 +437,22 @@ impl LocalRedlock {
         Ok((trusted, without.unwrap_or_default()))
     }
 
-    /// Writes the marker of this cluster to every node, and replaces any other marker. See
-    /// [`Redlock::reinit`](crate::Redlock::reinit). The call takes at most a connect timeout.
+    /// Writes the marker of this cluster to every node, and replaces any other marker.
+    /// See [`Redlock::reinit`](crate::Redlock::reinit). The call takes at most a connect timeout.
     ///
     /// # Errors
     ///
-    /// [`OperatorError::NoQuorum`] and [`OperatorError::Invalid`]: nothing was changed. [`OperatorError::Unconfirmed`]:
-    /// call `reinit` again.
+    /// Returns [`OperatorError::NoQuorum`] or [`OperatorError::Invalid`] if nothing was changed.
+    /// After [`OperatorError::Unconfirmed`], call `reinit` again.
     pub fn reinit(&mut self) -> Result<(), OperatorError> {
         let operation = self.driver.tracer().reinit();
         operation.run(|_| calls::reinitialised(self.ask(Engine::reinit)?))
     }
 
-    /// Requests one [`Event::AtRisk`] for the time when less than `left` is left of the validity of `lock`.
-    /// [`poll`](Self::poll) returns the event. If less than `left` is left already, the event comes at once. Otherwise
-    /// it comes up to two milliseconds early, and never late. An extension postpones the event. If there are several
-    /// requests, only the largest `left` counts until its event has come. There is no event for a lock that was
+    /// Requests one [`Event::AtRisk`] for the time when less than `left` is left of the validity of
+    /// `lock`. [`poll`](Self::poll) returns the event. If less than `left` is left already, the event comes at once.
+    /// Otherwise it comes up to two milliseconds early, and never late. An extension postpones the event. If there are
+    /// several requests, only the largest `left` counts until its event has come. There is no event for a lock that was
     /// released, handed over or reported as lost.
     ///
     /// ```no_run
@@ -485,7 +487,7 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// As [`Driver::turn`].
+    /// Returns the same errors as [`Driver::turn`].
     pub fn poll(&mut self, limit: Option<Duration>) -> io::Result<Option<Event>> {
         let mut call = self.begin()?;
         let end = limit.map(|limit| clock::now().saturating_add(limit));
@@ -569,8 +571,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`BuildError::Config`] for the first mistake in the settings, before any I/O, or for an unusable certificate or
-    /// key. [`BuildError::Io`] if the operating system provides no descriptor or random bytes.
+    /// Returns [`BuildError::Config`] for the first mistake in the settings, before any I/O, or for an unusable
+    /// certificate or key. Returns [`BuildError::Io`] if the operating system provides no descriptor or random bytes.
     pub fn build_local(&self) -> Result<LocalRedlock, BuildError> {
         let config = self.config()?;
         let mut driver = Driver::new(&config)?;

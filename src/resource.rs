@@ -74,8 +74,8 @@ pub(crate) const INTENT_PREFIX: &[u8] = b"shearline:intent:";
 const RESERVED: &[u8] = b"shearline:";
 
 /// The value of a lock's key on the nodes. A token has 20 random bytes, new for every attempt, followed by the label of
-/// `Builder::owner` or `LockOptions::owner`. If a lock with a label is also fenced, its fencing token replaces the last
-/// 12 random bytes.
+/// `Builder::owner` or `LockOptions::owner`. If a lock with a label is also fenced, its fencing token replaces the
+/// last 12 random bytes.
 ///
 /// A client that knows the token can release the lock, so `Debug` shows only its first two bytes and the label.
 ///

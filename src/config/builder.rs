@@ -259,9 +259,9 @@ impl Builder {
     /// factor. Its steps may add up to the other four fifths of the factor, times the shortest ttl that this handle was
     /// asked for, and in any case to 10 ms: 16 ms at a ttl of 2 s, 80 ms at 10 s, 240 ms at 30 s. If the clock has
     /// moved by more than this limit, and by more than the time that the answers took, it counts as stepped. The node
-    /// then grants no new lock for as long as a restarted node ([`RestartGuard`]; not with [`RestartGuard::Off`]), and
-    /// [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps) counts the step. The node still extends and confirms
-    /// the locks that it already had.
+    /// then grants no new lock for as long as a restarted node ([`RestartGuard`]; not with [`RestartGuard::Off`]),
+    /// and [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps) counts the step. The node still extends and
+    /// confirms the locks that it already had.
     ///
     /// A node whose user may not run `TIME` is not watched. The handle detects a step when it next asks for `TIME`.
     /// Until then the answers of the node may still count: for up to a second, or longer after a pause of this process.

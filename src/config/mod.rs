@@ -148,8 +148,8 @@ impl Config {
         &self.settings.retry
     }
 
-    /// Returns the longest ttl that this handle accepts: [`Self::max_ttl`] if set, otherwise 30 days, or 60 s with
-    /// [`RestartGuard::Strict`]. A lock delay counts as part of each ttl.
+    /// Returns the longest ttl that this handle accepts: [`Self::max_ttl`] if set, otherwise 30 days, or 60 s
+    /// with [`RestartGuard::Strict`]. A lock delay counts as part of each ttl.
     pub(crate) fn ttl_limit(&self) -> Duration {
         self.settings.ttl_limit()
     }
@@ -220,8 +220,8 @@ getters! {
     /// Returns the longest time that the drop of the last handle waits for the answers to the last releases.
     #[cfg(any(feature = "std", test))]
     shutdown_timeout: Duration,
-    /// Returns the longest ttl that any client of these nodes uses, if it was set. Otherwise the restart guard assumes
-    /// 60 s and the lock delay.
+    /// Returns the longest ttl that any client of these nodes uses, if it was set. Otherwise the restart guard
+    /// assumes 60 s and the lock delay.
     max_ttl: Option<Duration>,
     /// Returns how long a node keeps the counter of a resource after its last fencing token.
     counter_ttl: Duration,

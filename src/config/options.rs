@@ -41,7 +41,7 @@ impl Retry {
     /// Only attempts that are sent count. A caller that waits for other callers sends no attempts, so it gives up after
     /// `tries` times the longest delay at the latest.
     ///
-    /// [`Builder::config`](crate::Builder::config) refuses zero tries, and a range of delays that is empty.
+    /// The method [`Builder::config`](crate::Builder::config) refuses zero tries and an empty range of delays.
     #[must_use]
     pub const fn new(tries: u32, delay: RangeInclusive<Duration>) -> Self {
         Self {
@@ -112,24 +112,24 @@ pub enum RestartGuard {
     ///
     /// If the marker is missing or belongs to another incarnation, there was a restart, a promotion or a `FLUSHALL`, or
     /// the node has another data set. A client that finds no valid marker writes a new marker with a *barrier*
-    /// (`shearline:barrier`). The barrier lasts until every forgotten lock has expired: for
-    /// [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set, plus the drift. During the barrier no
-    /// client counts the answers of that node.
+    /// (`shearline:barrier`). The barrier lasts until every forgotten lock has expired:
+    /// for [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set, plus the drift. During the barrier
+    /// no client counts the answers of that node.
     ///
     /// * Ttls longer than `max_ttl` are refused. A client with a shorter `max_ttl` than the markers uses the value of
     ///   the markers. A client with a longer `max_ttl` writes it to the markers, with a barrier. All clients should use
     ///   the same value.
-    /// * A client with another number of nodes or another cluster name gets
-    ///   [`LockError::OtherCluster`](crate::LockError::OtherCluster), and no lock. To change the number or the name,
-    ///   use `Redlock::reinit`.
+    /// * A client with another number of nodes or another cluster name
+    ///   gets [`LockError::OtherCluster`](crate::LockError::OtherCluster), and no lock. To change the number or the
+    ///   name, use `Redlock::reinit`.
     /// * New nodes have no marker, so they get a barrier too. `Redlock::trust_nodes` skips this wait.
     /// * There is no barrier if the server, before and after a restart, has settings with which it loses nothing:
     ///   `appendonly yes`, `appendfsync always`, `no-appendfsync-on-rewrite no`, no replicas, never promoted (read with
     ///   `CONFIG GET` and `INFO`). This exception also assumes that the disk honours `fsync`, that the data directory
     ///   is not restored from a copy, that these settings do not change while the server runs, and that no replica is
     ///   promoted *and restarted* before a client asks it.
-    /// * Alarms (`LOADING`, `READONLY`, `MASTERDOWN`) and stepped clocks cause a quarantine, as with
-    ///   [`Observed`](Self::Observed).
+    /// * Alarms (`LOADING`, `READONLY`, `MASTERDOWN`) and stepped clocks cause a quarantine, as
+    ///   with [`Observed`](Self::Observed).
     ///
     /// `Strict` costs scripts instead of plain `SET`s, some 200 more bytes for each command, one more round trip for a
     /// new connection, and two keys on each node. The user needs permission for `INFO` and for both keys: see the ACL
@@ -263,9 +263,9 @@ impl LockOptions {
         self
     }
 
-    /// Allows at most this many extensions of the lock. Further extensions fail with
-    /// [`ExtendError::Limit`](crate::ExtendError::Limit). By default, and with [`u32::MAX`], the number is not limited.
-    /// An extension whose outcome the caller drops does not count, unless the lock is kept.
+    /// Allows at most this many extensions of the lock. Further extensions fail
+    /// with [`ExtendError::Limit`](crate::ExtendError::Limit). By default, and with [`u32::MAX`], the number is not
+    /// limited. An extension whose outcome the caller drops does not count, unless the lock is kept.
     pub const fn extensions(mut self, most: u32) -> Self {
         self.terms.extensions = most;
         self
@@ -284,8 +284,8 @@ impl LockOptions {
     /// * The nodes notify the handle when another client deletes or replaces the key, and the handle then asks all
     ///   nodes. The lock is reported as lost two round trips after the change on a majority. Notifications need
     ///   `+client|tracking` and `+client|caching`. They cover 1,000 keys of a handle, from 50 ms after the grant on,
-    ///   because the table in the servers is bounded. Without notifications, and with a limited number of
-    ///   [`extensions`](Self::extensions), the next extension finds the change. Between the change and the report
+    ///   because the table in the servers is bounded. Without notifications, and with a limited number
+    ///   of [`extensions`](Self::extensions), the next extension finds the change. Between the change and the report
     ///   another client can take the lock.
     /// * `Redlock` extends locks on its I/O thread, independently of the threads of the program. `LocalRedlock`,
     ///   `Driver` and `Engine` extend locks only during calls, so the program has to call `poll` or `turn` at the times
@@ -340,17 +340,18 @@ impl LockOptions {
     /// * A node loses its floor in a restart, with or without its data. A handle whose request for a fencing token the
     ///   node refuses, and that lives longer than the longest ttl, repairs the node from the other nodes. Until then
     ///   the node is [`Unusable::InRepair`](crate::Unusable::InRepair). If a majority has restarted at once, an
-    ///   operator has to create the floors again.
-    ///   [`manual::operating`](crate::manual::operating#nodes-that-give-fencing-tokens) explains how to do this, and
-    ///   how to see which nodes have a floor.
-    /// * A repair waits for the longest ttl, so that every attempt from before the loss has expired. The longest ttl is
-    ///   [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set. If any client takes fenced locks with
-    ///   a longer ttl, set `max_ttl` in every client, because a handle does not know the requests of other clients.
+    ///   operator has to create the floors
+    ///   again. [`manual::operating`](crate::manual::operating#nodes-that-give-fencing-tokens) explains how to do this,
+    ///   and how to see which nodes have a floor.
+    /// * A repair waits for the longest ttl, so that every attempt from before the loss has expired. The longest ttl
+    ///   is [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set. If any client takes fenced locks
+    ///   with a longer ttl, set `max_ttl` in every client, because a handle does not know the requests of other
+    ///   clients.
     /// * A fenced lock and a plain lock on the same resource exclude each other.
-    /// * The fencing token of a permit is larger than the fencing tokens of all earlier holders of its
-    ///   [slot](crate::PermitGuard::slot), but perhaps not larger than the tokens of other slots.
-    /// * Every node runs a script, and its user needs permission for the keys `shearline:*`:
-    ///   [`manual::permissions`](crate::manual::permissions). On a handle [without
+    /// * The fencing token of a permit is larger than the fencing tokens of all earlier holders of
+    ///   its [slot](crate::PermitGuard::slot), but perhaps not larger than the tokens of other slots.
+    /// * Every node runs a script, and its user needs permission for the keys
+    ///   `shearline:*`: [`manual::permissions`](crate::manual::permissions). On a handle [without
     ///   scripts](crate::Builder::without_scripts) the request is invalid
     ///   ([`InvalidRequest::needs_scripts`](crate::InvalidRequest::needs_scripts)).
     ///
@@ -382,8 +383,8 @@ impl LockOptions {
     /// report of [`LockError::Held`](crate::LockError::Held). A longer text is refused when the lock is requested
     /// ([`InvalidRequest`](crate::InvalidRequest)).
     ///
-    /// If the lock is also [`fenced`](Self::fenced), other clients see its fencing token too:
-    /// [`Holder::fencing_token`](crate::Holder::fencing_token).
+    /// If the lock is also [`fenced`](Self::fenced), other clients see its fencing token
+    /// too: [`Holder::fencing_token`](crate::Holder::fencing_token).
     ///
     /// ```
     /// use core::time::Duration;
@@ -431,7 +432,7 @@ impl LockOptions {
     ///
     /// # Errors
     ///
-    /// [`RequestFault::NeedsScripts`], [`RequestFault::OwnerTooLong`].
+    /// Returns [`RequestFault::NeedsScripts`] or [`RequestFault::OwnerTooLong`].
     #[cold]
     pub(crate) fn check_rare(&self, without_scripts: bool) -> Result<(), RequestFault> {
         if self.terms.fenced && without_scripts {

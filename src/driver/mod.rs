@@ -1,6 +1,6 @@
 //! The driver combines an engine with sockets and a clock.
 //!
-//! [`Driver`] is for programs with their own event loop. One turn sleeps until a socket is ready or a timer is due,
+//! A [`Driver`] is for programs with their own event loop. One turn sleeps until a socket is ready or a timer is due,
 //! reads, fires timers, and writes.
 //!
 //! * Only `clock` reads a clock. Only `socket` and, for TLS, `tls` read and write. `tcp` has the facts about TCP that
@@ -14,8 +14,8 @@
 //!
 //! # Guarantees
 //!
-//! * **Nothing blocks** except [`Driver::turn`], at most for its limit, and the calls that wait by design:
-//!   [`Driver::wait_until_ready`], [`Driver::shut_down`] and dropping.
+//! * **Nothing blocks** except [`Driver::turn`], at most for its limit, and the calls that wait by
+//!   design: [`Driver::wait_until_ready`], [`Driver::shut_down`] and dropping.
 //! * **Few system calls**: a round makes one write and one read for each node, and waits for events.
 //! * **A forked child does no harm**: the child cannot use the driver, and dropping its copy only closes descriptors.
 //!
@@ -87,13 +87,13 @@ pub(crate) use wire::Wire;
 /// An engine with its sockets and its clock, for use in an event loop.
 ///
 /// Begin operations with [`acquire`](Self::acquire), [`extend`](Self::extend) and [`release`](Self::release), each of
-/// which returns a [`RoundId`] at once. Write the requests with [`flush`](Self::flush), or let the next
-/// [`turn`](Self::turn) write them. After each turn, take the [`Event`]s with [`poll_event`](Self::poll_event) until it
-/// returns `None`.
+/// which returns a [`RoundId`] at once. Write the requests with [`flush`](Self::flush), or let the
+/// next [`turn`](Self::turn) write them. After each turn, take the [`Event`]s with [`poll_event`](Self::poll_event)
+/// until it returns `None`.
 ///
 /// A loop that waits only for the driver calls `turn(None)`, which sleeps until something happens. A loop that also
-/// waits for other events registers the driver's descriptor ([`AsFd`]) for readability, waits at most
-/// [`until_deadline`](Self::until_deadline), and then calls `turn(Some(Duration::ZERO))`.
+/// waits for other events registers the driver's descriptor ([`AsFd`]) for readability, waits at
+/// most [`until_deadline`](Self::until_deadline), and then calls `turn(Some(Duration::ZERO))`.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -116,8 +116,8 @@ pub(crate) use wire::Wire;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Dropping a driver writes the remaining releases to the nodes, waits at most
-/// [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout) for the answers, and closes the connections.
+/// Dropping a driver writes the remaining releases to the nodes, waits at
+/// most [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout) for the answers, and closes the connections.
 #[derive(Debug)]
 pub struct Driver {
     inner: Loop,
@@ -184,18 +184,18 @@ impl Driver {
 
     /// Takes turns until a majority of the nodes is ready and every other node has answered or another 50 ms have
     /// passed. Returns after the connect timeout at the latest, and at once if a majority is unusable (wrong
-    /// credentials, for example). Nodes of another cluster count as ready for this call, because
-    /// [`reinit`](Self::reinit) needs them. The events stay in the queue.
+    /// credentials, for example). Nodes of another cluster count as ready for this call,
+    /// because [`reinit`](Self::reinit) needs them. The events stay in the queue.
     ///
     /// # Errors
     ///
-    /// As [`Self::turn`].
+    /// Returns the same errors as [`Self::turn`].
     pub fn wait_until_ready(&mut self) -> io::Result<()> {
         self.begin()?.wait_until_ready()
     }
 
-    /// Takes one turn. First sleeps until a socket is ready, a timer is due, `limit` has passed, or a
-    /// [waker](Self::waker) wakes the driver. Then reads, fires timers, and writes.
+    /// Takes one turn. First sleeps until a socket is ready, a timer is due, `limit` has passed, or
+    /// a [waker](Self::waker) wakes the driver. Then reads, fires timers, and writes.
     ///
     /// The work of a turn is bounded: a turn reads at most 256 KiB from each node. A turn may do nothing, for example
     /// after a signal. With [`Builder::spin`](crate::Builder::spin) a turn does not sleep while an operation is open.
@@ -218,8 +218,8 @@ impl Driver {
         self.inner.until_deadline()
     }
 
-    /// Returns the next event: the outcome of an operation, the loss of a lock, or the outcome of an extension of a
-    /// [kept](LockOptions::keep) lock.
+    /// Returns the next event: the outcome of an operation, the loss of a lock, or the outcome of an extension of
+    /// a [kept](LockOptions::keep) lock.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.inner.events.pop_front()
@@ -257,8 +257,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// [`LockError::Invalid`], [`LockError::Saturated`], [`LockError::Forked`] or
-    /// [`LockError::Closed`]: nothing is sent.
+    /// Returns [`LockError::Invalid`], [`LockError::Saturated`], [`LockError::Forked`] or [`LockError::Closed`], and
+    /// sends nothing.
     pub fn acquire(
         &mut self,
         resource: &[u8],
@@ -268,25 +268,25 @@ impl Driver {
     }
 
     /// Begins to take a lock on several resources, a shared lock, or a permit, depending on `request`. The outcome is
-    /// an [`Event::Acquired`]. See [`lock_all_with`](crate::Redlock::lock_all_with),
-    /// [`lock_shared_with`](crate::Redlock::lock_shared_with) and [`permit_with`](crate::Redlock::permit_with) of
-    /// [`Redlock`](crate::Redlock).
+    /// an [`Event::Acquired`].
+    /// See [`lock_all_with`](crate::Redlock::lock_all_with), [`lock_shared_with`](crate::Redlock::lock_shared_with)
+    /// and [`permit_with`](crate::Redlock::permit_with) of [`Redlock`](crate::Redlock).
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire).
+    /// Returns the same errors as [`acquire`](Self::acquire).
     pub fn acquire_as(&mut self, request: &Request<'_>) -> Result<RoundId, LockError> {
         self.begin()?
             .ask(|engine, now| calls::acquire(engine, now, request))
     }
 
-    /// Begins to turn `lock` into a shared lock. The outcome is an [`Event::Confirmed`]. See
-    /// [`LockGuard::downgrade`](crate::LockGuard::downgrade).
+    /// Begins to turn `lock` into a shared lock. The outcome is an [`Event::Confirmed`].
+    /// See [`LockGuard::downgrade`](crate::LockGuard::downgrade).
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Invalid`], [`ExtendError::Expired`], [`ExtendError::Saturated`], [`ExtendError::Forked`] or
-    /// [`ExtendError::Closed`]: nothing is sent, and the lock does not change.
+    /// Returns [`ExtendError::Invalid`], [`ExtendError::Expired`], [`ExtendError::Saturated`], [`ExtendError::Forked`]
+    /// or [`ExtendError::Closed`]. In these cases nothing is sent, and the lock does not change.
     pub fn downgrade(&mut self, lock: &mut Lock) -> Result<RoundId, ExtendError> {
         self.begin()?.ask(|engine, now| engine.downgrade(now, lock))
     }
@@ -296,8 +296,9 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`], [`ExtendError::Limit`], [`ExtendError::Invalid`], [`ExtendError::Saturated`],
-    /// [`ExtendError::Forked`] or [`ExtendError::Closed`]: nothing is sent, and the lock does not change.
+    /// Returns [`ExtendError::Expired`], [`ExtendError::Limit`], [`ExtendError::Invalid`], [`ExtendError::Saturated`],
+    /// [`ExtendError::Forked`] or [`ExtendError::Closed`]. In these cases nothing is sent, and the lock does not
+    /// change.
     pub fn extend(&mut self, lock: &Lock, ttl: Duration) -> Result<RoundId, ExtendError> {
         self.begin()?
             .ask(|engine, now| engine.extend(now, lock, ttl))
@@ -307,7 +308,7 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// As [`keep_for`](Self::keep_for).
+    /// Returns the same errors as [`keep_for`](Self::keep_for).
     pub fn keep(&mut self, lock: &mut Lock) -> Result<(), ExtendError> {
         self.keep_for(lock, Duration::MAX)
     }
@@ -316,8 +317,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`], [`ExtendError::Limit`], [`ExtendError::Invalid`], [`ExtendError::Forked`] or
-    /// [`ExtendError::Closed`]: the lock does not change.
+    /// Returns [`ExtendError::Expired`], [`ExtendError::Limit`], [`ExtendError::Invalid`], [`ExtendError::Forked`]
+    /// or [`ExtendError::Closed`]. An error does not change the lock.
     pub fn keep_for(&mut self, lock: &mut Lock, most: Duration) -> Result<(), ExtendError> {
         self.begin()?
             .ask(|engine, now| engine.keep(now, lock, most))
@@ -325,46 +326,46 @@ impl Driver {
 
     /// Asks the nodes for the remaining ttl of `lock`. The outcome is an [`Event::Confirmed`]. The answers of a
     /// majority set the end of the lock, which may be later or earlier than before. A confirmation makes a lock valid
-    /// that [`Lock::from_bytes`] read under another clock. If the outcome is [`ExtendError::Lost`] or
-    /// [`ExtendError::Expired`], the lock has ended, and an [`Event::Expired`] comes before the outcome.
+    /// that [`Lock::from_bytes`] read under another clock. If the outcome is [`ExtendError::Lost`]
+    /// or [`ExtendError::Expired`], the lock has ended, and an [`Event::Expired`] comes before the outcome.
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`], [`ExtendError::Saturated`], [`ExtendError::Forked`] or [`ExtendError::Closed`]:
-    /// nothing is sent, and the lock does not change.
+    /// Returns [`ExtendError::Expired`], [`ExtendError::Saturated`], [`ExtendError::Forked`]
+    /// or [`ExtendError::Closed`]. In these cases nothing is sent, and the lock does not change.
     pub fn confirm(&mut self, lock: &Lock) -> Result<RoundId, ExtendError> {
         self.begin()?.ask(|engine, now| engine.confirm(now, lock))
     }
 
-    /// Requests one [`Event::AtRisk`] for the time when less than `left` is left of the validity of `lock`. See
-    /// [`Engine::alert_below`].
+    /// Requests one [`Event::AtRisk`] for the time when less than `left` is left of the validity of `lock`.
+    /// See [`Engine::alert_below`].
     pub fn alert_below(&mut self, lock: &Lock, left: Duration) {
         if let Ok(mut inner) = self.begin() {
             inner.ask(|engine, _| engine.alert_below(lock, left));
         }
     }
 
-    /// Begins to ask the nodes for the holder of `resource`, and changes nothing. The outcome is an
-    /// [`Event::Inspected`], after every node has answered or timed out. See
-    /// [`Redlock::inspect`](crate::Redlock::inspect).
+    /// Begins to ask the nodes for the holder of `resource`, and changes nothing. The outcome is
+    /// an [`Event::Inspected`], after every node has answered or timed out.
+    /// See [`Redlock::inspect`](crate::Redlock::inspect).
     ///
     /// # Errors
     ///
-    /// [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`] or
-    /// [`OperatorError::Closed`]: nothing is sent.
+    /// Returns [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`]
+    /// or [`OperatorError::Closed`], and sends nothing.
     pub fn inspect(&mut self, resource: &[u8]) -> Result<RoundId, OperatorError> {
         self.begin()?
             .ask(|engine, now| engine.inspect(now, resource))
     }
 
-    /// Begins to break the lock on `resource` that an [`inspect`](Self::inspect) has `seen`. The outcome is an
-    /// [`Event::Broken`], or an [`Event::Released`] with [`Breaking::AtOnce`]. See
-    /// [`Redlock::break_lock`](crate::Redlock::break_lock).
+    /// Begins to break the lock on `resource` that an [`inspect`](Self::inspect) has `seen`. The outcome is
+    /// an [`Event::Broken`], or an [`Event::Released`] with [`Breaking::AtOnce`].
+    /// See [`Redlock::break_lock`](crate::Redlock::break_lock).
     ///
     /// # Errors
     ///
-    /// [`OperatorError::NotHeld`], [`OperatorError::NotOurs`], [`OperatorError::Invalid`],
-    /// [`OperatorError::Saturated`], [`OperatorError::Forked`] or [`OperatorError::Closed`]: nothing is sent.
+    /// Returns [`OperatorError::NotHeld`], [`OperatorError::NotOurs`], [`OperatorError::Invalid`],
+    /// [`OperatorError::Saturated`], [`OperatorError::Forked`] or [`OperatorError::Closed`], and sends nothing.
     pub fn break_lock(
         &mut self,
         resource: &[u8],
@@ -377,13 +378,13 @@ impl Driver {
 
     /// Begins to watch `resource`. The outcome is an [`Event::Inspected`] as soon as the state on the nodes differs
     /// from `known`. Pass the previous outcome, or `None` to get the current state at once. To continue, call `watch`
-    /// again with each outcome. To stop, [`cancel`](Self::cancel) the operation. See
-    /// [`Redlock::watch`](crate::Redlock::watch).
+    /// again with each outcome. To stop, [`cancel`](Self::cancel) the operation.
+    /// See [`Redlock::watch`](crate::Redlock::watch).
     ///
     /// # Errors
     ///
-    /// [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`] or
-    /// [`OperatorError::Closed`]: nothing is sent.
+    /// Returns [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`]
+    /// or [`OperatorError::Closed`], and sends nothing.
     pub fn watch(
         &mut self,
         resource: &[u8],
@@ -397,7 +398,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// [`UnlockError::Forked`] or [`UnlockError::Closed`]: nothing is sent, and the keys expire with their ttl.
+    /// Returns [`UnlockError::Forked`] or [`UnlockError::Closed`]. In these cases nothing is sent, and the keys expire
+    /// with their ttl.
     pub fn release(&mut self, lock: Lock) -> Result<RoundId, UnlockError> {
         Ok(self.begin()?.ask(|engine, now| engine.release(now, lock)))
     }
@@ -449,21 +451,21 @@ impl Driver {
     }
 
     /// Asserts that the server with this `run_id`, connected as the node at `address`, has forgotten no lock that is
-    /// still valid. The votes of the server count from now on. Returns `true` if the votes did not count before. See
-    /// [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors. If the node needs a counter floor for
-    /// fencing tokens, an [`Event::FloorsGiven`] reports whether it has written one.
+    /// still valid. The votes of the server count from now on. Returns `true` if the votes did not count before.
+    /// See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors. If the node needs a counter floor
+    /// for fencing tokens, an [`Event::FloorsGiven`] reports whether it has written one.
     ///
     /// # Errors
     ///
-    /// [`OperatorError`]: nothing was changed.
+    /// Returns an [`OperatorError`], and changes nothing.
     pub fn trust_node(&mut self, address: &str, run_id: &str) -> Result<bool, OperatorError> {
         let (kept, _) = calls::trust(&mut self.begin()?.engine, address, run_id)?;
         Ok(kept)
     }
 
     /// Calls [`trust_node`](Self::trust_node) for all servers that are connected now. Returns the run_ids of all these
-    /// servers. An [`Event::FloorsGiven`] reports which of these servers have no counter floor. See
-    /// [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
+    /// servers. An [`Event::FloorsGiven`] reports which of these servers have no counter floor.
+    /// See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
     pub fn trust_nodes(&mut self) -> Vec<String> {
         match self.begin() {
             Ok(mut inner) => {
@@ -473,13 +475,13 @@ impl Driver {
         }
     }
 
-    /// Begins to write the marker of this cluster to every node, in place of any other marker. The outcome is an
-    /// [`Event::Reinitialised`]. See [`Redlock::reinit`](crate::Redlock::reinit).
+    /// Begins to write the marker of this cluster to every node, in place of any other marker. The outcome is
+    /// an [`Event::Reinitialised`]. See [`Redlock::reinit`](crate::Redlock::reinit).
     ///
     /// # Errors
     ///
-    /// [`OperatorError::Invalid`], [`OperatorError::NoQuorum`], [`OperatorError::Saturated`],
-    /// [`OperatorError::Forked`] or [`OperatorError::Closed`]: nothing was changed.
+    /// Returns [`OperatorError::Invalid`], [`OperatorError::NoQuorum`], [`OperatorError::Saturated`],
+    /// [`OperatorError::Forked`] or [`OperatorError::Closed`], and changes nothing.
     pub fn reinit(&mut self) -> Result<RoundId, OperatorError> {
         self.begin()?.ask(Engine::reinit)
     }
@@ -498,7 +500,7 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// As [`Self::turn`].
+    /// Returns the same errors as [`Self::turn`].
     pub fn read(&mut self) -> io::Result<()> {
         self.begin()?.read()
     }
@@ -569,14 +571,14 @@ impl Drop for Working<'_> {
 }
 
 impl Builder {
-    /// Builds a [`Driver`]. Returns when a majority of the nodes is ready and every other node has answered or another
-    /// 50 ms have passed. Returns after the connect timeout at the latest, even if nodes are down. [`Driver::new`] does
-    /// not wait.
+    /// Builds a [`Driver`]. Returns when a majority of the nodes is ready and every other node has answered or
+    /// another 50 ms have passed. Returns after the connect timeout at the latest, even if nodes are
+    /// down. [`Driver::new`] does not wait.
     ///
     /// # Errors
     ///
-    /// [`BuildError::Config`] for the first mistake in the settings, before any I/O, or for an unusable certificate or
-    /// key. [`BuildError::Io`] if the operating system provides no descriptor or random bytes.
+    /// Returns [`BuildError::Config`] for the first mistake in the settings, before any I/O, or for an unusable
+    /// certificate or key. Returns [`BuildError::Io`] if the operating system provides no descriptor or random bytes.
     pub fn build_driver(&self) -> Result<Driver, BuildError> {
         let mut driver = Driver::new(&self.config()?)?;
         driver.wait_until_ready()?;
@@ -592,8 +594,8 @@ impl Drop for Driver {
     }
 }
 
-/// The descriptor is readable when a turn would find a socket ready. A due timer does not make it readable: see
-/// [`Driver::until_deadline`].
+/// The descriptor is readable when a turn would find a socket ready. A due timer does not make it readable:
+/// see [`Driver::until_deadline`].
 impl AsFd for Driver {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.inner.poller.registry().as_fd()

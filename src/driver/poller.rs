@@ -1,6 +1,7 @@
 //! The poll is separate from the sockets, so that one thread can sleep in the poll while another moves bytes.
 //!
-//! [`Poller::sleep`] returns the sockets that became ready, and [`Wire::note`](super::Wire::note) records them.
+//! The method [`Poller::sleep`] returns the sockets that became ready, and [`Wire::note`](super::Wire::note) records
+//! them.
 
 use core::fmt;
 use core::time::Duration;

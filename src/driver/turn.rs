@@ -5,8 +5,8 @@
 //!
 //! # Not here
 //!
-//! [`Driver`](super::Driver) checks in each call that the loop may be used: the process is not a forked child, and the
-//! engine has not panicked.
+//! Each call of a [`Driver`](super::Driver) checks that the loop may be used: the process is not a forked child, and
+//! the engine has not panicked.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;

@@ -43,13 +43,13 @@ impl fmt::Debug for Observation {
 
 impl LocalRedlock {
     /// Waits until this client is the leader of the election `name`, with these `options`. The lock is fenced, kept,
-    /// and has this `owner`, and its fencing token is the number of the term. See
-    /// [`Redlock::campaign_with`](crate::Redlock::campaign_with), and [`LockOptions::keep`] for the necessary calls of
-    /// `poll`.
+    /// and has this `owner`, and its fencing token is the number of the term.
+    /// See [`Redlock::campaign_with`](crate::Redlock::campaign_with), and [`LockOptions::keep`] for the necessary calls
+    /// of `poll`.
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with).
+    /// Returns the same errors as [`lock_with`](Self::lock_with).
     pub fn campaign_with(
         &mut self,
         name: impl AsRef<[u8]>,
@@ -59,8 +59,8 @@ impl LocalRedlock {
         self.lock_with(name, &options.of_leader(owner))
     }
 
-    /// Like [`campaign_with`](Self::campaign_with) with this `ttl`, but waits without a limit. To resign,
-    /// [`unlock`](Self::unlock) the lock.
+    /// Like [`campaign_with`](Self::campaign_with) with this `ttl`, but waits without a limit. To
+    /// resign, [`unlock`](Self::unlock) the lock.
     ///
     /// # Errors
     ///
@@ -95,9 +95,9 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`] and
-    /// [`OperatorError::Closed`] before any I/O. [`OperatorError::NoQuorum`] if the operating system cannot wait. If
-    /// too few nodes answer, the call continues to wait.
+    /// Returns [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`]
+    /// or [`OperatorError::Closed`] before any I/O. Returns [`OperatorError::NoQuorum`] if the operating system fails
+    /// to wait. If too few nodes answer, the call continues to wait.
     pub fn observe(
         &mut self,
         seen: &mut Observation,

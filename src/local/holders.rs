@@ -15,7 +15,7 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_shared_with`](Self::lock_shared_with).
+    /// Returns the same errors as [`lock_shared_with`](Self::lock_shared_with).
     pub fn lock_shared(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -28,7 +28,7 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_shared_with`](Self::lock_shared_with).
+    /// Returns the same errors as [`lock_shared_with`](Self::lock_shared_with).
     pub fn try_lock_shared(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -37,12 +37,13 @@ impl LocalRedlock {
         self.lock_shared_with(resource, &LockOptions::new(ttl).tries(1))
     }
 
-    /// Takes a shared lock on `resource` with these `options`: see
-    /// [`Redlock::lock_shared_with`](crate::Redlock::lock_shared_with).
+    /// Takes a shared lock on `resource` with these `options`:
+    /// see [`Redlock::lock_shared_with`](crate::Redlock::lock_shared_with).
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with). [`LockError::Invalid`] is also returned if the handle uses no scripts.
+    /// Returns the same errors as [`lock_with`](Self::lock_with). Also returns [`LockError::Invalid`] if the handle
+    /// uses no scripts.
     pub fn lock_shared_with(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -56,7 +57,7 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// As [`permit_with`](Self::permit_with).
+    /// Returns the same errors as [`permit_with`](Self::permit_with).
     pub fn permit(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -71,7 +72,7 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// As [`Redlock::permit_with`](crate::Redlock::permit_with).
+    /// Returns the same errors as [`Redlock::permit_with`](crate::Redlock::permit_with).
     pub fn permit_with(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -85,7 +86,7 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// As [`permit_with`](Self::permit_with).
+    /// Returns the same errors as [`permit_with`](Self::permit_with).
     pub fn try_permit(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -100,7 +101,8 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// As [`extend`](Self::extend). [`ExtendError::Invalid`] and [`ExtendError::Saturated`] do not change the lock.
+    /// Returns the same errors as [`extend`](Self::extend). The errors [`ExtendError::Invalid`]
+    /// and [`ExtendError::Saturated`] do not change the lock.
     pub fn downgrade(&mut self, lock: &mut Lock) -> Result<(), ExtendError> {
         let operation = self.driver.tracer().confirm(lock);
         operation.run(|operation| {

@@ -26,8 +26,8 @@ pub fn command<B: BufMut + ?Sized>(out: &mut B, arguments: &[&[u8]]) {
     }
 }
 
-/// Appends one argument of a command as a bulk string. For commands with constant parts, see also
-/// [`Template`](super::Template).
+/// Appends one argument of a command as a bulk string. For commands with constant parts, see
+/// also [`Template`](super::Template).
 ///
 /// # Panics
 ///

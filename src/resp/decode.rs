@@ -1,7 +1,7 @@
 //! The decoder finds the elements of a reply, and continues a torn reply.
 //!
-//! The decoder is one loop over tokens with a stack of open aggregates; no function calls itself. The stack has at most
-//! [`Limits::depth`] levels, even if headers announce more.
+//! The decoder is one loop over tokens with a stack of open aggregates; no function calls itself. The stack has at
+//! most [`Limits::depth`] levels, even if headers announce more.
 
 use alloc::vec::Vec;
 
@@ -94,13 +94,14 @@ impl Decoder {
 
     /// Decodes the first reply of `bytes`.
     ///
-    /// `bytes` begins at the first byte of a reply. `Ok(None)` means that more bytes are needed. Call again with the
-    /// *same* bytes, followed by more bytes. After `Ok(Some(frame))` the decoder is ready for the next reply, at
+    /// `bytes` begins at the first byte of a reply. `Ok(None)` means that more bytes are needed. Call again with
+    /// the *same* bytes, followed by more bytes. After `Ok(Some(frame))` the decoder is ready for the next reply, at
     /// `bytes[frame.len..]`.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if the bytes are wrong, or a limit is exceeded. Every later call returns the same error.
+    /// Returns a [`DecodeError`] if the bytes are wrong, or a limit is exceeded. Every later call returns the same
+    /// error.
     // This function is inlined because returning a frame through memory takes longer than decoding a short reply.
     // Functions that are not inlined return only integers.
     #[cfg(any(test, feature = "internals"))]
@@ -168,8 +169,8 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// [`Reason::NotMeasured`] if the last call found no complete reply, and [`Reason::Changed`] if there are now fewer
-    /// bytes. Other bytes of the same length give a wrong answer.
+    /// Returns [`Reason::NotMeasured`] if the last call found no complete reply, and [`Reason::Changed`] if there are
+    /// now fewer bytes. Other bytes of the same length give a wrong answer.
     #[inline]
     pub(crate) fn frame<'a>(&'a self, bytes: &'a [u8]) -> Result<Frame<'a>, DecodeError> {
         if self.phase != Phase::Fresh || self.at == 0 {

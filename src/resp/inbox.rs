@@ -112,8 +112,8 @@ impl Inbox {
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if no continuation can be valid, or a limit is exceeded. Every later call returns the same
-    /// error. The rest of `piece` then has no meaning.
+    /// Returns a [`DecodeError`] if no continuation can be valid, or a limit is exceeded. Every later call returns the
+    /// same error. The rest of `piece` then has no meaning.
     // Inlining avoids that a short reply is returned through memory, as in `Decoder::decode`.
     #[inline(always)]
     pub fn next<'a, 'p: 'a>(

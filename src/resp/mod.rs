@@ -1,6 +1,6 @@
 //! RESP2 and RESP3: replies from bytes, and commands to bytes.
 //!
-//! [`Inbox`] reads replies from the pieces that a socket delivers, and [`command`] writes commands.
+//! An [`Inbox`] reads replies from the pieces that a socket delivers, and [`command`] writes commands.
 //!
 //! ```
 //! use shearline::resp::{Inbox, Value, command};

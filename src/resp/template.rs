@@ -3,7 +3,7 @@
 //! Each write only fills in the variable parts. All other bytes, including the headers and the number of arguments, are
 //! built from the words at compile time, so a text and its length always agree.
 //!
-//! [`command`](super::command) writes commands whose words are known only when they are sent.
+//! The function [`command`](super::command) writes commands whose words are known only when they are sent.
 
 use core::fmt;
 
@@ -135,8 +135,8 @@ impl<const HOLES: usize, const BYTES: usize> Template<HOLES, BYTES> {
     ///
     /// # Panics
     ///
-    /// Panics if `out` has a fixed size and is too small. With debug assertions, also panics if the filling of a
-    /// [`Word::Encoded`] has another form.
+    /// Panics if `out` has a fixed size and is too small. With debug assertions, also panics if the filling of
+    /// a [`Word::Encoded`] has another form.
     // Always inlined, so that the pieces of a `static` template are constants in the caller.
     #[inline(always)]
     pub fn write<B: BufMut + ?Sized>(&self, out: &mut B, fillings: [&[u8]; HOLES]) {

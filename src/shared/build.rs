@@ -27,8 +27,9 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`BuildError::Config`] for the first mistake in the settings, before any I/O, or for an unusable certificate or
-    /// key. [`BuildError::Io`] if the operating system provides no descriptor, random bytes or thread.
+    /// Returns [`BuildError::Config`] for the first mistake in the settings, before any I/O, or for an unusable
+    /// certificate or key. Returns [`BuildError::Io`] if the operating system provides no descriptor, random bytes or
+    /// thread.
     pub fn build(&self) -> Result<Redlock, BuildError> {
         let shared = connect(&self.config()?)?;
         let here = Arc::clone(&shared);
@@ -36,7 +37,7 @@ impl Builder {
         Ok(Redlock::new(shared, io_thread))
     }
 
-    /// [`build`](Self::build) as a future, for any executor. Nothing happens before the first poll.
+    /// Like [`build`](Self::build), but returns a future for any executor. Nothing happens before the first poll.
     ///
     /// The I/O thread opens the connections. If the future is dropped before it completes, the I/O thread ends after
     /// the connect timeout at the latest. In a forked child, a future that was polled before the fork completes with an

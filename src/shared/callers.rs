@@ -212,7 +212,7 @@ impl Callers {
     }
 
     /// Records that the engine has extended `lock` by itself, or has failed to extend it. `is_over` says whether the
-    /// end of the lock was reported. It is `None` if no caller has the lock.
+    /// end of the lock was reported. Without a caller that has the lock, `is_over` is `None`.
     fn note_kept(
         &mut self,
         lock: LockId,

@@ -1,4 +1,4 @@
-//! [`Watch`] returns the changes of a resource, one after another.
+//! A [`Watch`] returns the changes of a resource, one after another.
 //!
 //! The engine reports one change and ends the operation. To get the next change, the caller begins another operation
 //! with the reported state. A caller that does not ask causes no traffic.
@@ -28,8 +28,8 @@ use crate::limits::WATCHES_MAX;
 /// than the previous one.
 ///
 /// A waiting watch sends nothing while nothing changes, because the nodes report changes (`CLIENT TRACKING`). After
-/// each change the watch asks every node once more. If a node sends no notifications (see
-/// [`NodeStatus::waking`](crate::NodeStatus)), the watch asks all nodes at random intervals, like a waiting caller
+/// each change the watch asks every node once more. If a node sends no notifications
+/// (see [`NodeStatus::waking`](crate::NodeStatus)), the watch asks all nodes at random intervals, like a waiting caller
 /// ([`Retry::new`](crate::Retry::new)). If no call is waiting, the watch causes no traffic after the next change.
 ///
 /// A table in [`manual::outcomes`](crate::manual) shows which changes are reported.
@@ -93,9 +93,9 @@ impl Watch {
         shared.is_foreign() || shared.enter().is_err()
     }
 
-    /// [`next`](Self::next) without a timeout as a future, for any executor. Returns `None` if the watch [is
-    /// closed](Self::is_closed). Dropping the future before it completes loses no change, because the next call
-    /// continues the same wait.
+    /// Like [`next`](Self::next) without a timeout, but returns a future for any executor. Returns `None` if the
+    /// watch [is closed](Self::is_closed). Dropping the future before it completes loses no change, because the next
+    /// call continues the same wait.
     pub async fn changed(&mut self) -> Option<Inspection> {
         poll_fn(|context| self.poll(context)).await
     }

@@ -5,8 +5,8 @@
 //!
 //! # Not here
 //!
-//! [`fencing`](crate::engine), in the operation that takes locks, explains why a node grants such a lock only with the
-//! fencing token in its token.
+//! The module [`fencing`](crate::engine), in the operation that takes locks, explains why a node grants such a lock
+//! only with the fencing token in its token.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -59,7 +59,7 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with).
+    /// Returns the same errors as [`lock_with`](Self::lock_with).
     pub fn campaign_with(
         &self,
         name: impl AsRef<[u8]>,
@@ -69,7 +69,8 @@ impl Redlock {
         self.acquire(&Request::new(name.as_ref(), &options.of_leader(owner)))
     }
 
-    /// [`campaign`](Self::campaign) as a future, for any executor. Dropping the future ends the candidacy.
+    /// Like [`campaign`](Self::campaign), but returns a future for any executor. Dropping the future ends the
+    /// candidacy.
     pub fn campaign_async(
         &self,
         name: impl AsRef<[u8]>,
@@ -79,7 +80,8 @@ impl Redlock {
         self.campaign_with_async(name, owner, &LockOptions::new(ttl).wait(Duration::MAX))
     }
 
-    /// [`campaign_with`](Self::campaign_with) as a future, for any executor. Dropping the future ends the candidacy.
+    /// Like [`campaign_with`](Self::campaign_with), but returns a future for any executor. Dropping the future ends the
+    /// candidacy.
     pub fn campaign_with_async(
         &self,
         name: impl AsRef<[u8]>,
@@ -109,7 +111,7 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// As [`watch`](Self::watch).
+    /// Returns the same errors as [`watch`](Self::watch).
     pub fn observe(&self, name: impl AsRef<[u8]>) -> Result<Observer, OperatorError> {
         Ok(Observer {
             watch: self.watch(name)?,
@@ -122,8 +124,8 @@ impl Redlock {
 /// is the guard of the leader's lock.
 ///
 /// A leader may learn late that its leadership is [lost](Self::lost), so its actions must do no harm after a loss.
-/// Actions that must not happen in two terms at once need a store that compares terms:
-/// [`manual::elections`](crate::manual::elections).
+/// Actions that must not happen in two terms at once need a store that compares
+/// terms: [`manual::elections`](crate::manual::elections).
 pub type Leadership = Guard<held::Term>;
 
 impl Leadership {
@@ -134,12 +136,12 @@ impl Leadership {
         self.fencing_token().unwrap_or_default()
     }
 
-    /// Ends the term. The next candidate becomes the leader at once. As a future, call
-    /// [`unlock_async`](Self::unlock_async).
+    /// Ends the term. The next candidate becomes the leader at once. As a future,
+    /// call [`unlock_async`](Self::unlock_async).
     ///
     /// # Errors
     ///
-    /// As [`unlock`](Self::unlock).
+    /// Returns the same errors as [`unlock`](Self::unlock).
     pub fn resign(self) -> Result<Released, UnlockError> {
         self.unlock()
     }
@@ -209,8 +211,8 @@ impl Observer {
         wait(timeout, || None, |context| self.poll(context)).flatten()
     }
 
-    /// [`next`](Self::next) without a timeout as a future, for any executor. Dropping the future before it completes
-    /// loses no change.
+    /// Like [`next`](Self::next) without a timeout, but returns a future for any executor. Dropping the future before
+    /// it completes loses no change.
     pub async fn changed(&mut self) -> Option<Option<Leader>> {
         poll_fn(|context| self.poll(context)).await
     }

@@ -19,13 +19,13 @@ use crate::error::LockError;
 use crate::time::Instant;
 use crate::trace::Operation;
 
-/// A future that completes with a [`LockGuard`](super::LockGuard), a [`SharedGuard`](super::SharedGuard) or a
-/// [`PermitGuard`](super::PermitGuard), or an error.
+/// A future that completes with a [`LockGuard`](super::LockGuard), a [`SharedGuard`](super::SharedGuard) or
+/// a [`PermitGuard`](super::PermitGuard), or an error.
 ///
-/// [`Redlock::lock_async`], [`try_lock_async`](Redlock::try_lock_async), [`lock_with_async`](Redlock::lock_with_async),
-/// and [`lock_all_async`](Redlock::lock_all_async) and its variants return it. The operation and its timeouts begin
-/// with the first poll. Dropping the future releases every key that the nodes have granted or will grant, without
-/// waiting for answers. In a forked child the drop does nothing.
+/// The methods [`Redlock::lock_async`], [`try_lock_async`](Redlock::try_lock_async),
+/// [`lock_with_async`](Redlock::lock_with_async), and [`lock_all_async`](Redlock::lock_all_async) and its variants
+/// return this future. The operation and its timeouts begin with the first poll. Dropping the future releases every key
+/// that the nodes have granted or will grant, without waiting for answers. In a forked child the drop does nothing.
 ///
 /// Poll a woken future soon, or drop it. While a future that got the lock is not polled, the lock keeps other clients
 /// out for its ttl, and the future then returns [`LockError::TooSlow`]. A [kept](LockOptions::keep) lock is extended

@@ -67,8 +67,8 @@ impl<H: Holds> Guard<H> {
         }
     }
 
-    /// Returns the locked resource, which is the Redis key: 1 to 1024 bytes of any value. For a lock on several
-    /// [resources](Self::resources), returns the first resource.
+    /// Returns the locked resource, which is the Redis key: 1 to 1024 bytes of any value. For a lock on
+    /// several [resources](Self::resources), returns the first resource.
     #[must_use]
     pub fn resource(&self) -> &[u8] {
         self.lock().resource()
@@ -86,8 +86,8 @@ impl<H: Holds> Guard<H> {
         self.lock().token()
     }
 
-    /// Returns the fencing token of the lock, if its options were [`fenced`](crate::LockOptions::fenced). See
-    /// [`Lock::fencing_token`](crate::Lock::fencing_token).
+    /// Returns the fencing token of the lock, if its options were [`fenced`](crate::LockOptions::fenced).
+    /// See [`Lock::fencing_token`](crate::Lock::fencing_token).
     #[must_use]
     pub fn fencing_token(&self) -> Option<u64> {
         self.lock().fencing_token()
@@ -140,7 +140,7 @@ impl<H: Holds> Guard<H> {
     ///
     /// # Errors
     ///
-    /// [`LockLost`] if the lock was lost before the future had completed.
+    /// Returns [`LockLost`] if the lock was lost before the future completed.
     pub async fn while_held<F: Future>(&self, future: F) -> Result<F::Output, LockLost> {
         let (mut lost, mut future) = (self.lost(), pin!(future));
         let held = poll_fn(|context| match Pin::new(&mut lost).poll(context) {
@@ -151,8 +151,8 @@ impl<H: Holds> Guard<H> {
         held.await.ok_or_else(lost)
     }
 
-    /// Returns a future that completes when less than a quarter of the ttl is left. Threads can call [`AtRisk::wait`].
-    /// [`AtRisk::below`] sets another limit.
+    /// Returns a future that completes when less than a quarter of the ttl is left. Threads can
+    /// call [`AtRisk::wait`]. [`AtRisk::below`] sets another limit.
     pub fn at_risk(&self) -> AtRisk {
         AtRisk(self.signal(early(self.lock().shortest_ttl() / 4)))
     }
@@ -203,8 +203,8 @@ impl<H: Holds> Guard<H> {
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Lost`] and [`ExtendError::Expired`]: the lock is not valid any more. All other errors leave it
-    /// unchanged: [`ExtendError::Unconfirmed`], [`ExtendError::Limit`], [`ExtendError::Invalid`],
+    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is not valid any more. All other errors do not
+    /// change the lock: [`ExtendError::Unconfirmed`], [`ExtendError::Limit`], [`ExtendError::Invalid`],
     /// [`ExtendError::Saturated`], [`ExtendError::Forked`], [`ExtendError::Closed`].
     pub fn extend(&mut self, ttl: Duration) -> Result<(), ExtendError> {
         let operation = self.tracer().extend(self.lock(), ttl);
@@ -213,26 +213,26 @@ impl<H: Holds> Guard<H> {
         })
     }
 
-    /// [`extend`](Self::extend) as a future, for any executor. If the future is dropped before a majority has answered,
-    /// [`valid_until`](Self::valid_until) does not change, but the keys on the nodes may last longer.
+    /// Like [`extend`](Self::extend), but returns a future for any executor. If the future is dropped before a majority
+    /// has answered, [`valid_until`](Self::valid_until) does not change, but the keys on the nodes may last longer.
     ///
     /// # Errors
     ///
-    /// As [`extend`](Self::extend).
+    /// Returns the same errors as [`extend`](Self::extend).
     pub async fn extend_async(&mut self, ttl: Duration) -> Result<(), ExtendError> {
         let operation = self.tracer().extend(self.lock(), ttl);
         self.prolong_async(operation, |engine, now, lock| engine.extend(now, lock, ttl))
             .await
     }
 
-    /// Makes the handle extend the lock automatically from now on, as with
-    /// [`LockOptions::keep`](crate::LockOptions::keep). The handle extends the lock when half of its validity is left,
-    /// by the longest ttl that the lock was taken or extended with. Use `keep` for a lock that was taken without that
-    /// option or [adopted](Redlock::adopt). The call sends nothing. If the lock is already kept with a limit, the call
-    /// removes the limit.
+    /// Makes the handle extend the lock automatically from now on, as
+    /// with [`LockOptions::keep`](crate::LockOptions::keep). The handle extends the lock when half of its validity is
+    /// left, by the longest ttl that the lock was taken or extended with. Use `keep` for a lock that was taken without
+    /// that option or [adopted](Redlock::adopt). The call sends nothing. If the lock is already kept with a limit, the
+    /// call removes the limit.
     ///
-    /// The handle stops extending the lock when the lock is unlocked or lost, when the guard is dropped, and when
-    /// [`into_lock`](Self::into_lock) is called.
+    /// The handle stops extending the lock when the lock is unlocked or lost, when the guard is dropped, and
+    /// when [`into_lock`](Self::into_lock) is called.
     ///
     /// ```no_run
     /// # use shearline::{Lock, Redlock};
@@ -249,7 +249,7 @@ impl<H: Holds> Guard<H> {
     ///
     /// # Errors
     ///
-    /// As [`keep_for`](Self::keep_for).
+    /// Returns the same errors as [`keep_for`](Self::keep_for).
     pub fn keep(&mut self) -> Result<(), ExtendError> {
         self.keep_for(Duration::MAX)
     }
@@ -258,9 +258,10 @@ impl<H: Holds> Guard<H> {
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`] if the lock is not valid. [Confirm](Self::confirm) a lock from another clock first.
-    /// [`ExtendError::Limit`], [`ExtendError::Invalid`] (its ttl is longer than this handle allows),
-    /// [`ExtendError::Forked`], [`ExtendError::Closed`]. An error does not change the lock.
+    /// Returns [`ExtendError::Expired`] if the lock is not valid. A lock from another clock has to
+    /// be [confirmed](Self::confirm) first. Returns [`ExtendError::Invalid`] if the ttl of the lock is longer than this
+    /// handle allows. Also returns [`ExtendError::Limit`], [`ExtendError::Forked`] and [`ExtendError::Closed`]. An
+    /// error does not change the lock.
     pub fn keep_for(&mut self, most: Duration) -> Result<(), ExtendError> {
         let shared = self.redlock.shared();
         shared.check_process()?;
@@ -273,9 +274,9 @@ impl<H: Holds> Guard<H> {
     }
 
     /// Asks the nodes for the remaining ttl of the lock, and sets the end of the lock from the answers of a majority.
-    /// The new end may be earlier than before, for example if an operator shortened the ttl of its keys.
-    /// [`lost`](Self::lost) follows the new end. The call changes nothing on the nodes. With a majority of q nodes, the
-    /// new end is the q-th largest remaining ttl, counted from before the question, less the [lock
+    /// The new end may be earlier than before, for example if an operator shortened the ttl of its
+    /// keys. [`lost`](Self::lost) follows the new end. The call changes nothing on the nodes. With a majority of q
+    /// nodes, the new end is the q-th largest remaining ttl, counted from before the question, less the [lock
     /// delay](crate::Builder::lock_delay) and the drift. If the remaining ttl is not longer than delay and drift, the
     /// call returns [`ExtendError::Expired`].
     ///
@@ -285,8 +286,8 @@ impl<H: Holds> Guard<H> {
     /// whose keys an operator made permanent has to be confirmed again and again.
     ///
     /// The call costs one round trip to a majority. If these answers would shorten the lock, the call also waits for
-    /// the other nodes, each for its node timeout. The nodes have to allow `EVAL`, or the handle needs
-    /// [`Builder::without_scripts`](crate::Builder::without_scripts).
+    /// the other nodes, each for its node timeout. The nodes have to allow `EVAL`, or the handle
+    /// needs [`Builder::without_scripts`](crate::Builder::without_scripts).
     ///
     /// ```no_run
     /// # use shearline::{Lock, Redlock};
@@ -302,27 +303,27 @@ impl<H: Holds> Guard<H> {
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Lost`] and [`ExtendError::Expired`]: the lock is not valid any more. All other errors leave it
-    /// unchanged: [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`], [`ExtendError::Forked`],
+    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is not valid any more. All other errors do not
+    /// change the lock: [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`], [`ExtendError::Forked`],
     /// [`ExtendError::Closed`]. A confirmation does not count towards a limit of extensions.
     pub fn confirm(&mut self) -> Result<(), ExtendError> {
         let operation = self.tracer().confirm(self.lock());
         self.prolong(operation, Duration::ZERO, Engine::confirm)
     }
 
-    /// [`confirm`](Self::confirm) as a future, for any executor. If the future is dropped before a majority has
-    /// answered, [`valid_until`](Self::valid_until) does not change.
+    /// Like [`confirm`](Self::confirm), but returns a future for any executor. If the future is dropped before a
+    /// majority has answered, [`valid_until`](Self::valid_until) does not change.
     ///
     /// # Errors
     ///
-    /// As [`confirm`](Self::confirm).
+    /// Returns the same errors as [`confirm`](Self::confirm).
     pub async fn confirm_async(&mut self) -> Result<(), ExtendError> {
         let operation = self.tracer().confirm(self.lock());
         self.prolong_async(operation, Engine::confirm).await
     }
 
-    /// Extends or confirms the lock. Waits on this thread for the answers, at most as long as
-    /// [`Shared::patience`](super::Shared::patience) allows.
+    /// Extends or confirms the lock. Waits on this thread for the answers, at most as long
+    /// as [`Shared::patience`](super::Shared::patience) allows.
     fn prolong(
         &mut self,
         operation: Operation,
@@ -377,11 +378,11 @@ impl<H: Holds> Guard<H> {
     ///
     /// # Errors
     ///
-    /// [`UnlockError::NotHeld`]: another client may have held the lock during the critical section.
-    /// [`UnlockError::Unconfirmed`]: too few nodes answered in time, as may happen on a busy machine. If the lock was
-    /// valid when `unlock` was called, no other client has had it, and there is nothing to do
-    /// ([`manual::outcomes`](crate::manual::outcomes)). [`UnlockError::Forked`] and [`UnlockError::Closed`]: nothing
-    /// was sent, and the keys expire with their ttl.
+    /// Returns [`UnlockError::NotHeld`] if another client may have held the lock during the critical section.
+    /// Returns [`UnlockError::Unconfirmed`] if too few nodes answered in time, as may happen on a busy machine. If the
+    /// lock was valid when `unlock` was called, no other client has had it, and there is nothing to do
+    /// ([`manual::outcomes`](crate::manual::outcomes)). With [`UnlockError::Forked`] and [`UnlockError::Closed`]
+    /// nothing was sent, and the keys expire with their ttl.
     pub fn unlock(mut self) -> Result<Released, UnlockError> {
         let operation = self.tracer().release(self.lock());
         operation.run(|_| {
@@ -396,12 +397,12 @@ impl<H: Holds> Guard<H> {
         })
     }
 
-    /// [`unlock`](Self::unlock) as a future, for any executor. Dropping the future before it completes does not stop
-    /// the release.
+    /// Like [`unlock`](Self::unlock), but returns a future for any executor. Dropping the future before it completes
+    /// does not stop the release.
     ///
     /// # Errors
     ///
-    /// As [`unlock`](Self::unlock).
+    /// Returns the same errors as [`unlock`](Self::unlock).
     pub async fn unlock_async(mut self) -> Result<Released, UnlockError> {
         let operation = self.tracer().release(self.lock());
         let begin = || {
@@ -484,8 +485,8 @@ impl<H: Holds> Guard<H> {
 
 impl LockGuard {
     /// Turns the lock into a shared lock. Other readers may then take the lock, and no writer can take it in between.
-    /// The shared lock ends when the exclusive lock would have ended, or some milliseconds earlier. A
-    /// [kept](crate::LockOptions::keep) lock stays kept.
+    /// The shared lock ends when the exclusive lock would have ended, or some milliseconds earlier.
+    /// A [kept](crate::LockOptions::keep) lock stays kept.
     ///
     /// The shared lock is valid even if too few nodes answer. A node that has not answered may refuse other readers
     /// until the lock is extended or confirmed.
@@ -495,9 +496,9 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// After an error the lock is released. [`ExtendError::Lost`] and [`ExtendError::Expired`]: the lock was not valid
-    /// any more. [`ExtendError::Invalid`]: the lock is on several resources, or the handle uses no scripts.
-    /// [`ExtendError::Saturated`], [`ExtendError::Forked`], [`ExtendError::Closed`].
+    /// After an error the lock is released. Returns [`ExtendError::Lost`] or [`ExtendError::Expired`] if the lock was
+    /// not valid any more. Returns [`ExtendError::Invalid`] if the lock is on several resources, or the handle uses no
+    /// scripts. Also returns [`ExtendError::Saturated`], [`ExtendError::Forked`] and [`ExtendError::Closed`].
     pub fn downgrade(mut self) -> Result<SharedGuard, ExtendError> {
         let operation = self.tracer().confirm(self.lock());
         operation.run(|operation| {
@@ -510,11 +511,11 @@ impl LockGuard {
         })
     }
 
-    /// [`downgrade`](Self::downgrade) as a future, for any executor.
+    /// Like [`downgrade`](Self::downgrade), but returns a future for any executor.
     ///
     /// # Errors
     ///
-    /// As [`downgrade`](Self::downgrade).
+    /// Returns the same errors as [`downgrade`](Self::downgrade).
     pub async fn downgrade_async(mut self) -> Result<SharedGuard, ExtendError> {
         let operation = self.tracer().confirm(self.lock());
         let lock = self.lock.as_mut().expect("it is held");

@@ -32,8 +32,8 @@ macro_rules! holds {
 holds! {
     /// A lock that one client holds alone: [`Redlock::lock`](crate::Redlock::lock).
     Exclusive "LockGuard" |lock: &Lock| !lock.is_shared() && lock.slot().is_none();
-    /// A lock that many clients share while no client holds it alone:
-    /// [`Redlock::lock_shared`](crate::Redlock::lock_shared).
+    /// A lock that many clients share while no client holds it
+    /// alone: [`Redlock::lock_shared`](crate::Redlock::lock_shared).
     Shared "SharedGuard" Lock::is_shared;
     /// One of several permits: [`Redlock::permit`](crate::Redlock::permit).
     Permit "PermitGuard" |lock: &Lock| lock.slot().is_some();

@@ -17,7 +17,7 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_shared_with`](Self::lock_shared_with).
+    /// Returns the same errors as [`lock_shared_with`](Self::lock_shared_with).
     pub fn lock_shared(
         &self,
         resource: impl AsRef<[u8]>,
@@ -30,7 +30,7 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_shared_with`](Self::lock_shared_with).
+    /// Returns the same errors as [`lock_shared_with`](Self::lock_shared_with).
     pub fn try_lock_shared(
         &self,
         resource: impl AsRef<[u8]>,
@@ -43,8 +43,8 @@ impl Redlock {
     ///
     /// A shared lock and an exclusive [`lock`](Self::lock) exclude each other, even if another library took the
     /// exclusive lock. While a client waits for the exclusive lock, new shared locks wait behind that client. A caller
-    /// that has waited about two seconds for a shared lock no longer waits behind it. See
-    /// [`manual::holders`](crate::manual::holders) for the consequences for a writer.
+    /// that has waited about two seconds for a shared lock no longer waits behind it.
+    /// See [`manual::holders`](crate::manual::holders) for the consequences for a writer.
     ///
     /// The nodes have to run scripts.
     ///
@@ -61,7 +61,8 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with). [`LockError::Invalid`] is also returned if the handle uses no scripts.
+    /// Returns the same errors as [`lock_with`](Self::lock_with). Also returns [`LockError::Invalid`] if the handle
+    /// uses no scripts.
     pub fn lock_shared_with(
         &self,
         resource: impl AsRef<[u8]>,
@@ -70,7 +71,7 @@ impl Redlock {
         self.acquire(&Request::shared(resource.as_ref(), options))
     }
 
-    /// [`lock_shared`](Self::lock_shared) as a future, for any executor.
+    /// Like [`lock_shared`](Self::lock_shared), but returns a future for any executor.
     pub fn lock_shared_async(
         &self,
         resource: impl AsRef<[u8]>,
@@ -79,7 +80,7 @@ impl Redlock {
         self.lock_shared_with_async(resource, &LockOptions::new(ttl))
     }
 
-    /// [`try_lock_shared`](Self::try_lock_shared) as a future, for any executor.
+    /// Like [`try_lock_shared`](Self::try_lock_shared), but returns a future for any executor.
     pub fn try_lock_shared_async(
         &self,
         resource: impl AsRef<[u8]>,
@@ -88,8 +89,8 @@ impl Redlock {
         self.lock_shared_with_async(resource, &LockOptions::new(ttl).tries(1))
     }
 
-    /// [`lock_shared_with`](Self::lock_shared_with) as a future, for any executor. The wait in the options begins with
-    /// the first poll.
+    /// Like [`lock_shared_with`](Self::lock_shared_with), but returns a future for any executor. The wait in the
+    /// options begins with the first poll.
     pub fn lock_shared_with_async(
         &self,
         resource: impl AsRef<[u8]>,
@@ -104,7 +105,7 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// As [`permit_with`](Self::permit_with).
+    /// Returns the same errors as [`permit_with`](Self::permit_with).
     pub fn permit(
         &self,
         resource: impl AsRef<[u8]>,
@@ -137,9 +138,10 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with). [`LockError::Held`] is also returned if clients hold permits with another
-    /// number of `permits`, which [`NodeOutcome::OtherPermits`](crate::NodeOutcome::OtherPermits) contains.
-    /// [`LockError::Invalid`] is also returned if the handle uses no scripts, and for 0 permits or more than 1024.
+    /// Returns the same errors as [`lock_with`](Self::lock_with). Also returns [`LockError::Held`] if clients hold
+    /// permits with another number of `permits`, which [`NodeOutcome::OtherPermits`](crate::NodeOutcome::OtherPermits)
+    /// contains. Also returns [`LockError::Invalid`] if the handle uses no scripts, and for 0 permits or more
+    /// than 1024.
     pub fn permit_with(
         &self,
         resource: impl AsRef<[u8]>,
@@ -149,7 +151,7 @@ impl Redlock {
         self.acquire(&Request::permit(resource.as_ref(), permits, options))
     }
 
-    /// [`permit`](Self::permit) as a future, for any executor.
+    /// Like [`permit`](Self::permit), but returns a future for any executor.
     pub fn permit_async(
         &self,
         resource: impl AsRef<[u8]>,
@@ -163,7 +165,7 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// As [`permit_with`](Self::permit_with).
+    /// Returns the same errors as [`permit_with`](Self::permit_with).
     pub fn try_permit(
         &self,
         resource: impl AsRef<[u8]>,
@@ -173,8 +175,8 @@ impl Redlock {
         self.permit_with(resource, permits, &LockOptions::new(ttl).tries(1))
     }
 
-    /// [`permit_with`](Self::permit_with) as a future, for any executor. The wait in the options begins with the first
-    /// poll.
+    /// Like [`permit_with`](Self::permit_with), but returns a future for any executor. The wait in the options begins
+    /// with the first poll.
     pub fn permit_with_async(
         &self,
         resource: impl AsRef<[u8]>,
@@ -185,14 +187,14 @@ impl Redlock {
         Acquiring::new(self.clone(), wanted, *options)
     }
 
-    /// [`adopt`](Self::adopt) for a shared lock. The guard of a lock of another kind reports it as lost at once, and
-    /// releases it when it is dropped.
+    /// Like [`adopt`](Self::adopt), but for a shared lock. The guard of a lock of another kind reports it as lost at
+    /// once, and releases it when it is dropped.
     pub fn adopt_shared(&self, lock: Lock) -> SharedGuard {
         self.adopt_as(lock)
     }
 
-    /// [`adopt`](Self::adopt) for a permit. The guard of a lock of another kind reports it as lost at once, and
-    /// releases it when it is dropped.
+    /// Like [`adopt`](Self::adopt), but for a permit. The guard of a lock of another kind reports it as lost at once,
+    /// and releases it when it is dropped.
     pub fn adopt_permit(&self, lock: Lock) -> PermitGuard {
         self.adopt_as(lock)
     }

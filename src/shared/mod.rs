@@ -12,9 +12,9 @@
 //!
 //! Each part of the handle has one rule.
 //!
-//! * **Engine and callers** are under one mutex, held for computation only. Every section under the mutex begins with
-//!   [`Shared::enter`]. Dropping the section wakes threads. An outcome goes to the slot of its caller in the section
-//!   that decides it. At any time an operation is open, or its outcome is in the slot.
+//! * **Engine and callers** are under one mutex, held for computation only. Every section under the mutex begins
+//!   with [`Shared::enter`]. Dropping the section wakes threads. An outcome goes to the slot of its caller in the
+//!   section that decides it. At any time an operation is open, or its outcome is in the slot.
 //! * **The wire** is a role. A thread that has bytes to move tries to take the wire ([`Shared::move_bytes`]). Under the
 //!   mutex, received bytes go to the engine, and bytes to send are copied out of the engine. The system calls are made
 //!   without the mutex, between two sections. When neither the engine nor the sockets have more bytes, the thread puts
@@ -89,9 +89,9 @@
 //!   and its release cost one allocation.
 //! * **A dropped guard or future releases its lock**, on any thread and also during a panic, without waiting for an
 //!   answer. A release is never refused for lack of room.
-//! * **The last handle waits for the releases**: its drop writes them, and waits for the answers at most for
-//!   [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). The remaining debts are sent in the background,
-//!   for as long as the keys live.
+//! * **The last handle waits for the releases**: its drop writes them, and waits for the answers at most
+//!   for [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). The remaining debts are sent in the
+//!   background, for as long as the keys live.
 //! * **A panic is reported**: if the engine panics, every call returns `Closed`, and every held lock is reported as
 //!   lost. A panic of a waker is caught.
 //! * **A forked child does no harm**: calls return `Forked`, and dropping only closes descriptors.

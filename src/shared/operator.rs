@@ -27,9 +27,9 @@ impl Redlock {
     /// a lock is still held, use [`LockGuard::confirm`](crate::LockGuard::confirm).
     ///
     /// The call sends one command to each node, which reads the token and its expiry atomically. It waits until every
-    /// node has answered. For a silent node it waits one node timeout:
-    /// [`Builder::node_timeout`](crate::Builder::node_timeout), or by default 50 ms, or four round trips of a distant
-    /// node. A Redis user that may confirm locks may also inspect them.
+    /// node has answered. For a silent node it waits one node
+    /// timeout: [`Builder::node_timeout`](crate::Builder::node_timeout), or by default 50 ms, or four round trips of a
+    /// distant node. A Redis user that may confirm locks may also inspect them.
     ///
     /// ```no_run
     /// # use shearline::{Found, Redlock};
@@ -55,9 +55,9 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`OperatorError::NoQuorum`]: too few nodes answered. The error contains the answer of each node.
-    /// [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`], [`OperatorError::Closed`]:
-    /// nothing was sent.
+    /// Returns [`OperatorError::NoQuorum`], with the answer of each node, if too few nodes answered.
+    /// Returns [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`]
+    /// or [`OperatorError::Closed`] if nothing was sent.
     pub fn inspect(&self, resource: impl AsRef<[u8]>) -> Result<Inspection, OperatorError> {
         let (shared, resource) = (self.shared(), resource.as_ref());
         shared.tracer.inspect(resource).run(|_| {
@@ -67,11 +67,11 @@ impl Redlock {
         })
     }
 
-    /// [`inspect`](Self::inspect) as a future, for any executor. Nothing is sent before the first poll.
+    /// Like [`inspect`](Self::inspect), but returns a future for any executor. Nothing is sent before the first poll.
     ///
     /// # Errors
     ///
-    /// As [`inspect`](Self::inspect).
+    /// Returns the same errors as [`inspect`](Self::inspect).
     pub async fn inspect_async(
         &self,
         resource: impl AsRef<[u8]>,
@@ -108,10 +108,10 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`OperatorError::NotHeld`], [`OperatorError::NotOurs`], [`OperatorError::NoQuorum`]: nothing was changed.
-    /// [`OperatorError::Changed`], [`OperatorError::Unconfirmed`]: no majority replaced the token.
-    /// [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`], [`OperatorError::Closed`]:
-    /// nothing was sent.
+    /// Returns [`OperatorError::NotHeld`], [`OperatorError::NotOurs`] or [`OperatorError::NoQuorum`] if nothing was
+    /// changed. Returns [`OperatorError::Changed`] or [`OperatorError::Unconfirmed`] if no majority replaced the token.
+    /// Returns [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`]
+    /// or [`OperatorError::Closed`] if nothing was sent.
     pub fn break_lock(&self, resource: impl AsRef<[u8]>) -> Result<Broken, OperatorError> {
         let seen = self.inspect(resource.as_ref())?;
         self.break_seen(resource, &seen, Breaking::KeepOut)
@@ -122,7 +122,7 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// As [`break_lock`](Self::break_lock).
+    /// Returns the same errors as [`break_lock`](Self::break_lock).
     pub fn break_seen(
         &self,
         resource: impl AsRef<[u8]>,
@@ -137,11 +137,12 @@ impl Redlock {
         })
     }
 
-    /// [`break_lock`](Self::break_lock) as a future, for any executor. Nothing is sent before the first poll.
+    /// Like [`break_lock`](Self::break_lock), but returns a future for any executor. Nothing is sent before the first
+    /// poll.
     ///
     /// # Errors
     ///
-    /// As [`break_lock`](Self::break_lock).
+    /// Returns the same errors as [`break_lock`](Self::break_lock).
     pub async fn break_lock_async(
         &self,
         resource: impl AsRef<[u8]>,
@@ -151,11 +152,12 @@ impl Redlock {
             .await
     }
 
-    /// [`break_seen`](Self::break_seen) as a future, for any executor. Nothing is sent before the first poll.
+    /// Like [`break_seen`](Self::break_seen), but returns a future for any executor. Nothing is sent before the first
+    /// poll.
     ///
     /// # Errors
     ///
-    /// As [`break_lock`](Self::break_lock).
+    /// Returns the same errors as [`break_lock`](Self::break_lock).
     pub async fn break_seen_async(
         &self,
         resource: impl AsRef<[u8]>,
@@ -170,9 +172,9 @@ impl Redlock {
     }
 
     /// Returns a [`Watch`] of `resource`, for operators and logs. A watch returns the current holder, and then each
-    /// change. The documentation of [`Watch`] describes the cost. The call asks all nodes at once, like
-    /// [`inspect`](Self::inspect). Unlike an inspection, a watch returns a state even if too few nodes answer. Such a
-    /// state names no holder and is not free, and its silent nodes are [`Found::Unknown`](crate::Found).
+    /// change. The documentation of [`Watch`] describes the cost. The call asks all nodes at once,
+    /// like [`inspect`](Self::inspect). Unlike an inspection, a watch returns a state even if too few nodes answer.
+    /// Such a state names no holder and is not free, and its silent nodes are [`Found::Unknown`](crate::Found).
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -188,8 +190,9 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`OperatorError::Invalid`], [`OperatorError::Saturated`] (the handle already has 4,096 watches),
-    /// [`OperatorError::Forked`], [`OperatorError::Closed`]: nothing was sent.
+    /// Returns [`OperatorError::Saturated`] if the handle already has 4,096 watches. Also
+    /// returns [`OperatorError::Invalid`], [`OperatorError::Forked`] and [`OperatorError::Closed`]. An error means that
+    /// nothing was sent.
     pub fn watch(&self, resource: impl AsRef<[u8]>) -> Result<Watch, OperatorError> {
         Watch::new(self.clone(), resource.as_ref())
     }
@@ -212,9 +215,9 @@ impl Redlock {
     /// engine has panicked.
     ///
     /// A script with `SCAN` looks at all keys of the database, 2,000 keys at a time. Each run of the script takes one
-    /// or two milliseconds. The call waits one node timeout for each run, like [`inspect`](Self::inspect), and returns
-    /// [`NodeOutcome::TimedOut`] after ten seconds in total. If many keys are added or removed meanwhile, a node may
-    /// count some counters twice. The Redis user needs the permission `+scan`.
+    /// or two milliseconds. The call waits one node timeout for each run, like [`inspect`](Self::inspect), and
+    /// returns [`NodeOutcome::TimedOut`] after ten seconds in total. If many keys are added or removed meanwhile, a
+    /// node may count some counters twice. The Redis user needs the permission `+scan`.
     ///
     /// ```no_run
     /// # use shearline::Redlock;
@@ -265,10 +268,10 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`OperatorError::NoQuorum`]: too few nodes vote now. If [`needs_operator`](crate::Report::needs_operator)
-    /// returns `true` for the report, no lock is granted before an operator has repaired the reported faults. Otherwise
-    /// the reasons may pass: nodes are down, silent, or in quarantine. [`OperatorError::Forked`],
-    /// [`OperatorError::Closed`].
+    /// Returns [`OperatorError::NoQuorum`] if too few nodes vote now.
+    /// If [`needs_operator`](crate::Report::needs_operator) returns `true` for the report, no lock is granted before an
+    /// operator has repaired the reported faults. Otherwise the reasons may pass: nodes are down, silent, or in
+    /// quarantine. Also returns [`OperatorError::Forked`] and [`OperatorError::Closed`].
     ///
     /// ```no_run
     /// use shearline::{OperatorError, Redlock};
@@ -296,13 +299,14 @@ impl Redlock {
     /// still valid. The votes of the server count from now on. Returns `true` if they did not count before because the
     /// server had restarted.
     ///
-    /// `address` is the configured address of the node, with or without credentials. `run_id` is the value that
-    /// [`nodes`](Self::nodes) returned. If another server has taken over the address since, that server is not trusted.
+    /// `address` is the configured address of the node, with or without credentials. `run_id` is the value
+    /// that [`nodes`](Self::nodes) returned. If another server has taken over the address since, that server is not
+    /// trusted.
     ///
     /// Call `trust_node` only if you know more than the [`RestartGuard`](crate::RestartGuard): the node wrote every
     /// lock to disk before it answered, or no client uses locks yet. If you are wrong, two clients can hold the same
-    /// lock. The call ends the current quarantine, and the next restart begins another. Unless the guard is
-    /// [`RestartGuard::Strict`](crate::RestartGuard), the call applies to this handle alone.
+    /// lock. The call ends the current quarantine, and the next restart begins another. Unless the guard
+    /// is [`RestartGuard::Strict`](crate::RestartGuard), the call applies to this handle alone.
     ///
     /// If a call on this handle asked for a lock with a [fencing token](crate::LockOptions::fenced) before and was
     /// refused, the node also gets a counter floor, for all clients. The floor is at least the current time and the
@@ -316,10 +320,10 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`OperatorError::NotTrusted`] contains one of these reasons: no node has this address, the node is not
+    /// Returns [`OperatorError::NotTrusted`] with one of these reasons: no node has this address, the node is not
     /// connected, another server answers at the address, the server does not send its run_id, the node belongs to
-    /// another cluster ([`reinit`](Self::reinit)), or the node is trusted but has not confirmed its counter floor.
-    /// [`OperatorError::Forked`], [`OperatorError::Closed`].
+    /// another cluster ([`reinit`](Self::reinit)), or the node is trusted but has not confirmed its counter floor. Also
+    /// returns [`OperatorError::Forked`] and [`OperatorError::Closed`].
     ///
     /// ```no_run
     /// # use shearline::Redlock;
@@ -343,8 +347,8 @@ impl Redlock {
     /// Calls [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their run_ids. Nodes that
     /// connect later are not trusted. The result leaves out a trusted node that has not confirmed its counter floor.
     ///
-    /// Call `trust_nodes` for nodes that no client has used for locks yet. With
-    /// [`RestartGuard::Strict`](crate::RestartGuard) new nodes have no marker, as after a `FLUSHALL`. Without this
+    /// Call `trust_nodes` for nodes that no client has used for locks yet.
+    /// With [`RestartGuard::Strict`](crate::RestartGuard) new nodes have no marker, as after a `FLUSHALL`. Without this
     /// call, new nodes grant no lock for the longest time that a lock may last.
     ///
     /// The result is empty in a forked child, and after the engine has panicked.
@@ -392,8 +396,8 @@ impl Redlock {
     ///
     /// Call `reinit` once, after every client of the old membership has stopped or will be refused, and before the
     /// first client of the new membership takes a lock. Each node gets a new marker, and a barrier for the longest time
-    /// that a lock of either membership may last. No lock is granted until the barrier ends. If no client holds a lock,
-    /// [`trust_nodes`](Self::trust_nodes) ends the barrier at once.
+    /// that a lock of either membership may last. No lock is granted until the barrier ends. If no client holds a
+    /// lock, [`trust_nodes`](Self::trust_nodes) ends the barrier at once.
     ///
     /// A client with the old membership gets [`LockError::OtherCluster`](crate::LockError::OtherCluster) from every
     /// node of the new membership. Removed nodes keep their old marker. If the removed nodes are a majority of the old
@@ -403,9 +407,10 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`OperatorError::NoQuorum`]: a node is unreachable or unusable, and nothing was changed.
-    /// [`OperatorError::Unconfirmed`]: not all nodes have answered. Call `reinit` again. [`OperatorError::Invalid`],
-    /// [`OperatorError::Saturated`], [`OperatorError::Forked`], [`OperatorError::Closed`]: nothing was sent.
+    /// Returns [`OperatorError::NoQuorum`], and changes nothing, if a node is unreachable or unusable.
+    /// Returns [`OperatorError::Unconfirmed`] if not all nodes have answered. In this case, call `reinit` again.
+    /// Returns [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`]
+    /// or [`OperatorError::Closed`] if nothing was sent.
     ///
     /// ```no_run
     /// use shearline::{Redlock, RestartGuard};

@@ -1,4 +1,4 @@
-//! [`Redlock`]: the calls of users that take locks.
+//! The handle [`Redlock`], with the calls that take locks.
 //!
 //! # Not here
 //!
@@ -101,19 +101,19 @@ impl Redlock {
     /// # New servers
     ///
     /// A node that has been up for less than [`Builder::max_ttl`] when this handle first connects does not vote until
-    /// it is older, because it may have forgotten locks. If the servers are new, an operator can end this wait with
-    /// [`trust_nodes`](Self::trust_nodes), or with `--trust` of the command. `connect` sets no `max_ttl`, so each node
-    /// votes at once, even if it has just restarted. [Reports](crate::NodeReport::met_young) mark a node that was up
-    /// for less than a minute at the first contact.
+    /// it is older, because it may have forgotten locks. If the servers are new, an operator can end this wait
+    /// with [`trust_nodes`](Self::trust_nodes), or with `--trust` of the command. `connect` sets no `max_ttl`, so each
+    /// node votes at once, even if it has just restarted. [Reports](crate::NodeReport::met_young) mark a node that was
+    /// up for less than a minute at the first contact.
     ///
     /// # Errors
     ///
-    /// As [`Builder::build`].
+    /// Returns the same errors as [`Builder::build`].
     pub fn connect(urls: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, BuildError> {
         Self::builder().nodes(urls).build()
     }
 
-    /// [`connect`](Self::connect) as a future, for any executor. Nothing happens before the first poll.
+    /// Like [`connect`](Self::connect), but returns a future for any executor. Nothing happens before the first poll.
     pub fn connect_async(urls: impl IntoIterator<Item = impl AsRef<str>>) -> Building {
         Self::builder().nodes(urls).build_async()
     }
@@ -123,7 +123,7 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with).
+    /// Returns the same errors as [`lock_with`](Self::lock_with).
     pub fn lock(&self, resource: impl AsRef<[u8]>, ttl: Duration) -> Result<LockGuard, LockError> {
         self.lock_with(resource, &LockOptions::new(ttl))
     }
@@ -132,7 +132,7 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with).
+    /// Returns the same errors as [`lock_with`](Self::lock_with).
     pub fn try_lock(
         &self,
         resource: impl AsRef<[u8]>,
@@ -145,10 +145,10 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`LockError::Invalid`] before any I/O. [`LockError::Held`], [`LockError::NoQuorum`] and [`LockError::TooSlow`]
-    /// report what each node said in the last attempt; the keys of that attempt are released.
-    /// [`LockError::OtherCluster`] is returned at once if a node belongs to another group. [`LockError::Saturated`],
-    /// [`LockError::Forked`], [`LockError::Closed`].
+    /// Returns [`LockError::Invalid`] before any I/O. The errors [`LockError::Held`], [`LockError::NoQuorum`]
+    /// and [`LockError::TooSlow`] contain the answer of each node in the last attempt, whose keys are released.
+    /// Returns [`LockError::OtherCluster`] at once if a node belongs to another group. Also
+    /// returns [`LockError::Saturated`], [`LockError::Forked`] and [`LockError::Closed`].
     pub fn lock_with(
         &self,
         resource: impl AsRef<[u8]>,
@@ -179,8 +179,8 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`WithLockError::NotTaken`]: `work` did not run. [`WithLockError::Lost`]: the lock was lost while `work` ran,
-    /// and the value of `work` is dropped.
+    /// Returns [`WithLockError::NotTaken`] if `work` did not run. Returns [`WithLockError::Lost`], and drops the value
+    /// of `work`, if the lock was lost while `work` ran.
     pub fn with_lock<T>(
         &self,
         resource: impl AsRef<[u8]>,
@@ -192,7 +192,7 @@ impl Redlock {
         WithLockError::unless_lost(value, guard.unlock())
     }
 
-    /// [`with_lock`](Self::with_lock) as a future, for any executor.
+    /// Like [`with_lock`](Self::with_lock), but returns a future for any executor.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -208,7 +208,7 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// As [`with_lock`](Self::with_lock).
+    /// Returns the same errors as [`with_lock`](Self::with_lock).
     pub async fn with_lock_async<T>(
         &self,
         resource: impl AsRef<[u8]>,
@@ -223,12 +223,12 @@ impl Redlock {
     /// Takes one lock on all of `resources` for `ttl`. Each node grants all names in one step, or none. If another
     /// client holds one of the names, waits for it: at most 5 s, or as set by the handle's [`Retry`](crate::Retry).
     ///
-    /// Callers cannot deadlock, even if they name the resources in different orders. See
-    /// [`lock_all_with`](Self::lock_all_with).
+    /// Callers cannot deadlock, even if they name the resources in different orders.
+    /// See [`lock_all_with`](Self::lock_all_with).
     ///
     /// # Errors
     ///
-    /// As [`lock_all_with`](Self::lock_all_with).
+    /// Returns the same errors as [`lock_all_with`](Self::lock_all_with).
     pub fn lock_all(
         &self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -238,9 +238,9 @@ impl Redlock {
     }
 
     /// Takes one lock on all of `resources`, 1 to 64 different names, with these `options`. The guard has one token and
-    /// one end for all names. The lock is extended, kept, lost and released as a whole, and
-    /// [`resources`](LockGuard::resources) returns the names. The lock excludes locks on each of the names, including
-    /// locks of other libraries.
+    /// one end for all names. The lock is extended, kept, lost and released as a whole,
+    /// and [`resources`](LockGuard::resources) returns the names. The lock excludes locks on each of the names,
+    /// including locks of other libraries.
     ///
     /// A node counts only while it has the keys of all names. The nodes have to allow `EVAL`, and the user needs `GET`,
     /// `SET` and `DEL` on every name. An acquisition costs one command for each node, as with one name. That command
@@ -261,9 +261,9 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with). The report in [`LockError::Held`] says which resource is held
-    /// ([`Report::held_resource`](crate::Report::held_resource)). [`LockError::Invalid`] is also returned if there are
-    /// no names, more than 64, or equal names.
+    /// Returns the same errors as [`lock_with`](Self::lock_with). The report in [`LockError::Held`] says which resource
+    /// is held ([`Report::held_resource`](crate::Report::held_resource)). Also returns [`LockError::Invalid`] if there
+    /// are no names, more than 64, or equal names.
     pub fn lock_all_with(
         &self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -300,24 +300,24 @@ impl Redlock {
         })
     }
 
-    /// [`lock`](Self::lock) as a future, for any executor.
+    /// Like [`lock`](Self::lock), but returns a future for any executor.
     pub fn lock_async(&self, resource: impl AsRef<[u8]>, ttl: Duration) -> Acquiring {
         self.lock_with_async(resource, &LockOptions::new(ttl))
     }
 
-    /// [`try_lock`](Self::try_lock) as a future, for any executor.
+    /// Like [`try_lock`](Self::try_lock), but returns a future for any executor.
     pub fn try_lock_async(&self, resource: impl AsRef<[u8]>, ttl: Duration) -> Acquiring {
         self.lock_with_async(resource, &LockOptions::new(ttl).tries(1))
     }
 
-    /// [`lock_with`](Self::lock_with) as a future, for any executor. The wait in the options begins with the first
-    /// poll.
+    /// Like [`lock_with`](Self::lock_with), but returns a future for any executor. The wait in the options begins with
+    /// the first poll.
     pub fn lock_with_async(&self, resource: impl AsRef<[u8]>, options: &LockOptions) -> Acquiring {
         let wanted = Wanted::One(resource.as_ref().to_vec());
         Acquiring::new(self.clone(), wanted, *options)
     }
 
-    /// [`lock_all`](Self::lock_all) as a future, for any executor.
+    /// Like [`lock_all`](Self::lock_all), but returns a future for any executor.
     pub fn lock_all_async(
         &self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -326,8 +326,8 @@ impl Redlock {
         self.lock_all_with_async(resources, &LockOptions::new(ttl))
     }
 
-    /// [`lock_all_with`](Self::lock_all_with) as a future, for any executor. The wait in the options begins with the
-    /// first poll.
+    /// Like [`lock_all_with`](Self::lock_all_with), but returns a future for any executor. The wait in the options
+    /// begins with the first poll.
     pub fn lock_all_with_async(
         &self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -341,9 +341,9 @@ impl Redlock {
     /// Adopts a lock of another handle or process. The returned guard reports a loss of the lock, and releases the lock
     /// when it is dropped. The call sends nothing, and does not change the validity of the lock.
     ///
-    /// A lock that [`Lock::from_bytes`] read under another clock has no validity. Its guard is not valid until you call
-    /// [`LockGuard::confirm`]. Without a confirmation the lock is reported as lost when its keys must have expired:
-    /// after its ttl, or after a minute if the ttl is shorter.
+    /// A lock that [`Lock::from_bytes`] read under another clock has no validity. Its guard is not valid until you
+    /// call [`LockGuard::confirm`]. Without a confirmation the lock is reported as lost when its keys must have
+    /// expired: after its ttl, or after a minute if the ttl is shorter.
     ///
     /// The adopted lock is not [kept](LockOptions::keep), even if it was kept before. Call [`LockGuard::keep`] to keep
     /// it.

@@ -31,8 +31,8 @@ const MOVES_MAX: usize = 16;
 /// with the wire does not sleep, so it takes longer only if it is not scheduled.
 const WRITING_MAX: Duration = Duration::from_millis(200);
 
-/// The locked mutex of the engine. Dropping a section unlocks the mutex, then wakes the threads that
-/// [`Roles::leave`](super::roles::Roles::leave) names and the threads whose outcomes are decided.
+/// The locked mutex of the engine. Dropping a section unlocks the mutex, then wakes the threads
+/// that [`Roles::leave`](super::roles::Roles::leave) names and the threads whose outcomes are decided.
 #[derive(Debug)]
 pub(super) struct Section<'a> {
     core: MutexGuard<'a, Core>,

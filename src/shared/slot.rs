@@ -120,8 +120,8 @@ impl Slot {
         core::mem::take(&mut state.sleeps)
     }
 
-    /// Offers the poll to the waiting thread, or makes that thread check its clock. The caller must then
-    /// [wake](Self::wake) the thread.
+    /// Offers the poll to the waiting thread, or makes that thread check its clock. The caller must
+    /// then [wake](Self::wake) the thread.
     pub(super) fn offer(&self) {
         self.state.lock().offered = true;
     }
