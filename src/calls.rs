@@ -39,8 +39,8 @@ pub(crate) fn acquire(
     engine.acquire(now, request)
 }
 
-/// Trusts the server behind `address`. Its counter floor for fencing tokens is based on the current time. If the node
-/// needs a floor, also returns the round whose outcome says whether the node has written it.
+/// Trusts the server behind `address`. The counter floor of the node for fencing tokens is based on the current time.
+/// If the node needs a floor, also returns the round whose outcome says whether the node has written it.
 pub(crate) fn trust(
     engine: &mut Engine,
     address: &str,
@@ -133,7 +133,7 @@ pub(crate) fn with_floor((kept, without): Trusted<bool>) -> Result<bool, Operato
     }
 }
 
-/// Returns the result of trusting all nodes: the run_ids of the nodes that lack no counter floor.
+/// Returns the result of trusting all nodes: the run_ids of the nodes that have the counter floors that they need.
 pub(crate) fn with_floors((trusted, without): Trusted<Vec<(NodeId, String)>>) -> Vec<String> {
     let has_none = |node: NodeId| without.iter().any(|(other, _)| *other == node);
     let trusted = trusted.into_iter().filter(|(node, _)| !has_none(*node));

@@ -1,7 +1,7 @@
 //! An entry has the name and the token of a lock, as nodes store them: the key (the resource) and its value (the
 //! token). A lock on several resources has several names and one token.
 //!
-//! Name and token are in one buffer, side by side and in wire form, as arguments of a command. They are encoded once,
+//! Name and token are in one buffer, side by side and in wire form, as arguments of a command. Both are encoded once,
 //! when the token is drawn, and copied in one piece into every command about the lock. The holder, the claim and the
 //! requests about the lock share the buffer. The buffer comes from the engine's pool and returns to it, so that steady
 //! locking allocates nothing. Next to the buffer are the lock delay, the end of the lock's validity and its longest
@@ -130,7 +130,7 @@ const _: () = assert!(size_of::<Shape>() == 4);
 // The buffer takes 16 bytes, shape and delay take 8, and end and ttl take 16.
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Body>() == 40);
-/// This bit in the number of names means that the buffer ends with [`FENCING_BYTES`] bytes for a fencing token.
+/// A bit in the number of names. If it is set, the buffer ends with [`FENCING_BYTES`] bytes for a fencing token.
 const FENCED: u8 = 0x80;
 const FENCING_BYTES: usize = 8;
 /// The length of a permit's numbers: the number of slots, and the slot.

@@ -14,8 +14,8 @@
 //! # Not here
 //!
 //! * The module `node::trust`, which protects against restarted servers and uses some of these guards.
-//! * Breakages other than a missing condition, such as a wrong value, a wrong order or an extra step. These are patches
-//!   in `tests/breakages`.
+//! * Breakages other than a missing condition, such as a wrong value, a wrong order or an extra step. Such breakages
+//!   are patches in `tests/breakages`.
 //! * Decisions that the engine does not make: which connection carries the bytes, how a connection is closed, and which
 //!   clock is read. The simulated worlds have switches for these decisions.
 

@@ -131,8 +131,8 @@ impl Histogram {
 /// Returns the bucket of a number of nanoseconds. For the last bucket, the result may be larger than its index.
 ///
 /// The bucket comes from the exponent of a floating point number and the first bits of its fraction. The conversion is
-/// exact for all numbers below the last bucket. It takes one instruction, because it converts a signed number. Numbers
-/// that become negative are beyond the last bucket.
+/// exact for all numbers below the last bucket. The conversion takes one instruction, because it converts a signed
+/// number. Numbers that become negative are beyond the last bucket.
 #[inline]
 fn bucket(nanos: u64) -> usize {
     let exponent = |sum: u64| (sum as i64 as f64).to_bits() >> DROPPED_BITS;

@@ -27,8 +27,8 @@
 //!   clocks run within the drift, and holders stop when their lock is not valid. If another client deletes the keys,
 //!   the handle reports a [kept](manual::keeping) lock as lost two round trips later.
 //! * **Honest validity.** The validity counts from before the first byte was sent, ends early rather than late, and
-//!   also ends while the machine is suspended. [`LockGuard::confirm`] reads the remaining ttl from a majority, even if
-//!   the end of the lock is not known.
+//!   also ends while the machine is suspended. A holder can read the remaining ttl from a majority
+//!   with [`LockGuard::confirm`], even if the end of the lock is not known.
 //! * **No key left behind.** Every key that an attempt may have left on a node is released, also on a node that was
 //!   silent for a while.
 //! * **Early certainty.** The answers of a majority decide, so dead and silent nodes cost no time.
@@ -37,9 +37,9 @@
 //! # What it does not do
 //!
 //! The library cannot stop a holder that was paused between its check and its effect. Exclusion does not survive nodes
-//! that forget their keys unnoticed. Locks are fair only inside a handle, and not re-entrant. [`manual::guarantees`]
-//! lists the assumptions and the tests of each guarantee. [`manual::choosing`] says when another tool is better than
-//! this lock.
+//! that forget their keys unnoticed. Locks are fair only inside a handle, and not re-entrant. The
+//! page [`manual::guarantees`] lists the assumptions and the tests of each guarantee. The page [`manual::choosing`]
+//! says when another tool is better than this lock.
 //!
 //! # The faces, and when to use which
 //!
@@ -195,7 +195,7 @@ pub mod embedded;
 #[cfg(doc)]
 pub mod manual;
 
-/// Internal items for the simulator, the benches and the fuzz targets. They may change in any release.
+/// Internal items for the simulator, the benches and the fuzz targets. Internal items may change in any release.
 #[cfg(any(test, feature = "internals"))]
 #[doc(hidden)]
 pub mod internals;

@@ -26,7 +26,8 @@ pub const RESOURCES_MAX: usize = 64;
 /// impossible.
 pub const TOKEN_RANDOM_BYTES: usize = 20;
 
-/// The longest owner label, which follows the random bytes of a token. It has room for a host name and a process id.
+/// The longest owner label, which follows the random bytes of a token. A label has room for a host name and a process
+/// id.
 pub const OWNER_BYTES_MAX: usize = 64;
 
 /// The longest prefix of all keys of a handle: half of the longest name.
@@ -39,8 +40,8 @@ pub const TOKEN_BYTES_MAX: usize = TOKEN_RANDOM_BYTES + OWNER_BYTES_MAX;
 /// milliseconds, the unit of servers.
 pub const TTL_MIN: Duration = Duration::from_millis(4);
 
-/// The longest ttl that other clients are assumed to use if no longest ttl is configured. It applies to locks that a
-/// restarted node may have forgotten, and to locks from another handle.
+/// The longest ttl that other clients are assumed to use if no longest ttl is configured. The assumption applies to
+/// locks that a restarted node may have forgotten, and to locks from another handle.
 pub(crate) const TTL_ASSUMED_MAX: Duration = Duration::from_secs(60);
 
 /// The longest ttl that is accepted by default. A lock that is needed for longer should be extended from time to time,
@@ -48,7 +49,7 @@ pub(crate) const TTL_ASSUMED_MAX: Duration = Duration::from_secs(60);
 pub const TTL_DEFAULT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The longest ttl that can be configured: 100 years. Servers add the ttl to their wall clock in signed milliseconds,
-/// and the engine adds it to its clock in nanoseconds. Both sums have room for this value.
+/// and the engine adds it to its clock in nanoseconds. The largest ttl does not overflow either sum.
 pub const TTL_HARD_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// The longest lock delay, which equals the default longest ttl. Each lock stores the delay, with the drift, as
@@ -76,7 +77,7 @@ pub(crate) const COUNTING_MAX: Duration = Duration::from_secs(10);
 /// exceed it from the year 2255 on.
 pub const FENCING_TOKEN_MAX: u64 = 9_000_000_000_000_000;
 
-/// The largest number of commands in flight to one node.
+/// The largest number of commands that may be in flight to one node.
 ///
 /// 64 callers send some 240,000 commands a second to each node. A node that has left half of this number unanswered
 /// (about 140 ms of that load) is treated as silent. The other half is room for the releases of the unanswered
@@ -93,8 +94,8 @@ pub const COMMAND_BYTES_MAX: usize = 6 << 10;
 /// Room for the name, the token and the ttl of a lock on one resource, with their headers.
 pub(crate) const ENTRY_BYTES_MAX: usize = 2 << 10;
 
-/// The longest command about a lock on several resources. One such command may fill more than the half of the out
-/// buffer that is for questions. The node then gets no more questions.
+/// The longest command about a lock on several resources. A command on several resources may fill more than the half of
+/// the out buffer that is for questions. The node then gets no more questions.
 pub const SEVERAL_BYTES_MAX: usize = RESOURCES_MAX * (RESOURCE_BYTES_MAX + 16) + COMMAND_BYTES_MAX;
 
 /// The longest reply that a node may send, not counting the parts of strings that are cut. A reply about a lock has
@@ -161,8 +162,8 @@ pub(crate) const RENEWALS_FEW: usize = 7;
 /// nodes are far away, or if there are very many renewals. In these cases waiting gains nothing.
 pub(crate) const RENEWALS_WAIT: Duration = Duration::from_millis(2);
 
-/// The longest command that renews or releases several locks. It has room for [`BATCH_MAX`] locks with usual names.
-/// Longer names make batches smaller.
+/// The longest command that renews or releases several locks. The command has room for [`BATCH_MAX`] locks with usual
+/// names. Longer names make batches smaller.
 pub(crate) const BATCH_BYTES_MAX: usize = 16 << 10;
 
 /// The largest number of tokens that may have left a copy on some node: the tokens of held locks, of attempts under
@@ -170,8 +171,8 @@ pub(crate) const BATCH_BYTES_MAX: usize = 16 << 10;
 /// never refused.
 pub const CLAIMS_MAX: usize = (1 << 20) + IN_FLIGHT_MAX;
 
-/// The largest number of debts to one node. It equals the largest number of tokens, so that no debt is forgotten for
-/// lack of room.
+/// The largest number of debts to one node. This number equals the largest number of tokens, so that no debt is
+/// forgotten for lack of room.
 pub const DEBTS_MAX: usize = CLAIMS_MAX;
 
 /// The largest number of buffers for names and tokens that are kept for reuse. Usually fewer buffers are in use at

@@ -153,13 +153,13 @@ impl LocalRedlock {
 
     /// Takes one lock on all of `resources`, 1 to 64 different names, with these `options`.
     ///
-    /// The lock has one token and one end for all names. It is extended, kept, lost and released as a whole,
+    /// The lock has one token and one end for all names. The lock is extended, kept, lost and released as a whole,
     /// and [`resources`](Lock::resources) returns the names. The lock excludes locks on each of the names, including
     /// locks of other libraries.
     ///
     /// A node counts only while it has the keys of all names. The nodes have to allow `EVAL`, and the user needs `GET`,
-    /// `SET` and `DEL` on every name. An acquisition costs one command for each node, as with one name. That command
-    /// carries a script of some 700 bytes.
+    /// `SET` and `DEL` on every name. An acquisition costs one command for each node, as with one name. The command
+    /// contains a script of some 700 bytes.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -389,7 +389,7 @@ impl LocalRedlock {
         self.driver.stats()
     }
 
-    /// Returns `Ok` if a majority of the nodes would vote now. Otherwise the error reports the reasons.
+    /// Returns `Ok` if a majority of the nodes would vote now. Otherwise returns an error with the reasons.
     /// See [`Redlock::check`](crate::Redlock::check). The call first reads the sockets, without waiting, so that it
     /// sees repairs.
     ///

@@ -49,9 +49,9 @@ pub fn check_resources(resources: &[&[u8]]) -> Result<(), RequestFault> {
 pub const MARKER_KEY: &[u8] = b"shearline:marker";
 
 /// The key of the barrier on a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict). While it exists, the
-/// answers of the node do not count. Its ttl is the longest ttl plus the drift. No lock can have this name. Do not
-/// delete a barrier by hand, because two clients could then hold one lock. `Redlock::trust_node` deletes the barrier,
-/// and its documentation says when that is safe.
+/// answers of the node do not count. The ttl of a barrier is the longest ttl plus the drift. No lock can have this
+/// name. Do not delete a barrier by hand, because two clients could then hold one lock. `Redlock::trust_node` deletes
+/// the barrier, and its documentation says when that is safe.
 pub const BARRIER_KEY: &[u8] = b"shearline:barrier";
 
 /// The key of the counter floor of a node's [fencing tokens](crate::LockOptions::fenced), in the database of the locks.
@@ -170,7 +170,7 @@ pub(crate) fn broken(token: Token<'_>) -> Vec<u8> {
     broken
 }
 
-/// A token that was read from a node, where any client may have written it. Its `Debug` output shows only the label.
+/// A token that was read from a node, where any client may have written it. The `Debug` output shows only the label.
 #[derive(Clone, Eq, PartialEq)]
 pub(crate) struct OwnedToken(Box<[u8]>);
 

@@ -55,7 +55,7 @@ impl Key {
 
     /// Returns the key from which [`Key::to_bits`] made this number, or `None` if there is no such key.
     ///
-    /// A number that did not come from a key may return a key that matches no value, or any value of the slab.
+    /// For a number that did not come from a key, the returned key may match no value, or any value of the slab.
     pub(crate) const fn from_bits(bits: u64) -> Option<Self> {
         match NonZeroU32::new((bits >> 32) as u32) {
             Some(generation) => Some(Self {

@@ -97,8 +97,8 @@ impl Builder {
     /// Limits how long the drop of the last handle waits for the answers to the last releases. Default: 50 ms. With
     /// zero, the drop does not wait.
     ///
-    /// After this time, the I/O thread of a `Redlock` repeats unanswered releases in the background, until the last
-    /// answer has come or the last key must have expired.
+    /// After this time, the I/O thread of a `Redlock` repeats unanswered releases in the background, until all are
+    /// answered or all keys must have expired.
     pub fn shutdown_timeout(mut self, most: Duration) -> Self {
         self.settings.shutdown_timeout = most;
         self
@@ -130,11 +130,11 @@ impl Builder {
     /// default is 60 s, longer ttls are refused, and the value is written on the nodes. All clients then use the
     /// longest value.
     ///
-    /// A node that has been up for less than `max_ttl` when this handle first connects does not vote until it is older,
-    /// because it may have forgotten locks. So after a start of all nodes, no lock is granted for `max_ttl` and up to
-    /// three more seconds (servers report their uptime in whole seconds). If the servers are new, an operator can end
-    /// this wait with `Redlock::trust_nodes`, or with `--trust` of the command. If `max_ttl` is not set, and the guard
-    /// is not strict, each node votes at once.
+    /// If the uptime of a node at the first connection is shorter than `max_ttl`, the node may have forgotten locks. It
+    /// does not vote until its uptime has reached `max_ttl`. So after a start of all nodes, no lock is granted for
+    /// `max_ttl` and up to three more seconds (servers report their uptime in whole seconds). If the servers are new,
+    /// an operator can end this wait with `Redlock::trust_nodes`, or with `--trust` of the command. If `max_ttl` is not
+    /// set, and the guard is not strict, each node votes at once.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
         let is_right = (TTL_MIN..=TTL_HARD_MAX).contains(&ttl);
         self.check(is_right, ConfigFault::MaxTtl(ttl));
@@ -163,13 +163,13 @@ impl Builder {
     /// * The delay is part of a lock that is handed over (`into_lock`, `to_bytes`), and applies to extensions by the
     ///   next holder.
     /// * If a majority of the nodes reports a lock as lost, a handle with a delay does not delete the remaining keys.
-    ///   They stay until they expire or you release the lock. If nodes in quarantine ([`RestartGuard`]) have forgotten
-    ///   the missing keys, the remaining keys keep other clients out. If an operator has deleted the missing keys, the
-    ///   remaining keys do not keep other clients out. A node that stalls during the loss may later run an extension
-    ///   that was sent before, and then keeps its copy for the ttl and the delay. This single copy keeps other clients
-    ///   out only if more nodes are unreachable.
-    /// * `inspect`, `watch` and the reports of waiting callers show the remaining ttl of the keys, which includes the
-    ///   delay, because no handle knows the delay of another handle's lock.
+    ///   The remaining keys stay until they expire or you release the lock. If nodes in quarantine ([`RestartGuard`])
+    ///   have forgotten the missing keys, the remaining keys keep other clients out. If an operator has deleted the
+    ///   missing keys, the remaining keys do not keep other clients out. A node that stalls during the loss may later
+    ///   run an extension that was sent before, and then keeps its copy for the ttl and the delay. This single copy
+    ///   keeps other clients out only if more nodes are unreachable.
+    /// * The remaining times in `inspect`, `watch` and the reports of waiting callers include the delay, because no
+    ///   handle knows the delay of another handle's lock.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -256,12 +256,13 @@ impl Builder {
     /// Servers expire keys by their wall clock, so a forward step of the clock ends locks early. So the handle asks
     /// each node for its `TIME` right before a command about a lock, in the same write, at most once a second. The
     /// clock of a node may run faster or slower than the clock of this machine by a fifth of the [`drift`](Self::drift)
-    /// factor. Its steps may add up to the other four fifths of the factor, times the shortest ttl that this handle was
-    /// asked for, and in any case to 10 ms: 16 ms at a ttl of 2 s, 80 ms at 10 s, 240 ms at 30 s. If the clock has
-    /// moved by more than this limit, and by more than the time that the answers took, it counts as stepped. The node
-    /// then grants no new lock for as long as a restarted node ([`RestartGuard`]; not with [`RestartGuard::Off`]),
-    /// and [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps) counts the step. The node still extends and
-    /// confirms the locks that it already had.
+    /// factor. The steps of the clock may add up to the other four fifths of the factor, times the shortest ttl that
+    /// this handle was asked for: 16 ms at a ttl of 2 s, 80 ms at 10 s, 240 ms at 30 s. Steps of up to 10 ms in total
+    /// are always allowed. If the clock has moved by more than this limit, and by more than the time that the answers
+    /// took, it counts as stepped. A node whose clock has stepped gets the same quarantine as a restarted node
+    /// ([`RestartGuard`]; not with [`RestartGuard::Off`]),
+    /// and [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps) counts the step. In this quarantine the node
+    /// grants no new lock. The node still extends and confirms the locks that it already had.
     ///
     /// A node whose user may not run `TIME` is not watched. The handle detects a step when it next asks for `TIME`.
     /// Until then the answers of the node may still count: for up to a second, or longer after a pause of this process.
@@ -272,9 +273,9 @@ impl Builder {
 
     /// Sets whether the handle uses no scripts. By default the handle uses scripts on nodes that run them.
     ///
-    /// If a node refuses scripts, because the user may not run them (`-@scripting`) or the server cannot, the handle
-    /// uses no scripts on that node even without this option. With this option the handle sends no script at all. The
-    /// following paragraphs apply to both cases, except for the restart guard.
+    /// Even without this option, the handle uses no scripts on a node that refuses them, because the user may not run
+    /// scripts (`-@scripting`) or the server cannot. With this option the handle sends no script at all. The following
+    /// paragraphs apply to both cases, except for the restart guard.
     ///
     /// The handle takes a lock with `SET`, as with scripts. With the first lock on a connection, it asks each node how
     /// the lock can be released, which costs that lock one more round trip. The handle uses the first of these ways
@@ -287,9 +288,9 @@ impl Builder {
     /// | `SET .. IFEQ .. PXAT 1` | Valkey 8.1 | 1 |
     /// | `WATCH`, `GET`, then `MULTI`, `PEXPIRE`, `EXEC` | all | 2 |
     ///
-    /// The handle extends a lock with `WATCH`, `GET` and `PTTL`, then `MULTI`, `PEXPIRE`, `EXEC`. It confirms and
-    /// inspects a lock with `GET` and `PTTL` between `MULTI` and `EXEC`. The [manual](crate::manual::permissions) has
-    /// the ACL line for these commands.
+    /// The handle extends a lock with `WATCH`, `GET` and `PTTL`, then `MULTI`, `PEXPIRE`, `EXEC`. The handle confirms
+    /// and inspects a lock with `GET` and `PTTL` between `MULTI` and `EXEC`. The [manual](crate::manual::permissions)
+    /// has the ACL line for these commands.
     ///
     /// # What differs
     ///
@@ -856,7 +857,7 @@ mod tests {
     /// Returns every text that a program can print about a builder with `url`.
     fn all_that_is_shown(url: &str) -> String {
         let builder = Config::builder().node(url);
-        // A valid URL that is given twice causes an error about a duplicate node.
+        // A handle that gets a valid URL twice reports a duplicate node.
         let twice = builder.clone().node(url);
         let (config, error) = (builder.config(), twice.config());
         let mut shown = format!("{builder:#?} {twice:?} {config:?} {error:?}");

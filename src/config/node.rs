@@ -1,4 +1,4 @@
-//! One configured node, with its address and its credentials.
+//! The configuration of one node, with its address and its credentials.
 
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -34,8 +34,8 @@ use crate::limits::CREDENTIAL_BYTES_MAX;
 /// percent-encoded like a path. `Builder::tls` sets the parameters that the URL leaves out.
 ///
 /// A host name is looked up for each connection, in the background, so a slow look-up delays no call. The addresses of
-/// the name are tried in order, one of each family at the same time, until an address has
-/// worked. [`connect_timeout`](crate::Builder::connect_timeout) limits the total time of look-up and connection.
+/// the name are tried in order, one of each family at the same time, until an address has worked. The total time of
+/// look-up and connection is limited by [`connect_timeout`](crate::Builder::connect_timeout).
 ///
 /// `Debug` output shows no credentials.
 ///

@@ -81,9 +81,9 @@ impl Default for Retry {
 ///
 /// Redlock without persistence is safe only if a restarted node does not vote until all locks that it may have
 /// forgotten have expired. The usual advice to operators is to delay restarts by hand. This guard ignores the votes of
-/// such a node instead. A node in *quarantine* still gets commands, because its keys keep other clients out, but its
-/// answers do not count: [`NodeOutcome::Quarantined`](crate::NodeOutcome). After the quarantine the node votes again.
-/// An operator can end the quarantine with `Redlock::trust_node`.
+/// a restarted node instead. A node in *quarantine* still gets commands, because its keys keep other clients out, but
+/// its answers do not count: [`NodeOutcome::Quarantined`](crate::NodeOutcome). After the quarantine the node votes
+/// again. An operator can end the quarantine with `Redlock::trust_node`.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum RestartGuard {
@@ -102,8 +102,12 @@ pub enum RestartGuard {
     /// A node whose clock was stepped is also put into quarantine
     /// ([`Builder::watch_clocks`](crate::Builder::watch_clocks)).
     ///
-    /// This guard does not protect against a restart before the first handshake if `max_ttl` was not set, against locks
-    /// of other clients with a longer ttl, against deleted keys, or if the user may not run `INFO`.
+    /// `Observed` does not protect locks in these cases:
+    ///
+    /// * A node restarts before the first handshake, and `max_ttl` is not set.
+    /// * Other clients take locks with a longer ttl.
+    /// * Keys are deleted.
+    /// * The user may not run `INFO`.
     #[default]
     Observed,
     /// Every node has a marker (`shearline:marker`), and every command about a lock checks it on the node. The marker
@@ -125,9 +129,9 @@ pub enum RestartGuard {
     /// * New nodes have no marker, so they get a barrier too. `Redlock::trust_nodes` skips this wait.
     /// * There is no barrier if the server, before and after a restart, has settings with which it loses nothing:
     ///   `appendonly yes`, `appendfsync always`, `no-appendfsync-on-rewrite no`, no replicas, never promoted (read with
-    ///   `CONFIG GET` and `INFO`). This exception also assumes that the disk honours `fsync`, that the data directory
-    ///   is not restored from a copy, that these settings do not change while the server runs, and that no replica is
-    ///   promoted *and restarted* before a client asks it.
+    ///   `CONFIG GET` and `INFO`). The exception also assumes that the disk honours `fsync`, and that the data directory is
+    ///   not restored from a copy. It further assumes that these settings do not change while the server runs, and that
+    ///   no replica is promoted *and restarted* before a client asks it.
     /// * Alarms (`LOADING`, `READONLY`, `MASTERDOWN`) and stepped clocks cause a quarantine, as
     ///   with [`Observed`](Self::Observed).
     ///
@@ -135,12 +139,17 @@ pub enum RestartGuard {
     /// new connection, and two keys on each node. The user needs permission for `INFO` and for both keys: see the ACL
     /// line in [`manual::permissions`](crate::manual::permissions).
     ///
-    /// This guard does not detect: a lock that was deleted or evicted while the marker stayed, clients that use the
-    /// same keys without this guard, a restart from disk or a promotion behind a proxy that hides the lost connection,
-    /// a master that became a replica and a master again between two commands, and a deleted barrier. If clients have
-    /// different `max_ttl`, a barrier is as long as the longest ttl that its writer knows. A client may not know a
-    /// longer ttl that is not on all nodes yet, or that a majority has forgotten. So start the clients with the longest
-    /// `max_ttl` first, and let them reach every node before the other clients start.
+    /// `Strict` does not detect these cases:
+    ///
+    /// * A lock was deleted or evicted while the marker stayed.
+    /// * Clients use the same keys without this guard.
+    /// * A server restarts from disk, or a replica is promoted, behind a proxy that hides the lost connection.
+    /// * A master becomes a replica, and a master again, between two commands.
+    /// * A barrier is deleted.
+    ///
+    /// If clients have different `max_ttl`, a barrier is as long as the longest ttl that its writer knows. A client may
+    /// not know a longer ttl that is not on all nodes yet, or that a majority has forgotten. So start the clients with
+    /// the longest `max_ttl` first, and let them reach every node before the other clients start.
     Strict,
 }
 
@@ -283,8 +292,8 @@ impl LockOptions {
     ///   lock is lost.
     /// * The nodes notify the handle when another client deletes or replaces the key, and the handle then asks all
     ///   nodes. The lock is reported as lost two round trips after the change on a majority. Notifications need
-    ///   `+client|tracking` and `+client|caching`. They cover 1,000 keys of a handle, from 50 ms after the grant on,
-    ///   because the table in the servers is bounded. Without notifications, and with a limited number
+    ///   `+client|tracking` and `+client|caching`. Notifications cover 1,000 keys of a handle, from 50 ms after the
+    ///   grant on, because the table in the servers is bounded. Without notifications, and with a limited number
     ///   of [`extensions`](Self::extensions), the next extension finds the change. Between the change and the report
     ///   another client can take the lock.
     /// * `Redlock` extends locks on its I/O thread, independently of the threads of the program. `LocalRedlock`,
@@ -340,8 +349,8 @@ impl LockOptions {
     /// * A node loses its floor in a restart, with or without its data. A handle whose request for a fencing token the
     ///   node refuses, and that lives longer than the longest ttl, repairs the node from the other nodes. Until then
     ///   the node is [`Unusable::InRepair`](crate::Unusable::InRepair). If a majority has restarted at once, an
-    ///   operator has to create the floors
-    ///   again. [`manual::operating`](crate::manual::operating#nodes-that-give-fencing-tokens) explains how to do this,
+    ///   operator has to create the floors again. The
+    ///   page [`manual::operating`](crate::manual::operating#nodes-that-give-fencing-tokens) explains how to do this,
     ///   and how to see which nodes have a floor.
     /// * A repair waits for the longest ttl, so that every attempt from before the loss has expired. The longest ttl
     ///   is [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set. If any client takes fenced locks

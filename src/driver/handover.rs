@@ -85,7 +85,7 @@ impl Lock {
     ///
     /// If the bytes were written under another clock, the validity is zero. The clock differs after a boot, on another
     /// machine, in another time namespace, or if the system does not identify its clock. A lock from another clock can
-    /// be released. It becomes valid again with `confirm`, which reads the remaining ttl from the nodes
+    /// be released. The lock becomes valid again with `confirm`, which reads the remaining ttl from the nodes
     /// ([`LockGuard::confirm`](crate::LockGuard::confirm) for an adopted
     /// lock, [`LocalRedlock::confirm`](crate::LocalRedlock::confirm) for any lock).
     ///
@@ -223,7 +223,7 @@ fn entry(bytes: &[u8], kind: Option<[u8; 4]>) -> Option<Entry> {
     }
 }
 
-/// Returns the two-byte number at the front of `bytes`, and the rest.
+/// Returns the two-byte number at the front of `bytes`, and the remaining bytes.
 fn number(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let (number, rest) = bytes.split_first_chunk::<2>()?;
     Some((usize::from(u16::from_be_bytes(*number)), rest))

@@ -1,14 +1,14 @@
 //! The connection to one node, from the look-up of its name to its end.
 //!
-//! A link puts events into the inbox as inputs of the engine, in the order in which they happened. It reads and writes
-//! by these rules, each of which has a test in `link/tests`:
+//! A link puts events into the inbox as inputs of the engine, in the order in which they happened. A link reads and
+//! writes by these rules, each of which has a test in `link/tests`:
 //!
-//! * After a read that has drained the socket, the link stops reading. (Without TLS, a short read drains the socket.)
-//!   But if the event reported an end or an error, the link continues to read until it finds the end, because data and
-//!   the end may share one event.
+//! * After a read that has drained the socket, the link stops reading. Without TLS, a short read drains the socket. If
+//!   the event reported an end or an error, the link reads on until it finds the end, because data and the end may
+//!   share one event.
 //! * A turn reads a bounded number of buffers. [`Link::has_more`] returns `true` if there is more to read.
-//! * After a failed write the link writes nothing more. It reads all data that the node has sent before it reports the
-//!   disconnect, because the data may contain the reason.
+//! * After a failed write the link writes nothing more. The link reads all data that the node has sent before it
+//!   reports the disconnect, because the data may contain the reason.
 //! * An outdated report of readiness has no effect.
 //! * With TLS, a connection is being opened until the handshake is done. While encrypted bytes wait for the kernel, the
 //!   link accepts no more bytes.

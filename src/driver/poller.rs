@@ -21,7 +21,7 @@ use crate::quorum::NodeSet;
 
 const NANOS_PER_MILLI: u32 = 1_000_000;
 
-/// The token of the waker. It is larger than the tokens of the nodes, which are their indexes.
+/// The token of the waker. This token is larger than the tokens of the nodes, which are their indexes.
 pub(super) const WAKER: Token = Token(NODES_MAX);
 
 /// The token of the first node's probe.
@@ -106,7 +106,7 @@ impl Poller {
         })
     }
 
-    /// Returns the registry for sockets. Its descriptor is readable when a socket is ready.
+    /// Returns the registry for sockets. The descriptor of the registry is readable when a socket is ready.
     pub(crate) fn registry(&self) -> &Registry {
         self.poll.registry()
     }

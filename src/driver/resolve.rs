@@ -2,8 +2,8 @@
 //!
 //! A credentials provider and the system's resolver can take many seconds and cannot be interrupted. So each look-up
 //! runs on a separate thread, which stores the result, wakes the loop and ends. No thread waits for a look-up. A
-//! look-up that is no longer needed is dropped with its result. Its thread has only a weak pointer to the waker of the
-//! driver.
+//! look-up that is no longer needed is dropped with its result. The thread of a look-up has only a weak pointer to the
+//! waker of the driver.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

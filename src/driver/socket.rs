@@ -1,7 +1,7 @@
 //! A non-blocking stream socket, with its system calls and the meaning of their results.
 //!
 //! * A read or a write never blocks and is never cut short by a signal.
-//! * A socket with TLS has the same methods as one without. It is connected after the TLS handshake.
+//! * A socket with TLS has the same methods as a socket without TLS. A TLS socket is connected after the TLS handshake.
 //! * There are two ways to close. A reset ([`Socket::abort`]) discards the bytes that the kernel has not sent yet, and
 //!   an orderly close ([`Socket::close`]) sends them. Dropping a socket only closes the descriptor, because a forked
 //!   child may do no more.

@@ -1,10 +1,10 @@
 //! A TCP connection with TLS.
 //!
-//! A [`Session`] has the methods of a plain stream. It differs from a plain stream in these points:
+//! A [`Session`] has the methods of a plain stream. A session differs from a plain stream in these points:
 //!
-//! * A session is connected when the TLS handshake is done. It sends no data before that.
-//! * Bytes that [`Session::write`] has accepted are encrypted and cannot be taken back. It accepts at most 16 KiB
-//!   before the kernel has all of them. Until then, [`Session::has_unsent`] returns `true`.
+//! * A session is connected when the TLS handshake is done. A session sends no data before the end of the handshake.
+//! * Bytes that [`Session::write`] has accepted are encrypted and cannot be taken back. A session accepts at most 16
+//!   KiB until the kernel has accepted them all. Until then, [`Session::has_unsent`] returns `true`.
 //! * [`Session::is_drained`] shows whether more can be read. A short read of the socket does not show it.
 //! * Dropping or aborting a session writes nothing. Only an orderly close sends `close_notify`.
 //!
@@ -50,8 +50,8 @@ use crate::time::Instant;
 /// The largest number of plaintext bytes that are encrypted at once: one record.
 const CHUNK_BYTES: usize = 16 << 10;
 
-/// The time after a check of a node's certificate during which sessions may be resumed. It is limited because resuming
-/// a session checks no certificate.
+/// The time after a check of a node's certificate during which sessions may be resumed. This time is limited because
+/// resuming a session checks no certificate.
 const SESSIONS_MAX: Duration = Duration::from_secs(3600);
 
 /// The parts that the connections to one node share. See the [module](self).

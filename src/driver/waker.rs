@@ -5,7 +5,7 @@ use alloc::task::Wake;
 
 use rustix::process::{Pid, getpid};
 
-/// The waker of a driver. It does nothing in a forked child.
+/// The waker of a driver. In a forked child, the waker does nothing.
 pub(super) struct DriverWaker {
     pub(super) waker: Arc<mio::Waker>,
     pub(super) process: Pid,

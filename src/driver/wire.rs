@@ -1,9 +1,10 @@
-//! The wire has the sockets of all nodes. It carries out the orders of an engine, and collects events.
+//! The wire has the sockets of all nodes. The wire carries out the orders of an engine, and collects events.
 //!
 //! The wire interprets every [`Output`], for two kinds of callers. A caller that owns its engine calls [`Wire::flush`],
 //! which writes bytes at once. A shared handle has its engine behind a mutex, and makes no system calls under the
-//! mutex. Its thread alternates: under the mutex, [`Wire::hand_in`] passes received bytes to the engine
-//! and [`Wire::copy`] copies out the orders of the engine. Outside of the mutex, [`Wire::run`] makes the system calls.
+//! mutex. The thread that has the wire alternates. Under the mutex, [`Wire::hand_in`] passes received bytes to the
+//! engine and [`Wire::copy`] copies out the orders of the engine. Outside of the mutex, [`Wire::run`] makes the system
+//! calls.
 //!
 //! # Guarantees
 //!

@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// may never poll.
 pub(super) const REPORTS_MAX: usize = 1024;
 
-/// One call to a handle.
+/// The state of one call to a handle.
 pub(super) struct Call<'a> {
     pub(super) driver: Working<'a>,
     pub(super) reporter: &'a Reporter,

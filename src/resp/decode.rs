@@ -15,9 +15,9 @@ use super::view::View;
 
 /// A resumable decoder of RESP2 and RESP3 replies.
 ///
-/// The decoder stores no bytes, only its position in a torn reply. It looks at each byte a bounded number of times, and
-/// never at the payload of a string, for any pieces of the stream. Scalars and flat aggregates allocate nothing. The
-/// stack for other replies is kept for the next reply.
+/// The decoder stores no bytes, only its position in a torn reply. The decoder looks at each byte a bounded number of
+/// times, and never at the payload of a string, for any pieces of the stream. Scalars and flat aggregates allocate
+/// nothing. The stack for other replies is kept for the next reply.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub struct Decoder {
@@ -170,7 +170,7 @@ impl Decoder {
     /// # Errors
     ///
     /// Returns [`Reason::NotMeasured`] if the last call found no complete reply, and [`Reason::Changed`] if there are
-    /// now fewer bytes. Other bytes of the same length give a wrong answer.
+    /// now fewer bytes. If the caller passes other bytes of the same length, the result is wrong.
     #[inline]
     pub(crate) fn frame<'a>(&'a self, bytes: &'a [u8]) -> Result<Frame<'a>, DecodeError> {
         if self.phase != Phase::Fresh || self.at == 0 {

@@ -28,9 +28,9 @@ pub enum Reason {
     /// CR without LF, LF without CR, or a missing CR LF.
     #[error("CR LF is missing, or stands where it must not")]
     LineEnd,
-    /// Not a number. A number is `0`, or digits without a leading zero. It may begin with `+`, and with `-` unless it
-    /// is the integer zero. A double may have a fraction and an exponent as in `-1.5e-9`, or be `inf`, `-inf` or `nan`.
-    /// A big number may begin with zeros.
+    /// Not a number. A number is `0`, or digits without a leading zero. A number may begin with `+`, and with `-`
+    /// unless it is the integer zero. A double may have a fraction and an exponent as in `-1.5e-9`, or be `inf`, `-inf`
+    /// or `nan`. A big number may begin with zeros.
     #[error("not a number as it is spelled")]
     Number,
     /// Not a length. A length is `0`, or digits without a leading zero. Only `$` and `*` accept `-1`.

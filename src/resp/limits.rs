@@ -17,7 +17,7 @@ pub struct Limits {
     pub depth: usize,
     /// The longest reply as a whole, including its attributes. The default is 16 MiB. The limit is at most 4 GiB - 1,
     /// because elements are counted in 32 bits, and at least seven bytes, because every reply about a lock is shorter.
-    /// It bounds the memory for a torn reply, for which the other limits multiply.
+    /// This limit bounds the memory for a torn reply, because the other limits multiply.
     pub reply_bytes: usize,
 }
 
@@ -30,7 +30,7 @@ impl Limits {
         reply_bytes: 16 << 20,
     };
 
-    /// The smallest limit on replies. Every reply about a lock is shorter.
+    /// The smallest limit on replies. Every reply about a lock is shorter than this limit.
     pub(super) const REPLY_BYTES_MIN: usize = 7;
 
     /// Returns `true` if the decoder can work with these limits.

@@ -28,8 +28,8 @@ pub enum Word<'a> {
     Encoded(usize),
 }
 
-/// A command whose constant parts are encoded in advance. It has `HOLES` holes, and up to `BYTES` constant bytes around
-/// them.
+/// A command whose constant parts are encoded in advance. A template has `HOLES` holes, and up to `BYTES` constant
+/// bytes around them.
 ///
 /// In a `static` or `const`, a wrong value of `HOLES` or `BYTES` is a compile error, and [`Template::write`] costs
 /// little more than a copy for each hole.

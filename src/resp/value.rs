@@ -52,8 +52,8 @@ pub enum Value<'a> {
     Map(Pairs<'a>),
     /// `~`: values of a set, in the received order, including duplicates.
     Set(Items<'a>),
-    /// `>`: a message without a request. Its first element is a string that names its kind. A push is never inside
-    /// another value, and never answers a command.
+    /// `>`: a message without a request. The first element of a push is a string that names its kind. A push is never
+    /// inside another value, and never answers a command.
     Push(Items<'a>),
 }
 

@@ -14,8 +14,9 @@ use crate::error::Report;
 use crate::time::{NANOS_PER_TICK, nanos};
 
 /// Completes when less than a quarter of a lock's ttl is left, for example because extensions fail, or because a limit
-/// is reached. For a [kept](crate::LockOptions::keep) lock, a quarter of the ttl by which the handle extends it counts,
-/// even if the lock was also extended by a longer ttl. [`LockGuard::at_risk`](super::LockGuard::at_risk) returns it.
+/// is reached. For a [kept](crate::LockOptions::keep) lock, the ttl by which the handle extends the lock counts, even
+/// if the lock was also extended by a longer ttl. The method [`LockGuard::at_risk`](super::LockGuard::at_risk) returns
+/// this signal.
 ///
 /// The signal borrows nothing and may be sent to another task or thread.
 ///
@@ -97,12 +98,12 @@ impl fmt::Debug for AtRisk {
 pub struct Health {
     /// How much longer the lock is valid. Zero if the lock is not valid.
     pub validity: Duration,
-    /// The addresses of the nodes that have confirmed the lock, in the order of the configuration. A node is included
-    /// if it belonged to the latest majority (of the grant, an extension or a confirmation) or has confirmed the lock
-    /// later, and has not denied the lock since. A node that has fallen silent stays included until the next majority
-    /// forms without it. `Redlock::nodes` shows which nodes are unreachable now. A node in quarantine is left out. The
-    /// list is empty if the lock is not valid, and for an [adopted](crate::Redlock::adopt) lock until a majority has
-    /// confirmed or extended it.
+    /// The addresses of the nodes that have confirmed the lock, in the order of the configuration. The list contains
+    /// the nodes of the latest majority (of the grant, an extension or a confirmation), and nodes that have confirmed
+    /// the lock later. A node that has denied the lock since is not in the list. A node that has fallen silent stays
+    /// included until the next majority forms without it. `Redlock::nodes` shows which nodes are unreachable now. A
+    /// node in quarantine is left out. The list is empty if the lock is not valid, and for
+    /// an [adopted](crate::Redlock::adopt) lock until a majority has confirmed or extended it.
     pub confirmed_by: Vec<Arc<str>>,
     /// The number of failed extensions in a row, if the lock is [kept](crate::LockOptions::keep). Any successful
     /// extension resets the number to zero, also a call of [`extend`](super::LockGuard::extend). A failed call of

@@ -19,7 +19,7 @@ use crate::engine::inspection::Inspection;
 use crate::engine::operators::OperatorError;
 use crate::limits::WATCHES_MAX;
 
-/// A watch of the holder of a resource, now and after each change. [`Redlock::watch`] returns it.
+/// A watch of the holder of a resource, now and after each change. Returned by [`Redlock::watch`].
 ///
 /// The first call of [`next`](Self::next) or [`changed`](Self::changed) returns the current state. Each later call
 /// returns the next different state: another holder, no holder, a lock that has expired or was extended, other content

@@ -120,7 +120,7 @@ impl Redlock {
     }
 }
 
-/// A term as the leader of an election. [`Redlock::campaign`] returns it. Dropping a `Leadership` resigns, because it
+/// A term as the leader of an election. Returned by [`Redlock::campaign`]. Dropping a `Leadership` resigns, because it
 /// is the guard of the leader's lock.
 ///
 /// A leader may learn late that its leadership is [lost](Self::lost), so its actions must do no harm after a loss.
@@ -177,7 +177,7 @@ impl fmt::Debug for Leader {
     }
 }
 
-/// An observer of an election, which returns one leader after the other. [`Redlock::observe`] returns it.
+/// An observer of an election, which returns one leader after the other. Returned by [`Redlock::observe`].
 ///
 /// The first call of [`next`](Self::next) or [`changed`](Self::changed) returns the current leader, or `None` if there
 /// is none. Each later call returns the next change. Terms never decrease: a leader with a smaller term than an earlier

@@ -42,8 +42,8 @@ pub type PermitGuard = Guard<held::Permit>;
 ///
 /// The drop writes the release to the nodes and does not wait for their answers, on any thread and also during a panic.
 /// When the drop returns, the release is written, so the program may end at once. If another thread is writing for the
-/// handle at that moment, the drop waits until that thread has written the release. [`unlock`](Self::unlock) waits for
-/// the answers, and fails if the lock was not held any more. In a forked child the drop does nothing, because the lock
+/// handle, the drop waits until that thread has written the release. Call [`unlock`](Self::unlock) to wait for the
+/// answers, and to learn whether the lock was still held. In a forked child the drop does nothing, because the lock
 /// belongs to the parent.
 ///
 /// A guard counts as a handle: it keeps the connections open.
@@ -280,10 +280,10 @@ impl<H: Holds> Guard<H> {
     /// delay](crate::Builder::lock_delay) and the drift. If the remaining ttl is not longer than delay and drift, the
     /// call returns [`ExtendError::Expired`].
     ///
-    /// A confirmation makes a lock from another clock ([`Lock::from_bytes`], [`Redlock::adopt`]) valid. It does not
-    /// revive a lock whose loss was reported, because its holder may have stopped. The new end is at most the longest
-    /// ttl of the handle away ([`Builder::max_ttl`](crate::Builder::max_ttl), or the longest requested ttl). So a lock
-    /// whose keys an operator made permanent has to be confirmed again and again.
+    /// A confirmation makes a lock from another clock ([`Lock::from_bytes`], [`Redlock::adopt`]) valid. A confirmation
+    /// does not revive a lock whose loss was reported, because the holder may have stopped. The new end is at most the
+    /// longest ttl of the handle away ([`Builder::max_ttl`](crate::Builder::max_ttl), or the longest requested ttl). So
+    /// a lock whose keys an operator made permanent has to be confirmed again and again.
     ///
     /// The call costs one round trip to a majority. If these answers would shorten the lock, the call also waits for
     /// the other nodes, each for its node timeout. The nodes have to allow `EVAL`, or the handle
@@ -389,7 +389,7 @@ impl<H: Holds> Guard<H> {
             let (lock, slot) = self.take_to_release();
             let shared = self.redlock.shared();
             let times = Times::now(Wait::Patience(shared.patience(lock.ttl())));
-            // No deadline applies here: the engine must get the release, however long the mutex takes.
+            // Waits for the mutex without a deadline, because the engine must get the release.
             let note = Note::new(&slot, WaitsAs::Thread, Asked::Release(lock));
             let section = shared.ask(note)?;
             // The release is sent even if this wait times out.

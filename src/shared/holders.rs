@@ -43,7 +43,7 @@ impl Redlock {
     ///
     /// A shared lock and an exclusive [`lock`](Self::lock) exclude each other, even if another library took the
     /// exclusive lock. While a client waits for the exclusive lock, new shared locks wait behind that client. A caller
-    /// that has waited about two seconds for a shared lock no longer waits behind it.
+    /// that has waited about two seconds for a shared lock no longer waits behind that client.
     /// See [`manual::holders`](crate::manual::holders) for the consequences for a writer.
     ///
     /// The nodes have to run scripts.

@@ -21,8 +21,8 @@
 //!   the wire back. A thread that finds the wire taken has nothing to do, because the thread with the wire sees every
 //!   request before it puts the wire back.
 //! * **The poll** is a role too. The thread that has the poll sleeps until a socket is ready or a timer is due
-//!   ([`Shared::sleep_in_poll`]). It then records for the wire which sockets are ready. A thread that waits without the
-//!   poll sleeps in its slot.
+//!   ([`Shared::sleep_in_poll`]). After the sleep, the thread records for the wire which sockets are ready. A thread
+//!   that waits without the poll sleeps in its slot.
 //!
 //! How callers share the engine and the two roles:
 //!
@@ -42,8 +42,8 @@
 //!   other task is woken, and a thread that waits for the loss of a lock depends on its own clock.
 //! * **Resting**: a task that waits for another holder's lock sends nothing to the nodes. For resting tasks the I/O
 //!   thread does not keep the poll, but watches the descriptor, as it does between calls. So another caller polls for
-//!   itself, even beside ten thousand resting tasks. The I/O thread naps for a millisecond after that call, so it may
-//!   learn a millisecond late that a lock has become free.
+//!   itself, even if ten thousand tasks rest. The I/O thread naps for a millisecond after that call, so it may learn a
+//!   millisecond late that a lock has become free.
 //! * **Dropping** a guard writes the release at once if the wire is free, even while another thread sleeps in the poll.
 //!   If the wire is taken, the drop waits until the thread with the wire has written the release.
 //!
@@ -189,7 +189,7 @@ struct Shared {
     notes: Notes,
     /// The callers that other woken callers will wake.
     relay: Relay,
-    /// The registry of the sockets. Its descriptor is readable when a socket is ready.
+    /// The registry of the sockets. The descriptor of the registry is readable when a socket is ready.
     registry: Registry,
     /// Wakes the thread that sleeps in the poll.
     waker: Arc<Waker>,
@@ -206,8 +206,8 @@ struct Shared {
     spin: bool,
     /// The node timeout, if the user has set one.
     node_timeout: Option<Duration>,
-    /// The node timeout of the farthest node, in nanoseconds, as the I/O thread last computed it. It applies if the
-    /// user has set no node timeout.
+    /// The node timeout of the farthest node, in nanoseconds, as the I/O thread last computed it. This timeout applies
+    /// if the user has set no node timeout.
     distant_timeout: AtomicU64,
     retry: Retry,
     tracer: Tracer,

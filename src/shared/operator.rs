@@ -26,8 +26,8 @@ impl Redlock {
     /// the call returns. Use it for operators and logs only. To hold a lock, [take it](Self::try_lock). To see whether
     /// a lock is still held, use [`LockGuard::confirm`](crate::LockGuard::confirm).
     ///
-    /// The call sends one command to each node, which reads the token and its expiry atomically. It waits until every
-    /// node has answered. For a silent node it waits one node
+    /// The call sends one command to each node, which reads the token and its expiry atomically. The call waits until
+    /// every node has answered. For a silent node it waits one node
     /// timeout: [`Builder::node_timeout`](crate::Builder::node_timeout), or by default 50 ms, or four round trips of a
     /// distant node. A Redis user that may confirm locks may also inspect them.
     ///
@@ -173,8 +173,9 @@ impl Redlock {
 
     /// Returns a [`Watch`] of `resource`, for operators and logs. A watch returns the current holder, and then each
     /// change. The documentation of [`Watch`] describes the cost. The call asks all nodes at once,
-    /// like [`inspect`](Self::inspect). Unlike an inspection, a watch returns a state even if too few nodes answer.
-    /// Such a state names no holder and is not free, and its silent nodes are [`Found::Unknown`](crate::Found).
+    /// like [`inspect`](Self::inspect). Unlike an inspection, a watch returns a state even if too few nodes answer. A
+    /// state without a majority names no holder and is not free, and its silent nodes
+    /// are [`Found::Unknown`](crate::Found).
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -250,9 +251,9 @@ impl Redlock {
         section.map_or_else(|_| Stats::default(), |section| section.engine.stats())
     }
 
-    /// Returns `Ok` if a majority of the nodes would vote now. Otherwise the error reports the reasons, such as a wrong
-    /// password, a server of the wrong kind, or a node that is down. Call `check` at the start of a program, right
-    /// after [`build`](crate::Builder::build), and stop if an operator is needed
+    /// Returns `Ok` if a majority of the nodes would vote now. Otherwise returns an error with the reasons, such as a
+    /// wrong password, a server of the wrong kind, or a node that is down. Call `check` at the start of a program,
+    /// right after [`build`](crate::Builder::build), and stop if an operator is needed
     /// ([`Report::needs_operator`](crate::Report::needs_operator)). Other reasons may pass: new servers are in
     /// quarantine for [`max_ttl`](crate::Builder::max_ttl), and a call that takes a lock waits until the quarantine
     /// ends.
@@ -262,9 +263,9 @@ impl Redlock {
     /// permission until a later call finds it granted. A fault of one name (a key pattern that does not match) or a
     /// temporary fault (`OOM`) is reported only by the calls that take locks.
     ///
-    /// The call sends nothing, and costs as much as [`nodes`](Self::nodes). It reports a repaired node after the next
-    /// attempt to connect, which is at most two seconds later. It reports a granted permission after the next call that
-    /// takes a lock.
+    /// The call sends nothing, and costs as much as [`nodes`](Self::nodes). The call reports a repaired node after the
+    /// next attempt to connect, which is at most two seconds later. It reports a granted permission after the next lock
+    /// request.
     ///
     /// # Errors
     ///
@@ -308,11 +309,11 @@ impl Redlock {
     /// lock. The call ends the current quarantine, and the next restart begins another. Unless the guard
     /// is [`RestartGuard::Strict`](crate::RestartGuard), the call applies to this handle alone.
     ///
-    /// If a call on this handle asked for a lock with a [fencing token](crate::LockOptions::fenced) before and was
-    /// refused, the node also gets a counter floor, for all clients. The floor is at least the current time and the
-    /// largest fencing token that this handle has seen. You assert that no older fencing token of the node is larger
-    /// than this floor. The call waits until the node has written the floor, at most for a connect timeout. The Redis
-    /// user needs access to the keys `shearline:*`.
+    /// If this handle was refused a lock with a [fencing token](crate::LockOptions::fenced) before, the node also gets
+    /// a counter floor, for all clients. The floor is at least the current time and the largest fencing token that this
+    /// handle has seen. You assert that no older fencing token of the node is larger than this floor. The call waits
+    /// until the node has written the floor, at most for a connect timeout. The Redis user needs access to the keys
+    /// `shearline:*`.
     ///
     /// With [`RestartGuard::Strict`](crate::RestartGuard) your assertion is written to the node and applies to all
     /// clients. The call updates the marker without a barrier, and removes an existing barrier. While callers of
@@ -320,10 +321,16 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// Returns [`OperatorError::NotTrusted`] with one of these reasons: no node has this address, the node is not
-    /// connected, another server answers at the address, the server does not send its run_id, the node belongs to
-    /// another cluster ([`reinit`](Self::reinit)), or the node is trusted but has not confirmed its counter floor. Also
-    /// returns [`OperatorError::Forked`] and [`OperatorError::Closed`].
+    /// Returns [`OperatorError::NotTrusted`] with one of these reasons:
+    ///
+    /// * No node has this address.
+    /// * The node is not connected.
+    /// * Another server answers at the address.
+    /// * The server does not send its run_id.
+    /// * The node belongs to another cluster ([`reinit`](Self::reinit)).
+    /// * The node is trusted, but has not confirmed its counter floor.
+    ///
+    /// Also returns [`OperatorError::Forked`] and [`OperatorError::Closed`].
     ///
     /// ```no_run
     /// # use shearline::Redlock;
@@ -394,10 +401,10 @@ impl Redlock {
     /// number of nodes, or of the [name](crate::Builder::cluster). Only [`RestartGuard::Strict`](crate::RestartGuard)
     /// needs markers.
     ///
-    /// Call `reinit` once, after every client of the old membership has stopped or will be refused, and before the
-    /// first client of the new membership takes a lock. Each node gets a new marker, and a barrier for the longest time
-    /// that a lock of either membership may last. No lock is granted until the barrier ends. If no client holds a
-    /// lock, [`trust_nodes`](Self::trust_nodes) ends the barrier at once.
+    /// Call `reinit` once, before the first client of the new membership takes a lock. Before that, stop the clients of
+    /// the old membership, unless the new nodes will refuse them. Each node gets a new marker, and a barrier for the
+    /// longest time that a lock of either membership may last. No lock is granted until the barrier ends. If no client
+    /// holds a lock, [`trust_nodes`](Self::trust_nodes) ends the barrier at once.
     ///
     /// A client with the old membership gets [`LockError::OtherCluster`](crate::LockError::OtherCluster) from every
     /// node of the new membership. Removed nodes keep their old marker. If the removed nodes are a majority of the old

@@ -100,11 +100,11 @@ impl Redlock {
     ///
     /// # New servers
     ///
-    /// A node that has been up for less than [`Builder::max_ttl`] when this handle first connects does not vote until
-    /// it is older, because it may have forgotten locks. If the servers are new, an operator can end this wait
-    /// with [`trust_nodes`](Self::trust_nodes), or with `--trust` of the command. `connect` sets no `max_ttl`, so each
-    /// node votes at once, even if it has just restarted. [Reports](crate::NodeReport::met_young) mark a node that was
-    /// up for less than a minute at the first contact.
+    /// If the uptime of a node at the first connection is shorter than [`Builder::max_ttl`], the node may have
+    /// forgotten locks. It does not vote until its uptime has reached this length. If the servers are new, an operator
+    /// can end this wait with [`trust_nodes`](Self::trust_nodes), or with `--trust` of the command. `connect` sets no
+    /// `max_ttl`, so each node votes at once, even if it has just restarted.
+    /// Reports [mark](crate::NodeReport::met_young) a node that was up for less than a minute at the first contact.
     ///
     /// # Errors
     ///
@@ -243,8 +243,8 @@ impl Redlock {
     /// including locks of other libraries.
     ///
     /// A node counts only while it has the keys of all names. The nodes have to allow `EVAL`, and the user needs `GET`,
-    /// `SET` and `DEL` on every name. An acquisition costs one command for each node, as with one name. That command
-    /// carries a script of some 700 bytes.
+    /// `SET` and `DEL` on every name. An acquisition costs one command for each node, as with one name. The command
+    /// contains a script of some 700 bytes.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -341,9 +341,9 @@ impl Redlock {
     /// Adopts a lock of another handle or process. The returned guard reports a loss of the lock, and releases the lock
     /// when it is dropped. The call sends nothing, and does not change the validity of the lock.
     ///
-    /// A lock that [`Lock::from_bytes`] read under another clock has no validity. Its guard is not valid until you
-    /// call [`LockGuard::confirm`]. Without a confirmation the lock is reported as lost when its keys must have
-    /// expired: after its ttl, or after a minute if the ttl is shorter.
+    /// A lock that [`Lock::from_bytes`] read under another clock has no validity. The guard of such a lock is not valid
+    /// until you call [`LockGuard::confirm`]. Without a confirmation the lock is reported as lost when its keys must
+    /// have expired: after its ttl, or after a minute if the ttl is shorter.
     ///
     /// The adopted lock is not [kept](LockOptions::keep), even if it was kept before. Call [`LockGuard::keep`] to keep
     /// it.

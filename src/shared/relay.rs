@@ -12,8 +12,8 @@
 //!
 //! * **No caller depends on another**: after a tenth of a millisecond the I/O thread wakes all remaining callers. A
 //!   waker that blocks delays only its own task.
-//! * Wakers are user code. They are called without a mutex, and a panic of a waker is caught. The I/O thread calls the
-//!   waker of the task that is being polled, because the executor may hold a mutex during the poll.
+//! * Wakers are user code. The relay calls wakers without a mutex, and catches a panic of a waker. The I/O thread calls
+//!   the waker of the task that is being polled, because the executor may hold a mutex during the poll.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -9,7 +9,7 @@
 //! 2. If a caller waits for an operation, a thread has the poll, or was offered the poll, or the I/O thread is called.
 //! 3. The next timer of the engine wakes a thread: the thread that sleeps in the poll, or the I/O thread if the poll is
 //!    free.
-//! 4. A caller does not sleep in the poll once its outcome is decided.
+//! 4. A caller does not sleep in the poll after its outcome is decided.
 //! 5. If there are tasks to wake, the I/O thread is awake, or is called.
 //!
 //! *Called* means that the I/O thread comes to [`Roles::orders`] and finds the reason there. A caller wakes a resting
@@ -38,7 +38,7 @@ pub(super) enum Owner<O> {
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum Poll<O> {
     Free,
-    /// The poll was offered to the thread that waits for this operation. That thread will take it.
+    /// The poll was offered to the thread that waits for this operation. That thread will take the poll.
     Offered(O),
     /// The owner is awake, and looks for work before it falls asleep.
     Awake(Owner<O>),
@@ -133,7 +133,7 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         self.work && self.wire.is_some()
     }
 
-    /// Returns `true` if callers poll for themselves. That is so if few operations wait, or if the I/O thread is
+    /// Returns `true` if callers poll for themselves. Callers poll if few operations wait, or if the I/O thread is
     /// calling wakers, because a waker may call the handle and wait.
     pub(super) fn leaves_poll(&self, waiting: usize) -> bool {
         waiting < MANY || self.io_thread == IoThread::Away

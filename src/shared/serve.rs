@@ -67,7 +67,7 @@ pub(super) enum Wait {
     /// Until the caller's deadline.
     Deadline(Duration),
     /// Longer than the nodes may take. While the I/O thread serves, it checks this time for the waiting thread, which
-    /// then sleeps without a timer. Such a sleep costs 0.6 us less.
+    /// then sleeps without a timer. A sleep without a timer costs 0.6 us less.
     Patience(Duration),
     /// Until the outcome is decided.
     Forever,
@@ -244,8 +244,8 @@ impl Shared {
                     self.enter()?
                 }
             };
-            // This thread has the poll as the owner of its operation. It remembers the operation, because the slot
-            // forgets it once the outcome is decided.
+            // This thread has the poll as the owner of its operation. The thread remembers the operation, because the
+            // slot forgets it when the outcome is decided.
             round = round.or(slot.round());
             // Takes the poll before it moves bytes. Otherwise the end of a section would call the I/O thread to take
             // the poll.

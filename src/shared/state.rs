@@ -206,8 +206,8 @@ impl Core {
         has_more
     }
 
-    /// Returns the time at which a thread that sleeps in the poll has to wake. That time is `now` if there is work for
-    /// the wire, or with `spin` if an operation is open.
+    /// Returns the time at which a thread that sleeps in the poll has to wake. Returns `now` if there is work for the
+    /// wire, or with `spin` if an operation is open.
     pub(super) fn sleeps_until(&self, now: Instant, spin: bool) -> Instant {
         if self.roles.has_work() || spin && self.engine.load().rounds != 0 {
             return now;

@@ -100,7 +100,7 @@ impl Tenure {
         }
     }
 
-    /// Reports the loss. Adds the wakers of all waiting tasks to `tasks`. The caller has to call them.
+    /// Reports the loss. Adds the wakers of all waiting tasks to `tasks`. The caller has to call these wakers.
     pub(super) fn lose(&self, tasks: &mut Vec<Waker>) {
         self.end_with(LOST, tasks);
     }

@@ -32,7 +32,7 @@ pub(super) type Fault = (TlsPart, TlsProblem);
 /// The largest file that is read. The authorities of a whole system take a quarter of a megabyte.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// The authorities of the system. They are loaded when a node first needs them.
+/// The authorities of the system. The authorities are loaded when a node first needs them.
 #[derive(Default)]
 pub(super) struct System(Option<Arc<RootCertStore>>);
 
@@ -244,8 +244,8 @@ fn identity(
 }
 
 fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsProblem> {
-    // PKCS #8 has a label of its own for encrypted keys. The older form (`BEGIN RSA PRIVATE KEY`) marks an encrypted
-    // key in the line after the label.
+    // In PKCS #8, encrypted keys have another label. The older form (`BEGIN RSA PRIVATE KEY`) marks an encrypted key in
+    // the line after the label.
     let labels: [&[u8]; 2] = [
         b"-----BEGIN ENCRYPTED PRIVATE KEY-----",
         b"Proc-Type: 4,ENCRYPTED",

@@ -47,8 +47,8 @@ impl Verifier {
         }))
     }
 
-    /// Returns `true` if the certificate is self-signed. It is checked with itself as the only trusted authority, and
-    /// counts as self-signed unless the check finds an unknown issuer.
+    /// Returns `true` if the certificate is self-signed. The certificate is checked with itself as the only trusted
+    /// authority, and counts as self-signed unless the check finds an unknown issuer.
     fn is_self_signed(&self, certificate: &CertificateDer<'_>, now: UnixTime) -> bool {
         let mut roots = RootCertStore::empty();
         let Ok(parsed) = ParsedCertificate::try_from(certificate) else {
