@@ -129,9 +129,9 @@ pub enum RestartGuard {
     /// * New nodes have no marker, so they get a barrier too. `Redlock::trust_nodes` skips this wait.
     /// * There is no barrier if the server, before and after a restart, has settings with which it loses nothing:
     ///   `appendonly yes`, `appendfsync always`, `no-appendfsync-on-rewrite no`, no replicas, never promoted (read with
-    ///   `CONFIG GET` and `INFO`). The exception also assumes that the disk honours `fsync`, and that the data directory is
-    ///   not restored from a copy. It further assumes that these settings do not change while the server runs, and that
-    ///   no replica is promoted *and restarted* before a client asks it.
+    ///   `CONFIG GET` and `INFO`). The exception also assumes that the disk honours `fsync`, and that the data
+    ///   directory is not restored from a copy. It further assumes that these settings do not change while the server
+    ///   runs, and that no replica is promoted *and restarted* before a client asks it.
     /// * Alarms (`LOADING`, `READONLY`, `MASTERDOWN`) and stepped clocks cause a quarantine, as
     ///   with [`Observed`](Self::Observed).
     ///
