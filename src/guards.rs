@@ -1,13 +1,13 @@
 //! Names the guards on which safety depends.
 //!
-//! In every ordinary build, `guard!(Name, condition)` is only `condition`. The macro marks a condition on which a
+//! In every ordinary build, `guard!(Name, condition)` expands to `condition`. The macro marks a condition on which a
 //! guarantee of the library depends: if the condition holds, the guard acts. The list below says what goes wrong
 //! without each guard.
 //!
 //! A build with `RUSTFLAGS="--cfg shearline_mutants"` can take out one guard at a time for the whole process. The
 //! condition of that guard is then not evaluated and counts as `false`, so that the guard does not act. The simulator
 //! takes out one guard after the other, and each time an oracle has to find the fault (`tests/sim/mutations.rs`, run by
-//! `tests/breakages.sh`). In the tests of the library, an environment variable selects the guard:
+//! `tests/breakages.sh`). In the tests of the library, an environment variable selects the guard, as in
 //! `SHEARLINE_MUTANT=DeniedCopyForgotten cargo test --lib engine::tests`. All breakages of the command (`cli`) are
 //! patches.
 //!

@@ -106,11 +106,12 @@
 //!
 //! # Features
 //!
-//! `std` (default): sockets, the event loop and the handles, on Unix. Without `std` the core is `no_std` with `alloc`,
-//! for targets with 64-bit atomics. `embedded`: nodes in this process, for tests and demos. `tls`: nodes with
-//! `rediss://` URLs ([`manual::tls`]). `tracing`: spans and events for subscribers of `tracing` ([`manual::tracing`]).
-//! `serde`: [`Stats`], [`Inspection`] and [`NodeStatus`] as objects.
-// Without `std`, some items are not built. Links to such items lead to the list of features.
+//! The feature `std` (default) adds sockets, the event loop and the handles, on Unix. Without `std` the core is
+//! `no_std` with `alloc`, for targets with 64-bit atomics. The feature `embedded` adds nodes in this process, for tests
+//! and demos. The feature `tls` allows nodes with `rediss://` URLs ([`manual::tls`]). The feature `tracing` emits spans
+//! and events for subscribers of `tracing` ([`manual::tracing`]). The feature `serde`
+//! serializes [`Stats`], [`Inspection`] and [`NodeStatus`] as objects.
+// Without `std`, some items are not built. Links to items that are not built lead to the list of features.
 #![cfg_attr(not(feature = "std"), doc = "")]
 #![cfg_attr(not(feature = "std"), doc = "[`Redlock`]: #features")]
 #![cfg_attr(not(feature = "std"), doc = "[`LocalRedlock`]: #features")]

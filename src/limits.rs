@@ -74,7 +74,7 @@ pub const REPAIR_RETRY: Duration = Duration::from_secs(5);
 pub(crate) const COUNTING_MAX: Duration = Duration::from_secs(10);
 
 /// The largest fencing token. Numbers in scripts are exact up to slightly more than this value. Microseconds since 1970
-/// exceed it from the year 2255 on.
+/// exceed this limit from the year 2255 on.
 pub const FENCING_TOKEN_MAX: u64 = 9_000_000_000_000_000;
 
 /// The largest number of commands that may be in flight to one node.
@@ -114,12 +114,12 @@ pub(crate) const HANDSHAKE_STRING_BYTES_MAX: usize = REPLY_BYTES_MAX / 2;
 /// for this number.
 pub(crate) const HOLDERS_SHOWN_MAX: usize = 512;
 
-/// The length of the longest member of the set of holders: `1024/1023/` and a token.
+/// The length of the longest member of the set of holders, which is `1024/1023/` with a token.
 #[cfg(feature = "embedded")]
 pub(crate) const MEMBER_BYTES_MAX: usize = 10 + TOKEN_BYTES_MAX;
 
-/// The deepest accepted nesting of a reply. Servers send four levels at most: `HELLO`, its modules, one module, its
-/// arguments.
+/// The deepest accepted nesting of a reply. Servers send at most four levels, in the answer to `HELLO` (the modules,
+/// one module, its arguments).
 pub const REPLY_DEPTH_MAX: usize = 32;
 
 /// The largest number of elements in one aggregate. A pair of a map counts as two elements.

@@ -640,8 +640,8 @@ mod tests {
         local.unlock(other).unwrap();
     }
 
-    /// The handle may find a loss while a call waits for an outcome, or in a call that waits for none. In both cases
-    /// the program must not sleep afterwards.
+    /// The handle may find a loss while a call waits for an outcome, or in a call that waits for none. The program must
+    /// not sleep after either call.
     #[test]
     fn a_loss_that_was_met_by_the_way_is_there_for_poll_at_once() {
         for waits in [false, true] {

@@ -154,8 +154,8 @@ impl Builder {
     /// the old holder may still be under way, keep the guard until the request has ended, or leak the guard
     /// ([`core::mem::forget`]).
     ///
-    /// * The delay does not change the validity: `at_risk` and `lost` complete at the same times, and `extend` and
-    ///   `confirm` subtract the delay.
+    /// * The delay does not change the validity. The signals `at_risk` and `lost` complete at the same times, and
+    ///   `extend` and `confirm` subtract the delay.
     /// * The nodes get the ttl plus `delay / (1 - factor)`, with the factor of [`drift`](Self::drift), rounded up to
     ///   whole milliseconds. This sum must not exceed [`max_ttl`](Self::max_ttl) of this handle or of any other client.
     /// * Other clients need not know the delay, because they only find the lock held for longer. Clients may have
@@ -465,7 +465,8 @@ impl Builder {
         if settings.without_scripts && settings.restart_guard == RestartGuard::Strict {
             return Err(ConfigFault::StrictWithoutScripts);
         }
-        // The longest ttl leaves the longest validity. If its drift takes all of that ttl, no ttl can be used.
+        // The longest ttl leaves the longest validity. If the drift of the longest ttl is not shorter than that ttl, no
+        // ttl can be used.
         let maximum = settings.ttl_limit();
         let allowance = drift.of(maximum);
         if maximum <= allowance {

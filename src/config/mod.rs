@@ -137,7 +137,7 @@ impl Config {
         &self.nodes
     }
 
-    /// Returns the number of nodes that have to agree: `N / 2 + 1` of the `N` configured nodes.
+    /// Returns the number of nodes that have to agree, which is `N / 2 + 1` of the `N` configured nodes.
     #[cfg(any(feature = "std", test))]
     pub(crate) fn quorum(&self) -> usize {
         self.nodes.len() / 2 + 1

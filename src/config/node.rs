@@ -235,7 +235,7 @@ pub(crate) enum Host {
     Name(String),
 }
 
-/// Writes the form that [`NodeConfig`] parses: `name:6379`, `[::1]:6379`, `unix:/path`.
+/// Writes the form that [`NodeConfig`] parses, such as `name:6379`, `[::1]:6379` or `unix:/path`.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

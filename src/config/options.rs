@@ -127,11 +127,12 @@ pub enum RestartGuard {
     ///   gets [`LockError::OtherCluster`](crate::LockError::OtherCluster), and no lock. To change the number or the
     ///   name, use `Redlock::reinit`.
     /// * New nodes have no marker, so they get a barrier too. `Redlock::trust_nodes` skips this wait.
-    /// * There is no barrier if the server, before and after a restart, has settings with which it loses nothing:
-    ///   `appendonly yes`, `appendfsync always`, `no-appendfsync-on-rewrite no`, no replicas, never promoted (read with
-    ///   `CONFIG GET` and `INFO`). The exception also assumes that the disk honours `fsync`, and that the data
-    ///   directory is not restored from a copy. It further assumes that these settings do not change while the server
-    ///   runs, and that no replica is promoted *and restarted* before a client asks it.
+    /// * There is no barrier if the server, before and after a restart, has settings with which it loses nothing. The
+    ///   settings are `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no`. The server must have
+    ///   no replicas, and must never have been promoted. A client reads all this with `CONFIG GET` and `INFO`. The
+    ///   exception also assumes that the disk honours `fsync`, and that the data directory is not restored from a copy.
+    ///   It further assumes that these settings do not change while the server runs, and that no replica is
+    ///   promoted *and restarted* before a client asks it.
     /// * Alarms (`LOADING`, `READONLY`, `MASTERDOWN`) and stepped clocks cause a quarantine, as
     ///   with [`Observed`](Self::Observed).
     ///
@@ -148,8 +149,8 @@ pub enum RestartGuard {
     /// * A barrier is deleted.
     ///
     /// If clients have different `max_ttl`, a barrier is as long as the longest ttl that its writer knows. A client may
-    /// not know a longer ttl that is not on all nodes yet, or that a majority has forgotten. So start the clients with
-    /// the longest `max_ttl` first, and let them reach every node before the other clients start.
+    /// miss a longer ttl that is not on all nodes yet, or that a majority has forgotten. So start the clients with the
+    /// longest `max_ttl` first, and let them reach every node before the other clients start.
     Strict,
 }
 

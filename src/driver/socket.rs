@@ -182,7 +182,7 @@ impl Socket {
         if !matches!(self.0, Stream::Unix(_)) {
             let _ = sockopt::set_socket_linger(&self, Some(Duration::ZERO));
             // Closing a descriptor resets the connection only if no forked child has a copy. `connect` to no address
-            // (`AF_UNSPEC`) resets it in any case.
+            // (`AF_UNSPEC`) resets the connection in any case.
             let _ = connect_unspec(&self);
         }
         let _ = registry.deregister(self.source());

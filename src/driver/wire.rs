@@ -50,7 +50,7 @@ pub(crate) struct Wire {
     is_unread: bool,
 }
 
-/// The connections to one node.
+/// The connections to one node: its link and its probe.
 struct Node {
     link: Link,
     probe: Probe,

@@ -2,9 +2,9 @@
 //! such values.
 //!
 //! Each function returns what [`token`](super::token::token) would find, or `None`. `None` means that the value is
-//! torn, invalid, longer than a limit, or of another kind. The caller then calls `token`, which decides. So this file
-//! reports no errors and keeps no state. A value costs one scan, for the end of its line or for the digits of its
-//! length.
+//! torn, invalid, longer than a limit, or of another kind. After `None`, the caller calls `token`, which reports the
+//! error or asks for more bytes. So this file reports no errors and keeps no state. A value costs one scan, for the end
+//! of its line or for the digits of its length.
 
 use memchr::memchr2;
 

@@ -114,7 +114,7 @@ impl Inbox {
     ///
     /// Returns a [`DecodeError`] if no continuation can be valid, or a limit is exceeded. Every later call returns the
     /// same error. The rest of `piece` then has no meaning.
-    // Inlining avoids that a short reply is returned through memory, as in `Decoder::decode`.
+    // Inlining returns a short reply without passing it through memory, as in `Decoder::decode`.
     #[inline(always)]
     pub fn next<'a, 'p: 'a>(
         &'a mut self,
@@ -202,8 +202,8 @@ impl Inbox {
     /// Adds bytes of `piece` to the torn reply until the reply is complete, if possible. Bytes after the reply stay in
     /// the piece.
     ///
-    /// Each step adds more bytes than the previous step, so the attempts and the unnecessarily copied bytes never
-    /// exceed the length of the reply.
+    /// Each step adds more bytes than the previous step. So neither the number of attempts nor the number of
+    /// unnecessarily copied bytes exceeds the length of the reply.
     fn complete(&mut self, piece: &mut &[u8]) -> Result<bool, DecodeError> {
         if let Some(error) = self.decoder.failure() {
             return Err(error);

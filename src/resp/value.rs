@@ -41,7 +41,7 @@ pub enum Value<'a> {
     BulkError(&'a [u8]),
     /// `=`: a text for people.
     Verbatim {
-        /// The format of the text: `txt` or `mkd`.
+        /// The format of the text, which is `txt` or `mkd`.
         format: [u8; 3],
         /// The text without its format.
         text: &'a [u8],

@@ -68,8 +68,8 @@ impl AtRisk {
     }
 }
 
-/// Returns how long before the end of the lock the signal comes: `left` rounded to whole ticks of the engine, plus one
-/// tick.
+/// Returns how long before the end of the lock the signal comes. This is `left`, rounded up to whole ticks of the
+/// engine, plus one tick.
 pub(super) fn early(left: Duration) -> Duration {
     let ticks = nanos(left).div_ceil(NANOS_PER_TICK);
     let whole = Duration::from_nanos(ticks.saturating_mul(NANOS_PER_TICK));

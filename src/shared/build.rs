@@ -1,4 +1,4 @@
-//! Building a [`Redlock`], on the caller's thread or as a future.
+//! Builds a [`Redlock`], on the caller's thread or as a future.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

@@ -19,7 +19,7 @@ use crate::engine::inspection::Inspection;
 use crate::engine::operators::OperatorError;
 use crate::limits::WATCHES_MAX;
 
-/// A watch of the holder of a resource, now and after each change. Returned by [`Redlock::watch`].
+/// A watch of a resource, which returns the current holder and then each change. Returned by [`Redlock::watch`].
 ///
 /// The first call of [`next`](Self::next) or [`changed`](Self::changed) returns the current state. Each later call
 /// returns the next different state: another holder, no holder, a lock that has expired or was extended, other content
@@ -34,7 +34,7 @@ use crate::limits::WATCHES_MAX;
 ///
 /// A table in [`manual::outcomes`](crate::manual) shows which changes are reported.
 ///
-/// A watch counts as a handle: it keeps the connections open. Dropping it ends the watch at once.
+/// A watch counts as a handle: it keeps the connections open. Dropping a watch ends it at once.
 #[must_use = "it tells what is asked of it"]
 pub struct Watch {
     redlock: Redlock,
@@ -66,8 +66,8 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Waits on this thread: the first call for the current state, each later call for the next change. Returns `None`
-    /// after `timeout`, or at once if the watch [is closed](Self::is_closed).
+    /// Waits on this thread. The first call waits for the current state, and each later call waits for the next change.
+    /// Returns `None` after `timeout`, or at once if the watch [is closed](Self::is_closed).
     ///
     /// ```no_run
     /// # use std::time::Duration;

@@ -136,7 +136,7 @@ impl Leadership {
         self.fencing_token().unwrap_or_default()
     }
 
-    /// Ends the term. The next candidate becomes the leader at once. As a future,
+    /// Ends the term. The next candidate becomes the leader at once. To resign in a task,
     /// call [`unlock_async`](Self::unlock_async).
     ///
     /// # Errors
@@ -205,8 +205,8 @@ pub(crate) struct Told {
 }
 
 impl Observer {
-    /// Waits on this thread: the first call for the current leader, each later call for the next change. Returns `None`
-    /// after `timeout`, or at once if the observer [is closed](Self::is_closed).
+    /// Waits on this thread. The first call waits for the current leader, and each later call waits for the next
+    /// change. Returns `None` after `timeout`, or at once if the observer [is closed](Self::is_closed).
     pub fn next(&mut self, timeout: Duration) -> Option<Option<Leader>> {
         wait(timeout, || None, |context| self.poll(context)).flatten()
     }

@@ -61,7 +61,7 @@ impl Shared {
         }
     }
 
-    /// Asks the I/O thread to end, after the last handle is dropped. Does not wait for the end.
+    /// Asks the I/O thread to end, after the last handle is dropped, without waiting for its end.
     pub(super) fn dismiss(&self) {
         if let Ok(mut section) = self.enter() {
             section.roles.closing = true;

@@ -42,8 +42,8 @@ pub struct Acquiring<H: Holds = Exclusive> {
 enum Stage {
     /// The future was not polled yet.
     New(Wanted, PackedOptions),
-    /// The operation that began at this time. The fields drop in order, so the reply cancels the operation before the
-    /// span ends.
+    /// The open operation, with its reply, the time at which it began, and its span. The fields drop in order, so the
+    /// reply cancels the operation before the span ends.
     Waiting(Reply, Instant, Operation),
     Done,
 }

@@ -20,8 +20,8 @@ use crate::error::Shown;
 /// The signal borrows nothing and may be sent to another task or thread.
 ///
 /// * If the lock is released or detached before it is lost, the future never completes.
-/// * An adopted lock from another clock is not valid until it is confirmed. Without a confirmation it is lost when its
-///   keys must have expired.
+/// * An adopted lock from another clock is not valid until it is confirmed. Without a confirmation, the lock counts as
+///   lost when its keys must have expired.
 /// * In a forked child the future completes at once, because the lock belongs to the parent.
 /// * If the engine panics, the future completes at once, because no loss can be reported after a panic.
 ///

@@ -13,8 +13,8 @@
 //! Each part of the handle has one rule.
 //!
 //! * **Engine and callers** are under one mutex, held for computation only. Every section under the mutex begins
-//!   with [`Shared::enter`]. Dropping the section wakes threads. An outcome goes to the slot of its caller in the
-//!   section that decides it. At any time an operation is open, or its outcome is in the slot.
+//!   with [`Shared::enter`]. Dropping the section unlocks the mutex and wakes threads. An outcome goes to the slot of
+//!   its caller in the section that decides it. At any time an operation is open, or its outcome is in the slot.
 //! * **The wire** is a role. A thread that has bytes to move tries to take the wire ([`Shared::move_bytes`]). Under the
 //!   mutex, received bytes go to the engine, and bytes to send are copied out of the engine. The system calls are made
 //!   without the mutex, between two sections. When neither the engine nor the sockets have more bytes, the thread puts
@@ -64,7 +64,7 @@
 //!
 //! * *A wake-up is lost*: one mutex protects the record of sleeping threads, of called threads, and of the remaining
 //!   work. Each section ends with [`Roles::leave`](roles::Roles::leave), which ensures that a thread does the remaining
-//!   work. `tests/interleavings` walks through every order of the steps.
+//!   work. `tests/interleavings` checks every order of the steps.
 //! * *Two threads use the poll*: a thread takes the poll out of `Core`, so no other thread can have it. On an idle
 //!   handle the I/O thread waits for the descriptor without the poll, and reads no event.
 //! * *An operation is cancelled while it is served*: under the mutex, the operation is still open and is cancelled, or

@@ -415,7 +415,7 @@ impl Redlock {
     /// # Errors
     ///
     /// Returns [`OperatorError::NoQuorum`], and changes nothing, if a node is unreachable or unusable.
-    /// Returns [`OperatorError::Unconfirmed`] if not all nodes have answered. In this case, call `reinit` again.
+    /// Returns [`OperatorError::Unconfirmed`] if not all nodes have answered. After `Unconfirmed`, call `reinit` again.
     /// Returns [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`]
     /// or [`OperatorError::Closed`] if nothing was sent.
     ///

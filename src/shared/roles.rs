@@ -229,7 +229,7 @@ impl<W, O: Copy + Eq> Roles<W, O> {
     /// there are tasks to wake.
     pub(super) fn orders(&mut self, waiting: usize, tasks: bool) -> Orders {
         self.io_thread = IoThread::Busy;
-        // A caller that needed no node has not looked into the poll, so it has read nothing and fired no timer.
+        // A caller that needed no node has not slept in the poll, so it has read nothing and fired no timer.
         let looked = core::mem::take(&mut self.looked);
         if self.closing && !tasks {
             return Orders::Close;

@@ -102,8 +102,8 @@ impl Times {
 pub(super) enum Moves {
     /// Until neither the engine nor the sockets have more bytes.
     All,
-    /// For the serving thread: it reads once and writes once. If reading decides an outcome, the thread stops before it
-    /// writes, so that one write also carries the next requests of the woken callers.
+    /// For the serving thread, which reads once and writes once. If reading decides an outcome, the thread stops before
+    /// it writes, so that one write also carries the next requests of the woken callers.
     Once,
 }
 
@@ -384,7 +384,7 @@ impl Drop for Section<'_> {
         (holding.wake, holding.is_awaited) = (core.leave(), core.awaiting != 0);
         if !core.callers.woken.is_empty() {
             // Gives the callers an empty list with capacity, so that waking allocates nothing. If another thread has
-            // the mutex of that list, they get a new list.
+            // the mutex of that list, the callers get a new list.
             if let Ok(mut spare) = holding.shared.spare.try_lock() {
                 core::mem::swap(&mut holding.woken, &mut spare);
             }

@@ -69,7 +69,7 @@ impl Stage {
     }
 }
 
-// Each waiting caller has a slot, so its size is bounded.
+// A slot must stay small, because each waiting caller has one.
 const _: () = assert!(size_of::<Slot>() <= 152);
 
 impl Slot {
