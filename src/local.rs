@@ -211,9 +211,10 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is not valid any more. All other errors leave
-    /// it unchanged: [`ExtendError::Unconfirmed`], [`ExtendError::Limit`], [`ExtendError::Invalid`],
-    /// [`ExtendError::Saturated`], [`ExtendError::Forked`], [`ExtendError::Closed`].
+    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is not valid any more. All other errors do not
+    /// change the lock. The other errors
+    /// are [`ExtendError::Unconfirmed`], [`ExtendError::Limit`], [`ExtendError::Invalid`], [`ExtendError::Saturated`],
+    /// [`ExtendError::Forked`] and [`ExtendError::Closed`].
     pub fn extend(&mut self, lock: &mut Lock, ttl: Duration) -> Result<(), ExtendError> {
         let operation = self.driver.tracer().extend(lock, ttl);
         self.prolong(operation, lock, |engine, now, lock| {
@@ -262,9 +263,9 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is not valid any more. All other errors leave
-    /// it unchanged: [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`], [`ExtendError::Forked`],
-    /// [`ExtendError::Closed`].
+    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is not valid any more. The
+    /// errors [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`], [`ExtendError::Forked`]
+    /// and [`ExtendError::Closed`] do not change the lock.
     pub fn confirm(&mut self, lock: &mut Lock) -> Result<(), ExtendError> {
         let operation = self.driver.tracer().confirm(lock);
         self.prolong(operation, lock, Engine::confirm)
@@ -629,7 +630,7 @@ mod tests {
         );
         local.alert_below(&lock, 2 * LONG);
         local.alert_below(&other, 2 * LONG);
-        // Takes a third lock until the driver has reported both locks as at risk.
+        // Takes and releases a third lock until the driver has reported both locks as at risk.
         while local.begin().unwrap().driver.events.len() < 2 {
             let third = local.lock("third", LONG).unwrap();
             local.unlock(third).unwrap();

@@ -131,7 +131,7 @@ pub enum RestartGuard {
     ///   settings are `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no`. The server must have
     ///   no replicas, and must never have been promoted. A client reads all this with `CONFIG GET` and `INFO`. The
     ///   exception also assumes that the disk honours `fsync`, and that the data directory is not restored from a copy.
-    ///   It further assumes that these settings do not change while the server runs, and that no replica is
+    ///   The exception further assumes that these settings do not change while the server runs, and that no replica is
     ///   promoted *and restarted* before a client asks it.
     /// * Alarms (`LOADING`, `READONLY`, `MASTERDOWN`) and stepped clocks cause a quarantine, as
     ///   with [`Observed`](Self::Observed).

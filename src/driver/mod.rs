@@ -286,7 +286,7 @@ impl Driver {
     /// # Errors
     ///
     /// Returns [`ExtendError::Invalid`], [`ExtendError::Expired`], [`ExtendError::Saturated`], [`ExtendError::Forked`]
-    /// or [`ExtendError::Closed`]. In these cases nothing is sent, and the lock does not change.
+    /// or [`ExtendError::Closed`]. After an error nothing is sent, and the lock does not change.
     pub fn downgrade(&mut self, lock: &mut Lock) -> Result<RoundId, ExtendError> {
         self.begin()?.ask(|engine, now| engine.downgrade(now, lock))
     }
@@ -297,7 +297,7 @@ impl Driver {
     /// # Errors
     ///
     /// Returns [`ExtendError::Expired`], [`ExtendError::Limit`], [`ExtendError::Invalid`], [`ExtendError::Saturated`],
-    /// [`ExtendError::Forked`] or [`ExtendError::Closed`]. In these cases nothing is sent, and the lock does not
+    /// [`ExtendError::Forked`] or [`ExtendError::Closed`]. After an error nothing is sent, and the lock does not
     /// change.
     pub fn extend(&mut self, lock: &Lock, ttl: Duration) -> Result<RoundId, ExtendError> {
         self.begin()?
@@ -332,7 +332,7 @@ impl Driver {
     /// # Errors
     ///
     /// Returns [`ExtendError::Expired`], [`ExtendError::Saturated`], [`ExtendError::Forked`]
-    /// or [`ExtendError::Closed`]. In these cases nothing is sent, and the lock does not change.
+    /// or [`ExtendError::Closed`]. After an error nothing is sent, and the lock does not change.
     pub fn confirm(&mut self, lock: &Lock) -> Result<RoundId, ExtendError> {
         self.begin()?.ask(|engine, now| engine.confirm(now, lock))
     }
@@ -398,7 +398,7 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// Returns [`UnlockError::Forked`] or [`UnlockError::Closed`]. In these cases nothing is sent, and the keys expire
+    /// Returns [`UnlockError::Forked`] or [`UnlockError::Closed`]. After an error nothing is sent, and the keys expire
     /// with their ttl.
     pub fn release(&mut self, lock: Lock) -> Result<RoundId, UnlockError> {
         Ok(self.begin()?.ask(|engine, now| engine.release(now, lock)))

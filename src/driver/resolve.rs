@@ -72,7 +72,7 @@ impl Lookup {
             .spawn(move || {
                 let answer = (login.map(ask), found(work()));
                 *theirs.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
-                // The driver may be gone. If it still exists, waking it cannot fail.
+                // The driver may be gone. Waking a driver that still exists cannot fail.
                 if let Some(waker) = waker.upgrade() {
                     let _ = waker.wake();
                 }

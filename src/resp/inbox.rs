@@ -77,7 +77,7 @@ impl Default for Inbox {
 /// The number of bytes of memory that are kept for the next torn reply.
 const KEPT: usize = 4 << 10;
 
-/// The longest string that the inbox cuts. Servers store no longer strings, unless an operator allows them.
+/// The longest string that the inbox cuts. By default, this is the longest string that servers store.
 const CUT_BYTES_MAX: usize = 512 << 20;
 
 /// The number of bytes that the inbox first adds to a torn reply of unknown length.

@@ -204,8 +204,9 @@ impl<H: Holds> Guard<H> {
     /// # Errors
     ///
     /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is not valid any more. All other errors do not
-    /// change the lock: [`ExtendError::Unconfirmed`], [`ExtendError::Limit`], [`ExtendError::Invalid`],
-    /// [`ExtendError::Saturated`], [`ExtendError::Forked`], [`ExtendError::Closed`].
+    /// change the lock. The other errors
+    /// are [`ExtendError::Unconfirmed`], [`ExtendError::Limit`], [`ExtendError::Invalid`], [`ExtendError::Saturated`],
+    /// [`ExtendError::Forked`] and [`ExtendError::Closed`].
     pub fn extend(&mut self, ttl: Duration) -> Result<(), ExtendError> {
         let operation = self.tracer().extend(self.lock(), ttl);
         self.prolong(operation, ttl, |engine, now, lock| {
@@ -303,9 +304,9 @@ impl<H: Holds> Guard<H> {
     ///
     /// # Errors
     ///
-    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is not valid any more. All other errors do not
-    /// change the lock: [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`], [`ExtendError::Forked`],
-    /// [`ExtendError::Closed`]. A confirmation does not count towards a limit of extensions.
+    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is not valid any more. The
+    /// errors [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`], [`ExtendError::Forked`]
+    /// and [`ExtendError::Closed`] do not change the lock. A confirmation does not count towards a limit of extensions.
     pub fn confirm(&mut self) -> Result<(), ExtendError> {
         let operation = self.tracer().confirm(self.lock());
         self.prolong(operation, Duration::ZERO, Engine::confirm)
