@@ -463,7 +463,7 @@ impl Entry {
         }
     }
 
-    /// Returns the key, or the first of several keys, as an argument in wire form.
+    /// Returns the key as an argument in wire form, or the first of several.
     pub(crate) fn key_argument(&self) -> &[u8] {
         match self.0.shape {
             Shape::One { key_len, .. } => &self.0.buffer[..usize::from(key_len)],

@@ -95,10 +95,9 @@ guards! {
     RefusedReleased,
     /// Without this guard, a debt is forgotten if there is no room to send it.
     DebtWithoutRoomForgotten,
-    /// Without this guard, the number of tokens is not limited.
+    /// The number of tokens is not limited.
     ClaimsUnbounded,
-    /// Without this guard, no token is released after a copy was denied or withdrawn, although an earlier `SET` may
-    /// have left one.
+    /// If a copy was denied or taken back, no token is released, although an earlier `SET` may have left one.
     DeniedCopyForgotten,
 
     // ----- extensions -----------------------------------------------------------------------
