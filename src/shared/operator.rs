@@ -309,11 +309,10 @@ impl Redlock {
     /// lock. The call ends the current quarantine, and the next restart begins another. Unless the guard
     /// is [`RestartGuard::Strict`](crate::RestartGuard), the call applies to this handle alone.
     ///
-    /// If this handle was refused a lock with a [fencing token](crate::LockOptions::fenced) before, the node also gets
-    /// a counter floor, for all clients. The floor is at least the current time and the largest fencing token that this
-    /// handle has seen. You assert that no older fencing token of the node is larger than this floor. The call waits
-    /// until the node has written the floor, at most for a connect timeout. The Redis user needs access to the keys
-    /// `shearline:*`.
+    /// If this handle was asked for a lock with a [fencing token](crate::LockOptions::fenced) before (which was refused
+    /// then), the node also gets a counter floor, for all clients: at least the present time, and the largest token
+    /// that this handle has seen. You vouch for this floor: no older token of the node may be larger. The call then
+    /// waits for the node, for a connect timeout at most. A user needs access to the keys `shearline:*` for it.
     ///
     /// With [`RestartGuard::Strict`](crate::RestartGuard) your assertion is written to the node and applies to all
     /// clients. The call updates the marker without a barrier, and removes an existing barrier. While callers of
@@ -351,8 +350,9 @@ impl Redlock {
         calls::with_floor(self.trust(|engine| calls::trust(engine, address, run_id))?)
     }
 
-    /// Calls [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their run_ids. Nodes that
-    /// connect later are not trusted. The result leaves out a trusted node that has not confirmed its counter floor.
+    /// [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their run_ids. It says nothing
+    /// about nodes that connect later. A node that should get a counter floor and has not said that it wrote one is
+    /// left out, although it is trusted.
     ///
     /// Call `trust_nodes` for nodes that no client has used for locks yet.
     /// With [`RestartGuard::Strict`](crate::RestartGuard) new nodes have no marker, as after a `FLUSHALL`. Without this
