@@ -17,9 +17,9 @@ pub const RESOURCE_BYTES_MAX: usize = 1024;
 /// The largest number of permits on one resource. A node reads all holders of a resource at once.
 pub const PERMITS_MAX: u16 = 1024;
 
-/// The largest number of resources of one lock. The script of a lock takes longer with each name. With this number of
-/// names it takes 50 to 150 microseconds, or 100 to 600 with the longest names, and the server does nothing else during
-/// a script.
+/// The largest number of resources of one lock. The script of a lock takes longer with each name. With 64 names the
+/// script takes 50 to 150 microseconds, or 100 to 600 with the longest names, and the server does nothing else during a
+/// script.
 pub const RESOURCES_MAX: usize = 64;
 
 /// The number of random bytes in a token. The Redlock paper uses the same number. Two equal tokens are practically
@@ -110,8 +110,8 @@ pub(crate) const STRING_BYTES_MAX: usize = 192;
 /// The longest string in a reply during the handshake, which asks for `INFO`.
 pub(crate) const HANDSHAKE_STRING_BYTES_MAX: usize = REPLY_BYTES_MAX / 2;
 
-/// The largest number of holders of a shared lock, or of permits, that an inspection shows for a node. A reply has room
-/// for this number.
+/// The largest number of holders of a shared lock, or of permits, that an inspection shows for a node. More holders
+/// would not fit into a reply.
 pub(crate) const HOLDERS_SHOWN_MAX: usize = 512;
 
 /// The length of the longest member of the set of holders, which is `1024/1023/` with a token.
@@ -159,7 +159,7 @@ pub(crate) const BATCH_MAX: usize = 64;
 pub(crate) const RENEWALS_FEW: usize = 7;
 
 /// The longest time that the renewals of a node wait while other nodes have their turns. Turns take longer only if the
-/// nodes are far away, or if there are very many renewals. In these cases waiting gains nothing.
+/// nodes are far away, or if there are very many renewals, and then waiting gains nothing.
 pub(crate) const RENEWALS_WAIT: Duration = Duration::from_millis(2);
 
 /// The longest command that renews or releases several locks. The command has room for [`BATCH_MAX`] locks with usual

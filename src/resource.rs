@@ -106,8 +106,8 @@ impl<'a> Token<'a> {
         self.0.get(TOKEN_RANDOM_BYTES..).unwrap_or_default()
     }
 
-    /// Returns the fencing token of the lock, if the token contains it. A node grants such a lock only with this
-    /// number, or gets a copy of the lock after a majority has granted it.
+    /// Returns the fencing token of the lock, if the token contains it. A node grants a lock with such a token only
+    /// with this fencing token, or gets a copy of the lock after a majority has granted it.
     pub(crate) fn number(self) -> Option<u64> {
         let named = self.0.get(RANDOM_BEFORE_MARK..TOKEN_RANDOM_BYTES)?;
         let digits = named

@@ -1,8 +1,8 @@
 //! A slab stores values at fixed places, and finds them by small keys.
 //!
 //! The engine keeps its operations and claims in slabs, and the timer wheel keeps its timers in one. Inserting, finding
-//! and removing take constant time. Vacant places form a list. The slab reuses the place that was vacated last first,
-//! because this place is still in the cache.
+//! and removing take constant time. Vacant places form a list. The slab reuses the most recently vacated place first,
+//! because it is still in the cache.
 //!
 //! # Guarantees
 //!

@@ -126,7 +126,7 @@ pub enum RestartGuard {
     /// * A client with another number of nodes or another cluster name
     ///   gets [`LockError::OtherCluster`](crate::LockError::OtherCluster), and no lock. To change the number or the
     ///   name, use `Redlock::reinit`.
-    /// * New nodes have no marker, so they get a barrier too. `Redlock::trust_nodes` skips this wait.
+    /// * New nodes have no marker, so they get a barrier too. `Redlock::trust_nodes` removes the barrier of new nodes.
     /// * There is no barrier if the server, before and after a restart, has settings with which it loses nothing. The
     ///   settings are `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no`. The server must have
     ///   no replicas, and must never have been promoted. A client reads all this with `CONFIG GET` and `INFO`. The
@@ -365,8 +365,8 @@ impl LockOptions {
     ///   scripts](crate::Builder::without_scripts) the request is invalid
     ///   ([`InvalidRequest::needs_scripts`](crate::InvalidRequest::needs_scripts)).
     ///
-    /// A fenced lock costs a script instead of a `SET`. In rare cases no majority returns the same number. Then the
-    /// call makes a second round trip, whose time is subtracted from the validity
+    /// A fenced lock costs a script instead of a `SET`. In rare cases no majority returns the same fencing token. Then
+    /// the call makes a second round trip, whose time is subtracted from the validity
     /// ([`Stats::second_round_trips`](crate::Stats::second_round_trips)). Steady locking of one name, or of names of
     /// the same length, still allocates nothing.
     ///
@@ -501,7 +501,8 @@ impl LockOptions {
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 impl LockOptions {
-    /// Returns how long after the call began it gives up, or `None` if the tries or the handle's [`Retry`] limit it.
+    /// Returns how long after its beginning a call gives up, or `None` if the tries or the handle's [`Retry`] limit the
+    /// call.
     #[must_use]
     pub const fn deadline(&self) -> Option<Duration> {
         self.terms.wait

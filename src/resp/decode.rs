@@ -25,8 +25,8 @@ pub struct Decoder {
     /// The limits for values on the fast path (`direct`).
     longest: Longest,
     phase: Phase,
-    /// The offset of the current element. All bytes before it are valid. After a complete reply, this is the length of
-    /// the reply. Before the first reply, it is zero.
+    /// The offset of the current element. All bytes before this offset are valid. After a complete reply, this is the
+    /// length of the reply. Before the first reply, it is zero.
     at: usize,
     progress: Progress,
     /// The number of bytes of the torn reply that were passed to the last call.

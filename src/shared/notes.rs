@@ -82,7 +82,7 @@ impl Asked {
 pub(super) enum Wanted {
     One(Vec<u8>),
     Shared(Vec<u8>),
-    /// A lock on one of this number of permits.
+    /// One of several permits, with the number of permits.
     Permit(Vec<u8>, u32),
     All(Vec<Vec<u8>>),
 }

@@ -101,8 +101,8 @@ impl Redlock {
     /// # New servers
     ///
     /// If the uptime of a node at the first connection is shorter than [`Builder::max_ttl`], the node may have
-    /// forgotten locks. It does not vote until its uptime has reached this length. If the servers are new, an operator
-    /// can end this wait with [`trust_nodes`](Self::trust_nodes), or with `--trust` of the command. `connect` sets no
+    /// forgotten locks. The node does not vote until its uptime is long enough. If the servers are new, an operator can
+    /// end this wait with [`trust_nodes`](Self::trust_nodes), or with `--trust` of the command. `connect` sets no
     /// `max_ttl`, so each node votes at once, even if it has just restarted.
     /// Reports [mark](crate::NodeReport::met_young) a node that was up for less than a minute at the first contact.
     ///

@@ -66,8 +66,8 @@ pub(super) struct Times {
 pub(super) enum Wait {
     /// Until the caller's deadline.
     Deadline(Duration),
-    /// Longer than the nodes may take. While the I/O thread serves, it checks this time for the waiting thread, which
-    /// then sleeps without a timer. A sleep without a timer costs 0.6 us less.
+    /// Longer than the nodes may take. While the I/O thread serves, it ends the wait after this time, so that the
+    /// waiting thread sleeps without a timer. A sleep without a timer costs 0.6 us less.
     Patience(Duration),
     /// Until the outcome is decided.
     Forever,

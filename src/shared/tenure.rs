@@ -259,7 +259,7 @@ mod tests {
         assert!(tenure.is_reported());
     }
 
-    /// The lock stays lost, whether the timer or the holder comes first.
+    /// A lock that has ended stays lost, even if its holder releases it before the timer fires.
     #[test]
     fn a_lock_that_is_over_when_it_is_released_stays_lost() {
         for (left, is_lost) in [(Duration::ZERO, true), (Duration::from_secs(60), false)] {

@@ -244,8 +244,8 @@ fn identity(
 }
 
 fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsProblem> {
-    // In PKCS #8, encrypted keys have another label. The older form (`BEGIN RSA PRIVATE KEY`) marks an encrypted key in
-    // the line after the label.
+    // In PKCS #8, encrypted keys have a separate label. The older form (`BEGIN RSA PRIVATE KEY`) marks an encrypted key
+    // in the line after the label.
     let labels: [&[u8]; 2] = [
         b"-----BEGIN ENCRYPTED PRIVATE KEY-----",
         b"Proc-Type: 4,ENCRYPTED",
