@@ -86,8 +86,8 @@ impl Redlock {
     ///
     /// The call first [finds](Self::inspect) the holder. Then each node that has the holder's token replaces it by a
     /// token that no client has, and keeps the expiry of the key. So the holder cannot extend the lock any more. The
-    /// holder of a [kept](crate::LockOptions::keep) lock loses it at once if the nodes send notifications, and
-    /// otherwise when half of its validity is left. Any other holder finds the loss when it extends the lock. Other
+    /// holder of a [kept](crate::LockOptions::keep) lock finds the loss at once if the nodes send notifications, and
+    /// otherwise when half of the validity is left. Any other holder finds the loss when it extends the lock. Other
     /// clients cannot take the lock until the holder must have stopped: [`Broken::free_in`] says how long that takes.
     /// Until then [`inspect`](Self::inspect) shows the lock, with `(broken)` before the owner. Breaking a lock weakens
     /// no guarantee. To free the lock sooner, see [`Breaking::AtOnce`].
