@@ -86,8 +86,8 @@ impl Builder {
     /// Sets how long an answer may be overdue before the handle closes the connection: at least 100 ms, and at least
     /// the node timeout. Default: 30 s.
     ///
-    /// Choose a long time. A silent node does not slow down locks, and the commands to a slow node keep their order
-    /// only on one connection.
+    /// Choose a long time, because a silent node does not slow down locks. A new connection to a slow node would lose
+    /// the order of the commands.
     pub fn dead_after(mut self, silence: Duration) -> Self {
         self.check(DEAD_AFTER_MIN <= silence, ConfigFault::DeadAfter(silence));
         self.settings.dead_after = silence;

@@ -244,8 +244,8 @@ impl Shared {
                     self.enter()?
                 }
             };
-            // This thread has the poll as the owner of its operation. The thread remembers the operation, because the
-            // slot forgets it when the outcome is decided.
+            // Remembers the operation, because it identifies this thread as the owner of the poll, and the slot forgets
+            // it when the outcome is decided.
             round = round.or(slot.round());
             // Takes the poll before it moves bytes. Otherwise the end of a section would call the I/O thread to take
             // the poll.
