@@ -463,7 +463,7 @@ impl Entry {
         }
     }
 
-    /// Returns the key as an argument in wire form, or the first of several.
+    /// Returns the key, or the first of several keys, as an argument in wire form.
     #[inline]
     pub(crate) fn key_argument(&self) -> &[u8] {
         match self.0.shape {

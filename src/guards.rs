@@ -95,11 +95,13 @@ guards! {
     RefusedReleased,
     /// Without this guard, a debt is forgotten if there is no room to send it.
     DebtWithoutRoomForgotten,
-    /// The number of tokens is not limited.
+    /// Without this guard, the number of tokens is not limited.
     ClaimsUnbounded,
-    /// A lock that is handed over loses a copy on which its end rests, because an earlier `SET` may still run there.
+    /// Without this guard, a lock that is handed over loses a copy on which its end depends, because an earlier `SET`
+    /// may still run on that node.
     ConfirmedCopyReleased,
-    /// If a copy was denied or taken back, no token is released, although an earlier `SET` may have left one.
+    /// Without this guard, no token is released after a copy was denied or withdrawn, although an earlier `SET` may
+    /// have left one.
     DeniedCopyForgotten,
 
     // ----- extensions -----------------------------------------------------------------------

@@ -345,8 +345,8 @@ impl LockOptions {
     /// use, and [`manual::fencing`](crate::manual::fencing) for the proof.
     ///
     /// * Every node has a counter floor for its fencing tokens (`shearline:floor`). An operator creates the floors
-    ///   once, by `Redlock::trust_nodes` on a handle whose request for a fencing token was refused. A node without a
-    ///   floor is [`Unusable::NoFloor`](crate::Unusable::NoFloor) for fenced locks, but votes on other locks.
+    ///   once, with `Redlock::trust_nodes`. A node without a floor is [`Unusable::NoFloor`](crate::Unusable::NoFloor)
+    ///   for fenced locks, but votes on other locks.
     /// * A node loses its floor in a restart, with or without its data. A handle whose request for a fencing token the
     ///   node refuses, and that lives longer than the longest ttl, repairs the node from the other nodes. Until then
     ///   the node is [`Unusable::InRepair`](crate::Unusable::InRepair). If a majority has restarted at once, an

@@ -450,10 +450,10 @@ impl Driver {
         self.inner.engine.stats()
     }
 
-    /// Asserts that every lock that this server may have forgotten is over, so that its votes count from now on. The
-    /// server has this `run_id`, and is connected as the node at `address`. Returns `true` if its votes did not count
-    /// before. See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors. If this handle uses fencing
-    /// tokens, an [`Event::FloorsGiven`] says whether the node has got a counter floor.
+    /// Asserts that the server with this `run_id`, connected as the node at `address`, has forgotten no lock that is
+    /// still valid. The votes of the server count from now on. Returns `true` if the votes did not count before.
+    /// See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors. If this handle uses fencing
+    /// tokens, an [`Event::FloorsGiven`] reports whether the node has written its counter floor.
     ///
     /// # Errors
     ///

@@ -309,10 +309,11 @@ impl Redlock {
     /// lock. The call ends the current quarantine, and the next restart begins another. Unless the guard
     /// is [`RestartGuard::Strict`](crate::RestartGuard), the call applies to this handle alone.
     ///
-    /// The node also gets a counter floor for [fencing tokens](crate::LockOptions::fenced), for all clients: at least
-    /// the present time, and the largest token that this handle has seen. You vouch for this floor: no older token of
-    /// the node may be larger. The call waits for the node, for a connect timeout at most. If this handle uses fencing
-    /// tokens, the user needs access to the keys `shearline:*`.
+    /// The node also gets a counter floor for [fencing tokens](crate::LockOptions::fenced), for all clients. The floor
+    /// is at least the current time and the largest fencing token that this handle has seen. You assert that no older
+    /// fencing token of the node is larger than this floor. The call waits until the node has written the floor, at
+    /// most for a connect timeout. If this handle uses fencing tokens, the Redis user needs access to the keys
+    /// `shearline:*`.
     ///
     /// With [`RestartGuard::Strict`](crate::RestartGuard) your assertion is written to the node and applies to all
     /// clients. The call updates the marker without a barrier, and removes an existing barrier. While callers of
@@ -350,9 +351,9 @@ impl Redlock {
         calls::with_floor(self.trust(|engine| calls::trust(engine, address, run_id))?)
     }
 
-    /// [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their run_ids. It says nothing
-    /// about nodes that connect later. If this handle was asked for a fencing token before, a node that has not said that
-    /// it wrote its counter floor is left out, although it is trusted.
+    /// Calls [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their run_ids. Nodes that
+    /// connect later are not trusted. If this handle was asked for a fencing token before, the result leaves out
+    /// trusted nodes that have not confirmed their counter floors.
     ///
     /// Call `trust_nodes` for nodes that no client has used for locks yet.
     /// With [`RestartGuard::Strict`](crate::RestartGuard) new nodes have no marker, as after a `FLUSHALL`. Without this
