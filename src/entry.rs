@@ -487,7 +487,6 @@ impl Entry {
     }
 
     /// Returns the token as an argument in wire form.
-    #[inline]
     pub(crate) fn token_argument(&self) -> &[u8] {
         match self.0.shape {
             Shape::One {

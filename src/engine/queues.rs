@@ -78,7 +78,7 @@ pub(super) use line::{Caller, Extra, Waiter};
 use line::{Line, Waiters};
 use names::{Names, Where};
 use policy::Rows;
-pub(super) use policy::{INTENT, Next, Wait, between};
+pub(super) use policy::{INTENT, Next, Refusal, Wait, between};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -126,19 +126,6 @@ pub(super) struct Place {
     given_back: u32,
     /// The number of operations and locks that use this place.
     users: u32,
-}
-
-/// Why an attempt to take a lock failed.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) enum Refusal {
-    #[default]
-    Held,
-    /// The resource has another number of permits.
-    OtherPermits,
-    NoQuorum,
-    TooSlow,
-    Saturated,
-    OtherCluster,
 }
 
 impl Queues {

@@ -175,10 +175,10 @@ impl Claim {
     /// earlier `SET` may still run there.
     pub(crate) fn standing(&self) -> NodeSet {
         let having = self.copies().having;
-        self.may_hold.filter(|node| match self.copy_on(node) {
-            Copy::Stands => true,
-            Copy::StandsLost => guard!(ConfirmedCopyReleased, having.contains(node)),
-            _ => false,
+        self.may_hold.filter(|node| {
+            let copy = self.copy_on(node);
+            let has_it = guard!(ConfirmedCopyReleased, having.contains(node));
+            copy == Copy::Stands || copy == Copy::StandsLost && has_it
         })
     }
 

@@ -45,7 +45,6 @@ use crate::node::Remaining;
 use crate::quorum::NodeSet;
 use crate::time::{Instant, NANOS_PER_TICK, nanos};
 
-use super::Refusal;
 use super::belief::{Belief, Wants};
 
 /// How long a contender that gets notifications waits between looks. The wait takes this time, or up to twice as long.
@@ -127,6 +126,19 @@ pub(in crate::engine) const INTENT: Duration = Duration::from_millis(600);
 /// The shortest time between two looks at nodes that report nothing, and the shortest time for which a lock is left to
 /// others.
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
+
+/// Why an attempt to take a lock failed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(in crate::engine) enum Refusal {
+    #[default]
+    Held,
+    /// The resource has another number of permits.
+    OtherPermits,
+    NoQuorum,
+    TooSlow,
+    Saturated,
+    OtherCluster,
+}
 
 /// What a contender has seen since it was refused: see the [module](self).
 #[derive(Debug, Default)]

@@ -236,11 +236,8 @@ impl Walk {
             }
             self.step(world, |world, walk| {
                 world.leaving = true;
-                let standing = match world.copy() {
-                    Stands => true,
-                    StandsLost => world.has_it,
-                    _ => false,
-                };
+                let copy = world.copy();
+                let standing = copy == Stands || copy == StandsLost && world.has_it;
                 if handed_over && standing {
                     let sent = world.sent;
                     let queued = world.queue.split_off(sent).into_iter();
