@@ -1,4 +1,4 @@
-//! Taking a lock: what happens while `lock` and `run` wait for it.
+//! How `lock` and `run` take a lock and wait for it.
 
 use std::future::{Future, poll_fn};
 use std::mem;
@@ -26,11 +26,11 @@ pub(crate) async fn next_look() {
 /// Requests a lock with these options.
 pub(crate) type Ask<'a, H> = &'a dyn Fn(&LockOptions) -> Acquiring<H>;
 
-/// Takes the lock on these names with these options. Gives up at `by`, unless that is `Instant::MAX`. While it waits,
-/// it says who holds the lock.
+/// Takes the lock on these names with these options. Gives up at `by`, unless `by` is `Instant::MAX`. Prints who holds
+/// the lock while it waits.
 ///
-/// A fenced lock needs counter floors. If it `trusts`, it asks the nodes once for the lock, and trusts them again: this
-/// gives those a floor that have none.
+/// A fenced lock needs counter floors. If `trusts` is set, this function makes one attempt. If the attempt fails, it
+/// trusts the nodes again, which gives a floor to each node that has none.
 pub(crate) async fn take<H: Holds>(
     acquire: &Acquire,
     (redlock, trusts): (&Redlock, bool),

@@ -22,7 +22,7 @@ use crate::taking::{Ask, next_look, take};
 
 /// Runs the command under the lock, unless something is `wrong` already, such as the configuration file.
 ///
-/// Writes the report before the handle waits for nodes that are slow to release.
+/// Writes the report before the handle waits for nodes that confirm the release late.
 pub(crate) fn run(args: &Args, wrong: Option<Failure>) -> ExitCode {
     let report = match args.report.as_deref().map(report::open).transpose() {
         Ok(report) => report,
@@ -85,7 +85,7 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     // This check comes before anything is sent: a strict guard writes markers when it connects.
     builder.config()?.check_request(names[0], ttl)?;
     check_resources(&names).map_err(InvalidRequest::from)?;
-    // Until then the first process of a container would miss signals.
+    // The first process of a container misses signals for which it has no handler.
     let signals = Signals::catch()?;
     let by = args.acquire.by();
     let redlock = args.connect.connect(&builder, by)?;
@@ -104,7 +104,7 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
             Ok(next) => ending = next,
             Err(failure) if failure.status.word() == "interrupted" => ending = failed(failure),
             Err(failure) => {
-                // The command may have left work half done, so its outcome comes first.
+                // The command may have left work half done, so its outcome is reported, not the failure.
                 ending.error = Some(failure);
                 break;
             }
@@ -114,7 +114,7 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     Ok(ending)
 }
 
-/// A run that can begin.
+/// A run with a connected handle.
 struct Run<'a> {
     args: &'a Args,
     redlock: &'a Redlock,
@@ -180,7 +180,7 @@ impl Run<'_> {
         match check() {
             Ok(()) => Ok(guard),
             Err(signal) => {
-                // If no majority confirms the release, the lock ends by itself.
+                // If no majority confirms the release, the lock expires.
                 let _ = guard.unlock();
                 Err(signal)
             }
@@ -199,7 +199,7 @@ impl Run<'_> {
         let options = acquire.options(ttl - Duration::from_millis(1)).keep();
         let handle = (self.redlock, self.trusts.take());
         let mut guard = take(acquire, handle, &names, ask, (options, by)).await?;
-        // Nodes that fail now may be back in time.
+        // Nodes that fail now may answer later.
         let until = by.min(guard.valid_until().saturating_sub(ttl / 2));
         while let Err(error) = guard.extend_async(ttl).await {
             let may_pass =
@@ -219,12 +219,11 @@ impl Run<'_> {
                 next_look().await;
             }
         };
-        let _ = wait(over, || self.signals.check(&self.args.end)); // The wait is over in any case.
+        let _ = wait(over, || self.signals.check(&self.args.end)); // A signal ends the wait and is no failure.
     }
 }
 
-/// Without `/proc`, with the `/proc` of other processes, or without its lists of children, this program would find no
-/// descendant.
+/// Fails if `/proc` does not list the children of this process, because then this program would find no descendant.
 fn can_see_processes() -> Result<(), Failure> {
     let own = format!("/proc/self/task/{}/children", std::process::id());
     if std::fs::exists(own).unwrap_or(false) {

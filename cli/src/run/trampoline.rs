@@ -24,13 +24,13 @@ pub(super) fn become_command(args: &PartArgs) -> ExitCode {
     if let Ok(channel) = Channel::from_stdin() {
         let Err(error) = attempt(&channel, args);
         let error = error.raw_os_error().unwrap_or_default();
-        // If the watchdog does not listen any more, it has ended, and the run ends too.
+        // If this message cannot be sent, the watchdog has ended, and the run ends too.
         let _ = channel.send(Message::NotStarted(error));
     }
     ExitCode::FAILURE
 }
 
-/// A successful `exec` closes the channel. This tells the watchdog that the command runs.
+/// A successful `exec` closes the channel, so the watchdog knows that the command runs.
 fn attempt(channel: &Channel, args: &PartArgs) -> io::Result<Infallible> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // The watchdog may have ended before the previous call.
@@ -44,7 +44,7 @@ fn attempt(channel: &Channel, args: &PartArgs) -> io::Result<Infallible> {
     let mut variables: HashMap<OsString, OsString> = env::vars_os().collect();
     for name in naming(COMMAND) {
         variables.insert(name.into(), own.clone());
-        // This names the process too, and it would still name the supervisor.
+        // This variable names a process too, and would still name the supervisor.
         variables.remove(OsStr::new("LISTEN_PIDFDID"));
     }
     if args.ignore_pipe {

@@ -2,15 +2,15 @@
 //!
 //! # Guarantees
 //!
-//! * The command runs only while the watchdog lives: the kernel kills it with the watchdog.
+//! * The command runs only while the watchdog lives: the kernel kills the command when the watchdog ends.
 //! * If the supervisor ends, the watchdog kills all processes of the command at once. If the supervisor is stopped, the
 //!   watchdog kills them at the last deadline that it got.
 //! * The watchdog ends when no process is left that it may signal.
 //!
 //! # Not here
 //!
-//! The lock: the supervisor holds it. What happens when the watchdog is killed or stopped: the supervisor ends it and
-//! inherits its processes.
+//! The supervisor holds the lock. If the watchdog is killed or stopped, the supervisor ends it and inherits its
+//! processes.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -49,7 +49,7 @@ enum Phase {
     /// The trampoline has not become the command yet. When it becomes the command, its end of the channel closes.
     Starting(Channel),
     Running,
-    /// The command has ended. Processes that it left are killed at this time.
+    /// The command has ended. Processes that the command left are killed at this time.
     Leaving(Option<Instant>),
 }
 
@@ -94,7 +94,7 @@ impl Watchdog {
             }
         };
         tree.remember(child);
-        // This is sent before the command runs, because a watchdog that is killed sends nothing more.
+        // This message is sent before the command runs, because a watchdog that was killed sends nothing.
         let _ = channel.send(Message::Started);
         // If a signal has ended the trampoline already, Ctrl-C for example, that counts as the end of the command.
         trampoline.send_with(Message::Until(Instant::ZERO), stdin.as_fd())?;

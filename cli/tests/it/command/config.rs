@@ -143,7 +143,10 @@ fn a_password_comes_from_a_file_of_its_own() {
     let refused = check().failed(78);
     assert!(refused.contains("No such file"), "{refused}");
     assert!(refused.contains("/password: "), "{refused}");
-    assert!(refused.contains("; password-file names it"), "{refused}");
+    assert!(
+        refused.contains("; this file was named by password-file"),
+        "{refused}"
+    );
 }
 
 /// A lock is held while the password changes, first on every server and then in the file.

@@ -156,8 +156,8 @@ fn who_waits_for_nodes_that_refuse_scripts_is_told_what_helps() {
         proxy.redirect(server.address_for_clients());
     }
     // Two nodes are enough, so the command may not wait for the answer of the third.
-    let refused = " each refused: ERR (out of luck); if that refuses scripts, use `--without-scripts`: locks without a \
-                   fencing token need none";
+    let refused = " each refused: ERR (out of luck); if this error refuses scripts, use `--without-scripts`: locks \
+                   without a fencing token need no scripts";
     let said = line(&mut errors);
     assert!(said.contains(refused), "{said}");
     let failed = told(run("-w 1s")).failed(69);
@@ -176,7 +176,8 @@ fn who_waits_for_a_lock_that_is_free_is_told_what_to_do() {
     let (mut run, mut errors) = going(command(&cluster.urls(), line.split_whitespace()));
     assert_eq!(
         self::line(&mut errors),
-        "shearline: waiting for report: it is free, and was not granted yet; if that lasts, `shearline nodes` shows why\n"
+        "shearline: waiting for report: it is free, but was not granted yet; if this continues, `shearline nodes` \
+         shows why\n"
     );
     cluster.at_once(0..3, &[b"CONFIG", b"SET", b"maxmemory", b"0"]);
     assert_eq!(rest(errors), "");
