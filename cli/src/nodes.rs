@@ -250,7 +250,7 @@ impl Seen {
         let verdict = match self.status() {
             Status::Success => painted(GOOD, "locks can be taken"),
             Status::Configuration => {
-                painted(BAD, "no lock can be taken before an operator repairs this")
+                painted(BAD, "an operator has to repair the nodes")
             }
             _ => painted(BAD, "no lock can be taken now"),
         };

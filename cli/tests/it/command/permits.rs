@@ -82,7 +82,7 @@ fn nodes_say_what_their_users_may_do_and_how_they_do_it() {
     assert_eq!(said.status, 78);
     assert!(
         said.out
-            .ends_with(": no lock can be taken before an operator repairs this\n"),
+            .ends_with(": an operator has to repair the nodes\n"),
         "{said:?}"
     );
     // Uses names that the user may not use.
