@@ -249,9 +249,7 @@ impl Seen {
         let are = if needed == 1 { "is" } else { "are" };
         let verdict = match self.status() {
             Status::Success => painted(GOOD, "locks can be taken"),
-            Status::Configuration => {
-                painted(BAD, "an operator has to repair the nodes")
-            }
+            Status::Configuration => painted(BAD, "an operator has to repair the nodes"),
             _ => painted(BAD, "no lock can be taken now"),
         };
         format!(
