@@ -27,8 +27,8 @@ pub(crate) struct Acquire {
     /// Gives up after this time [default: never].
     ///
     /// The time counts from the start of the command. The command waits for --connect-timeout for silent nodes, even if
-    /// this time is shorter. It does not wait if only an operator can repair the cause, such as a wrong password.
-    /// --timeout is an alias.
+    /// this time is shorter. The command does not wait if only an operator can repair the cause, such as a wrong
+    /// password. --timeout is an alias.
     #[arg(short, long, alias = "timeout", value_name = "TIME", value_parser = duration::parse)]
     wait: Option<Duration>,
 
@@ -56,11 +56,11 @@ pub(crate) struct Acquire {
 
     /// Also takes a fencing token for the store.
     ///
-    /// The fencing token is larger than the token of every earlier lock of this name. Pass it to the store with each
-    /// write, and with each read that a write is computed from. The store keeps the largest token that it has seen, and
-    /// refuses smaller ones. So a holder that was paused for longer than its lock cannot do harm. The nodes have to run
-    /// scripts, and need a counter floor. --trust gives new nodes a floor. A restarted node gets its floor from the
-    /// other nodes, through programs that run for longer than --max-ttl.
+    /// The fencing token is larger than the token of every earlier lock of this name. Pass the token to the store with
+    /// each write, and with each read that a write is computed from. The store keeps the largest token that it has
+    /// seen, and refuses smaller ones. So a holder that was paused for longer than its lock cannot do harm. The nodes
+    /// have to run scripts, and need a counter floor. --trust gives new nodes a floor. A restarted node gets its floor
+    /// from the other nodes, through programs that run for longer than --max-ttl.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     fenced: Option<bool>,
 
@@ -108,8 +108,8 @@ impl Acquire {
 
     /// Returns `true` if the command prints why it waits.
     pub(crate) fn talks(&self) -> bool {
-        // With --wait, the command fails after that time, and the error names the cause. So only a terminal gets the
-        // lines.
+        // With --wait, the command fails after that time, and the error names the cause. So it prints why it waits only
+        // on a terminal.
         let talks = self.wait.is_none() || stderr().is_terminal();
         talks && !self.quiet && !self.no_wait
     }

@@ -29,12 +29,12 @@ shearline break report --now --yes    # its machine is known to be off",
 
 /// Ends a lock whose holder is gone or hangs.
 ///
-/// It shows the holder and asks for confirmation. Then it replaces the holder's token on every node, and each node
-/// keeps the key for as long as before. So the holder cannot extend its lock any more: `shearline run` ends its
+/// `break` shows the holder and asks for confirmation. Then it replaces the holder's token on every node, and each
+/// node keeps the key for as long as before. So the holder cannot extend its lock any more: `shearline run` ends its
 /// command at once, or when half of the ttl is left if the nodes do not push changes. Other clients get the lock after
 /// its ttl, when the holder must have stopped.
 ///
-/// If another client has taken the lock since then, nothing is changed.
+/// If another client has taken the lock since it was shown, nothing is changed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Does not ask for confirmation.
@@ -43,7 +43,7 @@ pub(crate) struct Args {
 
     /// Deletes the keys: other clients get the lock at once.
     ///
-    /// Use it only if the holder has certainly stopped: if it still works, two clients hold the lock.
+    /// Use this option only if the holder has certainly stopped: if it still works, two clients hold the lock.
     #[arg(long)]
     now: bool,
 

@@ -71,7 +71,7 @@ pub(crate) fn arguments(
         let key = &**key.get_ref();
         if !KEYS.split(", ").any(|known| known == key) {
             let key = match key.contains('@') {
-                true => "of this name (not shown, it may hold a password)".to_owned(),
+                true => "of this name (not shown, because it may hold a password)".to_owned(),
                 false => format!("{key:?}"),
             };
             let what = format_args!("there is no setting {key}; the settings are {KEYS}");
@@ -112,8 +112,8 @@ fn says_something(arguments: &ArgMatches, option: &str) -> bool {
     }
 }
 
-/// Returns a message about a file that is not TOML. The message of the TOML parser would quote the file, which may hold
-/// a password.
+/// Returns a message about a file that is not TOML. The parser's own message would quote the file, which may hold a
+/// password.
 fn not_toml(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map_or(1, |before| before.matches('\n').count() + 1);

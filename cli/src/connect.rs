@@ -54,7 +54,7 @@ pub(crate) struct Nodes {
 
     /// User for URLs that name no user.
     ///
-    /// It also needs --password-file.
+    /// This option also needs --password-file.
     #[arg(long, hide_short_help = true, value_name = "NAME")]
     user: Option<String>,
 
@@ -71,7 +71,7 @@ pub(crate) struct Nodes {
     #[arg(value_parser = OsStringValueParser::new())]
     config: Option<OsString>,
 
-    /// Refuses password files that all can read.
+    /// Refuses password files that all users can read.
     ///
     /// Without this option, such a file causes a warning.
     #[arg(long, hide_short_help = true)]
@@ -117,8 +117,8 @@ pub(crate) struct Nodes {
     /// Longest wait for an answer.
     ///
     /// The timeout should be longer than the longest round trip, and far shorter than the ttl. Distant nodes need a
-    /// longer timeout, and a longer --connect-timeout. A command waits this long for silent nodes. At its end it waits
-    /// for them again, for two seconds at most.
+    /// longer timeout, and a longer --connect-timeout. A command waits this long for silent nodes. At its end, the
+    /// command waits for silent nodes again, for two seconds at most.
     #[arg(long, value_name = "TIME", value_parser = duration::within(1..=10_000))]
     #[arg(hide_short_help = true, default_value = "500ms")]
     pub(crate) node_timeout: Duration,
@@ -133,8 +133,8 @@ pub(crate) struct Nodes {
 
     /// Runs no script on the nodes.
     ///
-    /// Use it if operators forbid EVAL, or if the nodes have no Lua. SHEARLINE_WITHOUT_SCRIPTS=true does the same. Use
-    /// the same setting for all clients. --guard strict, --fenced, --shared and --permits need scripts.
+    /// Use this option if operators forbid EVAL, or if the nodes have no Lua. SHEARLINE_WITHOUT_SCRIPTS=true does the
+    /// same. Use the same setting for all clients. --guard strict, --fenced, --shared and --permits need scripts.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     #[arg(env = "SHEARLINE_WITHOUT_SCRIPTS", hide_env = true, hide_short_help = true, value_parser = truth)]
     without_scripts: Option<bool>,
@@ -148,11 +148,11 @@ pub(crate) struct Connect {
 
     /// Lets nodes vote at once; for new nodes only.
     ///
-    /// Use it only if no node can have forgotten a lock that is still held, for example if the nodes were just
-    /// installed. It applies to the nodes that are connected at the beginning. With --guard strict, it is written to
-    /// these nodes and holds for all clients. With --fenced, `run` and `lock` also give the nodes a counter floor for
-    /// all clients: the present time plus one second. Every older token must be smaller, which is so unless a clock was
-    /// set back.
+    /// Use --trust only if no node can have forgotten a lock that is still held, for example if the nodes were just
+    /// installed. The option applies to the nodes that are connected at the beginning. With --guard strict, the nodes
+    /// store it, so it holds for all clients. With --fenced, `run` and `lock` also give the nodes a counter floor for
+    /// all clients: the present time plus one second. Every older token must be smaller than this floor. This is so
+    /// unless a clock was set back.
     #[arg(long, help_heading = "Nodes")]
     pub(crate) trust: bool,
 }
@@ -177,7 +177,8 @@ impl Nodes {
         Ok(builder)
     }
 
-    /// Returns a builder for each node alone, without a restart guard. No program may rely on a lock of such a handle.
+    /// Returns a builder for each node alone, without a restart guard. No program may rely on a lock from such a
+    /// builder.
     pub(crate) fn each(&self) -> Result<Vec<Builder>, Failure> {
         let alone = |url: String| {
             // A node without TLS gets no TLS options, even if other nodes use TLS.
@@ -330,7 +331,7 @@ pub(crate) fn left(until: Instant) -> Duration {
 
 /// Waits until every node has answered or failed, and returns the state of the nodes.
 ///
-/// It waits for `patience` if a majority has answered, and otherwise for twice as long, but never beyond `by`.
+/// The wait is `patience` if a majority has answered, and otherwise twice as long, but never beyond `by`.
 pub(crate) fn settled(redlock: &Redlock, patience: Duration, by: Instant) -> Vec<NodeStatus> {
     let begin = now();
     loop {

@@ -34,8 +34,8 @@ shearline status --json report | jq -r .holder.owner",
 /// Says who holds a lock, for how long, and which nodes disagree.
 ///
 /// A lock is held while a majority of the nodes has the same token. All holders of shared locks and permits are shown.
-/// A different token on a node is a copy from an attempt that is running or has failed; it expires by itself. The
-/// answer may be out of date when you read it, so do not act on it as if you had the lock.
+/// A different token on a node is a copy from an attempt that is running or has failed. Such a copy expires by itself.
+/// The answer may be out of date when you read it, so do not act on it as if you had the lock.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -194,7 +194,7 @@ pub(crate) fn lines(name: &[u8], told: &Inspection) -> String {
         };
         let counts = match node.counts || matches!(node.found, Found::Unknown(_)) {
             true => "",
-            false => "; it does not count, because it may have forgotten locks",
+            false => "; this node does not count, because it may have forgotten locks",
         };
         lines.push(item(&format!("  {}", node.address), &(found + counts)));
     }

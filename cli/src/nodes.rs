@@ -1,6 +1,6 @@
 //! `shearline nodes` and `shearline check`: would each node vote, and is that enough?
 //!
-//! Both commands connect to every node like a new handle. They also try a lock on each node alone.
+//! Both commands connect to every node like a new handle, and try a lock on each node alone.
 
 mod metrics;
 mod plugin;
@@ -61,9 +61,10 @@ shearline check --nagios     # OK, WARNING, CRITICAL, UNKNOWN: 0 to 3",
 /// command also shows the barrier of each node and the longest ttl in its marker. A node without a marker gets one, as
 /// from any client.
 ///
-/// The command also takes, extends and releases a lock on each node alone. It shows what the user of the node may do,
-/// how the node releases a lock, and whether the node wakes waiting clients. Permissions depend on the name of a lock:
-/// give a NAME that the user may lock and no program uses, such as lock:test. The default NAME is lock:try:HOST:PID.
+/// The command also takes, extends and releases a lock on each node alone. The output shows what the user of the node
+/// may do, how the node releases a lock, and whether the node wakes waiting clients. Permissions depend on the name of
+/// a lock: give a NAME that the user may lock and no program uses, such as lock:test. The default NAME is
+/// lock:try:HOST:PID.
 ///
 /// With --fenced, the lock has a fencing token, and a node that gives no token would not vote. A node that has lost
 /// its counter floor then records that it needs repair. With --shared, the lock is a shared lock.
@@ -120,8 +121,8 @@ pub(crate) struct CheckArgs {
 
     /// Prints one line, as monitoring plugins do.
     ///
-    /// Nagios, Icinga and compatible systems can read the line. It has OK, WARNING, CRITICAL or UNKNOWN, then what is
-    /// wrong, and the number of votes as performance data. The status is 0, 1, 2 or 3.
+    /// Nagios, Icinga and compatible systems can read the line. The line has OK, WARNING, CRITICAL or UNKNOWN, then
+    /// what is wrong, and the number of votes as performance data. The status is 0, 1, 2 or 3.
     #[arg(long, conflicts_with_all = ["json", "prometheus"])]
     nagios: bool,
 

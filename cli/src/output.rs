@@ -67,7 +67,7 @@ pub(crate) fn complain(style: Style, text: impl fmt::Display) {
     let _ = anstream::stderr().lock().write_all(line.as_bytes());
 }
 
-/// Returns the failure of a write to stdout. It is quiet if the reader has closed the pipe.
+/// Returns the failure of a write to stdout. The failure is quiet if the reader has closed the pipe.
 pub(crate) fn unwritten(error: io::Error) -> Failure {
     Failure {
         quiet: error.kind() == io::ErrorKind::BrokenPipe,
@@ -129,7 +129,7 @@ pub(crate) fn without_controls(text: &str, escape: fn(char) -> String) -> String
     letters.collect()
 }
 
-/// Returns `bytes` as text. Escapes them if they are not UTF-8 or have control characters.
+/// Returns `bytes` as text. Escapes the bytes if they are not UTF-8 or have control characters.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),

@@ -47,7 +47,7 @@ pub(crate) fn next_restart_in(nodes: &[NodeStatus]) -> Option<u64> {
     all.then(|| longest(nodes).map_or(0, millis))
 }
 
-/// Returns the time after which a node in quarantine votes and has copies of the kept locks. It gets the copies a
+/// Returns the time after which a node in quarantine votes and has copies of the kept locks. The node gets the copies a
 /// moment after the end of its quarantine.
 pub(crate) fn wait(left: Duration) -> Duration {
     let started = u64::from(left.subsec_nanos() != 0);
@@ -73,8 +73,8 @@ impl Pace {
                 let (address, advice) = (&node.address, advice(&nodes).unwrap_or_default());
                 let why = "it may have forgotten locks";
                 let line = format!("{name}: {address} does not vote, because {why}; {advice}");
-                // Another thread writes the line, because a slow reader would stop the watch over the command. If the
-                // thread cannot be started, the line is lost.
+                // Another thread writes the line, because a slow reader would stop the supervision of the command. If
+                // the thread cannot be started, the line is lost.
                 drop(thread::Builder::new().spawn(move || complain(NOTE, line)));
             }
         }

@@ -26,12 +26,12 @@ shearline reinit --guard strict --yes --trust    # no client holds a lock",
 
 /// Makes the nodes a new cluster, for --guard strict.
 ///
-/// It overwrites the marker of every node. Run it once after a change of the number of nodes or of the cluster's name.
-/// First stop every client of the old nodes, and run the command before the first client of the new nodes takes a lock.
-/// Stop nodes that are not used any more, because they keep their old marker.
+/// `reinit` overwrites the marker of every node. Run it once after a change of the number of nodes or of the cluster's
+/// name. First stop every client of the old nodes, and run the command before the first client of the new nodes takes a
+/// lock. Stop nodes that are not used any more, because they keep their old marker.
 ///
 /// No client gets a lock before all locks of the old and the new cluster must have expired. With --trust, clients get
-/// locks at once. Use it only if no client holds a lock.
+/// locks at once. Use --trust only if no client holds a lock.
 ///
 /// All nodes have to answer.
 #[derive(Debug, clap::Args)]

@@ -67,8 +67,8 @@ impl Login {
 
 /// Splits a list of URLs at its commas. Returns `None` if a comma may be part of a user or a password.
 ///
-/// The text after a comma counts as another URL only if it begins with a scheme or has no credentials. Otherwise it
-/// could be the rest of a password that begins before the comma. No part of a password may be taken for a host.
+/// The text after a comma counts as another URL only if it begins with a scheme or has no credentials. Otherwise the
+/// text could be the rest of a password that begins before the comma. No part of a password may be taken for a host.
 fn cut(list: &str) -> Option<Vec<&str>> {
     let pieces: Vec<&str> = list.split(',').map(str::trim).collect();
     let is_rest = |piece: &&str| piece.contains('@') && !piece.contains("://");
@@ -103,7 +103,7 @@ pub(crate) fn look_at(path: &Path, is_strict: bool) -> Result<(), Failure> {
     if metadata.mode() & OTHERS == 0 {
         return Ok(());
     }
-    let what = "it holds a password, and every user can read it; run `chmod o=` on it";
+    let what = "every user can read this file, which holds a password; run `chmod o=` on it";
     let failure = wrong(path, what);
     if is_strict {
         return Err(failure);

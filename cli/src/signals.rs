@@ -26,8 +26,8 @@ use crate::failure::Failure;
 /// The longest delay before a signal is noticed. A signal does not end a wait by itself.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Signals that get no handler. KILL and STOP cannot have one. ILL, FPE, SEGV and BUS report faults of this program,
-/// and end it. CHLD is about the program's own children.
+/// Signals that get no handler. KILL and STOP cannot have a handler. ILL, FPE, SEGV and BUS report faults of this
+/// program, and end it. CHLD is about the program's own children.
 const NOT_HANDLED: [i32; 7] = [SIGKILL, SIGSTOP, SIGILL, SIGFPE, SIGSEGV, SIGBUS, SIGCHLD];
 
 /// Signals that stop a program without a handler.
@@ -89,7 +89,7 @@ pub(crate) fn parse(text: &str) -> Result<i32, &'static str> {
     )
 }
 
-/// Ends this process by a signal that ends programs without a handler. Returns if this is not possible.
+/// Ends this process by a signal that ends programs without a handler. Returns if the process cannot be ended.
 pub(crate) fn end_by(signal: i32) {
     // If the command died of this signal, it may have left a core dump. A core dump of this program would be useless.
     let none = Rlimit {
@@ -134,7 +134,7 @@ impl Signals {
     }
 }
 
-/// Waits for the future. Drops the future if `check` fails. Polls both from time to time.
+/// Waits for the future. Drops the future if `check` fails. Polls the future and `check` from time to time.
 pub(crate) fn wait<F: Future>(
     future: F,
     check: impl Fn() -> Result<(), Failure>,

@@ -1,6 +1,6 @@
 //! The exit statuses of the command, in one table.
 //!
-//! The numbers follow `sysexits.h` and `env`, if these define one. `shearline run` and [`Status::Held`] add
+//! The numbers follow `sysexits.h` and `env`, if these define a number. `shearline run` and [`Status::Held`] add
 //! statuses that the user chooses.
 
 use std::os::unix::process::ExitStatusExt as _;
@@ -15,7 +15,8 @@ pub(crate) enum Status {
     /// The command has done what it was asked to do.
     #[default]
     Success,
-    /// The answer is no, for example because the lock is not held. Also any failure that has no other status.
+    /// The answer is no, for example because the lock is not held. This is also the status of a failure that has
+    /// no other one.
     Failure,
     /// The arguments cannot be used.
     Usage,

@@ -13,7 +13,7 @@ use crate::connect::left;
 use crate::failure::Failure;
 use crate::waiting;
 
-/// Completes on the next poll. It does not wake the task.
+/// Completes on the next poll, and does not wake the task.
 pub(crate) async fn next_look() {
     let mut was_polled = false;
     poll_fn(|_| match mem::replace(&mut was_polled, true) {

@@ -22,7 +22,7 @@ use crate::connect::Nodes;
 use crate::failure::{Failure, in_words};
 use crate::output::printable;
 
-/// Returns the ttl of the extended lock. It is long enough even if each answer of the node comes just before its
+/// Returns the ttl of the extended lock, which is long enough even if each answer of the node comes just before its
 /// timeout.
 fn ttl(nodes: &Nodes) -> Duration {
     nodes.max_ttl().min(Duration::from_secs(5))
@@ -162,7 +162,7 @@ impl Trial {
     }
 
     /// Returns `true` if the node gives no fencing token before it is repaired. If enough other nodes give tokens, they
-    /// may repair it.
+    /// may repair the node.
     pub(crate) fn lacks_floor(&self) -> bool {
         matches!(self.lock, Verdict::NoFloor)
     }

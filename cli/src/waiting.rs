@@ -1,8 +1,9 @@
 //! The lines that a command prints while it waits for a lock: who holds it, or why it is not granted.
 //!
-//! In the first second the command prints nothing. Then it asks the nodes who holds the lock, which changes nothing,
-//! and writes a line to stderr. On a terminal it writes another line whenever the holder changes. Without a terminal
-//! it does not ask again after the first line, except if too few nodes have answered: that reason may change later.
+//! In the first second the command prints nothing. Then the command asks the nodes who holds the lock, which changes
+//! nothing, and writes a line to stderr. On a terminal the command writes another line whenever the holder changes.
+//! Without a terminal, the command does not ask again after the first line, except if too few nodes have answered:
+//! that reason may change later.
 
 use std::future::pending;
 use std::io::{self, IsTerminal as _};

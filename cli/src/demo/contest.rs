@@ -13,7 +13,7 @@ use super::view::human;
 /// counter during this pause of the other.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// The pause between two locks of one worker, so that the others get their turn.
+/// The pause between two locks of one worker, so that the other workers get their turn.
 const REST: Duration = Duration::from_micros(500);
 
 /// How long a worker waits for one lock before it tries again. At its end, the demo waits for a worker no longer

@@ -56,13 +56,13 @@ shearline demo --seconds 30 --node 10.0.0.1,10.0.0.2,10.0.0.3",
 /// Shows the lock at work, and checks that it excludes.
 ///
 /// The demo needs no server. Several workers contend for one lock while they update a counter that is not atomic.
-/// Without `--node` it uses five nodes in this process. Two of them are stopped in the middle and come back. The
-/// verdict at the end says whether the counter is right, whether two workers were ever in the critical section at
-/// once, and whether a key was left behind.
+/// Without `--node`, the demo uses five nodes in this process. Two of these nodes are stopped in the middle and come
+/// back. The verdict at the end says whether the counter is right, whether two workers were ever in the critical
+/// section at once, and whether a key was left behind.
 ///
 /// The percentiles show the time from each call of lock() to the grant, including the wait for the
 /// other workers. The output names each node that does not vote, with the reason. A release is unconfirmed if too few
-/// nodes have confirmed it in time; it is sent to all nodes nevertheless.
+/// nodes have confirmed it in time; the release is sent to all nodes nevertheless.
 ///
 /// Ctrl-C ends the demo early, with the verdict. Without a terminal, the demo writes one line each second.
 #[derive(Debug, clap::Args)]
@@ -70,8 +70,8 @@ pub(crate) struct Args {
     /// Comma-separated URLs of servers to use instead.
     ///
     /// A URL is redis://user:password@host:port/db, unix:///path or host:port. The option may be repeated. A minority
-    /// of the servers may be down. The demo uses one key, whose name is shearline-demo: and a number. It stops no
-    /// server. To see the effect of a frozen node, freeze a server yourself (kill -STOP with the process id that
+    /// of the servers may be down. The demo uses one key, whose name is shearline-demo: and a number. The demo stops
+    /// no server. To see the effect of a frozen node, freeze a server yourself (kill -STOP with the process id that
     /// `redis-cli info server` shows), and continue it later (kill -CONT).
     #[arg(long, value_name = "URL")]
     node: Vec<String>,
@@ -88,7 +88,7 @@ pub(crate) struct Args {
 
     /// Ttl of each lock, from 50ms to 60s.
     ///
-    /// The demo also uses it as the longest ttl of any client.
+    /// The demo also uses this ttl as the longest ttl of any client.
     // Locks with shorter ttls expire when the machine is busy. The key of a demo that crashed stays for a whole ttl.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::within(50..=60_000))]
     ttl: Duration,

@@ -35,7 +35,7 @@ pub(super) enum Left {
 }
 
 impl Nodes {
-    /// Uses the servers at `urls`. If there are none, starts nodes in this process.
+    /// Uses the servers at `urls`. If there are no URLs, starts nodes in this process.
     pub(super) fn start(urls: &[String]) -> io::Result<Self> {
         let (mut own, mut urls) = (Vec::new(), urls.to_vec());
         if urls.is_empty() {
@@ -58,8 +58,8 @@ impl Nodes {
 
     /// Brings both nodes back.
     ///
-    /// The killed node keeps its memory, like a server with `appendonly yes` and `appendfsync always`. A client cannot
-    /// know that.
+    /// The killed node keeps its memory, like a server with `appendonly yes` and `appendfsync always`. A client does
+    /// not know that the node has its memory.
     pub(super) fn bring_back(&self) -> io::Result<()> {
         self.own[KILLED].restart(Memory::Kept)?;
         self.own[FROZEN].resume()

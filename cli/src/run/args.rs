@@ -112,8 +112,8 @@ pub(crate) struct Args {
 
     /// Least time to hold the lock.
     ///
-    /// If the command ends earlier, `run` keeps the lock until this time has passed, or until a signal comes. Use it
-    /// for jobs that several machines start at the same time, because their clocks differ.
+    /// If the command ends earlier, `run` keeps the lock until this time has passed, or until a signal comes. Use this
+    /// option for jobs that several machines start at the same time, because their clocks differ.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration::parse)]
     #[arg(help_heading = "Command")]
     pub(super) at_least: Duration,
@@ -123,8 +123,8 @@ pub(crate) struct Args {
 
     /// Starts the command again after a loss.
     ///
-    /// `run` takes the lock again first. It ends when the command ends by itself, or after it has passed TERM, INT,
-    /// QUIT or --stop-signal on. If it does not get the lock again, it ends with status 74. --wait counts from each
+    /// First `run` takes the lock again. `run` ends when the command ends by itself, or after it has passed TERM, INT,
+    /// QUIT or --stop-signal on. If `run` does not get the lock again, it ends with status 74. --wait counts from each
     /// loss.
     #[arg(long, help_heading = "Command")]
     pub(super) again: bool,
@@ -161,7 +161,7 @@ pub(super) struct End {
     #[arg(long, hide_short_help = true)]
     pub(super) wait_all: bool,
 
-    /// Leaves such processes running, without the lock.
+    /// Leaves processes running, without the lock.
     ///
     /// Processes that outlive the command continue to run, as with `flock -o`. If the lock is at risk while the
     /// command runs, all processes are ended nevertheless. The remaining processes also end with this program if it is
@@ -178,7 +178,7 @@ pub(super) struct End {
 
     /// Time from the stop signal to KILL.
     ///
-    /// It applies to processes that outlive the command.
+    /// This time applies to processes that outlive the command.
     #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
     pub(super) grace: Duration,
 }

@@ -6,7 +6,7 @@
 //! # Guarantees
 //!
 //! * Messages keep their boundaries and their order (`SOCK_SEQPACKET`).
-//! * The other end is closed only when its process has ended: both ends are close-on-exec, so no command inherits one.
+//! * An end is closed only when its process has ended: both ends are close-on-exec, so no command inherits an end.
 //! * Neither end waits for the other: if there is no room for a message, sending it fails.
 
 use std::io::{self, IoSlice, IoSliceMut};

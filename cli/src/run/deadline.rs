@@ -40,7 +40,7 @@ pub(super) fn margin(ttl: Duration) -> Duration {
 }
 
 /// Returns when the supervisor kills all processes itself. The watchdog has to kill them at `until`. If the supervisor
-/// found the lock lost at `lost`, the watchdog may not know that.
+/// found the lock lost at `lost`, the watchdog may not know of the loss.
 pub(super) fn kill_at(until: Instant, ttl: Duration, lost: Option<Instant>) -> Instant {
     let late = until.saturating_add(margin(ttl) / 2);
     lost.map_or(late, |lost| late.min(lost.saturating_add(PROMPTLY)))

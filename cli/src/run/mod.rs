@@ -58,7 +58,7 @@ pub(crate) fn as_part() -> Option<ExitCode> {
     })
 }
 
-/// Ends this process by a signal that has a handler. Returns if this is not possible.
+/// Ends this process by a signal that has a handler. Returns if the process cannot be ended.
 pub(crate) fn end_by(signal: i32) {
     let _ = itself("signal").arg(signal.to_string()).exec();
 }

@@ -2,9 +2,9 @@
 //!
 //! # Guarantees
 //!
-//! * A scan of processes changes nothing. It needs no permission for the children of this user's processes.
-//! * A signal to a [`Process`] reaches only a child of its parent. The code notices if its process id was given to
-//!   another process in the meantime (with pidfds, since Linux 5.3).
+//! * A scan of processes changes nothing, and needs no permission for the children of this user's processes.
+//! * A signal to a [`Process`] reaches only a child of its parent. Since Linux 5.3 (pidfds), this holds even if the
+//!   process id was given to another process in the meantime.
 //!
 //! # Not here
 //!
@@ -32,8 +32,8 @@ impl Process {
         // The process id may have been given to another process before this call, but not since.
         let is_child = match stat(self.pid) {
             Some(stat) => stat.split(' ').nth(1) == Some(&self.parent.to_string()),
-            // With `hidepid`, `/proc` hides programs with rights of another user. This process may be allowed to
-            // kill them.
+            // With `hidepid`, `/proc` hides programs with rights of another user, although this process may kill
+            // some of them.
             None => children(self.parent).contains(&self.pid),
         };
         if !is_child {
@@ -49,7 +49,7 @@ impl Process {
 
 /// Returns `true` if a process has ended, even if its parent has not waited for it yet.
 pub(super) fn has_ended(pid: Pid) -> bool {
-    // `/proc` may hide the process. It also shows a process as a zombie while only its other threads run.
+    // `/proc` may hide the process, and shows a zombie if only other threads of the process still run.
     match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(handle) => {
             let mut handle = [PollFd::new(&handle, PollFlags::IN)];

@@ -18,7 +18,7 @@ use crate::status::Status;
 /// The end of a run.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
-    /// The outcome, in the word of the report.
+    /// The outcome, as a word of the report.
     pub(super) outcome: &'static str,
     pub(super) started: bool,
     /// The status of the command, if it is known.
@@ -31,8 +31,8 @@ pub(super) struct Ending {
     pub(super) status: Status,
     /// Whether the command has to be started again.
     pub(super) goes_on: bool,
-    /// The error for the user. It is printed last, after the thread in `told` has ended: this may take long if the
-    /// reader is slow.
+    /// The error for the user. It is printed last, after the thread in `told` has ended, which may take long with a
+    /// slow reader.
     pub(super) error: Option<Failure>,
     pub(super) told: Option<JoinHandle<()>>,
 }
@@ -75,8 +75,8 @@ pub(super) fn open(place: &Path) -> io::Result<File> {
     }
 }
 
-/// Duplicates a descriptor by its number. Without unsafe code, a process can do this only with a system call for the
-/// descriptors of other processes.
+/// Duplicates a descriptor by its number. Safe code can do this only with the system call that duplicates a
+/// descriptor of another process.
 fn own_descriptor(number: i32) -> io::Result<OwnedFd> {
     let own = pidfd_open(getpid(), PidfdFlags::empty())?;
     Ok(pidfd_getfd(own, number, PidfdGetfdFlags::empty())?)

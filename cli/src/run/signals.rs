@@ -36,7 +36,7 @@ const SI_KERNEL: i32 = 0x80;
 /// only.)
 const OF_TERMINAL: [i32; 4] = [SIGINT, SIGQUIT, SIGTSTP, SIGWINCH];
 
-/// Returns `true` if a terminal may stop this process. It cannot stop the first process of a container.
+/// Returns `true` if a terminal may stop this process. A terminal cannot stop the first process of a container.
 fn is_stopped_by_terminal() -> bool {
     let own = getpid();
     let stat = processes::stat(own).unwrap_or_default();
@@ -66,7 +66,7 @@ struct Sender(UnixStream);
 
 impl Wake for Sender {
     fn wake(self: Arc<Self>) {
-        // This fails if the socket is full: then the descriptor is readable already.
+        // Sending fails if the socket is full: then the descriptor is readable already.
         let _ = send(&self.0, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 }

@@ -5,12 +5,12 @@
 //!
 //! * When [`run`](Supervision::run) returns, no process of the command is left that the supervisor may signal.
 //! * The watchdog gets the deadline of each extension, but no deadline that a majority of the nodes did not confirm.
-//! * The supervisor notices at once if the watchdog was killed or stopped. It inherits the processes of the watchdog
+//! * The supervisor notices at once if the watchdog was killed or stopped. Then it inherits the watchdog's processes
 //!   and ends them.
 //!
 //! # Not here
 //!
-//! Taking and releasing the lock: see `supervisor`.
+//! `supervisor` takes and releases the lock.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -59,7 +59,7 @@ pub(super) struct Ended {
     pub(super) status: Option<ExitStatus>,
     /// A signal of the terminal that may have ended the watchdog before the command existed.
     pub(super) early: Option<i32>,
-    /// Whether the command was asked to end, or killed, because of the lock.
+    /// Whether the command was asked to end, or killed, because the lock was at risk or lost.
     pub(super) for_lock: bool,
     /// Whether the command had ended before it was asked to end or killed, or got a signal that asks it to end.
     pub(super) is_done: bool,
@@ -173,8 +173,8 @@ impl<'a, H: Holds> Supervision<'a, H> {
         let mut context = Context::from_waker(&waker);
         let mut lost = pin!(self.guard.lost());
         loop {
-            // This order matters: signals that came before the command started are passed on, and all other checks come
-            // after that.
+            // The order of these steps matters: signals that came before the command started are passed on first, and
+            // all other checks come later.
             let is_early = self.ended.started.is_none();
             self.hear();
             self.pass_on(is_early);
@@ -241,7 +241,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
         if !self.ended.for_lock {
             self.ended.for_lock = true;
             let line = format!("{}: {why}", self.args.title());
-            // Another thread writes the line, because a slow reader would stop the watch over the command. If the
+            // Another thread writes the line, because a slow reader would stop the supervision of the command. If the
             // thread cannot be started, the line is lost.
             let telling = thread::Builder::new().spawn(move || complain(BAD, line));
             self.ended.told = telling.ok();

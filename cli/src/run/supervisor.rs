@@ -82,7 +82,7 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     can_see_processes()?;
     let builder = args.connect.nodes.builder()?;
     let builder = args.acquire.builder(builder, std::process::id());
-    // This check comes before anything is sent: a strict guard writes markers when it connects.
+    // The request is checked before anything is sent, because a strict guard writes markers when it connects.
     builder.config()?.check_request(names[0], ttl)?;
     check_resources(&names).map_err(InvalidRequest::from)?;
     // The first process of a container misses signals for which it has no handler.
@@ -118,8 +118,8 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
 struct Run<'a> {
     args: &'a Args,
     redlock: &'a Redlock,
-    /// Whether the nodes still have to be trusted. This happens only once, because `--trust` does not cover data that
-    /// the nodes lose later.
+    /// Whether the nodes still have to be trusted. They are trusted only once, because `--trust` does not cover data
+    /// that the nodes lose later.
     trusts: Cell<bool>,
     signals: &'a Signals,
     pace: Pace,
@@ -187,7 +187,7 @@ impl Run<'_> {
         }
     }
 
-    /// Takes the lock, and extends it once. If the user of the nodes may not extend locks, this fails before the
+    /// Takes the lock, and extends it once. If the user of the nodes may not extend locks, `run` fails before the
     /// command starts and not halfway through it.
     async fn extended<H: Holds>(
         &self,

@@ -1,7 +1,7 @@
 //! The process that becomes the command.
 //!
-//! It asks the kernel to kill it when the watchdog ends, takes the command's standard input from the watchdog, and
-//! turns into the command. Doing this between `fork` and `exec` would need unsafe code.
+//! This process asks the kernel to kill it when the watchdog ends, takes the command's standard input from the
+//! watchdog, and becomes the command. Doing these steps between `fork` and `exec` would need unsafe code.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -19,7 +19,7 @@ use rustix::stdio::dup2_stdin;
 use super::channel::{Channel, Message, Received};
 use super::part::{COMMAND, PartArgs, naming};
 
-/// Becomes the command. Returns only if this fails, and then no process reads the status.
+/// Becomes the command. Returns only after a failure, and then no process reads the status.
 pub(super) fn become_command(args: &PartArgs) -> ExitCode {
     if let Ok(channel) = Channel::from_stdin() {
         let Err(error) = attempt(&channel, args);

@@ -14,7 +14,7 @@
 //!
 //! # Not here
 //!
-//! Speed with many hundreds of processes: a service manager with control groups is better for them. Processes that this
+//! Speed with many hundreds of processes: use a service manager with control groups for them. Processes that this
 //! process may not signal (programs of another user) stay alive.
 
 use std::collections::HashSet;
@@ -50,8 +50,7 @@ const FIRST: i32 = -20;
 pub(super) struct Before(Option<i32>, Rlimit);
 
 /// Gives this thread the highest priority, if that is permitted (usually only root may do this), and as many
-/// descriptors as possible. Processes that were started before do not inherit the two, but processes that are started
-/// next would.
+/// descriptors as possible. Processes that are started later inherit both, but earlier processes do not.
 ///
 /// The machine may be at its busiest when processes have to be ended. Without a descriptor no process can be found.
 #[must_use]
@@ -112,15 +111,15 @@ impl Tree {
     }
 
     /// Counts the other children as strangers. The remembered child has to be a child subreaper: while it lives, no
-    /// process of the command becomes a child of this one, so any new child is an orphan of a stranger.
+    /// process of the command becomes a child of this process, so any new child is an orphan of a stranger.
     pub(super) fn spare_orphans(&mut self) {
         let Some((heir, _)) = self.child.filter(|_| self.began_with_strangers) else {
             return;
         };
         let mut children = children(getpid());
         children.retain(|pid| *pid != heir);
-        // The order matters: when the remembered child ends, this process inherits its processes before it sees the
-        // end.
+        // The children are listed before this check, because this process inherits the child's processes before it sees
+        // the child's end.
         if !has_ended(heir) {
             self.strangers.extend(children);
         }
@@ -135,8 +134,8 @@ impl Tree {
         }
     }
 
-    /// Sends a signal to every descendant, and lets those that are stopped receive it. Gives up at `until`, even if
-    /// some have not got the signal.
+    /// Sends a signal to every descendant, and lets stopped descendants receive it. Gives up at `until`, even if some
+    /// descendants have not got the signal.
     pub(super) fn signal(&self, signal: Signal, until: Instant) {
         self.look(|process| {
             if now() < until {
@@ -179,10 +178,10 @@ impl Tree {
         }
     }
 
-    /// Kills every descendant and waits for its end. Returns `false` if this process may signal none of those that are
-    /// left.
+    /// Kills every descendant and waits for its end. Returns `false` if this process may signal none of the remaining
+    /// descendants.
     ///
-    /// `last` is a child that may be killing the same processes. It may continue until all others are killed.
+    /// `last` is a child that may be killing the same processes. This child may continue until all others are killed.
     pub(super) fn end(&mut self, last: Option<Pid>) -> bool {
         loop {
             let met = self.stop(last);

@@ -1,4 +1,4 @@
-//! The watchdog: the parent of the command, in a process of its own.
+//! The watchdog: a separate process that is the parent of the command.
 //!
 //! # Guarantees
 //!
@@ -75,7 +75,7 @@ impl Watchdog {
         let channel = Channel::from_stdin()?;
         set_name(c"shearline")?; // From its file, the process would get the name `exe`.
         // Signals are handled before there is a child. The supervisor passes on signals that all processes get, for
-        // example from a service manager. These must not end the watchdog.
+        // example from a service manager. Such signals must not end the watchdog.
         let signals = Signals::catch()?;
         set_child_subreaper(Some(getpid()))?;
         let mut tree = Tree::new();
@@ -117,7 +117,7 @@ impl Watchdog {
         if self.leaves_children() {
             return watched;
         }
-        // Programs of another user may be left. The supervisor inherits them.
+        // Programs of another user may be left. The supervisor inherits these programs.
         self.tree.end(None);
         self.see_started()?;
         self.see_ended(false);
@@ -208,8 +208,8 @@ impl Watchdog {
         match self.phase {
             Phase::Starting(_) | Phase::Running => {
                 self.tree.signal_child(signal);
-                // A stopped command would never receive the signal. It may be stopped because it read from a terminal
-                // in the background, for example. Shells do the same.
+                // A stopped command would never receive the signal. For example, the command may be stopped because it
+                // read from a terminal in the background. Shells also send CONT in this case.
                 let asks = signal == Signal::HUP || self.end.asks_for_end(number);
                 if self.tree.child() == Child::Stopped && asks {
                     self.tree.signal_child(Signal::CONT);
@@ -225,8 +225,8 @@ impl Watchdog {
             && kill <= now()
             && !self.tree.end(None)
         {
-            // These are programs of another user. The supervisor keeps the lock while they run, and the watchdog tries
-            // again.
+            // The remaining programs belong to another user. The supervisor keeps the lock while they run, and the
+            // watchdog tries again.
             self.phase = Phase::Leaving(Some(now().saturating_add(AGAIN)));
         }
     }

@@ -34,7 +34,7 @@ fn a_file_that_others_can_read_is_refused_only_where_that_was_asked_for() {
     assert_eq!(failure.status, Status::Configuration);
     let said = failure.message;
     assert!(
-        said.contains("every user can read it; run `chmod o=` on it"),
+        said.contains("which holds a password; run `chmod o=` on it"),
         "{said}"
     );
     assert!(!said.contains("secret"), "{said}");
