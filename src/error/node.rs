@@ -32,7 +32,7 @@ impl ServerError {
         Self { bytes, len }
     }
 
-    /// Returns the word, such as `"LOADING"`. It is empty if the error does not begin with a word.
+    /// Returns the word, such as `"LOADING"`. The result is empty if the error does not begin with a word.
     #[must_use]
     pub fn code(&self) -> &str {
         core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
@@ -136,7 +136,7 @@ pub enum LinkFault {
     /// The node sent bytes that are not RESP, or a reply without a request.
     #[error("it broke the protocol")]
     Protocol,
-    /// Any other error of the operating system, such as a missing route or permission. Holds its error number.
+    /// Any other error of the operating system, such as a missing route or permission. Holds the system's error number.
     #[error("operating system error {0}")]
     Os(i32),
     /// The TLS handshake failed. The node is then [`Unusable::Tls`].
@@ -217,8 +217,8 @@ pub enum Unusable {
         /// `shearline:marker`.
         name: bool,
     },
-    /// The node does not report its `run_id`: the user may not run `INFO server`. Without the `run_id`,
-    /// [`RestartGuard::Strict`](crate::RestartGuard) cannot detect a restart, and the node gives no [fencing
+    /// The node does not report its `run_id`: the user may not run `INFO server`. Without the
+    /// `run_id`, [`RestartGuard::Strict`](crate::RestartGuard) cannot detect a restart, and the node gives no [fencing
     /// token](crate::LockOptions::fenced).
     #[error(
         "it does not report its `run_id`, which a strict restart guard and fencing tokens need; permit `INFO`"
@@ -272,8 +272,8 @@ pub enum Unusable {
     Refused(ServerError),
 }
 
-/// Returns the text that says where to find an ACL line with `command`. There is none with `scan`: it only counts
-/// counters, and locks do not need it.
+/// Returns the text that says where to find an ACL line with `command`. No ACL line has `scan`, which only counts
+/// counters: locks do not need it.
 fn suffices(command: &str) -> &'static str {
     match command {
         "scan" => "",

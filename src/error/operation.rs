@@ -15,7 +15,7 @@ use crate::limits::{OWNER_BYTES_MAX, PERMITS_MAX, RESOURCE_BYTES_MAX, RESOURCES_
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Enough nodes answered, and other clients hold the lock on too many of them. Or this handle itself holds the lock
+    /// Enough nodes answered, and other clients hold the lock on too many nodes. Or this handle itself holds the lock
     /// ([`Report::is_held_here`]), or reserves the name for another of its callers that waits for several names
     /// ([`manual::waiting`](crate::manual::waiting)). Trying again later may succeed. [`Report::held_for`] returns the
     /// remaining time and [`Report::holder`] the holder, if they are known. [`Report::never_expires`] returns `true` if
@@ -149,8 +149,8 @@ fn advice(report: &Report) -> &'static str {
     }
 }
 
-/// Why a lock was not extended, or not confirmed. A confirmation never ends with [`Limit`](Self::Limit) or
-/// [`Invalid`](Self::Invalid).
+/// Why a lock was not extended, or not confirmed. A confirmation never ends with [`Limit`](Self::Limit)
+/// or [`Invalid`](Self::Invalid).
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExtendError {
@@ -231,8 +231,8 @@ pub enum UnlockError {
 }
 
 impl UnlockError {
-    /// Returns `true` if no other client has held the lock before this call: it was valid then, and only its release is
-    /// [unconfirmed](Self::Unconfirmed). The release is repeated, and there is nothing to do.
+    /// Returns `true` if no other client has held the lock before this call: it was valid then, and only its release
+    /// is [unconfirmed](Self::Unconfirmed). The release is repeated, and there is nothing to do.
     #[must_use]
     pub fn is_harmless(&self) -> bool {
         matches!(self, Self::Unconfirmed(report) if report.was_valid())

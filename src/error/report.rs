@@ -230,8 +230,8 @@ impl Report {
     }
 
     /// Returns the resource that prevented a lock on several resources (`lock_all`): most nodes name it as held by
-    /// another client. [`holder`](Self::holder), [`held_for`](Self::held_for) and
-    /// [`never_expires`](Self::never_expires) are about this resource; other resources may be held too.
+    /// another client. [`holder`](Self::holder), [`held_for`](Self::held_for)
+    /// and [`never_expires`](Self::never_expires) are about this resource; other resources may be held too.
     ///
     /// Returns `None` if one resource was requested, or if no node named a resource. [`NodeReport::resource`] has the
     /// resource that each node names: the first held one that the node found.
@@ -255,8 +255,8 @@ impl Report {
         self.0.held.as_deref()
     }
 
-    /// Returns `true` if this handle itself holds the lock. This can be so for
-    /// [`LockError::Held`](crate::LockError::Held) only.
+    /// Returns `true` if this handle itself holds the lock. For errors other
+    /// than [`LockError::Held`](crate::LockError::Held), the result is `false`.
     #[must_use]
     pub fn is_held_here(&self) -> bool {
         self.0.is_held_here
@@ -291,8 +291,8 @@ impl Report {
     }
 
     /// Returns the number of permits that other clients use for the resource, if the request named another number and
-    /// therefore too few nodes are left for a majority. This can be so for [`LockError::Held`](crate::LockError::Held)
-    /// only.
+    /// therefore too few nodes are left for a majority. For errors other
+    /// than [`LockError::Held`](crate::LockError::Held), the result is `None`.
     ///
     /// All clients have to use the same number for one resource. The call does not wait: the number of the other
     /// clients applies until the permits that were taken with it are released or have expired.
@@ -308,8 +308,8 @@ impl Report {
         others.clone().nth(enough).and_then(|_| others.next())
     }
 
-    /// Returns `true` if the key has no expiry on so many nodes that the lock does not end by itself. This can be so
-    /// for [`LockError::Held`](crate::LockError::Held) only.
+    /// Returns `true` if the key has no expiry on so many nodes that the lock does not end by itself. For errors other
+    /// than [`LockError::Held`](crate::LockError::Held), the result is `false`.
     ///
     /// Every lock of this library has an expiry, so another program has written the key or removed its expiry. Waiting
     /// helps only if that program deletes the key. Otherwise an operator has to delete it, after making sure that no
@@ -327,7 +327,7 @@ impl Report {
         &self.0.nodes
     }
 
-    /// Returns how many nodes have to agree: `N / 2 + 1` of the configured ones.
+    /// Returns how many nodes have to agree: `N / 2 + 1` of the N configured nodes.
     #[must_use]
     pub fn quorum(&self) -> usize {
         usize::from(self.0.quorum)
@@ -507,8 +507,8 @@ pub struct NodeReport {
     /// `Builder::credentials` if that has failed. The text is printable, has at most 240 characters, and never comes
     /// from a login.
     pub words: Option<Arc<str>>,
-    /// How long the server had been up when this handle first connected, if that is less than a minute and
-    /// [`Builder::max_ttl`](crate::Builder::max_ttl) is not set. The node counted at once, although it may have
+    /// How long the server had been up when this handle first connected, if that is less than a minute
+    /// and [`Builder::max_ttl`](crate::Builder::max_ttl) is not set. The node counted at once, although it may have
     /// forgotten locks in a restart.
     pub met_young: Option<Duration>,
 }
@@ -579,10 +579,10 @@ pub enum NodeOutcome {
     /// There was no connection, or the connection was lost before the answer.
     Unreachable(LinkError),
     /// The node's answer does not count until `until`, on the clock of the handle. The node restarted and may have
-    /// forgotten locks, or its clock was stepped and may have ended locks early, or it has a barrier. With
-    /// [`RestartGuard::Strict`](crate::RestartGuard), `until` is the present while the handle reads the marker of the
-    /// node: the node may be ready a round trip later. See [`RestartGuard`](crate::RestartGuard) and
-    /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
+    /// forgotten locks, or its clock was stepped and may have ended locks early, or it has a barrier.
+    /// With [`RestartGuard::Strict`](crate::RestartGuard), `until` is the present while the handle reads the marker of
+    /// the node: the node may be ready a round trip later. See [`RestartGuard`](crate::RestartGuard)
+    /// and [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     Quarantined {
         /// The time when the node votes again.
         until: Instant,
@@ -909,7 +909,7 @@ mod tests {
              b:2 refused: OOM (its memory is full: raise its `maxmemory`, or remove other keys; \
              counters of fencing tokens (`shearline:fence:*`) may fill it))"
         );
-        // Of several resources, the error names the one that another client holds.
+        // If several resources were requested, the error names the resource that another client holds.
         let names = [Some(&b"a"[..]), None];
         let several = report.clone().of_several(names.into_iter(), None);
         let said = "(a:1 in quarantine for 41s more, because it may have forgotten locks (a); b:2 ";

@@ -100,8 +100,8 @@ impl Channel {
         self.send_buffer(message, &mut SendAncillaryBuffer::default())
     }
 
-    /// Sends a message with a descriptor. If the other process has ended, this is no error: receiving returns
-    /// [`Received::Closed`].
+    /// Sends a message with a descriptor. If the other process has ended, this is no error: receiving
+    /// returns [`Received::Closed`].
     pub(super) fn send_with(&self, message: Message, fd: BorrowedFd<'_>) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);

@@ -21,8 +21,8 @@
 //!
 //! # Guarantees
 //!
-//! While another client can hold the lock, every process of the command that this program may signal is dead, even if
-//! *one* of supervisor, watchdog and nodes fails.
+//! While another client can hold the lock, every process of the command that this program may signal is dead, even
+//! if *one* of supervisor, watchdog and nodes fails.
 
 mod args;
 mod channel;

@@ -45,7 +45,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// The highest priority of a process.
 const FIRST: i32 = -20;
 
-/// The priority and the limit of descriptors before [`go_first`]. Dropping it restores both.
+/// The priority and the limit of descriptors before [`go_first`]. Dropping this value restores both.
 #[derive(Debug)]
 pub(super) struct Before(Option<i32>, Rlimit);
 
