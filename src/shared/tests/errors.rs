@@ -161,7 +161,7 @@ fn an_unlock_that_is_only_unconfirmed_harms_nobody_while_the_lock_is_valid() {
     says(
         error,
         "lock `a`: too few nodes confirmed its release",
-        "it is repeated",
+        "is repeated until",
     );
     eventually("it is over", || short.valid_until() <= clock::now());
     let error = short.unlock().unwrap_err();
