@@ -99,7 +99,7 @@ def node_grants(s, n: "Node", a: "Attempt", number: "Time"):
 
 @m.action
 def node_moves(s, n: "Node", a: "Attempt", number: "Time"):
-    """A token from another slot. It had an older number there, and may have asked for that number first."""
+    """A token from another slot. It had an older number there, and may have asked for that before any other lock."""
     least = s.guard("AMovedTokenGetsANewNumber", value(s, n) < number, number <= value(s, n))
     return grants(s, n, a, number, least, False, f"moves {a} to this slot")
 

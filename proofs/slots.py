@@ -5,8 +5,8 @@ node, whose members `K/SLOT/TOKEN` have deadlines. TAKE_SLOT takes any free slot
 moves a member to a slot that is free, and keeps the deadline; extension, release, copies, purging of members that are
 over, expiry of the key, and the loss of data. A MOVE may be executed at any time after it was sent, and more than once.
 
-A token believes in a slot when each node of a quorum has answered that it has the token in this slot. Plain locks and sets of
-readers exclude a set of permits as in `shared.py`: a key has one type, and another form is refused.
+A token believes in a slot when each node of a quorum has answered that it has the token in this slot. Plain locks and
+sets of readers exclude a set of permits as in `shared.py`: a key has one type, and another form is refused.
 
 Assumed: what `lease.py` assumes.
 
