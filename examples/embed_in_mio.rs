@@ -70,7 +70,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 #[derive(Default)]
 struct Host {
-    /// The job that waits for each round.
+    /// The waiting job of each request for a lock.
     waiting: BTreeMap<usize, String>,
     done: usize,
 }

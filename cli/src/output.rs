@@ -100,7 +100,7 @@ pub(crate) fn item(label: &str, text: &str) -> String {
     wrapped(&format!("{label}  {text}"), WIDTH - 4).join("\n    ")
 }
 
-/// Wraps `text` between words into lines of at most `width` characters. A longer word gets a line of its own.
+/// Wraps `text` between words into lines of at most `width` characters. A longer word gets its own line.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {

@@ -1,4 +1,4 @@
-//! The answer of each node: the part that most errors share.
+//! The report of each node's answer, which most errors contain.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -33,7 +33,7 @@ struct ReportParts {
     is_held_here: bool,
     /// How much longer the lock is held, if that is known. [`Duration::MAX`] means a lock without an expiry.
     left: Option<Duration>,
-    /// The resource that the holder holds, if several were requested.
+    /// The resource that another client holds, if several resources were requested.
     held: Option<Box<[u8]>>,
     /// How many permits there are, if all are taken.
     all_taken: Option<u16>,
@@ -111,8 +111,8 @@ impl Report {
         self.0.was_valid
     }
 
-    /// Returns the resource that the nodes were asked about, if they were asked about one. For several resources it is
-    /// the first.
+    /// Returns the resource that the nodes were asked about, or the first of several resources. Returns `None` if the
+    /// nodes were not asked about a resource.
     #[must_use]
     pub fn resource(&self) -> Option<&[u8]> {
         Some(&self.0.resource.as_ref()?.0)
@@ -234,7 +234,7 @@ impl Report {
     /// and [`never_expires`](Self::never_expires) are about this resource; other resources may be held too.
     ///
     /// Returns `None` if one resource was requested, or if no node named a resource. [`NodeReport::resource`] has the
-    /// resource that each node names: the first held one that the node found.
+    /// resource that each node names, which is the first held resource that the node found.
     ///
     /// ```no_run
     /// # use std::time::Duration;

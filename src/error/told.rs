@@ -63,7 +63,7 @@ macro_rules! told {
 macro_rules! resource {
     ($($error:ident)*) => {$(
         impl $error {
-            /// Returns the resource, if the nodes were asked about it. For several resources it is the first.
+            /// Returns the resource that the nodes were asked about, or the first of several resources.
             #[must_use]
             pub fn resource(&self) -> Option<&[u8]> {
                 self.report()?.resource()

@@ -142,7 +142,7 @@ impl Channel {
             let mut parts = [IoSliceMut::new(&mut bytes)];
             let flags = flags | RecvFlags::CMSG_CLOEXEC;
             match recvmsg(&self.0, &mut parts, &mut control, flags) {
-                // The other process ended before it read all messages. Messages that it sent can still be read.
+                // The other process ended before it read all messages. Messages from that process can still be read.
                 Err(Errno::CONNRESET | Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(Received::Nothing),
                 result => break result?,

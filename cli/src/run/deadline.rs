@@ -22,7 +22,7 @@ use rustix::time::{
 };
 use shearline::Instant;
 
-/// The shortest ttl that leaves time for the margin, and before it for the request to end.
+/// The shortest ttl. It leaves enough time between the request to end and the margin.
 pub(super) const TTL_MIN: Duration = Duration::from_secs(2);
 
 /// The margin is an eighth of the ttl, between these limits. Finding and killing a hundred processes took up to 140 ms

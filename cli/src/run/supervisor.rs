@@ -258,7 +258,7 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
     };
     let (outcome, status, why) = match (ended.started, ended.status, released) {
         _ if !ended.all => {
-            let why = "programs of another user still run, and the lock ends by itself";
+            let why = "programs of another user still run, so the lock is kept until it expires";
             ("lost", Status::Lost, why.to_owned())
         }
         (Some(Err(error)), ..) => {

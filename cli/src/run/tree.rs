@@ -118,8 +118,8 @@ impl Tree {
         };
         let mut children = children(getpid());
         children.retain(|pid| *pid != heir);
-        // The children are listed before this check, because this process inherits the child's processes before it sees
-        // the child's end.
+        // The list comes before this check: when the remembered child ends, this process inherits its processes before
+        // it can see the end.
         if !has_ended(heir) {
             self.strangers.extend(children);
         }
@@ -380,8 +380,8 @@ mod tests {
             let met = families.tree.stop(None);
             // A process in state D that has forked a child by `vfork` stops only after that child goes on.
             let goes_on = |it: &&Process| matches!(state(it.pid).as_deref(), Some("R" | "S"));
-            // The kernel stops a process that runs on another processor at the end of its time slice. The limit is less
-            // than the minute after which these processes end by themselves.
+            // The kernel stops a process that runs on another processor at the end of its time slice. The limit is
+            // below a minute, because these processes end by themselves after a minute.
             let end = now().saturating_add(Duration::from_secs(20));
             while let Some(process) = met.iter().find(goes_on) {
                 assert!(now() < end, "{process:?} {:?}", state(process.pid));

@@ -225,8 +225,8 @@ impl Watchdog {
             && kill <= now()
             && !self.tree.end(None)
         {
-            // The remaining programs belong to another user. The supervisor keeps the lock while they run, and the
-            // watchdog tries again.
+            // The remaining programs belong to another user. The supervisor keeps the lock while these programs run,
+            // and the watchdog tries again.
             self.phase = Phase::Leaving(Some(now().saturating_add(AGAIN)));
         }
     }
