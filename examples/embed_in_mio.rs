@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut host = Host::default();
     let mut events = Events::with_capacity(64);
     while host.done < JOBS_EXPECTED {
-        // Deadlines do not make the descriptor readable, so the sleep ends with the next one.
+        // Deadlines do not make the descriptor readable, so the sleep ends at the next deadline.
         match poll.poll(&mut events, driver.until_deadline()) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             polled => polled?,

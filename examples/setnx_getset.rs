@@ -283,7 +283,8 @@ mod tests {
         true
     }
 
-    /// Counts the winners of each order of events. Returns the least, the most, and the number of orders.
+    /// Counts the winners of each order of events. Returns the smallest and the largest number of winners,
+    /// and the number of orders.
     fn winners(server: &Server, attempts: &[Attempt]) -> (usize, usize, usize) {
         let mut sum = (usize::MAX, 0, 0);
         for who in 0..attempts.len() {

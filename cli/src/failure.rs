@@ -115,7 +115,7 @@ pub(crate) fn no_quorum(report: &Report) -> Status {
     }
 }
 
-/// Returns the status of a request that can never succeed. If it needs scripts, an operator may permit them.
+/// Returns the status of a request that can never succeed. If the request needs scripts, an operator may permit them.
 fn invalid(why: InvalidRequest) -> Status {
     match why.needs_scripts() {
         true => Status::Configuration,

@@ -87,7 +87,7 @@ pub(crate) fn line(mut error: clap::Error) -> String {
         let part = part.trim();
         let is_kept = !part.starts_with("For more information")
             && (!part.starts_with("Usage: ") || shows_usage);
-        // This omits the tip to pass a word as a value: no value looks like one of our options.
+        // The tip to pass a word as a value is left out, because no value looks like one of our options.
         let lines = part.lines().map(str::trim);
         let lines = lines.filter(|line| !line.starts_with("tip: to pass"));
         let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();

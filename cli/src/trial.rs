@@ -258,7 +258,7 @@ impl Lock {
             NodeOutcome::Unusable(missing) => missing,
             // Without scripts, the error of a missing permission for a key names no command.
             NodeOutcome::Refused(error) if error.code() == "NOPERM" => Unusable::KeyPermission,
-            // The node was connected a moment ago. If it does not answer now, it cannot write.
+            // A node that was connected a moment ago and does not answer now cannot write.
             NodeOutcome::Refused(_) | NodeOutcome::TimedOut => {
                 return Verdict::Refused(in_words(node));
             }

@@ -347,7 +347,7 @@ pub enum RequestFault {
     NotStrict,
 }
 
-/// Returns the text for the place of a name in the list of resources, if there is a list.
+/// Returns the text that shows the position of a name in the list of resources, if there is a list.
 fn place(index: Option<usize>) -> String {
     let place = index.map(|index| format!(" at place {index}, counted from 0,"));
     place.unwrap_or_default()

@@ -201,8 +201,8 @@ impl Report {
     ///
     /// After 0.4 s, a waiter that checks whether the lock is free also asks the nodes who holds it. It asks at most ten
     /// times a second, even if the lock is extended or changes hands more often. So shorter waits have no additional
-    /// cost. The label is known only if a majority has the same token and the user may run scripts. Otherwise it is
-    /// `None`; `inspect` asks at once.
+    /// cost. The label is known only if a majority has the same token and the user may run scripts. Otherwise the label
+    /// is `None`. `inspect` asks for the holder at once.
     ///
     /// Any client can write any label, so a label is only for people and logs.
     ///

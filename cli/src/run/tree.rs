@@ -378,7 +378,7 @@ mod tests {
     fn none_goes_on_that_was_stopped() {
         alone("none_goes_on_that_was_stopped", |mut families| {
             let met = families.tree.stop(None);
-            // A process in state D that has forked a child by `vfork` stops only after that child goes on.
+            // A process in state D that has forked a child by `vfork` stops only after the child continues.
             let goes_on = |it: &&Process| matches!(state(it.pid).as_deref(), Some("R" | "S"));
             // The kernel stops a process that runs on another processor at the end of its time slice. The limit is
             // below a minute, because these processes end by themselves after a minute.

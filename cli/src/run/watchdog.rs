@@ -96,7 +96,7 @@ impl Watchdog {
         tree.remember(child);
         // This message is sent before the command runs, because a watchdog that was killed sends nothing.
         let _ = channel.send(Message::Started);
-        // If a signal has ended the trampoline already, Ctrl-C for example, that counts as the end of the command.
+        // A signal, such as Ctrl-C, may have ended the trampoline already. This counts as the end of the command.
         trampoline.send_with(Message::Until(Instant::ZERO), stdin.as_fd())?;
         Ok(Some(Self {
             channel,
