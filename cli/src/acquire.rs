@@ -28,7 +28,7 @@ pub(crate) struct Acquire {
     ///
     /// The time counts from the start of the command. The command waits for --connect-timeout for silent nodes, even if
     /// this time is shorter. The command does not wait if only an operator can repair the cause, such as a wrong
-    /// password. --timeout is an alias.
+    /// password. The option has the alias --timeout.
     #[arg(short, long, alias = "timeout", value_name = "TIME", value_parser = duration::parse)]
     wait: Option<Duration>,
 

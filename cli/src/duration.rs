@@ -31,7 +31,7 @@ pub(crate) fn within(
     move |text| match parse(text)? {
         span if (least..=most).contains(&span) => Ok(span),
         _ => Err(format!(
-            "it has to be from {} to {}",
+            "the time has to be from {} to {}",
             shown(least),
             shown(most)
         )),

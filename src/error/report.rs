@@ -486,7 +486,7 @@ pub(super) fn gone(report: &Report) -> String {
 
 impl fmt::Debug for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A `main` that returns an error shows its `Debug` form, so this is as readable as `Display`.
+        // A `main` that returns an error shows its `Debug` form, so that form is as readable as the `Display` form.
         write!(f, "{self}")
     }
 }

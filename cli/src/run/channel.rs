@@ -37,7 +37,7 @@ pub(super) enum Message {
     Started,
     /// The command could not be run, with this error of the system.
     NotStarted(i32),
-    /// The command ended with this status. Processes that it left behind may still run.
+    /// The command ended with this status. Processes that the command left behind may still run.
     Exited(ExitStatus),
 }
 

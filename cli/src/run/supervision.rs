@@ -53,7 +53,7 @@ const SLOT: &str = "SHEARLINE_SLOT";
 /// How the command has ended.
 #[derive(Debug, Default)]
 pub(super) struct Ended {
-    /// Whether the command may have run, or the error of the system if it could not.
+    /// `Ok` if the command may have run, or the system's error if the command could not be run.
     pub(super) started: Option<Result<(), i32>>,
     /// The exit status of the command, if it is known.
     pub(super) status: Option<ExitStatus>,

@@ -83,7 +83,7 @@ pub(super) enum Child {
 /// All descendants of this process, except those that it had at the beginning.
 #[derive(Debug)]
 pub(super) struct Tree {
-    /// Children that the process had before it became this program (`exec`), and orphans that these left to it.
+    /// Children that the process had before it became this program (`exec`), and orphans of these children.
     strangers: HashSet<Pid>,
     began_with_strangers: bool,
     child: Option<(Pid, Child)>,
