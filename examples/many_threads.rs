@@ -59,7 +59,7 @@ fn count(redlock: Redlock, resource: &str, counter: &AtomicU64) -> Result<(), Lo
     let options = LockOptions::new(Duration::from_secs(10)).wait(Duration::from_secs(30));
     for _ in 0..COUNTS {
         let _lock = redlock.lock_with(resource, &options)?;
-        // This is not one atomic step, on purpose.
+        // The load and the store are deliberately not one atomic step.
         let seen = counter.load(Ordering::Relaxed);
         thread::sleep(Duration::from_millis(1));
         counter.store(seen + 1, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! A client of one server on a standard socket, which uses only the codec. It sends commands in a pipeline, and gets
-//! replies that borrow from the buffer, and pushes.
+//! A client of one server on a standard socket, which uses only the codec. The client sends commands in a pipeline,
+//! and gets pushes and replies that borrow from the buffer.
 //!
 //! ```text
 //! SHEARLINE_NODES=redis://127.0.0.1:6379 cargo run --no-default-features --example resp_client

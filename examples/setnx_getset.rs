@@ -48,7 +48,7 @@ struct Attempt {
     take_over: TakeOver,
     /// Wall-clock milliseconds.
     now: u64,
-    /// The time at which the lock will end. It is written into the key.
+    /// The time at which the lock will end, which is written into the key.
     until: u64,
     next: Next,
 }

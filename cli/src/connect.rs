@@ -212,7 +212,7 @@ impl Nodes {
             },
             (None, None) => return Ok(builder),
             (None, Some(_)) => {
-                let what = "user needs a password-file";
+                let what = "a user needs a password: give --password-file too";
                 return Err(Failure::new(Status::Configuration, what));
             }
         };

@@ -43,8 +43,8 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// Returns `true` if other clients hold the lock: [`Held`](Self::Held). This is the normal answer for a client that
-    /// was not the first.
+    /// Returns `true` if other clients hold the lock: [`Held`](Self::Held). This error is the normal answer for a
+    /// client that was not the first.
     #[must_use]
     pub const fn is_held(&self) -> bool {
         matches!(self, Self::Held(_))

@@ -334,7 +334,7 @@ mod tests {
         fn assert_ended(mut self) {
             ioctl_fionbio(&self.alive, true).unwrap();
             let left = self.alive.read(&mut [0]);
-            assert!(matches!(left, Ok(0)), "somebody is alive: {left:?}");
+            assert!(matches!(left, Ok(0)), "a process is alive: {left:?}");
             assert!(!self.tree.reap());
             assert!(self.shell.wait().is_err(), "the tree has waited for it");
         }

@@ -85,7 +85,10 @@ fn a_certificate_comes_with_its_own_key() {
         panic!("another command");
     };
     let said = inspect::run(&args).expect_err("no password").message;
-    assert!(said.contains("user needs a password-file"), "{said}");
+    assert!(
+        said.contains("a user needs a password: give --password-file too"),
+        "{said}"
+    );
 }
 
 #[test]
