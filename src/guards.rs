@@ -96,6 +96,8 @@ guards! {
     DebtWithoutRoomForgotten,
     /// The number of tokens is not limited.
     ClaimsUnbounded,
+    /// A lock that is handed over loses a copy on which its end rests, because an earlier `SET` may still run there.
+    ConfirmedCopyReleased,
     /// If a copy was denied or taken back, no token is released, although an earlier `SET` may have left one.
     DeniedCopyForgotten,
 

@@ -150,7 +150,7 @@ pub(crate) struct Connect {
     ///
     /// Use --trust only if no node can have forgotten a lock that is still held, for example if the nodes were just
     /// installed. The option applies to the nodes that are connected at the beginning. With --guard strict, the nodes
-    /// store it, so it holds for all clients. With --fenced, `run` and `lock` also give the nodes a counter floor for
+    /// store it, so it holds for all clients. The option also gives the nodes a counter floor for fencing tokens, for
     /// all clients: the present time plus one second. Every older token must be smaller than this floor. This is so
     /// unless a clock was set back.
     #[arg(long, help_heading = "Nodes")]

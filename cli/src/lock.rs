@@ -73,8 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let by = args.acquire.by();
     let redlock = args.connect.connect(&builder, by)?;
     let ask = |options: &LockOptions| redlock.lock_with_async(name, options);
-    let handle = (&redlock, args.connect.trust);
-    let guard = signals.wait(take(&args.acquire, handle, &[name], &ask, (options, by)))??;
+    let guard = signals.wait(take(&args.acquire, &redlock, &[name], &ask, (options, by)))??;
     let lock = held::detached(&args.connect.nodes, &redlock, guard);
     let printed = signals.check();
     let printed = printed.and_then(|()| print("lock", args.format, &lock));

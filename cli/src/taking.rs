@@ -28,22 +28,13 @@ pub(crate) type Ask<'a, H> = &'a dyn Fn(&LockOptions) -> Acquiring<H>;
 
 /// Takes the lock on these names with these options. Gives up at `by`, unless `by` is `Instant::MAX`. Prints who holds
 /// the lock while it waits.
-///
-/// A fenced lock needs counter floors. If `trusts` is set, this function makes one attempt. If the attempt fails, it
-/// trusts the nodes again, which gives a floor to each node that has none.
 pub(crate) async fn take<H: Holds>(
     acquire: &Acquire,
-    (redlock, trusts): (&Redlock, bool),
+    redlock: &Redlock,
     names: &[&[u8]],
     ask: Ask<'_, H>,
     (options, by): (LockOptions, Instant),
 ) -> Result<Guard<H>, Failure> {
-    if trusts && options.is_fenced() {
-        if let Ok(guard) = ask(&options.tries(1)).await {
-            return Ok(guard);
-        }
-        redlock.trust_nodes();
-    }
     let options = match by {
         Instant::MAX => options,
         by => options.wait(left(by)),

@@ -452,8 +452,8 @@ impl Driver {
 
     /// Asserts that every lock that this server may have forgotten is over, so that its votes count from now on. The
     /// server has this `run_id`, and is connected as the node at `address`. Returns `true` if its votes did not count
-    /// before. See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors. If the node is due to get
-    /// a counter floor for fencing tokens, an [`Event::FloorsGiven`] says whether it has got one.
+    /// before. See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors. If this handle uses fencing
+    /// tokens, an [`Event::FloorsGiven`] says whether the node has got a counter floor.
     ///
     /// # Errors
     ///

@@ -340,6 +340,11 @@ impl Engine {
             return lock;
         };
         let quarantined = parts.nodes.quarantined(now, claim.copies().sure);
+        let standing = claim.standing();
+        parts.claims(now).take_back(key, standing); // The old owner sends no `SET` from now on.
+        let Some((_, claim)) = parts.claims.of(lock.id()).must() else {
+            return lock;
+        };
         let settled = claim.hand_over();
         if !claim.busy().is_adopted {
             lock.set_voters(settled.without(quarantined));
@@ -460,11 +465,11 @@ impl Engine {
     ///
     /// Open operations still do not count the answers of this server. The node can go into quarantine again.
     ///
-    /// If this engine was asked for a fenced lock ([`LockOptions::fenced`](crate::LockOptions::fenced)) before, the
-    /// node gets a counter floor. The floor is at least the largest number that this engine has seen, and the present
-    /// time by [`set_wall_clock`](Self::set_wall_clock). If the node has lost its data and clocks have been set back,
-    /// an older token may be larger than the floor. An [`Event::FloorsGiven`](super::Event::FloorsGiven), at most a
-    /// connect timeout later, says whether the node has written the floor.
+    /// The node also gets a counter floor for [fencing tokens](crate::LockOptions::fenced). The floor is at least the
+    /// largest number that this engine has seen, and the present time by [`set_wall_clock`](Self::set_wall_clock). If
+    /// the node has lost its data and clocks have been set back, an older token may be larger than the floor. An
+    /// [`Event::FloorsGiven`](super::Event::FloorsGiven) comes at most a connect timeout later. If this engine was asked
+    /// for a fenced lock before, the event says whether the node has written the floor.
     ///
     /// With [`RestartGuard::Strict`](crate::RestartGuard::Strict), the barrier on the node is deleted too, for all
     /// clients. If a handshake is under way, the deletion becomes part of it.

@@ -300,10 +300,10 @@ impl Redlock {
     /// this quarantine; the next restart begins another. With any guard but
     /// [`RestartGuard::Strict`](crate::RestartGuard) it holds for this handle alone.
     ///
-    /// If this handle was asked for a lock with a [fencing token](crate::LockOptions::fenced) before (which was refused
-    /// then), the node also gets a counter floor, for all clients: at least the present time, and the largest token
-    /// that this handle has seen. You vouch for this floor: no older token of the node may be larger. The call then
-    /// waits for the node, for a connect timeout at most. A user needs access to the keys `shearline:*` for it.
+    /// The node also gets a counter floor for [fencing tokens](crate::LockOptions::fenced), for all clients: at least
+    /// the present time, and the largest token that this handle has seen. You vouch for this floor: no older token of
+    /// the node may be larger. The call waits for the node, for a connect timeout at most. If this handle uses fencing
+    /// tokens, the user needs access to the keys `shearline:*`.
     ///
     /// With [`RestartGuard::Strict`](crate::RestartGuard) your word is written to the node and holds for all clients:
     /// the marker is updated without a barrier, and a standing barrier is removed. Other handles notice when they next
@@ -336,8 +336,8 @@ impl Redlock {
     }
 
     /// [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their run_ids. It says nothing
-    /// about nodes that connect later. A node that should get a counter floor and has not said that it wrote one is
-    /// left out, although it is trusted.
+    /// about nodes that connect later. If this handle was asked for a fencing token before, a node that has not said that
+    /// it wrote its counter floor is left out, although it is trusted.
     ///
     /// Call it for nodes that no client has used for locks yet. With [`RestartGuard::Strict`](crate::RestartGuard) such
     /// nodes have no marker, as after a `FLUSHALL`. Without this call they grant no lock for as long as the longest

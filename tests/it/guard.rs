@@ -91,7 +91,7 @@ fn a_forgotten_copy_is_restored_by_the_extensions() {
         (cluster.copies("a") == 3).then_some(())
     });
     lock.unlock().expect("held");
-    cluster.assert_empty();
+    cluster.assert_gone("a");
 }
 
 /// What each holder uses to check whether another client's lock is valid too.

@@ -189,6 +189,7 @@ pub(crate) mod tests {
         ("MovedSlotCounts", "engine::tests::permits"),
         // A copy that is lost and sent again, within one lock.
         ("DeniedCopyForgotten", "engine::tests::copies"),
+        ("ConfirmedCopyReleased", "engine::tests::handover"),
         // A copy that is lost and sent again while a clock is known to be stepped.
         ("NewCopySure", "engine::tests::clocks"),
     ];

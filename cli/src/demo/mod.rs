@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
-use shearline::{Instant, Redlock, Retry};
+use shearline::{Instant, NodeState, Redlock, Retry};
 
 use contest::Contest;
 use nodes::Nodes;
@@ -40,6 +40,9 @@ use crate::status::Status;
 /// When the demo stops nodes and when it brings them back, as fractions of its length.
 const DISTURBED: f64 = 0.30;
 const MENDED: f64 = 0.65;
+
+/// A server that has just started votes when it has been up for the ttl, and for less than this time more.
+const SLACK: Duration = Duration::from_secs(10);
 
 /// The help texts of this command.
 pub(crate) const TEXTS: Texts = Texts::new(
@@ -109,7 +112,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     output::say(opening(args, &nodes))?;
     let redlock = builder.build()?;
     settled(&redlock, nodes::PATIENCE, Instant::MAX);
-    redlock.trust_nodes(); // The key is new, so no client can have held it before.
+    await_young(&redlock, args.ttl + SLACK)?;
     redlock.check()?;
     let key = format!("shearline-demo:{:016x}", RandomState::new().hash_one(()));
     let contest = Contest::new(redlock, key);
@@ -137,6 +140,23 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
         true => Status::Success,
         false => Status::Failure,
     })
+}
+
+/// Waits for servers that have just started, if they vote within `patience`. The demo does not trust them: that would
+/// concern the locks of others too.
+fn await_young(redlock: &Redlock, patience: Duration) -> Result<(), Failure> {
+    let left = redlock.nodes().into_iter().map(|node| match node.state {
+        NodeState::Quarantined { left } => left,
+        _ => Duration::ZERO,
+    });
+    let left = left.max().filter(|left| *left <= patience);
+    if let Some(left) = left.filter(|left| !left.is_zero()) {
+        output::say(format!(
+            "waits {left:.0?} until servers that have just started vote"
+        ))?;
+        thread::sleep(left);
+    }
+    Ok(())
 }
 
 fn opening(args: &Args, nodes: &Nodes) -> String {

@@ -1,6 +1,5 @@
 //! The supervisor: takes the lock, starts the command through the watchdog, keeps the lock, releases it.
 
-use std::cell::Cell;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -92,7 +91,6 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     let mut run = Run {
         args,
         redlock: handle.insert(redlock),
-        trusts: Cell::new(args.connect.trust),
         signals: &signals,
         pace: Pace::default(),
     };
@@ -118,9 +116,6 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
 struct Run<'a> {
     args: &'a Args,
     redlock: &'a Redlock,
-    /// Whether the nodes still have to be trusted. They are trusted only once, because `--trust` does not cover data
-    /// that the nodes lose later.
-    trusts: Cell<bool>,
     signals: &'a Signals,
     pace: Pace,
 }
@@ -197,8 +192,7 @@ impl Run<'_> {
         let ttl = acquire.ttl;
         // The lock is a little shorter than the extension: an extension that changes nothing needs no permission.
         let options = acquire.options(ttl - Duration::from_millis(1)).keep();
-        let handle = (self.redlock, self.trusts.take());
-        let mut guard = take(acquire, handle, &names, ask, (options, by)).await?;
+        let mut guard = take(acquire, self.redlock, &names, ask, (options, by)).await?;
         // Nodes that fail now may answer later.
         let until = by.min(guard.valid_until().saturating_sub(ttl / 2));
         while let Err(error) = guard.extend_async(ttl).await {

@@ -150,8 +150,8 @@ impl Claim {
     #[inline(always)]
     pub(crate) fn found_on(&mut self, node: NodeId, event: Event, gone_by: Instant, counts: bool) {
         self.gone_by = self.gone_by.max(gone_by);
-        // If the lock was handed over, a late answer to a question does not bring its copy back.
-        if event == Event::Granted || self.may_hold.contains(node) || !self.is_leaving() {
+        // If the lock was handed over, a late answer does not bring its copy back.
+        if self.may_hold.contains(node) || !self.is_leaving() {
             self.apply(node, event);
             self.busy_mut().copies.found(node, counts);
         }
@@ -168,12 +168,21 @@ impl Claim {
         copies.confirmed = majority.nodes().without(copies.lacking);
     }
 
-    /// Hands the lock over with the copies that are known to exist, so that these are not released. Returns their
-    /// nodes.
+    /// Returns the nodes that are known to have the token. The end of the lock may rest on any of them, also if an
+    /// earlier `SET` may still run there.
+    pub(crate) fn standing(&self) -> NodeSet {
+        let having = self.copies().having;
+        self.may_hold.filter(|node| match self.copy_on(node) {
+            Copy::Stands => true,
+            Copy::StandsLost => guard!(ConfirmedCopyReleased, having.contains(node)),
+            _ => false,
+        })
+    }
+
+    /// Hands the lock over with the copies that are [known to exist](Self::standing), so that these are not released.
+    /// Returns their nodes.
     pub(crate) fn hand_over(&mut self) -> NodeSet {
-        let standing = self
-            .may_hold
-            .filter(|node| self.copy_on(node) == Copy::Stands);
+        let standing = self.standing();
         for node in standing.iter() {
             self.apply(node, Event::HandedOver);
         }

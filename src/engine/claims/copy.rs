@@ -67,7 +67,7 @@ pub(crate) enum Event {
     Owed,
     /// The release was answered, or the key has expired.
     Freed,
-    /// The lock was handed over with the key on the node.
+    /// The lock was handed over with the key on the node. Later events about this copy are ignored.
     HandedOver,
 }
 
@@ -113,7 +113,7 @@ impl Copy {
             (Event::Owed, Resent | ReleasingSent) => OwedResent,
             (Event::Owed, Lost | ResentLost | StandsLost | ReleasingLost) => OwedLost,
             (Event::Freed, Owed | Releasing | ReleasingSent | ReleasingLost) => Absent,
-            (Event::HandedOver, Stands) => Absent,
+            (Event::HandedOver, Stands | StandsLost) => Absent,
 
             (
                 Event::NotRun | Event::Granted | Event::Lost,

@@ -168,7 +168,10 @@ impl ClaimsAt<'_> {
     /// Ends the latest `SET` of `key` to `node` with this `event`. If the `SET` left no key, the release that waited
     /// for room behind it is no longer a debt.
     pub(in crate::engine) fn end_set(&mut self, node: NodeId, key: ClaimKey, event: Event) {
-        if let Some(claim) = self.claims.get_mut(key) {
+        // If the lock was handed over, its copy is not ours any more.
+        if let Some(claim) = self.claims.get_mut(key)
+            && claim.may_hold.contains(node)
+        {
             let was_owed = claim.copy_on(node).is_owed();
             claim.apply(node, event);
             if was_owed && !claim.copy_on(node).is_owed() {

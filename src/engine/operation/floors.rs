@@ -1,4 +1,5 @@
-//! Gives counter floors: each node that an operator trusts gets one. The operator learns which nodes did not get one.
+//! Gives counter floors: each node that an operator trusts gets one. The operator learns which nodes did not get one, if
+//! a caller of this engine has asked for a fencing token. Without tokens, a node needs no permission to store a floor.
 //!
 //! If the handshake of a node is under way, the engine asks the node after the handshake. The operation waits for all
 //! trusted nodes, but at most for a connect timeout.
@@ -55,6 +56,9 @@ impl Operate for GiveFloors {
             return true; // The operator does not trust this node.
         }
         cx.reach(node, Whose::Other, |cx| {
+            if cx.parts.nodes[node].abilities.is_without_scripts() {
+                return Err(Unusable::NeedsScripts);
+            }
             let floor = cx.parts.fencing.floor(cx.now);
             let there = cx.parts.nodes.writing_to(node);
             match there.set_floor(cx.now, cx.round.key, floor) {
@@ -65,7 +69,10 @@ impl Operate for GiveFloors {
     }
 
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
-        let without = self.trusted.without(cx.round.tally.yes());
+        let without = match cx.parts.fencing.is_used() {
+            true => self.trusted.without(cx.round.tally.yes()),
+            false => NodeSet::EMPTY,
+        };
         let without = without.iter().map(|node| (node, cx.round[node].outcome));
         Some(Event::FloorsGiven {
             round: RoundId(cx.round.key),

@@ -145,12 +145,13 @@ pub enum Event {
         /// `Ok` if every node now belongs to this group.
         result: Result<(), OperatorError>,
     },
-    /// An operator has [trusted](crate::engine::Engine::trust) nodes, and this engine was asked for a fencing token
-    /// before, so each node should get a counter floor. No call returns the id of this operation.
+    /// An operator has [trusted](crate::engine::Engine::trust) nodes, so each node was sent a counter floor. No call
+    /// returns the id of this operation.
     FloorsGiven {
         /// The operation.
         round: RoundId,
-        /// The nodes that have not said that they wrote a floor, each with the reason. Empty if all nodes wrote one.
+        /// The nodes that have not said that they wrote a floor, each with the reason. Empty if all nodes wrote one, and
+        /// if this engine was not asked for a fencing token before.
         without: Vec<(NodeId, NodeOutcome)>,
     },
     /// The nodes have counted their counters of fencing tokens, for a handle. No call of an engine returns the id of

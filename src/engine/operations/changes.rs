@@ -203,8 +203,7 @@ impl Operations {
 
     // ----- counter floors -----------------------------------------------------------------------
 
-    /// Gives each of `nodes`, which an operator trusts, a counter floor, if this engine was asked for a fencing token
-    /// before. Otherwise does nothing, so that a handle that uses no fencing tokens leaves no keys behind.
+    /// Gives each of `nodes`, which an operator trusts, a counter floor.
     ///
     /// The limit on open operations does not apply. The operation ends soon, because a node with many unanswered
     /// commands is not asked.
@@ -214,8 +213,7 @@ impl Operations {
         nodes: NodeSet,
     ) -> Option<RoundId> {
         let kind = Kind::GiveFloors(GiveFloors::new(nodes));
-        let begins = self.parts.fencing.is_used() && !nodes.is_empty();
-        begins.then(|| self.begin(now, Duration::ZERO, None, kind))
+        (!nodes.is_empty()).then(|| self.begin(now, Duration::ZERO, None, kind))
     }
 
     /// Looks at the counter floors of all nodes, and repairs those that can be repaired.

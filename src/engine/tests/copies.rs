@@ -262,9 +262,8 @@ fn a_copy_that_is_unanswered_is_not_sent_again() {
 /// The new owner does not know that a `SET` may still run after its release.
 #[test]
 fn a_copy_without_an_answer_is_not_handed_over() {
-    let (mut world, mut lock) = copy_sent();
+    let (mut world, lock) = copy_sent();
     world.break_and_mend(2);
-    world.extend_but_for_2(&mut lock, ":1|");
     let lock = world.detach(lock);
     assert_eq!(world.take(2).len(), 1, "a release");
     assert!(!lock.voters().contains(id(2)));

@@ -18,6 +18,33 @@ fn a_lock_handed_over_stands_on_the_nodes_that_answered() {
     assert!(other.unlocked().is_ok());
 }
 
+/// The answer to the first `SET` of the last node was lost, so it may still run there. The node has got another copy, and
+/// the end of the lock rests on it.
+#[test]
+fn a_copy_that_has_confirmed_the_lock_is_not_released_when_the_lock_is_handed_over() {
+    let (mut world, mut lock) = World::won(3, 2);
+    world.take_all();
+    world.lose(2);
+    world.greet_again(2);
+    world.take_all();
+    for _ in 0..2 {
+        world.extend_but_for_2(&mut lock, ":0|");
+    }
+    world.exchange(2, ["SET k 10000"], "+OK|");
+    world.wait(SECOND);
+    world.ask_extension(&lock);
+    world.take_all();
+    world.say(0, ":1|");
+    world.say(2, ":1|");
+    world.extended(&mut lock);
+    world.say(1, ":0|");
+    let lock = world.detach(lock);
+    let voters: Vec<_> = lock.voters().iter().map(NodeId::index).collect();
+    assert_eq!(voters, [0, 1, 2]);
+    assert_eq!(world.take_all(), [NOTHING; 3], "nothing is released");
+    world.is_clean();
+}
+
 #[test]
 fn an_extension_fits_its_own_lock_alone_also_where_locks_have_no_name() {
     let (mut world, one) = World::held(1);

@@ -150,6 +150,26 @@ fn a_waiter_that_gives_up_behind_a_contender_says_what_that_one_was_told() {
     assert_matches!(outcomes(&report)[2], NodeOutcome::Unreachable(_));
 }
 
+/// Their timers would fire with the next tick only. The first of them becomes the contender before.
+#[test]
+fn callers_whose_time_is_up_end_in_one_turn_when_the_one_before_them_leaves() {
+    let (mut world, first) = World::one_waits();
+    world.now = world.now.saturating_add(Duration::from_micros(10));
+    let waiters: Vec<_> = (0..3)
+        .map(|_| world.acquire(&LockOptions::new(TTL).tries(3)))
+        .collect();
+    world.wait(750 * MS);
+    assert_eq!(world.events.len(), 0, "their timers are not due");
+    world.cancel(first);
+    for waiter in waiters {
+        let (round, result) = world.next_acquired();
+        assert_eq!(round, waiter);
+        result.expect_err("its time is up");
+    }
+    let next = world.engine.poll_timeout();
+    assert!(next.is_none_or(|(at, _)| world.now < at), "{next:?}");
+}
+
 #[test]
 fn a_waiter_costs_little_memory() {
     let (mut world, lock, waiters) = World::held_and_wanted(10_000);

@@ -260,7 +260,7 @@ impl World {
             calls.spell.from = begun.place;
             calls.spell.to = Place::MAX;
             calls.asked = begun.asked;
-            (calls.since, calls.begun, calls.ticked) = (since, shown, begun.ticked);
+            (calls.since, calls.begun, calls.ticked) = (since, shown, begun.ticked_before);
             calls.within = known;
             let life = deed.command.ttl.and_then(millis).unwrap_or(0);
             calls.ttl = life.saturating_sub(self.plan.added());
@@ -269,7 +269,7 @@ impl World {
         calls.asked = calls.asked.min(begun.asked);
         calls.since = calls.since.min(since);
         calls.begun = calls.begun.min(shown);
-        calls.ticked = calls.ticked.min(begun.ticked);
+        calls.ticked = calls.ticked.min(begun.ticked_before);
         self.oracle.ledger.record_mut(id).keeps += u32::from(is_new);
     }
 
@@ -323,7 +323,7 @@ impl World {
         if let Some((writing, since, begun)) = next {
             (calls.spell.from, calls.spell.to) = (writing.place, Place::MAX);
             calls.asked = writing.asked;
-            (calls.since, calls.begun, calls.ticked) = (since, begun, writing.ticked);
+            (calls.since, calls.begun, calls.ticked) = (since, begun, writing.ticked_before);
         }
         // The next extension may begin in the same turn, when the engine reads an answer.
         let begun = self.clients[client].ticked_before;
@@ -436,6 +436,7 @@ impl World {
                 && self.stands_on(id, node)
                 && self.clients[client].paths[node].lost_at < calls.since
                 && entry.read_shown < within
+                && !entry.is_over
                 && !self.may_not_count(node);
             if counts {
                 yes.add(self.plan.server_of(node), entry.life);

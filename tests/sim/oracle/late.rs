@@ -62,7 +62,8 @@ pub(super) struct Extending {
     /// When the call was made, also by the client's clock; until when the lock was valid.
     pub(super) since: Time,
     pub(super) begun: Instant,
-    /// The extension was not begun before this: a client that is stopped in a turn writes later than it begins.
+    /// The extension was not begun before this: a client that is stopped between an event and its write begins it
+    /// with the event.
     pub(super) ticked: Instant,
     pub(super) within: Instant,
     pub(super) ttl: u64,
@@ -368,6 +369,7 @@ impl World {
                 && entry.said == Said::One
                 && entry.read_place <= first_place(deed)
                 && entry.read_shown < within
+                && !entry.is_over
                 && lost < entry.read
                 && !matches!(entry.fence, Fence::Shut)
                 && !self.may_not_count(node);

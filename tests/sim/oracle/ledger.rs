@@ -170,6 +170,8 @@ pub(crate) struct Entry {
     pub(crate) sent: Time,
     /// When it was requested at the latest: long before it was sent, if it waited for a transaction.
     pub(crate) asked: Time,
+    /// When the server executed it, its caller no longer wanted it.
+    pub(crate) is_over: bool,
     pub(crate) said: Said,
     pub(crate) fence: Fence,
     /// For how many milliseconds the node keeps the key, if it was asked.
@@ -411,6 +413,7 @@ impl Default for Entry {
             life: 0,
             sent: 0,
             asked: 0,
+            is_over: false,
             said: Said::Nothing,
             fence: Fence::None,
             kept: 0,
@@ -445,6 +448,7 @@ impl Entry {
             life: deed.life,
             sent: deed.sent,
             asked: deed.asked().1,
+            is_over: deed.is_over,
             said: deed.said,
             fence: deed.fence,
             kept: deed.kept,

@@ -2,7 +2,7 @@
 //!
 //! * **Order.** Of users of one client that wait for the same resource with more than one try, the one that
 //!   came first gets it first, unless it has given up; also if either wants other resources besides.
-//! * **Overtaking.** If all have time and nothing else disturbs them, other clients get the lock at most
+//! * **Overtaking.** If all have time, nobody reads, and nothing else disturbs them, other clients get the lock at most
 //!   [`OVERTAKEN_MAX`] times each, on average, while one waits for it.
 //! * **Wake.** No waiter sleeps longer than [`SLEEP_MAX`] while it could know that a majority is free: that is, while a
 //!   majority of nodes that answer its client have had no key of the resource all that time. If a user of the client
@@ -95,6 +95,9 @@ impl World {
     pub(crate) fn overtakes(&mut self, winner: usize, resource: usize) {
         if !self.plan.patient || !self.plan.is_undisturbed() {
             return; // A user with little time left does not leave the lock to others.
+        }
+        if self.plan.shared != 0 {
+            return; // Readers have it together, and pass a waiting writer for a while: `starvation` has a bound.
         }
         // Each permit goes from hand to hand as a lock does.
         let permits = u32::from(self.plan.permits.1.max(1));

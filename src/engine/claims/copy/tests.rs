@@ -52,7 +52,7 @@ Resent: NotRun->Stands Lost->StandsLost Granted->Stands Asked->ReleasingSent Owe
     ignored: Has
 ResentLost: NotRun->StandsLost Lost->StandsLost Granted->StandsLost Has->StandsLost Asked->ReleasingLost Owed->OwedLost
     ignored:
-StandsLost: Sent->ResentLost Asked->ReleasingLost Owed->OwedLost
+StandsLost: Sent->ResentLost Asked->ReleasingLost Owed->OwedLost HandedOver->Absent
     ignored: NotRun Lost Granted Has
 Releasing: Owed->Owed Freed->Absent
     ignored: Has
@@ -153,7 +153,7 @@ impl World {
 
     fn apply(&mut self, event: Event, walk: &mut Walk) {
         let before = self.copy();
-        if event == Event::Has && self.leaving && !before.may_hold() {
+        if self.leaving && !before.may_hold() {
             return; // The claim does the same.
         }
         let after = before.after(event);
@@ -178,7 +178,10 @@ impl World {
     fn check(&self) {
         let (copy, set) = (self.copy(), self.has(Command::Set));
         let is_over = self.leaving && copy == Absent;
-        assert!(copy.may_run() || !set, "a `SET` is open: {self:?}");
+        assert!(
+            copy.may_run() || is_over || !set,
+            "a `SET` is open: {self:?}"
+        );
         assert!(
             copy.may_run() || is_over || self.late == 0,
             "one may run: {self:?}"
@@ -233,7 +236,17 @@ impl Walk {
             }
             self.step(world, |world, walk| {
                 world.leaving = true;
-                if handed_over && world.copy() == Stands {
+                let standing = match world.copy() {
+                    Stands => true,
+                    StandsLost => world.has_it,
+                    _ => false,
+                };
+                if handed_over && standing {
+                    let sent = world.sent;
+                    let queued = world.queue.split_off(sent).into_iter();
+                    world
+                        .queue
+                        .extend(queued.filter(|one| *one != Command::Set));
                     world.apply(Event::HandedOver, walk);
                     world.handed_over = true;
                 }

@@ -93,13 +93,18 @@ impl Acquire {
         cx.parts.leave_intent(now, place);
     }
 
-    /// Waits until the next attempt or look is due.
+    /// Waits until the next attempt or look is due. Ends the operation if its time is up, which may be before its timer
+    /// fires.
     fn wait(&mut self, cx: &mut Context<'_>) {
+        let end = self.rest_end(cx);
+        if end <= cx.now {
+            return self.end_rest(cx);
+        }
         let next = self.next(cx).unwrap_or(Next::Look(Instant::MAX));
         if let Some(at) = next.reminder(cx.now) {
             cx.parts.queues.remind(at, self.place);
         }
-        let until = next.at().min(self.rest_end(cx));
+        let until = next.at().min(end);
         cx.round.rest(State::Resting { until }, cx.parts);
     }
 
@@ -126,20 +131,23 @@ impl Acquire {
     pub(super) fn rested(&mut self, until: Instant, cx: &mut Context<'_>) {
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
         if deadline.min(self.rest_end(cx)) <= cx.now {
-            match self.verdict {
-                Verdict::Refused(why) => {
-                    let why = why_at_last(why, cx);
-                    self.decide(Verdict::Refused(why), cx);
-                }
-                // The operation made no attempt: it left the lock to others.
-                Verdict::Open | Verdict::Granted(..) | Verdict::HandedOut => {
-                    self.give_up_waiting(cx)
-                }
-            }
+            self.end_rest(cx);
         } else if cx.now < until {
             cx.round.arm(&mut cx.parts.timers);
         } else {
             self.go_on(cx);
+        }
+    }
+
+    /// Ends the operation, whose time is up.
+    fn end_rest(&mut self, cx: &mut Context<'_>) {
+        match self.verdict {
+            Verdict::Refused(why) => {
+                let why = why_at_last(why, cx);
+                self.decide(Verdict::Refused(why), cx);
+            }
+            // The operation made no attempt: it left the lock to others.
+            Verdict::Open | Verdict::Granted(..) | Verdict::HandedOut => self.give_up_waiting(cx),
         }
     }
 

@@ -168,14 +168,22 @@ fn a_node_that_is_not_connected_is_given_no_floor() {
     world.is_clean();
 }
 
-/// A handle that uses no tokens gives none, and waits for nothing.
+/// Other handles get tokens then. For plain locks the user of the nodes needs no permission to store a floor.
 #[test]
-fn without_a_token_no_floor_is_waited_for() {
-    let mut world = timed();
-    assert_eq!(world.engine.trust_all(world.now).0.len(), 3);
-    world.drain();
-    assert_eq!(world.take_all(), [NOTHING; 3]);
-    assert_eq!(told(&mut world), None);
+fn an_engine_that_uses_no_tokens_gives_floors_and_needs_none() {
+    for said in [":1|", NO_KEY] {
+        let mut world = timed();
+        assert_eq!(world.engine.trust_all(world.now).0.len(), 3);
+        world.drain();
+        for (node, sent) in world.take_all().concat().iter().enumerate() {
+            assert!(sent.starts_with(&format!("FLOOR run{node}")), "{sent}");
+        }
+        assert_eq!(told(&mut world), None, "they have not answered");
+        world.all_say(0..3, said);
+        assert_eq!(told(&mut world), Some(Vec::new()));
+        let result = world.lock_on(0..3);
+        assert!(result.is_valid_at(world.now));
+    }
 }
 
 /// With markers, an operator may trust the node before its handshake is done.
