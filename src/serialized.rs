@@ -76,6 +76,7 @@ objects! {
         "product" => it.product,
         "round_trip_ms" => it.round_trip.map(millis),
         "grants" => it.grants,
+        "refused" => it.refused.map(|error| error.to_string()),
         "in_flight" => it.in_flight,
         "owed" => it.owed,
         "clock_steps" => it.clock_steps,

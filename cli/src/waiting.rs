@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anstream::adapter::strip_str;
 use shearline::internals::now;
-use shearline::{Inspection, NodeOutcome, OperatorError, Redlock};
+use shearline::{Inspection, NodeOutcome, NodeStatus, OperatorError, Redlock};
 
 use crate::failure::in_words;
 use crate::inspect;
@@ -45,7 +45,7 @@ pub(crate) async fn talk(redlock: &Redlock, names: &[&[u8]], talks: bool) {
         // A free lock may be granted at any moment. If the lock is free twice in a row, other clients are probably
         // not faster: the nodes do not grant it.
         let is_certain = mem::replace(&mut was_free, is_free) || !is_free;
-        if let Some((reason, text)) = why(&told).filter(|_| is_certain) {
+        if let Some((reason, text)) = why(redlock, &told).filter(|_| is_certain) {
             may_change = reason == FEW;
             let news = Some((name, reason));
             if said != news {
@@ -72,9 +72,9 @@ async fn pause(span: Duration) {
 
 /// Returns the reason why the lock is not granted, and a text for it. A new line is written only if the reason
 /// changes.
-fn why(told: &Result<Inspection, OperatorError>) -> Option<(String, String)> {
+fn why(redlock: &Redlock, told: &Result<Inspection, OperatorError>) -> Option<(String, String)> {
     Some(match told {
-        Ok(told) if told.is_free() => (String::new(), FREE.to_owned()),
+        Ok(told) if told.is_free() => (String::new(), refusal(&redlock.nodes())),
         Ok(told) => {
             let state = inspect::state(told);
             let owner = told.holder().map(|holder| inspect::by(&holder.owner));
@@ -89,6 +89,17 @@ fn why(told: &Result<Inspection, OperatorError>) -> Option<(String, String)> {
         // The wait for the lock itself will fail with this error.
         Err(_) => return None,
     })
+}
+
+/// Returns why a free lock is not granted. A node that refuses to write still says who holds a lock.
+fn refusal(nodes: &[NodeStatus]) -> String {
+    let Some(error) = nodes.iter().find_map(|node| node.refused) else {
+        return FREE.to_owned();
+    };
+    let refuses = |node: &&NodeStatus| node.refused == Some(error);
+    let all = nodes.iter().filter(refuses).map(|node| &*node.address);
+    let (all, outcome) = (all.collect::<Vec<_>>(), NodeOutcome::Refused(error));
+    format!("it is free, and not granted: {} {outcome}", all.join(", "))
 }
 
 /// Returns a text that says who holds the lock on these names, or that the key is no lock.
@@ -119,5 +130,15 @@ async fn first_held<'a>(redlock: &'a Redlock, names: &'a [&'a [u8]]) -> Told<'a>
         if all.len() == 0 || !told.as_ref().is_ok_and(Inspection::is_free) {
             return (name, told);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_no_node_refuses_may_still_be_granted() {
+        assert_eq!(refusal(&[]), FREE);
     }
 }

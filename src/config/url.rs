@@ -81,15 +81,20 @@ fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlFault> {
     {
         return Ok((Scheme::Unix, path));
     }
-    let Some((scheme, rest)) = text.split_once("://") else {
-        return Ok((Scheme::Tcp, text));
-    };
-    let is = |name| scheme.eq_ignore_ascii_case(name);
+    match (text.split_once("://"), text.split_once("//")) {
+        (Some((scheme, rest)), _) => Ok((scheme_of(scheme).ok_or(UrlFault::Scheme)?, rest)),
+        (None, Some((scheme, _))) if scheme_of(scheme).is_some() => Err(UrlFault::Colon),
+        (None, _) => Ok((Scheme::Tcp, text)),
+    }
+}
+
+fn scheme_of(name: &str) -> Option<Scheme> {
+    let is = |scheme| name.eq_ignore_ascii_case(scheme);
     match () {
-        () if is("redis") || is("valkey") => Ok((Scheme::Tcp, rest)),
-        () if is("unix") => Ok((Scheme::Unix, rest)),
-        () if is("rediss") || is("valkeys") => Ok((Scheme::Tls, rest)),
-        () => Err(UrlFault::Scheme),
+        () if is("redis") || is("valkey") => Some(Scheme::Tcp),
+        () if is("unix") => Some(Scheme::Unix),
+        () if is("rediss") || is("valkeys") => Some(Scheme::Tls),
+        () => None,
     }
 }
 
@@ -440,6 +445,10 @@ mod tests {
             (
                 P::Scheme,
                 "http://h|://h|redis2://h|redis+unix:///r|u:p://w@h",
+            ),
+            (
+                P::Colon,
+                "redis//h|REDISS//u:p@h:1/2|valkey//h|valkeys//h|unix///r",
             ),
             #[cfg(not(feature = "tls"))]
             (P::Tls, "rediss://h|valkeys://h|Rediss://u:p@h:1/x"),

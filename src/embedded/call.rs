@@ -1,8 +1,11 @@
-//! A command that is being executed, and values that many commands read or answer with.
+//! A command that is being executed: its steps on keys, and values that many commands read or answer with.
+//!
+//! The first access to a key whose time is over removes it. Pushes and watches are notified of each change of a key,
+//! including its end.
 
-use core::time::Duration;
+use crate::time::Instant;
 
-use super::keyspace::Millis;
+use super::keyspace::{Entry, Keys, Members, Millis, Value};
 use super::refusal::Refusal;
 use super::reply::Reply;
 use super::session::Session;
@@ -17,15 +20,178 @@ pub(super) struct Call<'a> {
     /// The name and the arguments of a command, or the arguments of a script. Their number has been checked.
     pub(super) words: Words<'a>,
     pub(super) now: Millis,
-    pub(super) uptime: Duration,
+    /// The same time on the clock of the caller.
+    pub(super) at: Instant,
 }
 
 pub(super) type Words<'a> = &'a [&'a [u8]];
 
 impl<'a> Call<'a> {
+    pub(super) fn new(
+        store: &'a mut Store,
+        session: &'a mut Session,
+        now: Instant,
+        words: Words<'a>,
+    ) -> Self {
+        Self {
+            now: store.millis(now),
+            at: now,
+            store,
+            session,
+            keys: &[],
+            words,
+        }
+    }
+
+    /// Returns the call of a script or of a queued command, which this command runs.
+    pub(super) fn within<'b>(&'b mut self, keys: Words<'b>, words: Words<'b>) -> Call<'b> {
+        Call {
+            store: &mut *self.store,
+            session: &mut *self.session,
+            keys,
+            words,
+            ..*self
+        }
+    }
+
     /// Returns the words from `first` on, if there are any.
     pub(super) fn words_from(&self, first: usize) -> Words<'a> {
         self.words.get(first..).unwrap_or_default()
+    }
+}
+
+/// Steps of commands: they work on the database that the client has selected.
+impl Call<'_> {
+    fn database(&mut self) -> &mut Keys {
+        let databases = &mut self.store.databases;
+        databases.entry(self.session.database).or_default()
+    }
+
+    /// Registers a key that was read for a push, if the client asked for one. Redis then registers all keys of a
+    /// script. Each command that only reads does this with its keys after it has read them: a key whose time is over
+    /// changes before that.
+    pub(super) fn register(&mut self, key: &[u8]) {
+        let together = match self.store.flavour.is_valkey() || self.keys.is_empty() {
+            true => &[key],
+            false => self.keys,
+        };
+        for key in together.iter().filter(|_| self.session.caching) {
+            self.store.tracking.register(key, self.session.id);
+        }
+    }
+
+    pub(super) fn entry(&mut self, key: &[u8]) -> Option<&Entry> {
+        let now = self.now;
+        if self.database().get(key)?.is_over(now) {
+            self.database().remove(key);
+            self.changed(key);
+        }
+        self.database().get(key)
+    }
+
+    /// Returns the text that `key` holds.
+    pub(super) fn text(&mut self, key: &[u8]) -> Result<Option<&[u8]>, Refusal> {
+        match self.entry(key).map(|entry| &entry.value) {
+            None => Ok(None),
+            Some(Value::Text(text)) => Ok(Some(text)),
+            Some(Value::Members(_)) => Err(Refusal::WRONG_TYPE),
+        }
+    }
+
+    /// Does what `GET` does.
+    pub(super) fn get(&mut self, key: &[u8]) -> Result<Option<&[u8]>, Refusal> {
+        self.entry(key);
+        self.register(key);
+        self.text(key)
+    }
+
+    /// Does what `PTTL` does, except for a key that does not exist.
+    pub(super) fn pttl(&mut self, key: &[u8]) -> Option<i64> {
+        let left = self.left(key);
+        self.register(key);
+        left
+    }
+
+    /// Does what a command does that only reads the members of `key`.
+    pub(super) fn read_members(&mut self, key: &[u8]) -> Result<Members, Refusal> {
+        let members = self.members(key);
+        self.register(key);
+        members
+    }
+
+    /// Returns the members that `key` holds.
+    pub(super) fn members(&mut self, key: &[u8]) -> Result<Members, Refusal> {
+        match self.entry(key).map(|entry| &entry.value) {
+            None => Ok(Members::default()),
+            Some(Value::Members(members)) => Ok(members.clone()),
+            Some(Value::Text(_)) => Err(Refusal::WRONG_TYPE),
+        }
+    }
+
+    /// Returns for how many more milliseconds `key` lives: -1 if it never ends, `None` if it does not exist.
+    pub(super) fn left(&mut self, key: &[u8]) -> Option<i64> {
+        let now = self.now;
+        let end = self.entry(key)?.end;
+        Some(end.map_or(-1, |end| end.saturating_sub(now).max(0)))
+    }
+
+    /// Sets the text of `key` and its end. If the end has passed, Valkey removes the key at once, and Redis when it is
+    /// next read.
+    pub(super) fn insert(&mut self, key: &[u8], text: &[u8], end: Option<Millis>) {
+        if self.store.flavour.is_valkey() && end.is_some_and(|end| end < self.now) {
+            self.remove(key);
+            return;
+        }
+        let value = Value::Text(text.to_vec());
+        self.database().insert(key.to_vec(), Entry { value, end });
+        self.changed(key);
+    }
+
+    /// Replaces the members of `key`. Its end stays.
+    pub(super) fn insert_members(&mut self, key: &[u8], members: Members) {
+        let end = self.entry(key).and_then(|entry| entry.end);
+        if members.0.is_empty() {
+            self.database().remove(key);
+        } else {
+            let value = Value::Members(members);
+            self.database().insert(key.to_vec(), Entry { value, end });
+        }
+        self.changed(key);
+    }
+
+    /// Sets the end of `key`, which exists. An end that is not in the future removes it.
+    pub(super) fn set_end(&mut self, key: &[u8], end: Millis) {
+        let now = self.now;
+        match self.database().get_mut(key) {
+            Some(entry) if now < end => entry.end = Some(end),
+            Some(_) | None => drop(self.database().remove(key)),
+        }
+        self.changed(key);
+    }
+
+    /// Returns `true` if there was such a key.
+    pub(super) fn remove(&mut self, key: &[u8]) -> bool {
+        let there = self.entry(key).is_some();
+        if there {
+            self.database().remove(key);
+            self.changed(key);
+        }
+        there
+    }
+
+    /// Returns how many keys begin with `prefix`.
+    pub(super) fn count(&mut self, prefix: &[u8]) -> i64 {
+        let now = self.now;
+        let keys = self.database().range(prefix.to_vec()..);
+        let keys = keys.take_while(|(key, _)| key.starts_with(prefix));
+        keys.filter(|(_, entry)| !entry.is_over(now)).count() as i64
+    }
+
+    fn changed(&mut self, key: &[u8]) {
+        self.store.tracking.changed(key, Some(self.session.id));
+        let selected = self.session.database;
+        let watches = &mut self.store.watches;
+        watches.changed(|database, other| (database, other) == (selected, key));
     }
 }
 

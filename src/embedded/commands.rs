@@ -1,4 +1,4 @@
-//! The table of commands, and the commands about the connection or the node as a whole.
+//! Looks commands up and runs them, also for `EXEC`; and the commands about the connection or the node as a whole.
 //!
 //! The look-up finds errors in the server's order: an unknown name, a wrong number of arguments, and only then a client
 //! that has not given the password.
@@ -12,6 +12,8 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
+use crate::time::Instant;
+
 use super::call::{Call, integer, ok};
 use super::flavour::Refused;
 use super::info;
@@ -19,6 +21,8 @@ use super::keyspace::DATABASES;
 use super::refusal::Refusal;
 use super::reply::{Answer, Reply};
 use super::scripts;
+use super::session::Session;
+use super::store::Store;
 use super::strings;
 use super::transactions;
 
@@ -109,9 +113,35 @@ impl Command {
     }
 }
 
+impl Store {
+    /// Executes one command, which begins with its name, and appends the reply to `out`. If the command has caused a
+    /// push to the client itself (its own `FLUSHALL`), the push follows. An empty command has no reply.
+    pub fn execute(
+        &mut self,
+        session: &mut Session,
+        now: Instant,
+        command: &[&[u8]],
+        out: &mut Vec<u8>,
+    ) {
+        if command.is_empty() {
+            session.caching = false;
+            return;
+        }
+        let answer = run(&mut Call::new(self, session, now, command));
+        let reply = answer.unwrap_or_else(Reply::Error);
+        reply.write(!session.resp3, out);
+        self.tracking.take(session.id, out);
+    }
+
+    /// Deletes `key` of the first database at `now`, as another client does. Returns `false` if there is none.
+    pub fn remove(&mut self, now: Instant, key: &[u8]) -> bool {
+        Call::new(self, &mut Self::session(), now, &[]).remove(key)
+    }
+}
+
 /// Looks the command up and runs it, or queues it for `EXEC`. `CLIENT CACHING` applies to the next command other than
 /// `CLIENT`, even a faulty one; between `MULTI` and `EXEC` it applies to all commands.
-pub(super) fn run(call: &mut Call<'_>) -> Answer {
+fn run(call: &mut Call<'_>) -> Answer {
     let found = find(call);
     let name = found.as_ref().map_or("", |command| command.name);
     let checked = found.and_then(|command| command.checked(call));
@@ -144,12 +174,7 @@ fn exec(call: &mut Call<'_>) -> Answer {
     let mut answers = Vec::with_capacity(queue.commands.len());
     for command in &queue.commands {
         let words: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
-        let mut call = Call {
-            store: &mut *call.store,
-            session: &mut *call.session,
-            words: &words,
-            ..*call
-        };
+        let mut call = call.within(&[], &words);
         let run = find(&call).and_then(|command| command.checked(&call));
         let answer = run.and_then(|run| run(&mut call));
         answers.push(answer.unwrap_or_else(Reply::Error));

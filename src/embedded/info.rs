@@ -67,7 +67,7 @@ fn server(call: &Call<'_>) -> String {
              server_mode:standalone\r\n"
         ),
     };
-    let (run_id, uptime) = (&call.store.run_id, call.uptime.as_secs());
+    let (run_id, uptime) = (&call.store.run_id, call.store.uptime(call.at));
     format!("# Server\r\n{version}run_id:{run_id}\r\nuptime_in_seconds:{uptime}\r\n")
 }
 

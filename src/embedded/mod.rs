@@ -50,6 +50,16 @@
 //! * `CLIENT TRACKING ON` takes `OPTIN NOLOOP`, and nothing else.
 //! * A client that leaves 2 MiB unread is closed at the next push.
 
+// The files stand in layers. None imports from a higher layer, and no two import from each other:
+//
+//   node · serve · connection                        threads, sockets, buffers
+//   commands                                         looks a command up and runs it, also for `EXEC`
+//   strings · transactions · scripts · info          what each command does
+//   call                                             a command that is being executed, and its steps on keys
+//   store                                            all that a node knows
+//   keyspace · tracking · watches                    keys, and the clients that a change concerns
+//   session · flavour · reply · refusal              plain data
+
 mod call;
 mod commands;
 mod connection;
@@ -66,6 +76,7 @@ pub(crate) mod store;
 mod strings;
 mod tracking;
 mod transactions;
+mod watches;
 
 pub use node::EmbeddedNode;
 pub use store::Memory;

@@ -104,13 +104,7 @@ impl Known {
         if self.asks && words[1].is_empty() {
             return Ok(Reply::Integer(0));
         }
-        (self.run)(&mut Call {
-            store: &mut *call.store,
-            session: &mut *call.session,
-            keys,
-            words,
-            ..*call
-        })
+        (self.run)(&mut call.within(keys, words))
     }
 }
 

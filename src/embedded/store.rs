@@ -1,4 +1,4 @@
-//! The node without its sockets: it takes a command and a time, and returns a reply.
+//! What a node knows: its keys, its clients' wishes, its identity and its clock.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -10,14 +10,11 @@ use core::time::Duration;
 
 use crate::time::Instant;
 
-use super::call::{Call, Words};
-use super::commands;
 use super::flavour::{Flavour, Refused};
 use super::keyspace::{Keys, Millis, Value};
-use super::reply::Reply;
 use super::session::Session;
 use super::tracking::Tracking;
-use super::transactions::Watches;
+use super::watches::Watches;
 
 /// A lock node as a pure function. For development, tests and simulation; see the
 /// [module](super).
@@ -135,9 +132,17 @@ impl Store {
     }
 
     /// Returns the time of the store's clock in whole milliseconds, rounded down as the server does.
-    fn millis(&self, now: Instant) -> Millis {
+    pub(super) fn millis(&self, now: Instant) -> Millis {
         let millis = Millis::try_from(now.as_nanos() / 1_000_000).unwrap_or(Millis::MAX);
         EPOCH.saturating_add(millis).saturating_add(self.ahead)
+    }
+
+    /// Returns how many seconds the store says that it has been up. The server computes them as the difference of two
+    /// times in whole seconds, so they may be almost a second too long.
+    pub(super) fn uptime(&self, now: Instant) -> u64 {
+        let second = |at: Instant| at.as_nanos() / 1_000_000_000;
+        let up = second(now).saturating_sub(second(self.started));
+        self.up_before.as_secs().saturating_add(up)
     }
 
     /// Returns the session of a client without a connection. All of these have one number.
@@ -231,46 +236,6 @@ impl Store {
         }
     }
 
-    /// Executes one command, which begins with its name, and appends the reply to `out`. If the command has caused a
-    /// push to the client itself (its own `FLUSHALL`), the push follows. An empty command has no reply.
-    pub fn execute(
-        &mut self,
-        session: &mut Session,
-        now: Instant,
-        command: &[&[u8]],
-        out: &mut Vec<u8>,
-    ) {
-        if command.is_empty() {
-            session.caching = false;
-            return;
-        }
-        let answer = commands::run(&mut self.call(session, now, command));
-        let reply = answer.unwrap_or_else(Reply::Error);
-        reply.write(!session.resp3, out);
-        self.tracking.take(session.id, out);
-    }
-
-    fn call<'a>(
-        &'a mut self,
-        session: &'a mut Session,
-        now: Instant,
-        words: Words<'a>,
-    ) -> Call<'a> {
-        Call {
-            now: self.millis(now),
-            uptime: self.up_before + whole_seconds(now).saturating_sub(whole_seconds(self.started)),
-            store: self,
-            session,
-            keys: &[],
-            words,
-        }
-    }
-
-    /// Deletes `key` of the first database at `now`, as another client does. Returns `false` if there is none.
-    pub fn remove(&mut self, now: Instant, key: &[u8]) -> bool {
-        self.call(&mut Self::session(), now, &[]).remove(key)
-    }
-
     /// Returns the value that `key` of the first database holds at `now`, without removing anything.
     fn peek(&self, key: &[u8], now: Millis) -> Option<&Value> {
         let entry = self.databases.get(&0)?.get(key)?;
@@ -317,9 +282,8 @@ impl Store {
     pub(super) fn flush(&mut self) {
         let databases = mem::take(&mut self.databases);
         self.watches.changed(|database, key| {
-            databases
-                .get(&database)
-                .is_some_and(|keys| keys.contains_key(key))
+            let keys = databases.get(&database);
+            keys.is_some_and(|keys| keys.contains_key(key))
         });
         self.tracking.flushed();
     }
@@ -329,12 +293,6 @@ impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store").finish_non_exhaustive()
     }
-}
-
-/// Returns a time in whole seconds. The server computes its uptime as the difference of two such times, so it may be
-/// almost a second too long.
-fn whole_seconds(at: Instant) -> Duration {
-    Duration::from_secs(at.as_nanos() / 1_000_000_000)
 }
 
 #[cfg(test)]

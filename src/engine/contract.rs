@@ -12,7 +12,7 @@ use crate::config::LockOptions;
 use crate::entry::Entry;
 #[cfg(feature = "std")]
 use crate::error::ExtendError;
-use crate::error::{LinkError, RequestFault};
+use crate::error::{LinkError, RequestFault, ServerError};
 use crate::keys::OperationKey;
 use crate::limits::PERMITS_MAX;
 use crate::node::{NodeState, Waking};
@@ -425,6 +425,10 @@ pub struct NodeStatus {
     /// The number of locks that the node has granted to this handle, including late answers and attempts that failed. A
     /// node that falls behind the others grants fewer locks than they do.
     pub grants: u64,
+    /// The error by which the node refuses locks, if an operator can repair it: `OOM` or `NOREPLICAS`, for example. A
+    /// node in this state still answers questions, so its [`state`](Self::state) is ready. `None` after the next grant,
+    /// on a new connection, and if this handle has not asked for a lock.
+    pub refused: Option<ServerError>,
     /// The number of commands that the node has not answered.
     pub in_flight: usize,
     /// The number of releases that wait for a connection, for room, or for another try.
@@ -484,6 +488,9 @@ impl fmt::Display for NodeStatus {
         if self.evicts_locks {
             f.write_str(", may evict locks")?;
         }
+        if let Some(error) = self.refused {
+            write!(f, ", refuses with {error}")?;
+        }
         if self.lacks_floor {
             f.write_str(", no floor for fencing tokens")?;
         }
@@ -530,6 +537,7 @@ mod tests {
             state,
             round_trip: Some(Duration::from_micros(round_trip)).filter(|trip| !trip.is_zero()),
             grants: 7,
+            refused: (owed != 0).then(|| ServerError::from_line(b"OOM command not allowed")),
             in_flight: 1,
             owed,
             clock_steps: 0,
@@ -547,7 +555,7 @@ mod tests {
             (status(NodeState::Ready, 210, 0), "ready, round trip 210µs"),
             (
                 status(NodeState::Suspect, 0, 3),
-                "silent, 3 releases owed, may evict locks, no floor for fencing tokens",
+                "silent, 3 releases owed, may evict locks, refuses with OOM, no floor for fencing tokens",
             ),
             (
                 status(NodeState::Quarantined { left }, 0, 0),

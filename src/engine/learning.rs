@@ -135,6 +135,7 @@ fn learn_of_counters(node: NodeId, reply: Reply, parts: &mut Parts) -> Reply {
 }
 
 /// Learns from the `reply` of `node`, which names the token in the key of `place` or says that the key is a sorted set.
+/// If a reader or the holder of a permit is alone in the set, its token counts as that in the key.
 /// A reader may then ask again soon, and a contender for the exclusive lock has to keep new readers out.
 #[cold]
 #[inline(never)]
@@ -142,8 +143,12 @@ fn named(now: Instant, node: NodeId, place: PlaceKey, reply: Reply, parts: &mut 
     let connection = &mut parts.nodes[node].connection;
     let (token, members) = (connection.token.take(), connection.members.take());
     let is_set = members.is_some() || matches!(reply, Reply::Foreign(_));
+    let alone = match members.as_deref() {
+        Some([alone]) => Some(alone.token.clone()),
+        Some(_) | None => None,
+    };
     if let Some((waiting, _)) = parts.queues.waiting(place) {
-        waiting.belief.named(node, token, is_set);
+        waiting.belief.named(node, token.or(alone), is_set);
         if is_set {
             parts.leave_intent(now, place);
             parts

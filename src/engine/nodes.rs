@@ -139,6 +139,7 @@ impl Nodes {
                 product: identity.and_then(|identity| identity.product.clone()),
                 round_trip: node.connection.pulse.round_trip(),
                 grants: node.grants,
+                refused: node.handshake.refused(node.grants),
                 in_flight: node.connection.in_flight(),
                 owed: node.debts.len(),
                 clock_steps: node.trust.clock.steps(),

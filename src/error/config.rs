@@ -115,6 +115,8 @@ pub(crate) enum UrlFault {
     Character,
     #[error("has an unknown scheme; use redis://, rediss://, valkey://, unix:// or host:port")]
     Scheme,
+    #[error("has no colon behind its scheme; write ://, as in redis://host:port")]
+    Colon,
     #[error("names no valid host; write redis://host:port or redis://[::1]:port")]
     Host,
     #[error(

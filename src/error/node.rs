@@ -45,7 +45,7 @@ impl ServerError {
     }
 
     /// Returns the meaning of the error and what to do, if they are known.
-    pub(super) fn advice(&self) -> Option<&'static str> {
+    pub(crate) fn advice(&self) -> Option<&'static str> {
         Some(match self.code() {
             "OOM" => {
                 "its memory is full: raise its `maxmemory`, or remove other keys; counters of fencing tokens \
@@ -99,8 +99,8 @@ pub struct LinkError(#[from] pub(crate) LinkFault);
 )]
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, thiserror::Error)]
 pub enum LinkFault {
-    /// No connection was tried yet.
-    #[error("not connected yet")]
+    /// No connection was tried yet, or the node has not answered on the first one.
+    #[error("no answer yet")]
     NotYet,
     /// The host name could not be resolved to an address.
     #[error("its host name does not resolve")]

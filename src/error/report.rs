@@ -199,6 +199,8 @@ impl Report {
     /// | this handle itself ([`is_held_here`](Self::is_held_here)) | always |
     /// | another client | if a caller of this handle has waited for about 0.4 s |
     ///
+    /// If the lock is a shared lock or a permit, the label is known only if there is one holder.
+    ///
     /// After 0.4 s, a waiter that checks whether the lock is free also asks the nodes who holds it. It asks at most ten
     /// times a second, even if the lock is extended or changes hands more often. So shorter waits have no additional
     /// cost. The label is known only if a majority has the same token and the user may run scripts. Otherwise the label

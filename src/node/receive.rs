@@ -66,7 +66,8 @@ impl Node {
                 return Ok(Some(Heard::Done(request)));
             }
             if let Value::Error(line) | Value::BulkError(line) = value {
-                keep_words(sent.purpose, line, &mut self.handshake, &mut self.abilities);
+                let said = (sent.purpose, line, self.grants);
+                keep_words(said, &mut self.handshake, &mut self.abilities);
             }
             if let Purpose::Asked(request) = sent.purpose {
                 if value.as_error().is_some() {
@@ -297,14 +298,19 @@ fn pushed(
 /// Keeps the text of an error, the answer to a command with this `purpose`. The error may cause doubt about scripts.
 #[cold]
 #[inline(never)]
-fn keep_words(purpose: Purpose, line: &[u8], handshake: &mut Handshake, abilities: &mut Abilities) {
-    handshake.keep_words(purpose, line);
+fn keep_words(
+    (purpose, line, grants): (Purpose, &[u8], u64),
+    handshake: &mut Handshake,
+    abilities: &mut Abilities,
+) {
+    handshake.keep_words(purpose, line, grants);
     if let Purpose::Asked(request) = purpose {
         abilities.suspect(request, Refusal::of(Value::Error(line)), &handshake.words);
     }
 }
 
-/// Keeps the token or the holders that `value` names, if `request` asks for them.
+/// Keeps the token or the holders that `value` names, if `request` asks for them. For a waiter, a holder that is alone
+/// is as good as a token.
 #[cold]
 #[inline(never)]
 fn keep_token(
@@ -320,8 +326,7 @@ fn keep_token(
     } = request
     {
         *kept = reply::token_in(value).map(OwnedToken::new);
-        let inspects = matches!(request, Request::Question { .. });
-        *members = inspects.then(|| reply::holders_in(value)).flatten();
+        *members = reply::holders_in(value);
     }
 }
 

@@ -133,8 +133,8 @@ pub(crate) struct Args {
     ///
     /// The line goes to this file, or to this descriptor if a number is given. The fields are version, command,
     /// resource, resources (of several), outcome (released, release_unconfirmed, lost, watchdog_ended, not_started,
-    /// held, no_quorum, interrupted, failed), started, command_status, command_signal, status, fencing_token, error
-    /// and slot (of a permit).
+    /// held, no_quorum, interrupted, failed), started, command_status, command_signal, status, losses, fencing_token,
+    /// error and slot (of a permit).
     #[arg(long, value_name = "FILE|FD", help_heading = "Command")]
     pub(super) report: Option<PathBuf>,
 }

@@ -29,6 +29,8 @@ pub(super) struct Ending {
     pub(super) slot: Option<u16>,
     /// The status with which this program ends.
     pub(super) status: Status,
+    /// The number of losses of the lock, including those before the last start of the command.
+    pub(super) losses: u32,
     /// Whether the command has to be started again.
     pub(super) goes_on: bool,
     /// The error for the user. It is printed last, after the thread in `told` has ended, which may take long with a
@@ -58,6 +60,7 @@ impl Ending {
             "command_status": self.command.and_then(|it| it.code()),
             "command_signal": self.command.and_then(|it| it.signal()),
             "status": self.status.code(),
+            "losses": self.losses,
             "fencing_token": self.fencing_token,
             "error": self.error.as_ref().map(|it| &it.message),
         });

@@ -97,7 +97,7 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     let mut ending = run.once_as_asked(by)?;
     while ending.goes_on {
         ending.tell();
-        let started = ending.started;
+        let (started, losses) = (ending.started, ending.losses);
         match run.once_as_asked(args.acquire.by()) {
             Ok(next) => ending = next,
             Err(failure) if failure.status.word() == "interrupted" => ending = failed(failure),
@@ -108,6 +108,7 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
             }
         }
         ending.started |= started;
+        ending.losses += losses;
     }
     Ok(ending)
 }
@@ -280,6 +281,7 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
     };
     Ok(Ending {
         outcome,
+        losses: u32::from(outcome == "lost"),
         started: is_started,
         command: ended.status,
         fencing_token,

@@ -111,6 +111,23 @@ fn a_majority_with_the_same_token_holds_it_for_as_long_as_a_majority_keeps_it() 
     );
 }
 
+/// The server of the third node is stopped: its machine accepts the connection, and nothing answers there.
+#[test]
+fn a_node_that_has_never_answered_is_shown_as_one_that_does_not_answer() {
+    let mut world = World::new(3);
+    world.greet(0);
+    world.greet(1);
+    world.ask_inspect();
+    world.has_none(0);
+    world.has_none(1);
+    world.pass(60 * MS);
+    let told = world.told().expect("a majority has answered");
+    assert_eq!(
+        told.to_string(),
+        "free (node0:6379 free, node1:6379 free, node2:6379 unreachable: no answer yet)"
+    );
+}
+
 #[test]
 fn a_copy_on_a_minority_is_shown_with_what_is_left_of_it() {
     let mut world = World::ready(3);

@@ -133,6 +133,29 @@ fn an_early_cause_is_not_hidden_by_an_attempt_without_an_answer() {
     assert_eq!(report.tries(), 2);
 }
 
+/// The nodes vote as far as questions show, so nothing else says why no lock is granted.
+#[test]
+fn a_status_names_what_a_node_refuses_with_until_it_grants_a_lock_or_is_connected_again() {
+    let mut world = second_attempt_behind_oom();
+    let refused = |world: &World| -> Vec<String> {
+        let nodes = world.engine.node_statuses(world.now);
+        let refused = nodes.filter_map(|node| node.refused);
+        refused.map(|error| error.to_string()).collect()
+    };
+    assert_eq!(world.state(0), NodeState::Ready);
+    assert_eq!(refused(&world), ["OOM", "OOM"]);
+    world.say(0, "+OK|");
+    assert_eq!(refused(&world), ["OOM"]);
+    world.take(1);
+    world.lose(1);
+    world.reconnect(1);
+    world.greet(1);
+    assert_eq!(refused(&world), [""; 0]);
+    // This error is ordinary, and answered by another command.
+    world.say(2, "-NOSCRIPT No matching script|");
+    assert_eq!(refused(&world), [""; 0]);
+}
+
 /// In the last attempt, the node only said that the caller's own key is there; it refuses the release of this key.
 #[test]
 fn an_earlier_cause_is_not_said_to_have_taken_as_long_as_a_later_answer() {

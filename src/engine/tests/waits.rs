@@ -128,7 +128,8 @@ const AUDIT: &str = "\u{3}123456789abcdefghijaudit-3";
 
 impl World {
     /// Sleeps for `span`. Meanwhile each node says that it has its token of `tokens`, with this much time `left`, or
-    /// that it has no key if the token is empty. Returns how often nodes were asked for tokens.
+    /// that it has no key if the token is empty. A token that begins with `*` stands for a set of holders. Returns how
+    /// often nodes were asked for tokens.
     fn sleep_saying(&mut self, span: Duration, left: &str, tokens: [&str; 3]) -> usize {
         let (end, mut asked) = (self.now.saturating_add(span), 0);
         while self.now < end {
@@ -137,6 +138,7 @@ impl World {
                 let token = tokens[node];
                 match sent {
                     "EVAL inspect" if token.is_empty() => "*3|:0|:0|$0||".to_string(),
+                    "EVAL inspect" if token.starts_with('*') => format!("*3|:9001|:0|{token}"),
                     "EVAL inspect" => format!("*3|:9001|:0|${}|{token}|", token.len()),
                     "PTTL k" => left.to_string(),
                     "SET k 10000" => "_|".to_string(),
@@ -232,6 +234,27 @@ fn a_holder_that_extends_its_lock_again_and_again_is_named_in_between() {
         }
     }
     assert!(asked < 3 * 50, "{asked}: with each look");
+}
+
+/// Several readers are not named: the lock is not free before the last of them is gone.
+#[test]
+fn a_reader_is_named_if_it_is_alone() {
+    let members = |all: &[&str]| {
+        let each = all
+            .iter()
+            .map(|token| format!("${}|r/{token}|:9001|", token.len() + 2));
+        format!("*{}|{}", 2 * all.len(), each.collect::<String>())
+    };
+    let (alone, both) = (members(&[BILLING]), members(&[BILLING, REPORTS]));
+    for (sets, label) in [
+        ([&alone, &alone, &both], Some("billing-7")),
+        ([&alone, &both, &both], None),
+    ] {
+        let mut world = World::waits_for(&LockOptions::new(TTL).wait(SECOND));
+        world.sleep_saying(1_100 * MS, ":10000|", sets.map(String::as_str));
+        let report = world.held_by_another();
+        assert_eq!(report.holder(), label.map(str::as_bytes), "{sets:?}");
+    }
 }
 
 #[test]

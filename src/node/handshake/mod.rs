@@ -60,6 +60,9 @@ pub(crate) struct Handshake {
     /// The latest text about the node. It comes from the server, with its error, or from the provider of the
     /// credentials, with `None`.
     pub(super) words: Words,
+    /// The latest error on this connection that an operator can repair, and the number of locks that the node had
+    /// granted before.
+    refused: Option<(ServerError, u64)>,
     pub(super) credentials: Credentials,
     backoff: Backoff,
     /// When a connection was last tried.
@@ -75,6 +78,7 @@ impl Handshake {
             phase: Phase::Down,
             trouble: Trouble::Link(LinkFault::NotYet),
             words: None,
+            refused: None,
             credentials: Credentials::new(config, node),
             backoff: Backoff::default(),
             tried_at: Instant::ZERO,
@@ -116,6 +120,7 @@ impl Handshake {
     pub(super) fn disconnected(&mut self, trouble: Trouble) {
         self.phase = Phase::Down;
         self.trouble = trouble;
+        self.refused = None;
     }
 
     /// Returns the consequence of bytes that are not RESP.
@@ -129,10 +134,22 @@ impl Handshake {
         }
     }
 
-    /// Keeps the text of an error that answers a command with this `purpose`.
+    /// Keeps the text of an error that answers a command with this `purpose`. The node has granted this number of locks
+    /// so far.
     #[cold]
-    pub(super) fn keep_words(&mut self, purpose: Purpose, line: &[u8]) {
+    pub(super) fn keep_words(&mut self, purpose: Purpose, line: &[u8], grants: u64) {
         self.words = self.credentials.words_of(purpose, line);
+        let error = ServerError::from_line(line);
+        if error.advice().is_some() {
+            self.refused = Some((error, grants));
+        }
+    }
+
+    /// Returns the error that an operator can repair, if the node has sent one and granted no lock since. It has
+    /// granted this number of locks so far.
+    pub(crate) fn refused(&self, grants: u64) -> Option<ServerError> {
+        let (error, before) = self.refused?;
+        (before == grants).then_some(error)
     }
 
     /// Returns how long to wait before the next connection. This depends on how long the last one lasted, so it must be

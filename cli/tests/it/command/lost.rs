@@ -148,7 +148,7 @@ fn with_again_the_command_is_started_again_after_a_loss() {
         );
         let mut tool = started(
             &cluster,
-            &["--ttl", "5s", "--again"],
+            &["--ttl", "5s", "--again", "--report", "1"],
             &script,
             folder.path(),
         );
@@ -160,6 +160,9 @@ fn with_again_the_command_is_started_again_after_a_loss() {
             await_file(&folder.path().join("second"));
             tool.signal(Signal::TERM);
         }
+        let report = tool.output();
+        assert!(report.contains("\"outcome\":\"released\""), "{report}");
+        assert!(report.contains("\"losses\":1,"), "{report}");
         let errors = tool.errors();
         assert!(
             errors.starts_with(&format!("{KILLED}shearline: lost the lock n: ")),
@@ -257,6 +260,7 @@ fn with_again_the_loss_is_told_if_the_lock_is_not_taken_again() {
         let report = tool.output();
         let expected = format!("\"outcome\":\"{told}\",\"started\":true,");
         assert!(report.contains(&expected), "{report}");
+        assert!(report.contains("\"losses\":1,"), "{report}");
         let errors = tool.errors();
         let lines = if signal.is_some() { 2 } else { 3 };
         assert_eq!(errors.lines().count(), lines, "{errors}");
@@ -448,9 +452,10 @@ impl Ordered {
         let error = said
             .strip_prefix("shearline: ")
             .map_or("null".into(), |it| format!("\"{}\"", it.trim_end()));
+        let losses = u8::from(outcome == "lost");
         let expected = format!(
             "{{\"version\":1,\"command\":\"run\",\"resource\":\"n\",\"outcome\":\"{outcome}\",\"started\":true,\
-             \"command_status\":{command_status},\"command_signal\":null,\"status\":{status},\
+             \"command_status\":{command_status},\"command_signal\":null,\"status\":{status},\"losses\":{losses},\
              \"fencing_token\":null,\"error\":{error}}}\n"
         );
         assert_eq!(report, expected);

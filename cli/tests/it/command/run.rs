@@ -52,7 +52,8 @@ impl Run {
         };
         let expected = format!(
             "{{\"version\":1,\"command\":\"run\",\"resource\":\"n\",\"outcome\":\"{outcome}\",\
-             \"started\":{started},{command},\"status\":{status},\"fencing_token\":null,\"error\":{error}}}\n"
+             \"started\":{started},{command},\"status\":{status},\"losses\":0,\
+             \"fencing_token\":null,\"error\":{error}}}\n"
         );
         assert_eq!(
             (&self.report, self.code),

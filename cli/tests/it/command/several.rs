@@ -46,7 +46,7 @@ fn the_command_and_the_report_have_all_names() {
     assert_eq!(
         report,
         "{\"version\":1,\"command\":\"run\",\"resource\":\"other\",\"resources\":[\"other\",\"n\",\"name with spaces\"],\
-         \"outcome\":\"released\",\"started\":true,\"command_status\":3,\"command_signal\":null,\"status\":3,\
+         \"outcome\":\"released\",\"started\":true,\"command_status\":3,\"command_signal\":null,\"status\":3,\"losses\":0,\
          \"fencing_token\":null,\"error\":null}\n"
     );
     assert_documented(&Json::line(&report));
