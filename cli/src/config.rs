@@ -78,7 +78,7 @@ pub(crate) fn arguments(
             return Err(wrong(path, what));
         }
         let values = texts(value.get_ref()).ok_or_else(|| {
-            let what = "is neither a text, a number, true or false, nor a list of those";
+            let what = "must be a text, a number, true, false, or a list of these";
             wrong(path, format_args!("{key} {what}"))
         })?;
         if key == NODES && values.iter().any(|url| secrets::is_in(url)) {

@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_micros(500);
 pub(crate) struct Held {
     /// Lock as `lock` or `extend` printed it [default: stdin].
     ///
-    /// The fencing token may follow the lock. The argument - means stdin too.
+    /// The fencing token may follow the lock. With the argument -, the lock is read from stdin.
     lock: Option<String>,
 
     #[command(flatten)]

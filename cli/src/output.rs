@@ -62,7 +62,8 @@ pub(crate) fn say(text: impl fmt::Display) -> Result<(), Failure> {
 
 /// Writes a line to stderr that begins with the name of this program in this style.
 pub(crate) fn complain(style: Style, text: impl fmt::Display) {
-    // The line is one write, because another process may write to stderr too. A closed terminal is no failure.
+    // The line is written with one write, because another process may write to stderr too. A closed terminal is no
+    // failure.
     let line = format!("{} {text}\n", painted(style, "shearline:"));
     let _ = anstream::stderr().lock().write_all(line.as_bytes());
 }

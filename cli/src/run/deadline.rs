@@ -91,7 +91,7 @@ mod tests {
         for (seconds, millis) in [(2, 250), (4, 500), (12, 1_500), (30, 2_000), (3600, 2_000)] {
             let ttl = Duration::from_secs(seconds);
             assert_eq!(margin(ttl), Duration::from_millis(millis), "{seconds}");
-            // An extension at half of the validity is in time.
+            // An extension at half of the validity comes before the warning.
             assert!(margin(ttl) + warning(ttl) < ttl / 8 * 3);
         }
     }

@@ -49,7 +49,7 @@ impl Process {
 
 /// Returns `true` if a process has ended, even if its parent has not waited for it yet.
 pub(super) fn has_ended(pid: Pid) -> bool {
-    // `/proc` may hide the process, and shows a zombie if only other threads of the process still run.
+    // `/proc` may hide the process. If only the first thread has ended, `/proc` shows a zombie.
     match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(handle) => {
             let mut handle = [PollFd::new(&handle, PollFlags::IN)];

@@ -103,7 +103,7 @@ fn a_wrong_file_is_refused_without_its_secrets() {
         (
             "[nodes]\na = \"b\"\n",
             0o600,
-            "nodes is neither a text, a number, ",
+            "nodes must be a text, a number, ",
         ),
         (
             "guard = \"none\"\n",
