@@ -463,6 +463,7 @@ impl Entry {
     }
 
     /// Returns the key as an argument in wire form, or the first of several.
+    #[inline]
     pub(crate) fn key_argument(&self) -> &[u8] {
         match self.0.shape {
             Shape::One { key_len, .. } => &self.0.buffer[..usize::from(key_len)],
@@ -485,6 +486,7 @@ impl Entry {
     }
 
     /// Returns the token as an argument in wire form.
+    #[inline]
     pub(crate) fn token_argument(&self) -> &[u8] {
         match self.0.shape {
             Shape::One {

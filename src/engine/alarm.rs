@@ -3,7 +3,7 @@
 use crate::keys::{ClaimKey, NodeId, OperationKey, WaiterKey};
 use crate::timer::Wheel;
 
-/// The one wheel of an engine.
+/// The timer wheel type of an engine.
 pub(super) type Timers = Wheel<Alarm>;
 
 /// The purpose of a timer.
@@ -21,7 +21,7 @@ pub(super) enum Alarm {
     Floors,
     /// An operation has to act.
     Operation(OperationKey),
-    /// A waiter has waited as long as it may.
+    /// A waiter has waited for as long as it may.
     Waiter(WaiterKey),
     /// A held lock needs attention, or the keys of a claim are gone.
     Claim(ClaimKey),

@@ -1,8 +1,8 @@
-//! The results of breaking a lock, and the ways to ask for it.
+//! The ways to break a lock, and the result of breaking it.
 //!
 //! # Not here
 //!
-//! How an engine breaks a lock: see the [operation](super::operation::overwrite).
+//! The [operation](super::operation::overwrite) describes how an engine breaks a lock.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -17,23 +17,25 @@ use super::operators::OperatorError;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Breaking {
-    /// The keys get another token and keep their expiry, so no client takes the lock before its holder must have
-    /// stopped. The holder of a [kept](crate::LockOptions::keep) lock learns of it at once, or when half of its
-    /// validity is left if the nodes send no notifications. Any other holder learns of it at its next extension.
+    /// The keys get another token and keep their expiry. So no client takes the lock before the time by which its
+    /// holder must have stopped. The holder of a [kept](crate::LockOptions::keep) lock learns of the break at once, or
+    /// when half of its validity is left if the nodes send no notifications. Any other holder learns of the break at
+    /// its next extension.
     #[default]
     KeepOut,
-    /// The keys are deleted. Any client may take the lock at once, while the holder still believes that it has it. Use
-    /// this only if the holder is known to have stopped.
+    /// The keys are deleted. Any client may take the lock at once, while the old holder still believes that it holds
+    /// the lock. Use this variant only if the holder is known to have stopped.
     AtOnce,
 }
 
-/// A lock that was broken.
+/// The description of a lock that was broken.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Broken {
     /// The holder, as it was seen before the lock was broken.
     pub holder: Box<Holder>,
-    /// The number of nodes that have broken it, at least a majority. With [`Breaking::AtOnce`] more may follow.
+    /// The number of nodes that have broken the lock, at least a majority. With [`Breaking::AtOnce`] more nodes may
+    /// follow.
     pub nodes: usize,
     /// The time until the lock is free on every node: the longest time that any node still keeps its key. Zero if the
     /// keys were deleted.

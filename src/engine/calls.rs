@@ -42,8 +42,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`LockError::Invalid`] and [`LockError::Saturated`], before anything is sent. [`LockError::OtherCluster`] comes
-    /// as an outcome: a node belongs to another group.
+    /// Returns [`LockError::Invalid`] or [`LockError::Saturated`] before it sends anything. If a node belongs to
+    /// another group, the outcome is [`LockError::OtherCluster`].
     pub fn acquire(&mut self, now: Instant, request: &Request<'_>) -> Result<RoundId, LockError> {
         match self.work.parts.settings.key_prefix.is_empty() {
             true => self.acquire_keys(now, request),
@@ -106,14 +106,14 @@ impl Engine {
         Ok(work.begin(now, ttl, deadline, Kind::Acquire(acquire)))
     }
 
-    /// Begins to extend `lock` to at least `ttl` from now on. The outcome is an
-    /// [`Event::Extended`](super::Event::Extended). The new end holds as soon as a majority has said yes. The lock is
-    /// over as soon as a majority has lost it.
+    /// Begins to extend `lock` to at least `ttl` from now on. The outcome is
+    /// an [`Event::Extended`](super::Event::Extended). The new end is valid as soon as a majority has agreed. The lock
+    /// is over as soon as a majority has lost it.
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Invalid`], [`ExtendError::Expired`], [`ExtendError::Limit`] and [`ExtendError::Saturated`],
-    /// before anything is sent.
+    /// Returns [`ExtendError::Invalid`], [`ExtendError::Expired`], [`ExtendError::Limit`] or [`ExtendError::Saturated`]
+    /// before it sends anything.
     pub fn extend(
         &mut self,
         now: Instant,
@@ -127,18 +127,18 @@ impl Engine {
         begun
     }
 
-    /// From now on, the engine extends `lock` by itself, each time by its [ttl](Lock::ttl). It stops after `most`.
-    /// [`LockOptions::keep_for`](crate::LockOptions::keep_for) does the same from the grant on. This call sends
-    /// nothing. Each extension is reported as [`Event::Kept`](super::Event::Kept). If the lock is kept already, the new
-    /// limit replaces the old one.
+    /// From now on, the engine extends `lock` by itself, each time by the [ttl](Lock::ttl) of the lock. The engine
+    /// stops after `most`. The option [`LockOptions::keep_for`](crate::LockOptions::keep_for) does the same from the
+    /// grant on. This call sends nothing. Each extension is reported as [`Event::Kept`](super::Event::Kept). If the
+    /// lock is kept already, the new limit replaces the old one.
     ///
     /// This engine must have granted `lock` or [adopted](Engine::adopt) it.
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`] if the lock is not valid, was reported as over, or does not belong to this engine;
-    /// [`ExtendError::Invalid`] if its ttl is longer than this engine allows; [`ExtendError::Limit`]. The lock does not
-    /// change then.
+    /// Returns [`ExtendError::Expired`] if the lock is not valid, was reported as over, or does not belong to this
+    /// engine. Returns [`ExtendError::Invalid`] if the ttl of the lock is longer than this engine allows.
+    /// Returns [`ExtendError::Limit`] if the lock has no extensions left. After an error, the lock is unchanged.
     pub fn keep(
         &mut self,
         now: Instant,
@@ -159,16 +159,16 @@ impl Engine {
         Ok(())
     }
 
-    /// Begins to ask how much longer a majority keeps `lock`. The outcome is an
-    /// [`Event::Confirmed`](super::Event::Confirmed). The new end holds as soon as a majority has answered. The lock is
-    /// over as soon as a majority has lost it.
+    /// Begins to ask how much longer a majority keeps `lock`. The outcome is
+    /// an [`Event::Confirmed`](super::Event::Confirmed). The new end is valid as soon as a majority has answered. The
+    /// lock is over as soon as a majority has lost it.
     ///
-    /// The new end may be earlier than the known one. It is never later than `now` plus the longest ttl that this
-    /// engine knows. So a lock whose keys were made permanent has to be confirmed again.
+    /// The new end may be earlier than the known end. The new end is never later than `now` plus the longest ttl that
+    /// this engine knows. Therefore a lock whose keys were made permanent has to be confirmed again later.
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`] and [`ExtendError::Saturated`], before anything is sent. A lock whose end is not
+    /// Returns [`ExtendError::Expired`] or [`ExtendError::Saturated`] before it sends anything. A lock whose end is not
     /// known ([`Instant::ZERO`]) has not expired.
     pub fn confirm(&mut self, now: Instant, lock: &Lock) -> Result<RoundId, ExtendError> {
         let work = &mut self.work;
@@ -180,18 +180,18 @@ impl Engine {
         Ok(work.begin(now, lock.ttl(), None, kind))
     }
 
-    /// Begins to make the exclusive `lock` a shared one, without a gap and with the same end. `lock` is a shared lock
-    /// from this call on, whatever the outcome. The outcome is an [`Event::Confirmed`](super::Event::Confirmed): a
+    /// Begins to turn the exclusive `lock` into a shared lock, without a gap and with the same end. `lock` is a shared
+    /// lock from this call on, whatever the outcome. The outcome is an [`Event::Confirmed`](super::Event::Confirmed): a
     /// majority keeps the shared lock until the end that the event reports.
     ///
-    /// If too few nodes answer, the shared lock is valid until its end: a majority keeps either the exclusive lock or
-    /// the shared one, and both keep out exclusive locks. Readers may still be refused by nodes that keep the exclusive
-    /// lock. On those nodes, the next extension, confirmation or downgrade makes the lock a shared one.
+    /// If too few nodes answer, the shared lock is still valid until its end. A majority keeps either the exclusive
+    /// lock or the shared lock, and both keep out exclusive locks. Nodes that keep the exclusive lock may still refuse
+    /// readers. On such nodes, the next extension, confirmation or downgrade makes the lock shared.
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Invalid`], [`ExtendError::Expired`] and [`ExtendError::Saturated`], before anything is sent. The
-    /// lock does not change then.
+    /// Returns [`ExtendError::Invalid`], [`ExtendError::Expired`] or [`ExtendError::Saturated`] before it sends
+    /// anything. After an error, the lock is unchanged.
     #[cold]
     pub fn downgrade(&mut self, now: Instant, lock: &mut Lock) -> Result<RoundId, ExtendError> {
         let work = &mut self.work;
@@ -230,12 +230,12 @@ impl Engine {
         Ok(round)
     }
 
-    /// Begins to find out who holds `resource`. It changes nothing on the nodes. The outcome is an
-    /// [`Event::Inspected`](super::Event::Inspected), when every node has answered or its time is up.
+    /// Begins to ask who holds `resource`. The call changes nothing on the nodes. The outcome is
+    /// an [`Event::Inspected`](super::Event::Inspected) once every node has answered or timed out.
     ///
     /// # Errors
     ///
-    /// [`OperatorError::Invalid`] and [`OperatorError::Saturated`], before anything is sent.
+    /// Returns [`OperatorError::Invalid`] or [`OperatorError::Saturated`] before it sends anything.
     pub fn inspect(&mut self, now: Instant, resource: &[u8]) -> Result<RoundId, OperatorError> {
         let work = &mut self.work;
         let key = work.parts.settings.key(resource, None)?;
@@ -246,16 +246,17 @@ impl Engine {
         Ok(work.begin(now, Duration::ZERO, None, kind))
     }
 
-    /// Begins to watch `resource`. The outcome is an [`Event::Inspected`](super::Event::Inspected), as soon as the
-    /// nodes differ from `known`. Pass an earlier outcome for the same resource as `known`, or `None` to get the
-    /// present state at once. To learn of the next change, call it again with that outcome.
+    /// Begins to watch `resource`. The outcome is an [`Event::Inspected`](super::Event::Inspected) as soon as the nodes
+    /// differ from `known`. Pass an earlier outcome for the same resource as `known`, or `None` to get the present
+    /// state at once. To learn of the next change, call `watch` again with that outcome.
     ///
     /// If too few nodes answer, the inspection neither names a holder nor calls the resource free. See
     /// `Redlock::watch`.
     ///
     /// # Errors
     ///
-    /// [`OperatorError::Invalid`]; [`OperatorError::Saturated`] while 4,096 watches are open. Nothing is sent then.
+    /// Returns [`OperatorError::Invalid`], or [`OperatorError::Saturated`] while 4,096 watches are open. A call that
+    /// fails sends nothing.
     pub fn watch(
         &mut self,
         now: Instant,
@@ -282,7 +283,7 @@ impl Engine {
         work.release(now, claim, now < until)
     }
 
-    /// Ends an operation without an outcome, and releases the lock that it may have taken.
+    /// Ends an operation without an outcome, and releases any lock that the operation has taken.
     pub fn cancel(&mut self, now: Instant, round: RoundId) {
         self.work.cancel(now, round);
     }
@@ -303,11 +304,11 @@ impl Engine {
         self.work.cancel_acquisitions(now);
     }
 
-    /// Asks for one [`Event::AtRisk`](super::Event::AtRisk) when less than `left` is left of the validity of `lock`, or
-    /// at once if less is left already. The event comes up to two ticks early, never late. An extension puts the event
-    /// off. Of several requests, the one with the largest `left` counts until the event is reported.
+    /// Asks for one [`Event::AtRisk`](super::Event::AtRisk) when the remaining validity of `lock` falls below `left`,
+    /// or at once if it is already shorter. The event comes up to two ticks early, never late. An extension delays the
+    /// event. Of several requests for one lock, the request with the largest `left` counts until the event is reported.
     ///
-    /// The engine reports nothing about a lock that is over, released, handed over, or not its own.
+    /// The engine reports nothing about a lock that is over, released, handed over, or held by another engine.
     pub fn alert_below(&mut self, lock: &Lock, left: Duration) {
         self.alert(lock.id(), left);
     }
@@ -321,7 +322,7 @@ impl Engine {
         }
     }
 
-    // ----- locks without an operation -------------------------------------------------------
+    // ----- calls without an operation -------------------------------------------------------
 
     /// Releases `lock`. No operation waits for the outcome.
     pub fn give_back(&mut self, now: Instant, lock: Lock) {
@@ -331,9 +332,9 @@ impl Engine {
         work.give_back(now, claim);
     }
 
-    /// Gives `lock` to another engine or process. This engine no longer reports the end of its validity, and the lock
-    /// stays on the nodes that answered. If a `SET` is still unanswered, the engine sends a release behind it over the
-    /// same connection: a release over another connection could overtake the `SET`.
+    /// Gives `lock` to another engine or process. This engine no longer reports when the validity of the lock ends, and
+    /// the lock stays on the nodes that answered. If a `SET` is still unanswered, the engine sends a release behind it
+    /// over the same connection, because a release over another connection could overtake the `SET`.
     pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.work.parts;
         let Some((key, claim)) = parts.claims.of(lock.id()) else {
@@ -356,12 +357,12 @@ impl Engine {
         lock
     }
 
-    /// Adopts a lock of another engine or process. This engine then reports the end of its validity, and sends its
-    /// release to all nodes. Its validity does not change.
+    /// Adopts a lock of another engine or process. This engine then reports when the validity of the lock ends, and
+    /// sends the release of the lock to all nodes. The validity of the lock does not change.
     ///
-    /// If the end of the lock is not known ([`Instant::ZERO`]: the lock comes from another clock), the lock is not
-    /// valid, but [`confirm`](Engine::confirm) may find an end. Until then, the lock counts as over when its keys must
-    /// have expired.
+    /// A lock from another clock has no known end ([`Instant::ZERO`]). A lock without a known end is not valid,
+    /// but [`confirm`](Engine::confirm) may find its end. Until the end is found, a lock without a known end counts as
+    /// over when its keys must have expired.
     pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.work.parts;
         if parts.claims.of(lock.id()).is_none() {
@@ -378,25 +379,25 @@ impl Engine {
         lock
     }
 
-    /// Sets the wall clock: at `now`, this much time has passed since 1970. The engine proposes fencing tokens from it,
-    /// so that the tokens of different clients grow without a second round trip. No guarantee depends on this clock.
-    /// Between calls, the engine advances it with `now`.
+    /// Sets the wall clock: at `now`, the time `since_1970` has passed since 1970. The engine proposes fencing tokens
+    /// from the wall clock, so that the tokens of different clients grow without a second round trip. No guarantee
+    /// depends on the wall clock. Between calls, the engine advances the wall clock with `now`.
     pub fn set_wall_clock(&mut self, now: Instant, since_1970: Duration) {
         self.work.parts.fencing.set_clock(now, since_1970);
     }
 
-    // ----- for operators -----------------------------------------------------------------------
+    // ----- calls of operators ------------------------------------------------------------------
 
     /// Begins to break the lock on `resource` whose holder was `seen` on a majority. Afterwards no node has the
-    /// holder's token; `how` decides what becomes of the keys. The outcome is an
-    /// [`Event::Broken`](super::Event::Broken), when every node has answered or its time is up. With
-    /// [`Breaking::AtOnce`] it is an [`Event::Released`](super::Event::Released). If a node does not answer, its
-    /// release stays a debt. See `Redlock::break_lock`.
+    /// holder's token. The argument `how` decides what happens to the keys. The outcome is
+    /// an [`Event::Broken`](super::Event::Broken) once every node has answered or timed out. With [`Breaking::AtOnce`]
+    /// the outcome is an [`Event::Released`](super::Event::Released). If a node does not answer, its release stays a
+    /// debt. See `Redlock::break_lock`.
     ///
     /// # Errors
     ///
-    /// [`OperatorError::NotHeld`], [`OperatorError::NotOurs`], [`OperatorError::Invalid`] and
-    /// [`OperatorError::Saturated`], before anything is sent.
+    /// Returns [`OperatorError::NotHeld`], [`OperatorError::NotOurs`], [`OperatorError::Invalid`]
+    /// or [`OperatorError::Saturated`] before it sends anything.
     pub fn break_lock(
         &mut self,
         now: Instant,
@@ -439,13 +440,14 @@ impl Engine {
         }
     }
 
-    /// Makes every node join this group, regardless of its marker, with a barrier as long as the longest lock of either
-    /// group. The outcome is an [`Event::Reinitialised`](super::Event::Reinitialised). See `Redlock::reinit`.
+    /// Makes every node join this group, regardless of its marker. Each node gets a barrier that is as long as the
+    /// longest lock of either group. The outcome is an [`Event::Reinitialised`](super::Event::Reinitialised). See
+    /// `Redlock::reinit`.
     ///
     /// # Errors
     ///
-    /// [`OperatorError::Invalid`], [`OperatorError::Saturated`], and [`OperatorError::NoQuorum`] if a node cannot be asked.
-    /// Nothing is sent then.
+    /// Returns [`OperatorError::Invalid`], [`OperatorError::Saturated`], or [`OperatorError::NoQuorum`] if a node
+    /// cannot be asked. A call that fails sends nothing.
     pub fn reinit(&mut self, now: Instant) -> Result<RoundId, OperatorError> {
         let work = &mut self.work;
         work.parts.restarts.check_reinit()?;
@@ -460,10 +462,10 @@ impl Engine {
     }
 
     /// From now on, counts the answers of the server with this `run_id`, which is connected as `node`. The operator
-    /// vouches that this server has forgotten no lock that is still alive. Returns `true` if its answers did not count
-    /// before.
+    /// vouches that this server has forgotten no lock that is still alive. Returns `true` if the answers of the server
+    /// did not count before this call.
     ///
-    /// Open operations still do not count the answers of this server. The node can go into quarantine again.
+    /// Open operations still do not count the answers of this server. The node can go into quarantine again later.
     ///
     /// The node also gets a counter floor for [fencing tokens](crate::LockOptions::fenced). The floor is at least the
     /// largest number that this engine has seen, and the present time by [`set_wall_clock`](Self::set_wall_clock). If
@@ -471,13 +473,14 @@ impl Engine {
     /// [`Event::FloorsGiven`](super::Event::FloorsGiven) comes at most a connect timeout later. If this engine was asked
     /// for a fenced lock before, the event says whether the node has written the floor.
     ///
-    /// With [`RestartGuard::Strict`](crate::RestartGuard::Strict), the barrier on the node is deleted too, for all
-    /// clients. If a handshake is under way, the deletion becomes part of it.
+    /// With [`RestartGuard::Strict`](crate::RestartGuard::Strict), the call also deletes the barrier on the node, for
+    /// all clients. If a handshake of the node is under way, the deletion becomes part of the handshake.
     ///
     /// # Errors
     ///
-    /// [`OperatorError::NotTrusted`]: there is no such node, it is not connected, another server answers there now, the
-    /// server does not report its run_id, or it belongs to another group. Nothing is changed then.
+    /// Returns [`OperatorError::NotTrusted`] if there is no such node, if it is not connected, or if another server
+    /// answers there now. The error is also `NotTrusted` if the server does not report its run_id or belongs to another
+    /// group. After an error, nothing is changed.
     pub fn trust(
         &mut self,
         now: Instant,
@@ -502,8 +505,8 @@ impl Engine {
         Ok((kept, round))
     }
 
-    /// [Trusts](Self::trust) the servers that are connected now. Returns these nodes with their run_ids, and the operation
-    /// that gives them floors, if there is one.
+    /// Does [`trust`](Self::trust) for all servers that are connected now. Returns these nodes with their run_ids, and
+    /// the operation that gives them floors, if there is one.
     pub fn trust_all(&mut self, now: Instant) -> (Vec<(NodeId, String)>, Option<RoundId>) {
         let longest = self.work.parts.restarts.longest();
         let (mut trusted, mut nodes) = (Vec::new(), NodeSet::EMPTY);
@@ -521,10 +524,10 @@ impl Engine {
         (trusted, round)
     }
 
-    /// Begins to count the counters of fencing tokens on all nodes. The outcome is an
-    /// [`Event::CountersCounted`](super::Event::CountersCounted). See `Redlock::count_counters`.
+    /// Begins to count the counters of fencing tokens on all nodes. The outcome is
+    /// an [`Event::CountersCounted`](super::Event::CountersCounted). See `Redlock::count_counters`.
     ///
-    /// The limit on open operations does not apply: each count blocks a caller, and there are few operators.
+    /// The limit on open operations does not apply, because each count blocks a caller, and there are few operators.
     #[cfg_attr(
         not(any(feature = "std", test)),
         expect(dead_code, reason = "only handles count")
@@ -534,15 +537,15 @@ impl Engine {
         self.work.begin(now, Duration::ZERO, None, kind)
     }
 
-    // ----- for the driver ----------------------------------------------------------------------
+    // ----- calls of the driver -----------------------------------------------------------------
 
-    /// Mixes `seed` into the random source. Without this call, all random choices depend only on the seed of
-    /// [`new`](Self::new).
+    /// Mixes `seed` into the random source. Without this call, all random choices depend only on the seed
+    /// of [`new`](Self::new).
     ///
     /// Two copies of a process, such as a virtual machine that was cloned or restored from a snapshot, draw the same
     /// tokens until they are given different seeds. The driver of this crate passes random bytes of the operating
-    /// system before it opens a connection. That is enough: no connection survives a restoration, and no lock is taken
-    /// without a connection.
+    /// system before it opens a connection. These bytes are enough, because no connection survives a restoration and no
+    /// lock is taken without a connection.
     pub fn reseed(&mut self, seed: [u8; 32]) {
         let mut mixed = seed;
         for byte in &mut mixed {
@@ -558,7 +561,7 @@ impl Engine {
         self.work.parts.nodes[node].handshake.log_in(given);
     }
 
-    /// Tells the holders of all kept locks that their locks are over, because the engine reports nothing any more.
+    /// Tells the holders of all kept locks that their locks are over, because the engine no longer reports anything.
     #[cfg(feature = "std")]
     pub(crate) fn end_all_kept(&self) {
         for (_, claim) in self.work.parts.claims.iter() {

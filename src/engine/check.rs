@@ -2,8 +2,8 @@
 //!
 //! # Guarantees
 //!
-//! * Nothing is sent or changed: the check reads what the engine already knows.
-//! * It distinguishes faults that only an operator can repair from those that may pass.
+//! * The check sends and changes nothing: it only reads what the engine already knows.
+//! * The check distinguishes faults that only an operator can repair from faults that may pass.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

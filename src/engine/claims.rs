@@ -1,13 +1,13 @@
 //! The claims: everything that tokens may have left on the nodes, with the timers and the releases.
 //!
-//! The engine sends a release to every node that may hold the token, over the connection that carried the `SET` and
-//! behind it. If there is no connection or no room, the release is a debt. As soon as there is a connection with room,
-//! the engine sends the debt before anything else. An answer of the node ends the debt. Time alone ends it only if the
-//! expiry of the key is known.
+//! The engine sends a release to every node that may have the token. The release goes over the connection that carried
+//! the `SET`, and follows the `SET`. If there is no connection or no room, the release is a debt. As soon as there is a
+//! connection with room, the engine sends the debt before anything else. An answer of the node ends the debt. Time
+//! alone ends a debt only if the expiry of the key is known.
 //!
 //! # Not here
 //!
-//! The operation that waits for a release: the engine passes each answer to it.
+//! The engine passes each answer to the operation that waits for the release.
 
 pub(super) mod busy;
 pub(super) mod claim;
@@ -44,7 +44,8 @@ pub(super) struct Claims {
     /// The id of the engine that owns the claims.
     pub(super) engine: u64,
     drift: Drift,
-    /// Buffers for names and tokens. A lock keeps its buffer until it ends. A buffer for commands would be too large.
+    /// Buffers for names and tokens. A lock keeps its buffer until the lock ends. A buffer for commands would be too
+    /// large for a lock to keep.
     pub(super) spares: Pool<Spare>,
     /// Buffers for names alone.
     pub(super) buffers: Pool<Vec<u8>>,
@@ -52,8 +53,8 @@ pub(super) struct Claims {
     commands: Pool<Vec<u8>>,
     /// Memory for the busy parts of claims.
     boxes: Pool<Box<Busy>>,
-    /// The names of claims that ended before the operation that released them. The error of that operation needs them.
-    /// Only the latest are kept.
+    /// The names of claims that ended earlier than the operations that released them. The error of the later operation
+    /// needs the name. Only the latest names are kept.
     ended: VecDeque<(ClaimKey, Entry)>,
 }
 
@@ -138,7 +139,7 @@ impl Claims {
         self.slab.get_mut(claim.0)
     }
 
-    /// Returns the name and the token of `claim`, also if it has just ended.
+    /// Returns the name and the token of `claim`, even if the claim has just ended.
     #[cold]
     pub(super) fn entry_of(&self, claim: ClaimKey) -> Option<Entry> {
         let ended = self.ended.iter().find(|(key, _)| *key == claim);
@@ -153,7 +154,7 @@ impl Claims {
         Some((key, self.get_mut(key)?))
     }
 
-    /// Lets `claim` rest if nothing about it is open any more.
+    /// Lets `claim` rest if no work on it is open.
     pub(super) fn rest(&mut self, claim: ClaimKey) {
         if let Some(busy) = self.get_mut(claim).and_then(Claim::rest) {
             self.boxes.give(busy);
@@ -203,7 +204,7 @@ impl Claims {
         }
     }
 
-    /// Returns when the last key of all claims has expired. A key with an unanswered `SET` or extension may last for a
+    /// Returns when the last key of all claims has expired. A key with an unanswered `SET` or extension may live for a
     /// whole ttl from now.
     #[cfg(feature = "std")]
     pub(super) fn keys_end_by(&self, now: Instant) -> Instant {
@@ -245,7 +246,7 @@ impl Claims {
     }
 }
 
-/// Keeps the name of `claim`, which may end before an error needs the name.
+/// Keeps the name of `claim`, because the claim may end before an error needs the name.
 #[cold]
 fn note_name(ended: &mut VecDeque<(ClaimKey, Entry)>, claim: ClaimKey, entry: &Entry) {
     const MOST: usize = 64;

@@ -1,7 +1,7 @@
-//! The interface between the engine and the world: everything that goes in or comes out.
+//! The interface between the engine and its environment: everything that goes in or comes out.
 //!
 //! There is one way in ([`Input`] and the calls) and one way out ([`Output`]). Time is an argument, and "never" is
-//! `None`. The same seed and inputs give the same outputs, byte for byte, so the sequence of inputs is the bug report.
+//! `None`. The same seed and inputs give the same outputs, byte for byte, so the recorded inputs reproduce a bug.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -27,7 +27,7 @@ pub use crate::keys::NodeId;
 pub struct RoundId(pub(crate) OperationKey);
 
 impl RoundId {
-    /// A name for an operation that could not begin.
+    /// The id of an operation that could not begin.
     #[cfg(feature = "std")]
     pub(crate) const NONE: Self = Self(OperationKey::NONE);
 
@@ -93,8 +93,9 @@ impl<'a> Request<'a> {
     }
 
     /// Asks for one of the `permits` of `resource`. At most this number of callers, from 1 to 1,024, hold a permit at
-    /// the same time. Each has a slot of its own, which [`Lock::slot`](crate::Lock::slot) returns. All clients of a
-    /// resource have to agree on the number. Permits cannot be held together with an exclusive or a shared lock.
+    /// the same time. Each holder has its own slot, which [`Lock::slot`](crate::Lock::slot) returns. All clients of a
+    /// resource have to agree on the number of permits. Permits cannot be held together with an exclusive or a shared
+    /// lock.
     ///
     /// ```
     /// use std::time::Duration;
@@ -112,8 +113,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Asks for one lock on all of `resources`: each node keeps all of them for it, or none. They have to differ, and
-    /// there may be at most 64. Their order does not matter.
+    /// Asks for one lock on all of `resources`. Each node keeps all resources for this lock, or none. The resources
+    /// must differ, and there may be at most 64 of them. The order of the resources does not matter.
     ///
     /// ```
     /// use std::time::Duration;
@@ -136,7 +137,7 @@ impl<'a> Request<'a> {
         self.all.unwrap_or(core::slice::from_ref(&self.resource))
     }
 
-    /// Returns an error if the request is for a shared lock or permit that cannot be taken.
+    /// Returns an error if the request is for a shared lock or a permit that cannot be taken.
     #[cold]
     #[inline(never)]
     pub(super) fn check_beside(&self, without_scripts: bool) -> Result<(), RequestFault> {
@@ -169,71 +170,74 @@ pub enum Input<'a> {
         /// The node.
         node: NodeId,
     },
-    /// Bytes arrived. They may end in the middle of a reply. The driver reads the time for this input after it has read
-    /// the bytes.
+    /// Bytes arrived. The bytes may end in the middle of a reply. The driver reads the time for this input after it has
+    /// read the bytes.
     Received {
         /// The node.
         node: NodeId,
-        /// The bytes that it sent.
+        /// The bytes that the node sent.
         bytes: &'a [u8],
     },
-    /// The operating system has taken the first `len` bytes of the last [`Output::Transmit`], or the driver has and
-    /// will write them. From then on, the engine withdraws none of these commands. If the engine offered more bytes, it
-    /// offers nothing else until [`Input::Writable`].
+    /// The operating system has taken the first `len` bytes of the last [`Output::Transmit`], or the driver has taken
+    /// them and will write them. After this input, the engine withdraws none of the commands in these bytes. If the
+    /// engine offered more bytes, it offers nothing else until [`Input::Writable`].
     Transmitted {
         /// The node.
         node: NodeId,
         /// The number of bytes.
         len: usize,
     },
-    /// The connection has ended or could not be opened. The driver has handed in everything that arrived before.
+    /// The connection has ended or could not be opened. The driver has already passed in everything that arrived before
+    /// the end.
     Disconnected {
         /// The node.
         node: NodeId,
         /// The reason.
         reason: LinkError,
     },
-    /// Something has come back over the probe that [`Output::Probe`] asked for. The engine then has the probe closed.
+    /// Bytes have arrived over the probe that [`Output::Probe`] asked for. The engine then asks the driver to close the
+    /// probe.
     Probed {
         /// The node.
         node: NodeId,
     },
-    /// The driver has fed in everything that this turn brought. A tick is allowed at any time. An extra or late tick is
+    /// The driver has passed in every input of this turn. A tick is allowed at any time. An extra or late tick is
     /// harmless.
     Tick,
 }
 
-/// The next thing that the driver must do. Feed in everything that one turn brought, then poll until `None`.
+/// The next thing that the driver must do. Pass in every input of one turn, then poll until the result is `None`.
 ///
-/// `Debug` shows the number of bytes instead of the bytes, because these may be credentials and tokens.
+/// `Debug` shows the number of bytes instead of the bytes, because the bytes may be credentials and tokens.
 #[must_use]
 #[allow(
     clippy::exhaustive_enums,
     reason = "a driver has to obey every output there is"
 )]
 pub enum Output<'a> {
-    /// Open a connection, then report [`Input::Connected`] or [`Input::Disconnected`]. The engine
-    /// keeps the time: a connection that takes too long is disconnected.
+    /// Open a connection, then report [`Input::Connected`] or [`Input::Disconnected`]. The engine watches the time, and
+    /// disconnects a connection that takes too long.
     Connect {
         /// The node.
         node: NodeId,
     },
-    /// Write these bytes, then report with [`Input::Transmitted`] how many were taken.
+    /// Write these bytes, then report with [`Input::Transmitted`] how many bytes were taken.
     Transmit {
         /// The node.
         node: NodeId,
-        /// Everything that is due for this node.
+        /// All bytes that are due for this node.
         bytes: &'a [u8],
     },
     /// Close the connection, or stop opening it, with a reset (RST) instead of an orderly end (FIN). After an orderly
-    /// end, the server could still run bytes much later that are on their way now. Report nothing.
+    /// end, the server could still run commands much later that are on their way now. Report nothing.
     Disconnect {
         /// The node.
         node: NodeId,
     },
-    /// Open a probe: a second connection, which leaves the first one as it is. When it is up, write these bytes and
-    /// nothing else. When anything comes back, report [`Input::Probed`]. Close a probe that cannot be opened or that
-    /// ends, and report nothing. If a probe to this node is already open, close that one first.
+    /// Open a probe, which is a second connection. The first connection stays as it is. When the probe is up, write
+    /// these bytes and nothing else. When anything arrives over the probe, report [`Input::Probed`]. If the probe
+    /// cannot be opened or ends, close it and report nothing. If a probe to this node is already open, close the old
+    /// probe first.
     Probe {
         /// The node.
         node: NodeId,
@@ -262,9 +266,9 @@ pub struct Extension {
 }
 
 impl Extension {
-    /// Notes in `lock` which nodes have said yes, and counts the extension if their number is limited. The extended
-    /// lock has its new end already. A copy that was read from bytes gets the new end now. Returns `false` and changes
-    /// nothing if the extension is for another lock.
+    /// Notes in `lock` which nodes have agreed, and counts the extension if the number of extensions is limited. The
+    /// extended lock already has its new end. A copy of the lock that was read from bytes gets the new end now. Returns
+    /// `false` and changes nothing if the extension is for another lock.
     pub fn apply(&self, lock: &mut Lock) -> bool {
         let own = lock.id() == self.lock && lock.token() == self.entry.token();
         if own {
@@ -277,7 +281,7 @@ impl Extension {
         own
     }
 
-    /// Returns the end of the confirmed validity, or an earlier end that was found later.
+    /// Returns the end of the confirmed validity, or an earlier end that became known later.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
         self.confirmed_until.min(self.entry.end())
@@ -367,7 +371,8 @@ impl fmt::Debug for Extension {
     }
 }
 
-/// Why the engine wants to wake. It is kept beside the time, so that a log line or a stuck test shows the cause.
+/// The reason why the engine wants to wake up. The reason is stored beside the time, so that a log line or a stuck test
+/// shows the cause.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub struct Wake(pub(crate) Cause);
 
@@ -410,20 +415,20 @@ pub struct NodeStatus {
     pub address: Arc<str>,
     /// Whether the node votes, and if not, why.
     pub state: NodeState,
-    /// Why the node does not vote, in the words of the server or the system. See
-    /// [`NodeReport::words`](crate::NodeReport::words).
+    /// Why the node does not vote, in the words of the server or the system.
+    /// See [`NodeReport::words`](crate::NodeReport::words).
     pub words: Option<Arc<str>>,
-    /// The identifier that the server makes at each start. `Redlock::trust_node` takes it as an argument. `None` while
-    /// there is no connection, or if the user may not ask `INFO server`.
+    /// The identifier that the server chooses at each start. `Redlock::trust_node` takes this identifier as an
+    /// argument. `None` while there is no connection, or if the user may not ask `INFO server`.
     pub run_id: Option<String>,
-    /// The product that the server says it is, such as `redis 7.0.15` or `valkey 9.1.2`. `None` while there is no
+    /// The product that the server reports, such as `redis 7.0.15` or `valkey 9.1.2`. `None` while there is no
     /// connection, and if the server refuses `HELLO`.
     pub product: Option<String>,
-    /// The shortest of its last 32 round trips, each measured from writing a command to reading its answer; `None` if
-    /// the node has never answered.
+    /// The shortest of the node's last 32 round trips, each measured from writing a command to reading its answer.
+    /// `None` if the node has never answered.
     pub round_trip: Option<Duration>,
     /// The number of locks that the node has granted to this handle, including late answers and attempts that failed. A
-    /// node that falls behind the others grants fewer locks than they do.
+    /// node that falls behind grants fewer locks than the other nodes.
     pub grants: u64,
     /// The error by which the node refuses locks, if an operator can repair it: `OOM` or `NOREPLICAS`, for example. A
     /// node in this state still answers questions, so its [`state`](Self::state) is ready. `None` after the next grant,
@@ -434,10 +439,10 @@ pub struct NodeStatus {
     /// The number of releases that wait for a connection, for room, or for another try.
     pub owed: usize,
     /// How often this handle saw the node's wall clock step by more than the drift of the locks allows for. Servers end
-    /// keys by this clock, so a lock may have ended early there. See
-    /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
+    /// keys by the wall clock, so a lock may have ended early on this node.
+    /// See [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     pub clock_steps: u32,
-    /// The server may evict locks: `maxmemory` is set and `maxmemory-policy` is not `noeviction`.
+    /// The server may evict locks, because `maxmemory` is set and `maxmemory-policy` is not `noeviction`.
     pub evicts_locks: bool,
     /// The part of `maxmemory` that the server used when the connection was made, in percent, at most 255. `None` if
     /// the server has no `maxmemory`, or if the user may not ask `INFO memory`. A node without free memory grants no
@@ -446,26 +451,26 @@ pub struct NodeStatus {
     /// How the node wakes waiters when a lock may be free.
     pub waking: Waking,
     /// How the node releases locks: by `a script`, `DELIFEQ` (Valkey 9), `DELEX` (Redis 8.4), `SET IFEQ` (Valkey 8.1)
-    /// or `a transaction` (two round trips). `None` if no lock was taken on this connection, or the user may release
-    /// none. It does not tell how locks on several resources and [fenced](crate::LockOptions::fenced) locks are
-    /// released.
+    /// or `a transaction` (two round trips). `None` if no lock was taken on this connection, or if the user may not
+    /// release locks. This field says nothing about locks on several resources and [fenced](crate::LockOptions::fenced)
+    /// locks.
     pub releasing: Option<&'static str>,
     /// The server has been up for at least this long. Up to two seconds may be missing, because servers report whole
     /// seconds. `None` while there is no connection, and if the user may not ask `INFO server`.
     pub uptime: Option<Duration>,
-    /// The longest ttl of all clients, as the node's marker says. Only with
-    /// [`RestartGuard::Strict`](crate::RestartGuard); `None` while this handle does not know the marker.
+    /// The longest ttl of all clients, as the node's marker says. Known only with the
+    /// guard [`RestartGuard::Strict`](crate::RestartGuard). `None` while this handle does not know the marker.
     pub marked_ttl: Option<Duration>,
-    /// The remaining time of a barrier on the node. Until the barrier ends, clients with
-    /// [`RestartGuard::Strict`](crate::RestartGuard) do not count its answers, because it may have forgotten locks.
-    /// `None` if this handle knows of no barrier.
+    /// The remaining time of a barrier on the node. Until the barrier ends, clients
+    /// with [`RestartGuard::Strict`](crate::RestartGuard) do not count the answers of the node, because it may have
+    /// forgotten locks. `None` if this handle knows of no barrier.
     pub barrier: Option<Duration>,
-    /// The node has refused this handle a [fencing token](crate::LockOptions::fenced) because it has no counter floor,
-    /// and has not shown a floor since. Also `false` if the handle asked for no token.
+    /// The node has refused this handle a [fencing token](crate::LockOptions::fenced) because it has no counter floor.
+    /// Since then, the node has not shown a floor. `false` if the handle has asked for no token.
     pub lacks_floor: bool,
 }
 
-/// One line for an operator: the address, the state, and everything out of the ordinary.
+/// Writes one line for an operator: the address, the state, and everything out of the ordinary.
 ///
 /// ```text
 /// 10.0.0.2:6379: ready, round trip 210µs, 3 releases owed
@@ -515,8 +520,8 @@ pub struct Load {
     pub unsent: usize,
     /// Releases that wait for a connection, for room, or for another try.
     pub owed: usize,
-    /// The number of broken invariants that this process has found. It should always be 0. Each is a fault of this
-    /// library; please report it.
+    /// The number of broken invariants that this process has found. This number should always be 0. Each broken
+    /// invariant is a fault of this library. Please report it.
     pub broken: usize,
 }
 

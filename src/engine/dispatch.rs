@@ -1,5 +1,5 @@
-//! Dispatches inputs and timers. The engine passes each to the parts that it concerns: first the nodes, then the
-//! claims, then the operations.
+//! Dispatches inputs and timers. The engine passes each input or timer to the parts that it concerns: first the nodes,
+//! then the claims, then the operations.
 
 use crate::error::{LinkError, LinkFault, ServerError, Unusable};
 use crate::keys::NodeId;
@@ -15,7 +15,8 @@ use super::operation::{Change, Lost, due};
 use super::parts::Parts;
 
 impl Engine {
-    /// Handles an event from outside. This cannot fail, because the bytes of a server are never the caller's mistake.
+    /// Handles an event from outside. This call cannot fail, because the bytes of a server are never the caller's
+    /// mistake.
     pub fn handle(&mut self, now: Instant, input: Input<'_>) {
         let nodes = self.work.parts.nodes.len();
         match input {
@@ -56,7 +57,7 @@ impl Engine {
         }
     }
 
-    // ----- what a node says -----------------------------------------------------------------
+    // ----- answers --------------------------------------------------------------------------
 
     fn received(&mut self, now: Instant, node: NodeId, bytes: &[u8]) {
         let nodes = &mut self.work.parts.nodes;
@@ -73,14 +74,14 @@ impl Engine {
             );
             let changed = |name: Option<&[u8]>| {
                 let looks = looks.changed(name.map(|name| queues.hash_cut(name)));
-                // A name of the maximum length may be cut off, so it can be any name with this prefix.
+                // A name of the maximum length may have been cut off, so any name with this prefix may have changed.
                 let name = name.filter(|name| name.len() < STRING_BYTES_MAX);
                 queues.changed(now, node, name) | looks
             };
             let heard = match self.work.parts.nodes[node].receive(now, &mut piece, changed) {
                 Ok(Some(heard)) => self.heard(now, node, heard),
                 Ok(None) => break,
-                // On a ready connection, this refusal is the answer to a second request to join.
+                // If the connection is ready, this refusal answers a second request to join.
                 Err(trouble @ Trouble::Unusable(Unusable::Refused(error)))
                     if self.work.parts.nodes[node].handshake.is_ready() =>
                 {
@@ -111,7 +112,8 @@ impl Engine {
         }
     }
 
-    // Inlined into the loop over received bytes. Besides this loop, only the answers to a batch call it.
+    // This function is inlined into the loop over received bytes. The only other caller of this function handles the
+    // answers to a batch.
     #[inline(always)]
     fn heard(&mut self, now: Instant, node: NodeId, heard: Heard) -> Result<(), Trouble> {
         match heard {
@@ -160,24 +162,35 @@ impl Engine {
                 let mut answer = Answer { request, reply };
                 self.work.answered(now, node, &mut answer);
             }
-            Heard::Answer(mut answer) => {
-                self.work.answered(now, node, &mut answer);
-                if let Some(error) = answer.reply.error() {
-                    return self.alarm(now, node, error);
-                }
-            }
+            Heard::Answer(answer) => return self.heard_answer(now, node, answer),
         }
         Ok(())
     }
 
-    /// Handles a step of the clock of `node`, where keys may have ended early.
+    // Out of line, because most answers are `Heard::Done`.
+    #[inline(never)]
+    fn heard_answer(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        mut answer: Answer,
+    ) -> Result<(), Trouble> {
+        self.work.answered(now, node, &mut answer);
+        match answer.reply.error() {
+            Some(error) => self.alarm(now, node, error),
+            None => Ok(()),
+        }
+    }
+
+    /// Handles a step of the clock of `node`. Keys on the node may have ended early.
     fn stepped(&mut self, now: Instant, node: NodeId) {
         let terms = self.work.parts.restarts.terms();
         let until = self.work.parts.nodes[node].trust.stepped(now, terms);
         self.work.quarantine(now, NodeSet::of(node), until);
     }
 
-    /// Handles one answer of `node` to several renewals or releases. Each of them counts as answered by itself.
+    /// Handles one answer of `node` to several renewals or releases. Each renewal or release counts as if it had its
+    /// own answer.
     #[cold]
     #[inline(never)]
     fn heard_batch(&mut self, now: Instant, node: NodeId) -> Result<(), Trouble> {
@@ -191,8 +204,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Handles an answer of `node` that shows whether some way to release a lock works. Even if no operation waits for
-    /// this answer, wakes the operations that wait for a node that could not be asked before.
+    /// Handles an answer of `node` that shows whether some way to release a lock works. Also wakes the operations that
+    /// wait for a node which could not be asked before, even if no operation waits for this answer.
     #[cold]
     #[inline(never)]
     fn heard_way(
@@ -217,11 +230,11 @@ impl Engine {
         error.map_or(Ok(()), |error| self.alarm(now, node, error))
     }
 
-    // ----- a handshake ----------------------------------------------------------------------
+    // ----- handshakes -----------------------------------------------------------------------
 
     /// Handles the end of a handshake. A server that is connected under two names has one vote.
     fn ready(&mut self, now: Instant, node: NodeId) -> Result<(), Trouble> {
-        // Every name of the server remembers its identity.
+        // If the configuration lists a server under several names, all of its names share the quarantine.
         let terms = self.work.parts.restarts.terms();
         if let Some((names, until)) = self.work.parts.nodes.begin_quarantine(now, node, terms) {
             self.work.quarantine(now, names, Some(until));
@@ -253,7 +266,7 @@ impl Engine {
 
     // ----- markers --------------------------------------------------------------------------
 
-    /// Handles the news that `node` has joined. The node may have a barrier, or name a longer ttl than was known.
+    /// Handles the news that `node` has joined. The node may have a barrier, or may report a longer ttl than was known.
     fn joined(&mut self, now: Instant, node: NodeId) {
         if let Some(membership) = self.work.parts.nodes[node].trust.membership() {
             self.work.parts.restarts.heard_of(membership.longest);
@@ -277,10 +290,10 @@ impl Engine {
         });
     }
 
-    // ----- what may have been forgotten -----------------------------------------------------
+    // ----- nodes that may have lost locks ---------------------------------------------------
 
     /// A server that loads its data or follows another server may come back without its locks. Every node that is
-    /// connected to it has to shake hands again, and does not vote for a while after that.
+    /// connected to this server has to repeat the handshake, and then does not vote for a while.
     #[cold]
     fn alarm(&mut self, now: Instant, node: NodeId, error: ServerError) -> Result<(), Trouble> {
         let Some((names, trouble)) = self.work.parts.nodes.alarm(node, error) else {
@@ -292,7 +305,7 @@ impl Engine {
         Err(trouble)
     }
 
-    // ----- a connection ends ----------------------------------------------------------------
+    // ----- lost connections -----------------------------------------------------------------
 
     #[cold]
     fn disconnected(&mut self, now: Instant, node: NodeId, LinkError(reason): LinkError) {
@@ -314,8 +327,8 @@ impl Engine {
     /// Closes the connection to `node`, or ends the attempt to open one.
     fn give_up(&mut self, now: Instant, node: NodeId, trouble: Trouble) {
         self.work.parts.nodes.close(node);
-        // The operations must know that the node belongs to another group before they lose it. Otherwise they would
-        // plan an attempt that cannot succeed.
+        // The operations must learn that the node belongs to another group before they lose the node. Otherwise the
+        // operations would plan an attempt that cannot succeed.
         if matches!(trouble, Trouble::Unusable(Unusable::OtherCluster { .. })) {
             self.work.open_all();
             self.work.each(now, |operation, cx| {
@@ -325,8 +338,8 @@ impl Engine {
         self.lose_link(now, node, trouble);
     }
 
-    /// Handles the loss of a connection. Its questions get no answer, and the locks that its commands may have taken
-    /// become debts.
+    /// Handles the loss of a connection. The open questions to the node get no answer, and the locks that its commands
+    /// may have taken become debts.
     fn lose_link(&mut self, now: Instant, node: NodeId, trouble: Trouble) {
         let work = &mut self.work;
         let parts = &mut work.parts;
@@ -347,14 +360,14 @@ impl Engine {
         }
     }
 
-    // ----- what is due ----------------------------------------------------------------------
+    // ----- timers ---------------------------------------------------------------------------
 
     /// Handles the end of a turn of the driver. Checks which nodes were silent during the turn, and runs the timers
     /// that are due.
     #[inline(never)]
     fn tick(&mut self, now: Instant) {
-        // The wheel does not go back, so this time must not go back either. Otherwise an operation could find that its
-        // time is still to come, and arm the same timer for ever.
+        // The timer wheel does not go back in time, so `now` must not go back either. Otherwise an operation could find
+        // that its time has not come yet, and arm the same timer for ever.
         let now = now.max(self.work.parts.timers.latest());
         let Parts { nodes, timers, .. } = &mut self.work.parts;
         nodes.listen(now, timers);

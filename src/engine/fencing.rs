@@ -1,18 +1,18 @@
 //! Fencing tokens: the number to propose for the next token, and the nodes that have lost their counter floor.
 //!
-//! The proposal is the time in microseconds, or one more than the largest number seen, if that is larger. The counters
-//! of all nodes then jump to the same number, and one round trip is enough.
+//! The proposal is the time in microseconds, or the largest number seen plus one, if that is larger. The counters of
+//! all nodes then jump to the same number, and one round trip is enough.
 //!
 //! # Guarantees
 //!
-//! * The proposal needs no guarantee, because tokens are correct whatever it is. A clock that is ahead does no lasting
-//!   harm: a node accepts a proposal only if it is at most a second ahead of its own clock.
-//! * Once a loss is seen, it is remembered through any number of connections, until the node is known to have a floor.
+//! * Fencing tokens are correct whatever the proposal is. A clock that is ahead does no lasting harm, because a node
+//!   accepts a proposal only if it is at most a second ahead of the node's clock.
+//! * The engine remembers a loss through any number of connections, until the node is known to have a floor.
 //!
 //! # Not here
 //!
-//! How a floor is repaired: see [`operation::repair`](super::operation::repair). A node without a floor refuses fenced
-//! locks by itself; this file only decides when to try a repair.
+//! The repair of a floor is in [`operation::repair`](super::operation::repair). A node without a floor refuses fenced
+//! locks by itself. This file only decides when to try a repair.
 
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -31,20 +31,20 @@ use super::nodes::Nodes;
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Fencing {
-    /// The number of microseconds that the wall clock is ahead of the engine's clock. Zero if it is not known.
+    /// The number of microseconds that the wall clock is ahead of the engine's clock. Zero if this number is not known.
     ahead: u64,
     /// The largest number that a node has given.
     seen: u64,
-    /// The largest counter floor that a node has named. It is not used for proposals, because it may be far above the
-    /// counters.
+    /// The largest counter floor that a node has named. Proposals do not use this floor, because it may be far above
+    /// the counters.
     highest: u64,
     /// Some caller has asked for a fencing token.
     is_used: bool,
-    /// The nodes that have no counter floor, as far as is known.
+    /// The nodes that are known to have no counter floor.
     losses: BTreeMap<NodeId, Option<Loss>>,
     /// A look at the floors is under way.
     is_looking: bool,
-    /// Another look is wanted as soon as the present one is over.
+    /// Another look has to follow as soon as the present look is over.
     is_to_look: bool,
     /// The timer of the next look.
     timer: Option<TimerKey>,
@@ -55,7 +55,7 @@ pub(super) struct Fencing {
 pub(super) struct Loss {
     /// The nonce of the repair.
     pub(super) nonce: u64,
-    /// When this nonce was first seen. The node lost its data before that.
+    /// When this nonce was first seen. The node lost its data before the nonce was seen.
     pub(super) since: Instant,
 }
 
@@ -79,7 +79,7 @@ impl Fencing {
         self.is_used
     }
 
-    /// Returns `true` if `node` has no counter floor, as far as is known.
+    /// Returns `true` if `node` is known to have no counter floor.
     pub(super) fn lacks_floor(&self, node: NodeId) -> bool {
         self.losses.contains_key(&node)
     }
@@ -95,8 +95,8 @@ impl Fencing {
         self.has_floor(node);
     }
 
-    /// Records that `node` said at `now` that its floor is in repair under `nonce`. A different nonce than before means
-    /// that the node has lost its data again.
+    /// Records that `node` reported at `now` that its floor is in repair under `nonce`. If the nonce has changed, the
+    /// node has lost its data again.
     pub(super) fn in_repair(&mut self, now: Instant, node: NodeId, nonce: u64) {
         let known = self.losses.entry(node).or_default();
         if known.is_none_or(|loss| loss.nonce != nonce) {
@@ -104,8 +104,8 @@ impl Fencing {
         }
     }
 
-    /// Records that the repair of `node` failed: its floor is no longer in repair under the known nonce. Does nothing
-    /// if the node has named a floor since.
+    /// Records that the repair of `node` failed, because its floor is no longer in repair under the known nonce. Does
+    /// nothing if the node has reported a floor since then.
     pub(super) fn was_not_repaired(&mut self, node: NodeId) {
         if let Some(known) = self.losses.get_mut(&node) {
             *known = None;
@@ -124,7 +124,7 @@ impl Fencing {
         above.max(self.time(now)).min(FENCING_TOKEN_MAX)
     }
 
-    /// Returns the time in microseconds since 1970, or zero if it is not known.
+    /// Returns the time in microseconds since 1970, or zero if the time is not known.
     fn time(&self, now: Instant) -> u64 {
         match self.ahead {
             0 => 0,
@@ -132,15 +132,16 @@ impl Fencing {
         }
     }
 
-    /// Returns two lower bounds for a floor that a node gets at `now`. One is the largest number seen. The other is the
-    /// present time plus one second: nodes accept proposals from clocks that are up to a second ahead.
+    /// Returns two lower bounds for a floor that a node gets at `now`. The first bound is the largest number seen. The
+    /// second bound is the present time plus one second, because nodes accept proposals from clocks that are up to a
+    /// second ahead.
     pub(super) fn floor(&self, now: Instant) -> [u64; 2] {
         let seen = self.seen.max(self.highest);
         let proposal = self.time(now).saturating_add(1_000_000);
         [seen, proposal.min(FENCING_TOKEN_MAX)]
     }
 
-    // ----- floors that are missing ----------------------------------------------------------
+    // ----- missing floors -------------------------------------------------------------------
 
     /// Records that `node` has refused a fenced lock because it has no floor. Returns the outcome for the report. A
     /// majority is `quorum` nodes.
@@ -170,14 +171,14 @@ impl Fencing {
         }
     }
 
-    /// Asks for a look at the floors of all nodes, unless one is under way.
+    /// Asks for a look at the floors of all nodes, unless a look is under way.
     fn look_at_floors(&mut self, news: &mut VecDeque<News>) {
         if !self.is_looking {
             self.floors_changed(news);
         }
     }
 
-    /// Asks for a look at the floors of all nodes. If a look is under way, asks for another one, because the present
+    /// Asks for a look at the floors of all nodes. If a look is under way, asks for another look, because the present
     /// look has not asked a node that has just connected.
     pub(super) fn floors_changed(&mut self, news: &mut VecDeque<News>) {
         let wanted = core::mem::replace(&mut self.is_to_look, true);
@@ -191,7 +192,7 @@ impl Fencing {
         (self.is_looking, self.is_to_look) = (true, false);
     }
 
-    /// Records that the look at the floors is over, or that there was no room for it.
+    /// Records that the look at the floors is over, or that there was no room for a look.
     pub(super) fn looked(&mut self, news: &mut VecDeque<News>) {
         self.is_looking = false;
         if self.is_to_look {
@@ -199,7 +200,8 @@ impl Fencing {
         }
     }
 
-    /// Arms the timer for the next possible repair. A loss can be repaired when `span` has passed since it was seen.
+    /// Arms the timer for the next possible repair. A loss can be repaired when `span` has passed since the loss was
+    /// seen.
     pub(super) fn await_repairs(
         &mut self,
         now: Instant,

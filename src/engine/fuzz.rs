@@ -1,7 +1,7 @@
 //! The body of the fuzz target of the engine: any inputs, in any order, at any time.
 //!
-//! Whatever a server, a driver or a user does, the engine must not panic. It must not let a lock be valid for longer
-//! than the caller asked for, or leave a caller waiting for ever.
+//! Whatever a server, a driver or a user does, the engine must not panic. The engine must not let a lock be valid for
+//! longer than the caller asked for, or leave a caller waiting for ever.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -26,7 +26,7 @@ const REPLIES: [&[u8]; 16] = [
     b"%2\r\n+server\r\n+valkey\r\n+version\r\n+9.1.2\r\n",
     b"$-1\r\n$-1\r\n$-1\r\n",
     b"$40\r\n4453c08d4b7260dfec522c1d9be6140ee00157cb\r\n",
-    // The server has loaded the other scripts too.
+    // The server has also loaded the other scripts.
     b"$40\r\n861c16b0751b430a3233aad3e2ab867202584ef5\r\n\
       $40\r\nab45eed4405dc0e1a96a226b5088d35bf5f4512a\r\n\
       $40\r\nd69605c5805009ab0e3862a8ef1a0ec74af88a05\r\n",

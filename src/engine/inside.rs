@@ -11,9 +11,9 @@ pub fn all_open(engine: &Engine) -> Load {
 }
 
 /// Returns the steps of the open transaction at `node`, in order. A command in a transaction may name no lock, so a
-/// test oracle uses this to know which lock the server runs it for. Each item is the kind of work, the resources, the
-/// token, the new ttl in milliseconds, the number of commands between `MULTI` and `EXEC`, a number for the asker, and
-/// whether the asker still wants it.
+/// test oracle uses this function to learn which lock each command is for. Each item contains the kind of work, the
+/// resources, the token, the new ttl in milliseconds, the number of commands between `MULTI` and `EXEC`, a number for
+/// the asker, and whether the asker still wants the work.
 #[must_use]
 #[expect(clippy::type_complexity, reason = "it is no part of the interface")]
 pub fn open_work(
@@ -36,7 +36,7 @@ pub fn open_work(
 }
 
 /// Returns the work that waits until the transaction at `node` ends: its kind, the token, and a number for the asker. A
-/// test oracle uses it to know when each piece of work was asked for.
+/// test oracle uses this function to learn when each piece of work was asked for.
 pub fn waiting_work(
     engine: &Engine,
     node: NodeId,

@@ -2,7 +2,7 @@
 //!
 //! # Not here
 //!
-//! How the engine finds it out: see the [operation](super::operation::inspect).
+//! The [operation](super::operation::inspect) describes how the engine gets this result.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -22,7 +22,7 @@ use crate::time::Instant;
 /// The holders of a resource, as a majority of the nodes says, and what each node has.
 ///
 /// The result shows the state of the nodes at some time between the call and its return. When you read it, the lock may
-/// already have been released or taken. It is for operators and logs, and gives no right to do anything.
+/// already have been released or taken. The result is for operators and logs, and gives no right to do anything.
 #[derive(Clone)]
 pub struct Inspection {
     pub(super) resource: Box<[u8]>,
@@ -35,25 +35,26 @@ pub struct Inspection {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Holder {
-    /// The owner text of its lock ([`LockOptions::owner`](crate::LockOptions::owner)) or of its handle
-    /// ([`Builder::owner`](crate::Builder::owner)), or empty if it has none. Any client can write any text. It is also empty if the token looks like one of another library.
+    /// The owner text of the lock ([`LockOptions::owner`](crate::LockOptions::owner)) or of the holder's handle
+    /// ([`Builder::owner`](crate::Builder::owner)). Empty if there is no owner text. Any client can write any text. The
+    /// text is also empty if the token looks like a token of another library.
     pub owner: Box<[u8]>,
-    /// The minimum time for which a majority of the nodes still keeps its token. No other client can take the lock
-    /// before that, unless the holder releases it. [`Duration::MAX`] if the keys have no expiry, zero if they may have
-    /// ended by now.
+    /// The minimum time for which a majority of the nodes still keeps the holder's token. During this time no other
+    /// client can take the lock, unless the holder releases it. The time is [`Duration::MAX`] if the keys have no
+    /// expiry, and zero if they may have ended by now.
     ///
-    /// If the holder uses a [lock delay](crate::Builder::lock_delay), its own validity ends earlier by this delay. The
-    /// nodes do not know the delay, so this handle does not know it either.
+    /// If the holder uses a [lock delay](crate::Builder::lock_delay), the validity that the holder sees ends earlier by
+    /// this delay. The nodes do not know this delay, so this handle does not know it either.
     pub valid_for: Duration,
-    /// The number of nodes that have its token and whose answers count.
+    /// The number of nodes that have the holder's token and whose answers count.
     pub nodes: usize,
-    /// The kind of lock that it holds.
+    /// The kind of the holder's lock.
     pub kind: HolderKind,
-    /// The [fencing token](crate::LockOptions::fenced) of its lock, if the lock is fenced and has an owner text. In
-    /// that case the fencing token is part of the token, so it always belongs to this lock.
+    /// The [fencing token](crate::LockOptions::fenced) of the lock, if the lock is fenced and has an owner text. The
+    /// fencing token of such a lock is part of the token, so it always belongs to this lock.
     ///
-    /// Other inspections may have shown a larger fencing token before. That token belongs to a later holder: the holder
-    /// shown here has lost its lock, and has not noticed yet.
+    /// Other inspections may have shown a larger fencing token before. The larger fencing token belongs to a later
+    /// holder. The holder shown here has lost its lock, and has not noticed this yet.
     pub fencing_token: Option<u64>,
 }
 
@@ -69,7 +70,7 @@ pub enum HolderKind {
     Permit {
         /// The number of permits.
         permits: u16,
-        /// Its slot, counted from 0.
+        /// The slot of the holder, counted from 0.
         slot: u16,
     },
 }
@@ -82,8 +83,7 @@ impl Holder {
             valid_for,
             nodes: nodes.len(),
             kind,
-            // Only for exclusive locks: for other kinds, each node gives a number of its own, whatever number the token
-            // contains.
+            // Only an exclusive lock has the number of its token as the fencing token.
             fencing_token: token.number().filter(|_| kind == HolderKind::Exclusive),
         }
     }
@@ -97,12 +97,12 @@ pub struct InspectedNode {
     pub address: Arc<str>,
     /// What the node has.
     pub found: Found,
-    /// Whether its answer counts. A node that may have forgotten locks is asked and shown, but is not part of a
-    /// majority.
+    /// Whether the answer of the node counts. A node that may have forgotten locks is asked and shown, but is not part
+    /// of a majority.
     pub counts: bool,
-    /// The same content with all tokens. Tokens are never shown.
+    /// The same content as `found`, but with all tokens. These tokens are never shown.
     pub(super) seen: Seen,
-    /// When the question was sent. The remaining time counts from here.
+    /// When the question was sent. The remaining time counts from this instant.
     pub(super) since: Instant,
 }
 
@@ -112,7 +112,7 @@ pub(super) enum Seen {
     /// Nothing seen yet.
     Unknown,
     Free,
-    /// A token in the key. It has no slot.
+    /// A token in the key. A token in the key has no slot.
     Token(Member),
     /// The holders of shared locks or permits, in the order of their slots and tokens.
     Members(Box<[Member]>),
@@ -129,7 +129,7 @@ impl Seen {
         }
     }
 
-    /// Returns `true` if it is a set of holders.
+    /// Returns `true` if the key contains a set of holders.
     pub(super) const fn is_set(&self) -> bool {
         matches!(self, Self::Members(_))
     }
@@ -141,8 +141,8 @@ impl Seen {
     }
 }
 
-/// What a node has under the name of a resource. `left` is the time to live of a key when the node answered, or
-/// [`Duration::MAX`] if the key has no expiry.
+/// What a node has under the name of a resource. `left` is the time to live of a key when the node answered,
+/// or [`Duration::MAX`] if the key has no expiry.
 #[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Found {
@@ -150,33 +150,34 @@ pub enum Found {
     Free,
     /// The token of the holder.
     Holder {
-        /// The time that is left of it.
+        /// The remaining time of the key.
         left: Duration,
     },
-    /// A token that no majority has. It belongs to an attempt that is under way, or to one that failed; the two look
-    /// alike.
+    /// A token that no majority has. The token belongs to an attempt that is under way or has failed. The two cases
+    /// look alike.
     Copy {
         /// The owner, as in [`Holder::owner`].
         owner: Box<[u8]>,
-        /// A number that stands for the token: copies with the same number come from one attempt.
+        /// A number for the token. Copies with the same number come from one attempt.
         token: usize,
-        /// The time that is left of it.
+        /// The remaining time of the key.
         left: Duration,
     },
-    /// Holders of shared locks or permits. [`Inspection::holders`] returns those that a majority has.
+    /// Holders of shared locks or permits. The method [`Inspection::holders`] returns the holders that a majority has.
     Several {
         /// The number of holders, counted up to 512.
         holders: usize,
-        /// The time until the last of them expires.
+        /// The time until the last holder expires.
         left: Duration,
     },
     /// A key of a type that no lock uses. No client can take the lock on this node.
     OtherType,
-    /// Not known: the node did not answer, or its answer is not clear.
+    /// The content is not known, because the node did not answer or its answer is not clear.
     Unknown(NodeOutcome),
 }
 
-/// If two ends of a key differ by less than this, they count as equal, because answers take different times.
+/// If two ends of a key differ by less than this duration, the ends count as equal, because answers take different
+/// times.
 const SAME_END: Duration = Duration::from_millis(100);
 
 impl InspectedNode {
@@ -223,24 +224,25 @@ impl Inspection {
     }
 
     /// Returns all holders that a majority of the nodes has: the one holder of the lock, the holders of shared locks,
-    /// or the holders of permits in the order of their slots. Each node names at most 512: see
-    /// [`has_more`](Self::has_more).
+    /// or the holders of permits in the order of their slots. Each node names at most 512:
+    /// see [`has_more`](Self::has_more).
     #[must_use]
     pub const fn holders(&self) -> &[Holder] {
         &self.holders
     }
 
-    /// Returns `true` if a node has named 512 holders, the ones that expire first. In that case other clients may hold
-    /// the resource too.
+    /// Returns `true` if a node has named 512 holders. The 512 named holders are the holders that expire first. If
+    /// `true`, clients that the node has not named may hold the resource too.
     #[must_use]
     pub fn has_more(&self) -> bool {
         let mut nodes = self.nodes.iter();
         nodes.any(|node| node.counts && node.seen.holders().len() == HOLDERS_SHOWN_MAX)
     }
 
-    /// Returns `true` if both name the same holder: a majority has the same token. This tells an extension from a new
-    /// holder, even without owner texts. A lock that was handed over to another handle or process keeps its token. A
-    /// lock that is released and taken again has a new token, even if the same client takes it. This call asks no node.
+    /// Returns `true` if both inspections name the same holder, which means that a majority has the same token. This
+    /// comparison distinguishes an extension from a new holder, even without owner texts. A lock that was handed over
+    /// to another handle or process keeps its token. A lock that is released and taken again has a new token, even if
+    /// the same client takes it. This call asks no node.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -286,7 +288,7 @@ impl Inspection {
         nodes / 2 < most + (nodes - counted.count())
     }
 
-    /// Returns the text that there is no lock to break.
+    /// Returns the error text for a resource that has no lock to break.
     pub(super) fn not_held(&self) -> Told {
         let why = match self.holders.is_empty() {
             true => "no client holds it",
@@ -295,7 +297,7 @@ impl Inspection {
         self.told(why, format!(", so nothing was changed: {self}"))
     }
 
-    /// Returns the text that another program has written the keys.
+    /// Returns the error text for keys that another program has written.
     pub(super) fn not_ours(&self) -> Told {
         match self.has_long_value() {
             true => self.told(
@@ -407,7 +409,7 @@ impl fmt::Display for Found {
     }
 }
 
-/// The owner, if it is known.
+/// Shows the owner, if the owner is known.
 struct Owner<'a>(&'a [u8]);
 
 impl fmt::Display for Owner<'_> {
@@ -419,7 +421,7 @@ impl fmt::Display for Owner<'_> {
     }
 }
 
-/// The time that is left.
+/// The remaining time of a key.
 struct Left(Duration);
 
 impl fmt::Display for Left {

@@ -1,28 +1,30 @@
 //! Extends kept locks in time, and reports the end of every held lock.
 //!
-//! A held lock has one timer. It fires when the lock is at risk, when its validity ends, or when a kept lock has to be
-//! extended, whichever comes first. A lock that has to be extended goes into a queue until there is room.
+//! A held lock has one timer. The timer fires when the lock is at risk, when its validity ends, or when a kept lock has
+//! to be extended, whichever comes first. A lock that has to be extended goes into a queue until there is room.
 //!
-//! The keeper extends a kept lock when half of its validity is left. It does so earlier if a node may lack its copy:
+//! The keeper extends a kept lock when half of its validity is left. The keeper extends it earlier if a node may lack
+//! its copy:
 //!
-//! * A node that is connected again may lack locks: it restarted without them, they ended there because they could not
-//!   be extended, or it was away when they were taken. An extension shows whether the node lacks the lock. A second
-//!   extension follows at once and sends a copy (`operation::top_up`). Locks whose last extension has failed are
-//!   extended as well, because this may be the node that they need.
+//! * A node that is connected again may lack locks. A reconnected node may have restarted without the locks, or may
+//!   have been away when the locks were taken. The locks may also have ended there because they could not be extended.
+//!   The locks may also have ended there because they could not be extended. An extension shows whether the node lacks
+//!   the lock. A second extension follows at once and sends a copy (`operation::top_up`). Locks whose last extension
+//!   has failed are extended as well, because they may need this node.
 //! * An extension has found that a node lacks the lock.
 //! * A node reports that the keys have changed (`looks`).
 //!
 //! # Guarantees
 //!
 //! * At most [`EXTENSIONS_AT_ONCE`] extensions are open. Waiting locks are extended in the order in which they were
-//!   due. Locks that are extended early come after these, and locks for a node that is back come last.
+//!   due. Locks that are extended early come after the locks that are due. Locks for a reconnected node come last.
 //! * The end of a lock is reported up to a tick early, never late.
 //!
 //! # Not here
 //!
-//! Locks that are not kept: their holder has to ask for an extension. A node that was only silent: it gets its copies
-//! with the next regular extensions. Otherwise a node that is silent again and again would cause one round of
-//! extensions each time.
+//! A lock that is not kept is extended only when its holder asks. A node that was only silent gets its copies with the
+//! next regular extensions. If such a node got its copies at once, a node that falls silent again and again would cause
+//! one round of extensions each time.
 
 mod looks;
 
@@ -51,7 +53,7 @@ pub(super) struct Keeper {
     drift: Drift,
     /// The number of extensions that are open.
     open: usize,
-    /// The locks that have to be extended, each with its due time. Some may be over.
+    /// The locks that have to be extended, each with its due time. Some of these locks may be over.
     queue: BinaryHeap<Reverse<(Instant, ClaimKey)>>,
     /// The nodes that are connected again. A search finds the locks that these nodes may lack.
     back: NodeSet,
@@ -59,8 +61,8 @@ pub(super) struct Keeper {
     forgetful: NodeSet,
     /// The index of the claim at which the search continues.
     next: usize,
-    /// The voters of locks that were granted to another engine and are kept here. Only these nodes count when such a
-    /// lock is extended. Such locks are rare.
+    /// The voters of locks that were granted to another engine and are kept by this engine. Kept locks of other engines
+    /// are rare. Locks of this kind are rare.
     voters: BTreeMap<ClaimKey, NodeSet>,
     pub(super) looks: Looks,
 }
@@ -68,9 +70,9 @@ pub(super) struct Keeper {
 /// Something to report about a held lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum LockDue {
-    /// It is over.
+    /// The lock is over.
     Over,
-    /// It is at risk.
+    /// The lock is at risk.
     AtRisk,
 }
 
@@ -122,7 +124,7 @@ impl Keeper {
     ///
     /// If another engine was granted the lock, a node counts only if it had the lock when the lock was handed over. On
     /// the other nodes, a `SET` of the first engine may still be unanswered. The first engine sends a release behind
-    /// it, which would delete the extended key.
+    /// this `SET`, which would delete the extended key.
     pub(super) fn voters(&self, claim: ClaimKey, all: NodeSet) -> NodeSet {
         self.voters.get(&claim).copied().unwrap_or(all)
     }
@@ -131,7 +133,7 @@ impl Keeper {
 
     /// Arms the timer of the held lock of `claim`.
     ///
-    /// The end is reported up to a tick early, never late: this is the one timer that rounds down.
+    /// The end is reported up to a tick early, never late, because this timer is the only one that rounds down.
     pub(super) fn arm(&self, key: ClaimKey, claim: &mut Claim, timers: &mut Timers) {
         let mut at = told_at(stands_until(claim));
         if let Some(kept) = &claim.kept {
@@ -182,7 +184,7 @@ impl Keeper {
         left: Duration,
         timers: &mut Timers,
     ) {
-        // Whole ticks, plus one because the timer rounds up.
+        // The time `left` is rounded up to whole ticks, and one is added because the timer rounds up.
         let ticks = nanos(left).div_ceil(NANOS_PER_TICK).saturating_add(1);
         let busy = claim.busy_mut();
         busy.alert = busy.alert.max(ticks);
@@ -202,7 +204,7 @@ impl Keeper {
         }
     }
 
-    /// Puts the held lock of `claim` into the queue if it is due, and arms its timer.
+    /// If the held lock of `claim` is due, puts it into the queue. Also arms the timer of the lock.
     fn attend(&mut self, now: Instant, key: ClaimKey, claim: &mut Claim, timers: &mut Timers) {
         let kept = claim.kept.as_ref();
         if kept.is_some_and(|kept| self.due_at(key, claim, kept) <= now) {
@@ -222,7 +224,7 @@ impl Keeper {
         self.open += 1;
     }
 
-    /// Records that an extension has ended. Others begin at the next poll.
+    /// Records that an extension has ended. Other extensions begin at the next poll.
     pub(super) fn ended(&mut self, news: &mut VecDeque<News>) {
         self.open = self.open.checked_sub(1).must().unwrap_or(0);
         self.tell(news);
@@ -260,7 +262,7 @@ impl Keeper {
             let ttl = self.extension(now, (key, claim), is_searched, locks);
             self.arm(key, claim, timers);
             let delay = claim.entry.delay();
-            // The time until the limit may be shorter than the shortest ttl.
+            // The time until the limit of the lock may be shorter than the shortest allowed ttl.
             if let Some(ttl) = ttl.and_then(|ttl| settings.check_ttl(ttl, delay).ok()) {
                 return Some((key, ttl));
             }
@@ -269,8 +271,9 @@ impl Keeper {
         None
     }
 
-    /// Takes the lock of `claim`, one of `locks`, out of the queue. Returns the ttl of its extension. Returns `None` if
-    /// it was extended meanwhile, or an extension is open. `is_searched` says whether a node that is back may lack it.
+    /// Takes the lock of `claim`, one of `locks`, out of the queue. Returns the ttl of the extension. Returns `None` if
+    /// the lock was extended in the meantime, or if an extension is open. `is_searched` says whether a reconnected node
+    /// may lack the lock.
     fn extension(
         &mut self,
         now: Instant,
@@ -289,16 +292,16 @@ impl Keeper {
         if claim.busy().extending != 0 {
             return None;
         }
-        // Looks have their own pace, so that a key that stays missing does not cause one look after another.
+        // Looks have their own pace, so that a key that stays missing does not cause one extension after another.
         let looks = self.looks.take(now, key, early);
         let is_early = is_searched || looks.unwrap_or(!claim.busy().copies.lacking.is_empty());
         let due = due.map(|(ttl, _)| ttl);
         due.or(early.filter(|_| is_early))
     }
 
-    // ----- nodes that are back, and keys that change --------------------------------------------
+    // ----- reconnected nodes and changed keys ---------------------------------------------------
 
-    /// Records that `node` can be asked again. `is_forgetful` says whether it may have forgotten every lock.
+    /// Records that `node` can be asked again. `is_forgetful` says whether the node may have forgotten every lock.
     #[cold]
     #[inline(never)]
     pub(super) fn is_back(&mut self, node: NodeId, is_forgetful: bool) {
@@ -309,7 +312,7 @@ impl Keeper {
         self.next = 0;
     }
 
-    /// Returns the next lock that a node which is back may lack.
+    /// Returns the next lock that a reconnected node may lack.
     fn search(&mut self, claims: &Claims) -> Option<ClaimKey> {
         if self.back.is_empty() {
             return None;
@@ -323,7 +326,7 @@ impl Keeper {
         found.map(|(_, key)| ClaimKey(key))
     }
 
-    /// Returns `true` if the lock of `claim` is kept, and either its last extension has failed or a node that is back
+    /// Returns `true` if the lock of `claim` is kept, and either its last extension has failed or a reconnected node
     /// may lack it.
     fn may_be_lacking(&self, claim: &Claim) -> bool {
         let has = claim.copies().confirmed.without(self.forgetful);
@@ -361,8 +364,8 @@ impl Keeper {
     }
 }
 
-/// Returns the latest time at which the holder of `claim` learns that its lock is over. This is the end of its validity
-/// or, if that is not known, the time when the keys are gone.
+/// Returns the latest time at which the holder of `claim` learns that its lock is over. This time is the end of the
+/// validity or, if that end is not known, the expiry of the keys.
 fn stands_until(claim: &Claim) -> Instant {
     match claim.entry.end() {
         Instant::ZERO => claim.gone_by,
@@ -370,13 +373,14 @@ fn stands_until(claim: &Claim) -> Instant {
     }
 }
 
-/// Returns when the engine reports that the lock of `claim` is at risk: at most two ticks early, never late.
+/// Returns when the engine reports that the lock of `claim` is at risk. The report comes at most two ticks early, never
+/// late.
 fn at_risk_from(claim: &Claim) -> Instant {
     let early = Duration::from_nanos(claim.busy().alert.saturating_mul(NANOS_PER_TICK));
     stands_until(claim).saturating_sub(early)
 }
 
-/// Returns when the engine reports the end of a validity: a tick before it, rounded down.
+/// Returns when the engine reports the end of a validity, which is a tick before this end, rounded down.
 fn told_at(end: Instant) -> Instant {
     let tick = Duration::from_nanos(NANOS_PER_TICK);
     Instant::from_tick(end.saturating_sub(tick).tick_floor())

@@ -1,9 +1,9 @@
-//! Passes each answer to the claims first, and returns it for the operation that asked.
+//! Passes each answer to the claims first, and returns the answer for the operation that asked.
 //!
 //! # Not here
 //!
-//! Facts about the node itself: the node takes them from the answer before this file sees it. The meaning of each kind
-//! of answer: see the files of the operations and of the releases.
+//! The node takes facts about itself from the answer before this file sees the answer. The files of the operations and
+//! of the releases define the meaning of each kind of answer.
 
 use crate::error::{NodeOutcome, Unusable};
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
@@ -16,9 +16,9 @@ use super::operation::top_up::copy_late;
 use super::operation::{acquire, held, repair};
 use super::parts::Parts;
 
-/// Handles the `answer` of `node`. Claims learn from it, even if the operation that asked is over. Returns the
-/// operation that it is for, if there is one.
-#[inline]
+/// Handles the `answer` of `node`. Claims learn from the answer, even if the operation that asked is over. Returns the
+/// operation that the answer is for, if there is one.
+#[inline(always)]
 pub(super) fn learn(
     now: Instant,
     node: NodeId,
@@ -39,7 +39,7 @@ pub(super) fn learn(
             is_taught,
             repair,
         } => {
-            // An earlier look may have registered the key that this release has deleted.
+            // An earlier look may have registered for changes of the key, which this release has deleted.
             if repair && (reply == Reply::Done || !is_taught) {
                 parts.wrote(now, claim);
             }
@@ -72,8 +72,8 @@ pub(super) fn learn(
     }
 }
 
-/// Learns from `reply` whether `node` can release a lock. If the attempt of the claim of `key` waits for this, returns
-/// that attempt. Returns `None` if the node may already have the key, because another way was permitted before.
+/// Learns from `reply` whether `node` can release a lock. If the attempt of the claim of `key` waits for this answer,
+/// returns that attempt. Returns `None` if the node may already have the key, because another way was permitted before.
 #[cold]
 fn learn_of_way(
     now: Instant,
@@ -91,7 +91,7 @@ fn learn_of_way(
     operation
 }
 
-/// Sends `node` a copy of the lock of `key`, if that lock is held: the node has shown how it releases locks, but the
+/// Sends `node` a copy of the lock of `key`, if that lock is held. The node has shown how it releases locks, but the
 /// attempt is already over. If an extension has already found that the node lacks the lock, the node gets its copy
 /// after the next extension, as usual.
 #[cold]

@@ -1,8 +1,8 @@
 //! The algorithm as a state machine, with N nodes, any number of operations and one timer wheel.
 //!
-//! The engine has no socket, no clock and no thread. It draws random numbers from the seed that the driver passes.
-//! Events from outside come in as an [`Input`] or a call, with the time. [`Engine::poll`] returns what the driver has
-//! to do.
+//! The engine has no socket, no clock and no thread. The engine draws random numbers from the seed that the driver
+//! passes. Events from outside come in as an [`Input`] or a call, with the time. [`Engine::poll`] returns what the
+//! driver has to do.
 //!
 //! ```text
 //!   calls, Input --> Engine --> Output, Event       joins the parts and does nothing else
@@ -18,7 +18,7 @@
 //!                           Timers                  the one wheel
 //! ```
 //!
-//! Calls go down only. A part returns its findings to the part above it.
+//! Calls between the parts go down only. A part returns its findings to the part above it.
 //!
 //! | file | subject |
 //! | --- | --- |
@@ -46,14 +46,14 @@
 //! # Guarantees
 //!
 //! * Any bytes, in any order, at any time, neither cause a panic nor make memory grow without bound.
-//! * There is no lock without a majority of the configured nodes, and none without validity left.
+//! * There is no lock without a majority of the configured nodes, and no lock without validity left.
 //! * Everything that an ended attempt may have left on a node is released, behind its `SET` on the same connection or
-//!   on a later one. The engine retries the release until the node confirms it or the key has expired.
+//!   on a later connection. The engine retries the release until the node confirms it or the key has expired.
 //! * The same seed and inputs give the same outputs.
 //!
 //! # Not here
 //!
-//! Sockets, clocks, threads and wakers: they belong to a driver, such as `Driver`.
+//! Sockets, clocks, threads and wakers belong to a driver, such as `Driver`.
 
 mod alarm;
 pub(crate) mod breaking;
@@ -139,7 +139,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Makes an engine over the nodes of `config`. It wants to connect to all of them.
+    /// Makes an engine over the nodes of `config`. The engine wants to connect to all of these nodes.
     ///
     /// Every random choice comes from `seed`, including the tokens. Outside of tests, the seed has to be secret and
     /// unique. `start` is the present time.
@@ -172,8 +172,9 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`OperatorError::NoQuorum`] if too few nodes vote. The report names the trouble of each node.
-    /// [`Report::needs_operator`](crate::Report::needs_operator) says whether an operator has to repair something.
+    /// Returns [`OperatorError::NoQuorum`] if too few nodes vote. The report names the trouble of each node. The
+    /// method [`Report::needs_operator`](crate::Report::needs_operator) says whether an operator has to repair
+    /// something.
     pub fn check(&self, now: Instant) -> Result<(), OperatorError> {
         check(now, &self.node_statuses(now).collect::<Vec<_>>())
     }
@@ -194,8 +195,8 @@ impl Engine {
         load
     }
 
-    /// Returns the counts and times of the engine so far, and how much is waiting now. Takes some microseconds and
-    /// allocates memory, but does no I/O.
+    /// Returns the counts and times of the engine so far, and the present numbers of waiting operations. Takes some
+    /// microseconds and allocates memory, but does no I/O.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let (parts, mut stats) = (&self.work.parts, self.work.parts.stats.clone());
@@ -212,7 +213,8 @@ impl Engine {
         stats
     }
 
-    /// Returns the number of operations that ask no node now: they wait for others, or for their next attempt.
+    /// Returns the number of operations that ask no node now, because they wait for other operations or for their next
+    /// attempt.
     pub(crate) fn resting(&self) -> usize {
         self.work.parts.resting + self.work.parts.queues.waiters.waiting()
     }
@@ -237,7 +239,8 @@ impl Engine {
         claim.map_or(Instant::ZERO, |claim| claim.entry.end())
     }
 
-    /// Returns whether the end of a kept `lock` was reported, as long as a caller still has the lock.
+    /// Returns whether the end of a kept `lock` was reported. Returns `None` if the lock is not kept, or no caller has
+    /// it any longer.
     #[cfg(feature = "std")]
     pub(crate) fn is_over_though_kept(&self, lock: LockId) -> Option<bool> {
         let kept = self.work.parts.claims.by_id(lock)?.kept.as_ref();
@@ -261,18 +264,18 @@ impl Engine {
             .collect()
     }
 
-    /// Returns the notices for an operator, and the nodes that they are about.
+    /// Returns the notices for an operator, and the nodes that the notices are about.
     #[cfg(feature = "tracing")]
     pub(crate) fn notices(&mut self) -> (&mut Notices, &Nodes) {
         (&mut self.work.parts.notices, &self.work.parts.nodes)
     }
 
-    // ----- what the driver has to do -----------------------------------------------------------
+    // ----- outputs -----------------------------------------------------------------------------
 
-    /// Returns when the engine wants to be woken next, and why; `None` if only new input can make progress. This call
-    /// changes nothing and is allowed at any time. [`Instant::ZERO`] means at once.
+    /// Returns when the engine wants to be woken next, and why. Returns `None` if only new input can make progress.
+    /// This call changes nothing and is allowed at any time. [`Instant::ZERO`] means at once.
     ///
-    /// An [`Input::Tick`] makes the engine notice a silent node. A driver hands in a tick after it has sent something,
+    /// An [`Input::Tick`] makes the engine notice a silent node. A driver passes in a tick after it has sent something,
     /// and before it sleeps until this time.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, Wake)> {
@@ -289,8 +292,8 @@ impl Engine {
         next.map(|(at, cause)| (at, Wake(cause)))
     }
 
-    /// Returns what the driver has to do next; call it until `None`. Pass a fresh `now`: if a lock has expired since
-    /// the grant, the engine releases it here instead of handing it out.
+    /// Returns what the driver has to do next. Call `poll` until it returns `None`. Pass a fresh `now`. If a lock has
+    /// expired since the grant, the engine releases the lock in this call instead of handing it out.
     #[must_use]
     pub fn poll(&mut self, now: Instant) -> Option<Output<'_>> {
         if let Some(change) = self.work.parts.nodes.next_change() {
@@ -306,12 +309,12 @@ impl Engine {
             if let Some(event) = self.next_event(now) {
                 return Some(Output::Event(event));
             }
-            // The event may have queued bytes to write: the engine releases a lock whose validity has run out.
+            // `next_event` may have queued bytes, because the engine releases a lock whose validity has run out.
         }
     }
 
     /// Returns the next event. Skips operations that were cancelled or that try again.
-    // Out of line, because most polls have no news.
+    // This function is out of line, because most polls have no news.
     #[inline(never)]
     fn next_event(&mut self, now: Instant) -> Option<Event> {
         while let Some(news) = self.work.parts.news.pop_front() {

@@ -12,7 +12,7 @@ pub(super) enum News {
     Expired(LockId),
     /// A lock is at risk, if it is still held.
     AtRisk(LockId),
-    /// Something that this operation waits for has changed. Callers do not see this.
+    /// Something that this operation waits for has changed. Callers do not see this event.
     Stirred(OperationKey),
     /// There is room for the extensions of kept locks that have waited.
     Room,

@@ -1,14 +1,14 @@
-//! The nodes: their connections, and which of these the driver has to open, close or write to.
+//! The nodes: their connections, and which connections the driver has to open, close or write to.
 //!
 //! # Guarantees
 //!
-//! * A node has one connection at a time. The engine first has the old connection closed, then the new one opened, then
-//!   bytes written to it.
+//! * A node has one connection at a time. The driver closes the old connection first, then opens the new connection,
+//!   then writes bytes to it.
 //! * The timers in this file notice a silent node.
 //!
 //! # Not here
 //!
-//! The meaning of the bytes for operations and claims.
+//! This file does not know what the bytes mean for operations and claims.
 
 mod names;
 pub(super) mod probes;
@@ -165,7 +165,7 @@ impl Nodes {
         self.set().filter(kept)
     }
 
-    /// Lets the clock of each node step by `steps` in total before its answers stop counting.
+    /// Lets the clock of each node step by `steps` in total before the answers of the node stop counting.
     #[cold]
     pub(super) fn allow_steps(&mut self, steps: Duration) {
         for node in &mut self.all {
@@ -173,8 +173,8 @@ impl Nodes {
         }
     }
 
-    /// Returns how long, by our clock, `nodes` keep a key that has this `ttl` by their clocks. If one of these clocks
-    /// has been set, a time daemon may be slewing it now, by up to 83,333 parts in a million.
+    /// Returns how long, by our clock, `nodes` keep a key that has this `ttl` by the clocks of the nodes. If one of
+    /// these clocks has been set, a time daemon may be slewing it now, by up to 83,333 parts in a million.
     pub(super) fn unless_slewed(&self, now: Instant, nodes: NodeSet, ttl: Duration) -> Duration {
         let mut nodes = nodes.iter();
         match nodes.any(|node| self[node].trust.is_kept_by_steps(now)) {
@@ -184,7 +184,7 @@ impl Nodes {
     }
 
     /// Returns `true` if no node is connected and the servers of a majority have closed their connections. The most
-    /// likely reason is that these were idle for too long.
+    /// likely reason is that the connections were idle for too long.
     #[cold]
     pub(super) fn were_closed(&self) -> bool {
         let closed = |node: &&Node| {
@@ -196,11 +196,16 @@ impl Nodes {
         none && quorum_of(self.all.len()) <= closed
     }
 
-    /// Returns the number of nodes that are connected and answer, whether or not they vote.
-    pub(super) fn answering(&self) -> usize {
+    /// Returns the nodes that are connected and answer, whether or not they vote.
+    fn all_answering(&self) -> impl Iterator<Item = &Node> {
         let answers =
             |node: &&Node| node.handshake.is_ready() && !node.connection.pulse.is_suspect();
-        self.all.iter().filter(answers).count()
+        self.all.iter().filter(answers)
+    }
+
+    /// Returns the number of nodes that are connected and answer, whether or not they vote.
+    pub(super) fn answering(&self) -> usize {
+        self.all_answering().count()
     }
 
     /// Returns the largest number of unanswered commands of any node.
@@ -248,8 +253,8 @@ impl Nodes {
         }
     }
 
-    /// Returns `false` while the driver does not know yet that it should open a connection to `node`. Until then, its
-    /// reports are about an earlier connection.
+    /// Returns `false` while the driver does not know yet that it should open a connection to `node`. Until the driver
+    /// knows, its reports are about an earlier connection.
     fn is_present(&self, node: NodeId) -> bool {
         !self.to_connect.contains(node)
     }
@@ -266,8 +271,8 @@ impl Nodes {
         self[node].handshake.has_link() && self.is_present(node)
     }
 
-    /// Returns, for each node, the outcome that a question would have now: `Granted` if the node can be asked and its
-    /// answer counts.
+    /// Returns, for each node, the outcome that a question would have now. The outcome is `Granted` if the node can be
+    /// asked and its answer counts.
     pub(super) fn outcomes(&self, now: Instant) -> impl ExactSizeIterator<Item = NodeOutcome> {
         self.all
             .iter()
@@ -280,15 +285,15 @@ impl Nodes {
         &mut self[node]
     }
 
-    /// Marks the connection to `node`, or the attempt to open one, to be closed.
+    /// Marks the connection to `node`, or the attempt to open it, to be closed.
     pub(super) fn close(&mut self, node: NodeId) {
         if self.is_present(node) {
             self.to_disconnect.insert(node);
         }
     }
 
-    /// Handles the loss of the connection to `node`. Returns the requests on it, each with `true` if any part of it may
-    /// have left, and the delay before the next connection.
+    /// Handles the loss of the connection to `node`. Returns the requests on the connection, each with `true` if any
+    /// part of it may have left, and the delay before the next connection.
     pub(super) fn lost(
         &mut self,
         now: Instant,
@@ -320,7 +325,7 @@ impl Nodes {
         }
     }
 
-    /// Handles the timer of a connection. Returns a reason if the connection has to be given up.
+    /// Handles the timer of a connection. Returns a reason if the connection has to be closed.
     pub(super) fn connection_due(
         &mut self,
         now: Instant,
@@ -328,7 +333,8 @@ impl Nodes {
         timers: &mut Timers,
     ) -> Option<Trouble> {
         self[node].handshake.timer = None;
-        // A connection cannot be late while the driver does not know of it, as when its thread was stopped.
+        // A connection is not late while the driver does not know about it yet, for example because its thread was
+        // stopped.
         let late = self.has_link(node);
         if !late {
             self.connect(now, node, timers);
@@ -348,14 +354,14 @@ impl Nodes {
         }
     }
 
-    /// Reconnects early when an operation needs the nodes. While the ready nodes are no majority, it also connects to
-    /// nodes in back-off, 250 ms after the last try of each.
+    /// Reconnects early when an operation needs the nodes. While the ready nodes are no majority, also connects to
+    /// nodes in back-off, 250 ms after the last try of each node.
     pub(super) fn reconnect_early(&mut self, now: Instant, timers: &mut Timers) {
-        if self.quorum() <= self.answering() {
+        if self.all_answering().nth(self.quorum() - 1).is_some() {
             return;
         }
         self.watch_lines(now, true, timers);
-        // A connection that is still being opened does not count: it gives no vote yet, and may never give one.
+        // A connection that is still being opened does not count, because the node cannot vote yet and may never do so.
         let is_ready = |node: &&Node| node.handshake.is_ready();
         if self.quorum() <= self.all.iter().filter(is_ready).count() {
             return;
@@ -377,15 +383,17 @@ impl Nodes {
 
     // ----- silence --------------------------------------------------------------------------
 
-    /// Arms the timers of the nodes that have commands to answer. The driver has read everything in this turn.
+    /// Arms the timers of the nodes that have commands to answer. At this point the driver has read everything in this
+    /// turn.
     pub(super) fn listen(&mut self, now: Instant, timers: &mut Timers) {
         for node in self.ids() {
             self.listen_to(now, node, timers);
         }
     }
 
-    /// An answer does not cancel the timer: the timer looks again when it fires, so steady traffic does not touch the
-    /// wheel. The timer may still be set for an earlier silence. It is set again only if it would fire too late.
+    /// An answer does not cancel the timer. The timer looks again when it fires, so steady traffic does not touch the
+    /// wheel. The timer may still be set for an earlier silence of the node. The timer is set again only if it would
+    /// fire too late.
     fn listen_to(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
         let there = &mut self.all[node.index()];
         let Some(since) = there.connection.listen(now) else {
@@ -409,8 +417,8 @@ impl Nodes {
         }
     }
 
-    /// Handles the timer for a silent node. Returns a reason if the connection has to be given up. For `wanted`, see
-    /// [`watch_lines`](Self::watch_lines).
+    /// Handles the timer for a silent node. Returns a reason if the connection has to be closed. For the meaning of
+    /// `wanted`, see [`watch_lines`](Self::watch_lines).
     pub(super) fn silence_due(
         &mut self,
         now: Instant,
@@ -436,7 +444,7 @@ impl Nodes {
         None
     }
 
-    // ----- what the driver has to do ----------------------------------------------------------
+    // ----- outputs ----------------------------------------------------------------------------
 
     /// Returns `true` if a connection has to be opened, closed or written to.
     pub(super) fn is_anything_due(&self) -> bool {
@@ -488,7 +496,7 @@ impl Nodes {
         Some(Output::Probe { node, bytes: HELLO })
     }
 
-    /// Returns the next node with bytes to write. Renewals wait for the turn of their node.
+    /// Returns the next node with bytes to write. Renewals are written only in the turn of their node.
     #[inline(always)]
     pub(super) fn next_to_write(&mut self, now: Instant) -> Option<NodeId> {
         while let Some(node) = self.to_write.first_node() {

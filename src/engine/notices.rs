@@ -1,15 +1,16 @@
-//! Notices for an operator that no caller waits for: restarts, quarantines, stepped clocks, debts, losses. Only with
-//! the feature `tracing`.
+//! Notices for an operator that no caller waits for: restarts, quarantines, clock steps, debts and losses. This module
+//! exists only with the feature `tracing`.
 //!
-//! The engine formats no text and calls no subscriber. It queues a loss when it reports the loss. For everything else,
-//! a driver with a subscriber calls [`Notices::look`] after each tick. It compares the state of each node with the last
-//! notice about the node, and queues the changes. The nodes do not know this file. A change that is undone between two
-//! looks is not reported.
+//! The engine formats no text and calls no subscriber. The engine queues a loss when it reports the loss. For
+//! everything else, a driver with a subscriber calls [`Notices::look`] after each tick. This method compares the state
+//! of each node with the last notice about the node, and queues the changes. The nodes do not use this file. A change
+//! that is undone between two looks is not reported.
 //!
 //! # Guarantees
 //!
-//! * **Bounded**: at most [`NOTICES_MAX`] wait. Later ones are dropped and counted.
-//! * **One for each change**, however often a driver looks. A growing debt gives a notice each time that it doubles.
+//! * **Bounded**: at most [`NOTICES_MAX`] notices wait. Later notices are dropped and counted.
+//! * **One for each change**: each change gives one notice, however often a driver looks. A growing debt gives a notice
+//!   each time it doubles.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -37,9 +38,9 @@ pub(crate) enum Notice {
     ClockStep(NodeId, u32),
     /// This node has this number of debts.
     Debt(NodeId, usize),
-    /// This node has no debts any more.
+    /// This node no longer has debts.
     DebtPaid(NodeId),
-    /// The lock on this resource is lost. If the lock is on several resources, this is the first one.
+    /// The lock on this resource is lost. If the lock is on several resources, this is the first resource.
     Loss {
         resource: Box<[u8]>,
         owner: Box<[u8]>,
@@ -81,7 +82,7 @@ struct Told {
     run_id: Option<String>,
     quarantined_until: Option<Instant>,
     clock_steps: u32,
-    /// The number of its debts.
+    /// The number of debts of the node.
     owed: usize,
 }
 

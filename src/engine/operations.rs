@@ -2,9 +2,9 @@
 //!
 //! # Guarantees
 //!
-//! * Every answer that counts passes through here. The call that makes a verdict certain also reports it.
-//! * Some decisions of one operation concern others: a lock is lost, or a node belongs to another group. They reach the
-//!   others in the same call.
+//! * Every answer that counts passes through this file. The call that makes a verdict certain also reports the verdict.
+//! * Some decisions of one operation concern other operations: a lock is lost, or a node belongs to another group. A
+//!   decision that concerns other operations reaches them in the same call.
 
 mod changes;
 
@@ -65,8 +65,8 @@ impl Operations {
         ROUNDS_MAX <= self.len()
     }
 
-    /// Returns `true` if there is no room for another question about a held lock. Such questions have as much room of
-    /// their own, so that callers that want a lock never keep out a caller that holds one.
+    /// Returns `true` if there is no room for another question about a held lock. Questions about held locks have their
+    /// own room, so that callers that want a lock never keep out a caller that holds one.
     pub(super) fn is_full_for_holders(&self) -> bool {
         2 * ROUNDS_MAX <= self.len()
     }
@@ -135,9 +135,9 @@ impl Operations {
         }
     }
 
-    // ----- begin and end ----------------------------------------------------------------------
+    // ----- the beginning and the end of operations --------------------------------------------
 
-    /// Opens an operation and asks the nodes. The lock will have this `ttl`; the caller waits until `deadline`.
+    /// Opens an operation and asks the nodes. The lock will have this `ttl`, and the caller waits until `deadline`.
     pub(super) fn begin(
         &mut self,
         now: Instant,
@@ -168,7 +168,8 @@ impl Operations {
         Round::new(started, self.parts.nodes.len(), ballots)
     }
 
-    /// Lets the operation of `key` wait for its turn. If it can wait as a record in the queue, only the record is kept.
+    /// Lets the operation of `key` wait for its turn. If the operation can wait as a record in the queue, only this
+    /// record is kept.
     #[cold]
     fn put_aside(&mut self, key: OperationKey) -> RoundId {
         let name = match self.slab.get(key.0).map(|operation| &operation.kind) {
@@ -214,7 +215,7 @@ impl Operations {
         }
     }
 
-    /// Handles the end of the time of `waiter`.
+    /// Ends the wait of `waiter`, whose time is over.
     pub(super) fn waited(&mut self, now: Instant, waiter: WaiterKey) {
         if self.parts.waits_on(now, waiter) {
             return;
@@ -226,7 +227,8 @@ impl Operations {
         }
     }
 
-    /// Returns the next event of `operation` and ends the operation. Returns `None` if it was cancelled or tries again.
+    /// Returns the next event of `operation` and ends the operation. Returns `None` if the operation was cancelled or
+    /// tries again.
     pub(super) fn tell(&mut self, now: Instant, operation: OperationKey) -> Option<Event> {
         let there = self.slab.get_mut(operation.0)?;
         let is_own = there.kind.is_own();
@@ -258,7 +260,7 @@ impl Operations {
         }
     }
 
-    /// Ends `round` without an outcome, and releases the lock that it may have taken.
+    /// Ends `round` without an outcome, and releases any lock that it has taken.
     pub(super) fn cancel(&mut self, now: Instant, RoundId(key): RoundId) {
         if let Some(waiter) = key.waiter() {
             self.open(waiter);
@@ -304,7 +306,7 @@ impl Operations {
     /// Cancels every open acquisition.
     #[cfg(any(feature = "std", test))]
     pub(super) fn cancel_acquisitions(&mut self, now: Instant) {
-        // Waiters are cancelled first, so that none of them gets its turn and asks in vain.
+        // The waiters are cancelled first, so that no waiter gets a turn and asks the nodes for nothing.
         for waiter in self.parts.queues.waiters.keys().collect::<Vec<_>>() {
             self.cancel(now, RoundId(OperationKey::of_waiter(waiter)));
         }
@@ -321,10 +323,11 @@ impl Operations {
         }
     }
 
-    // ----- verdicts that concern others -------------------------------------------------------
+    // ----- verdicts that concern other operations ---------------------------------------------
 
-    /// Passes the operation of `key` to `act`, if it is still open. If a majority has lost its lock, the other
-    /// questions about the lock end too, and the remaining copies are released or stay for the lock delay.
+    /// Passes the operation of `key` to `act`, if the operation is still open. If a majority has lost the lock of the
+    /// operation, the other questions about the lock end too, and the remaining copies are released or stay for the
+    /// lock delay.
     #[inline]
     pub(super) fn with(
         &mut self,
@@ -341,8 +344,9 @@ impl Operations {
         }
     }
 
-    /// Wakes the operations to which others have passed the turn, such as a reader that lets them ask beside it.
-    /// Without this call, they would wait for the end of some operation, or end before they know that it is their turn.
+    /// Wakes the operations that have received the turn from others, such as an operation that may ask beside a reader.
+    /// Without this call, these operations would wait for the end of some other operation, or end before they know that
+    /// they have the turn.
     #[inline]
     pub(super) fn lead_others(&mut self, now: Instant) {
         if self.parts.queues.has_turns() {
@@ -367,15 +371,16 @@ impl Operations {
         }
     }
 
-    /// Releases the lock of `claim`, which is no longer held, although no operation waits for the outcome, and gives
-    /// the next waiter its turn.
+    /// Releases the lock of `claim`, which is no longer held, and gives the next waiter its turn. No operation waits
+    /// for the outcome.
     pub(super) fn give_back(&mut self, now: Instant, claim: ClaimKey) {
         self.parts.vacate(now, claim);
         self.parts.give_back(now, claim);
         self.lead(now);
     }
 
-    /// Keeps `claim`, whose lock is over and was not released, until its keys are gone. Gives the next waiter its turn.
+    /// Keeps `claim`, whose lock is over and was not released, until the keys of the claim have expired. Gives the next
+    /// waiter its turn.
     #[cold]
     pub(super) fn remember(&mut self, now: Instant, claim: ClaimKey) {
         self.parts.vacate(now, claim);
@@ -391,7 +396,7 @@ impl Operations {
         }
     }
 
-    // Out of line, because usually no operation waits.
+    // This function is out of line, because usually no operation waits.
     #[inline(never)]
     fn lead_one(&mut self, now: Instant, next: OperationKey) {
         if let Some(waiter) = next.waiter() {
@@ -402,8 +407,8 @@ impl Operations {
         }
     }
 
-    /// Ends the open questions about the lock of `claim` without a result, because the lock is over or given away.
-    /// Their callers get this verdict.
+    /// Ends the open questions about the lock of `claim` without a result, because the lock is over or was given away.
+    /// The callers of these questions get this verdict.
     pub(super) fn end_questions(
         &mut self,
         now: Instant,
@@ -428,7 +433,8 @@ impl Operations {
     // ----- answers ----------------------------------------------------------------------------
 
     /// Handles the `answer` of `node`.
-    #[inline]
+    // Inlined, because most answers are `Reply::Done`, which makes most of the code unnecessary.
+    #[inline(always)]
     pub(super) fn answered(&mut self, now: Instant, node: NodeId, answer: &mut Answer) {
         if let Some(operation) = learn(now, node, answer, &mut self.parts) {
             self.with(now, operation, |operation, cx| {
@@ -437,8 +443,8 @@ impl Operations {
         }
     }
 
-    /// Handles an `answer` of `node` that does not count, with the reason. `first` says whether its answers counted
-    /// until now.
+    /// Handles an `answer` of `node` that does not count, together with the reason. `first` says whether the answers of
+    /// the node counted until now.
     #[cold]
     pub(super) fn answered_uncounted(
         &mut self,
@@ -464,22 +470,22 @@ impl Operations {
         }
     }
 
-    /// Stops counting `node` in operations that take a lock or make one last longer.
+    /// Stops counting `node` in operations that take or prolong a lock.
     pub(super) fn lose_answers(&mut self, now: Instant, node: NodeId, outcome: NodeOutcome) {
         self.each(now, |operation, cx| {
             operation.lose(node, Lost::Trust(outcome), cx);
         });
     }
 
-    // ----- a handshake ------------------------------------------------------------------------
+    // ----- handshakes -------------------------------------------------------------------------
 
-    /// Sends `node` the questions that waited for the end of its handshake, the questions of holders first.
+    /// Sends `node` the questions that waited for the end of its handshake, beginning with the questions of holders.
     pub(super) fn ask_late(&mut self, now: Instant, node: NodeId) {
         let asks = |round: &Round| round.asks_late(now, node);
         self.ask_waiting(now, node, Change::Ready(node), asks);
     }
 
-    /// Repeats the questions that had to wait for the releases in a transaction at `node`, which has advanced.
+    /// Repeats the questions that had to wait for releases in the transaction at `node`, which has made progress.
     #[cold]
     pub(super) fn ask_behind(&mut self, now: Instant, node: NodeId) {
         let asks = |round: &Round| round.awaits(node) && round[node].asked;

@@ -1,7 +1,7 @@
 //! The parts that operations use: the nodes, the claims, the timers, and the news for the next poll.
 //!
-//! Each part owns its state. This struct puts them side by side, so that an operation can use several at once. A part
-//! knows an operation only by its key.
+//! Each part owns its state. This struct puts the parts side by side, so that an operation can use several of them at
+//! once. A part knows an operation only by its key.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -36,7 +36,7 @@ use super::restarts::Restarts;
 use super::settings::Settings;
 use super::stats::Stats;
 
-/// The reason for a loss that an operator sees: no majority has extended the lock in time.
+/// The reason for a loss as an operator sees it: no majority has extended the lock in time.
 pub(super) const EXPIRED: &str = "expired";
 
 /// See the [module](self).
@@ -49,16 +49,16 @@ pub(super) struct Parts {
     pub(super) claims: Claims,
     pub(super) timers: Timers,
     pub(super) queues: Queues,
-    /// The number of operations that ask no node now: they wait for others, or for their next attempt.
+    /// The number of operations that ask no node now, because they wait for other operations or for their next attempt.
     pub(super) resting: usize,
     pub(super) keeper: Keeper,
     pub(super) fencing: Fencing,
-    /// Memory for acquisitions with a fencing token or an owner of their own.
+    /// Memory for acquisitions with a fencing token or their own owner.
     pub(super) spares: Pool<Box<acquire::fencing::Fencing>>,
     #[cfg(feature = "tracing")]
     pub(super) notices: Notices,
     pub(super) stats: Stats,
-    /// The news for the next poll, in the order in which it became certain.
+    /// The news for the next poll, in the order in which the news became certain.
     pub(super) news: VecDeque<News>,
 }
 
@@ -85,7 +85,7 @@ impl Parts {
         }
     }
 
-    /// Returns the claims at `now`, with the parts that their releases need.
+    /// Returns the claims at `now`, with the parts that releases need.
     #[inline(always)]
     pub(super) fn claims(&mut self, now: Instant) -> ClaimsAt<'_> {
         ClaimsAt {
@@ -97,8 +97,8 @@ impl Parts {
         }
     }
 
-    /// Records the ttls that callers ask for. These decide how long a node that may have forgotten locks does not vote,
-    /// and how large a step of its clock is still harmless.
+    /// Records the ttls that callers ask for. These ttls decide how long a node that may have forgotten locks does not
+    /// vote, and how large a step of its clock is still harmless.
     #[inline]
     pub(super) fn remember_ttl(&mut self, ttl: Duration, delay: Delay) {
         self.restarts.remember(delay.life(ttl));
@@ -107,8 +107,8 @@ impl Parts {
         }
     }
 
-    /// Makes a claim for a lock of `ttl` that was granted to another engine, or was forgotten here. Some of its keys
-    /// may last longer than the lock shows, because of an unconfirmed extension.
+    /// Makes a claim for a lock of `ttl` that was granted to another engine, or that this engine has forgotten. Some
+    /// keys of the lock may last longer than the lock shows, because of an unconfirmed extension.
     pub(super) fn adopt(
         &mut self,
         now: Instant,
@@ -140,7 +140,8 @@ impl Parts {
     }
 
     /// Clears the intent of the contender of `place`, which now has its exclusive lock. The intent would keep readers
-    /// out even after the lock. If another program waits too, it sets its own intent again when it finds readers.
+    /// out even after the lock. If another program also waits, this program sets its own intent again when it finds
+    /// readers.
     #[cold]
     #[inline(never)]
     fn end_intent(&mut self, now: Instant, place: PlaceKey) {
@@ -149,8 +150,8 @@ impl Parts {
         }
     }
 
-    /// If the contender of `place` waits for the exclusive lock and knows that readers hold it, leaves an intent, which
-    /// keeps new readers out.
+    /// Leaves an intent, which keeps new readers out, if the contender of `place` waits for the exclusive lock and
+    /// knows that readers hold it.
     #[cold]
     pub(super) fn leave_intent(&mut self, now: Instant, place: PlaceKey) {
         if let Some((waiting, _)) = self.queues.waiting(place)
@@ -168,8 +169,8 @@ impl Parts {
         }
     }
 
-    /// Records that `operation` has taken the shared lock or permit of `claim` on the resource of `place`, or has made
-    /// its lock a shared one.
+    /// Records that `operation` has taken the shared lock or permit of `claim` on the resource of `place`, or has
+    /// turned its exclusive lock into a shared one.
     #[cold]
     pub(super) fn share(
         &mut self,
@@ -208,7 +209,8 @@ impl Parts {
         }
     }
 
-    /// Does the same as [`vacate`](Self::vacate) for a lock that is kept without a place, or is on several resources.
+    /// Does the same as [`vacate`](Self::vacate) for a lock that is kept without a place, or that is on several
+    /// resources.
     #[cold]
     #[inline(never)]
     fn vacate_other(&mut self, now: Instant, claim: ClaimKey) {
@@ -226,7 +228,7 @@ impl Parts {
         }
     }
 
-    /// From now on, this engine extends `lock`, whose claim is `claim`.
+    /// From now on, the engine extends `lock`, whose claim is `claim`, by itself.
     #[cold]
     pub(super) fn keep(&mut self, claim: ClaimKey, lock: &mut Lock, keeping: Keeping) {
         if let Some(there) = self.claims.get_mut(claim).must() {
@@ -237,8 +239,8 @@ impl Parts {
         }
     }
 
-    /// Frees the place of the newly kept `claim` while no other operation wants its resource. A lock on several
-    /// resources keeps its places.
+    /// Frees the place of the newly kept `claim` while no other operation wants the resource of the claim. A lock on
+    /// several resources keeps its places.
     fn leave_alone(&mut self, key: ClaimKey) {
         let Some(claim) = self.claims.get_mut(key).must() else {
             return;
@@ -269,7 +271,7 @@ impl Parts {
         wait.leave_to_others(now, self.nodes.round_trip());
     }
 
-    /// Returns when the time of `waiter` is up, and why.
+    /// Returns when the wait of `waiter` ends, and why.
     pub(super) fn wait_ends(&self, waiter: WaiterKey) -> Option<(Instant, Cause)> {
         let waiter = self.queues.waiters.get(waiter)?;
         let tries_end = self
@@ -282,7 +284,7 @@ impl Parts {
         deadline.into_iter().chain([ends]).min()
     }
 
-    /// Puts `waiter` and its options at the end of the queue for its resource, until its time is up.
+    /// Puts `waiter` and its options at the end of the queue for its resource, until its wait ends.
     pub(super) fn queue(
         &mut self,
         now: Instant,
@@ -297,7 +299,8 @@ impl Parts {
         Some(key)
     }
 
-    /// Arms the timer of `key` for the end of its time. A reader also wakes when it may pass the contender before it.
+    /// Arms the timer of the waiter `key` for the end of its wait. A reader also wakes when it may pass the contender
+    /// in front of it.
     fn arm_waiter(&mut self, now: Instant, key: WaiterKey) {
         let place = self.queues.waiters.get(key).map(|waiter| waiter.place);
         let Some(((mut at, _), place)) = self.wait_ends(key).zip(place) else {
@@ -313,8 +316,8 @@ impl Parts {
         }
     }
 
-    /// Handles the timer of `key`. Returns `true` if the waiter still waits: its time is not up, and it is not a reader
-    /// that may now pass the contender before it.
+    /// Handles the timer of the waiter `key`. Returns `true` if the waiter still waits. A waiter no longer waits if its
+    /// time is over, or if it is a reader that may now pass the contender in front of it.
     pub(super) fn waits_on(&mut self, now: Instant, key: WaiterKey) -> bool {
         let ends = self.wait_ends(key).filter(|(end, _)| now < *end);
         let place = self.queues.waiters.get(key).map(|waiter| waiter.place);
@@ -331,8 +334,8 @@ impl Parts {
         self.release(now, None, claim);
     }
 
-    /// Makes a contender for the same resource look again, because the key of `claim`, or its token in a set, is
-    /// deleted on the nodes that may have it.
+    /// Makes a contender for the same resource look again, because the nodes that may have the key of `claim`, or its
+    /// token in a set, delete it.
     pub(super) fn wrote(&mut self, now: Instant, claim: ClaimKey) {
         if self.queues.is_anyone_waiting()
             && let Some(claim) = self.claims.get(claim)
@@ -344,7 +347,7 @@ impl Parts {
         }
     }
 
-    /// Does the same as [`wrote`](Self::wrote) if only the resource is known, and any node may have been written to.
+    /// Does the same as [`wrote`](Self::wrote) if only the resource is known and any node may have been written to.
     #[cold]
     #[inline(never)]
     pub(super) fn wrote_to(&mut self, now: Instant, resource: &[u8]) {
@@ -353,7 +356,7 @@ impl Parts {
     }
 
     /// Makes the watches of the resource look again, because this engine has written to the key of `place`. Nodes do
-    /// not report our own writes to us.
+    /// not report the writes of this engine to this engine.
     #[cold]
     #[inline(never)]
     fn tell_watches(&mut self, place: PlaceKey) {
@@ -361,8 +364,9 @@ impl Parts {
         self.news.extend(watches.map(News::Stirred));
     }
 
-    /// Releases `claim`; `operation` waits for the outcome. A contender for the same resource looks again, because the
-    /// nodes do not report our own writes, and these end registrations. Returns the nodes that were asked.
+    /// Releases `claim` for `operation`, which waits for the outcome. A contender for the same resource looks again,
+    /// because the nodes do not report the release, and the release ends registrations. Returns the nodes that were
+    /// asked.
     pub(super) fn release(
         &mut self,
         now: Instant,
@@ -373,8 +377,8 @@ impl Parts {
         self.claims(now).release(operation, claim)
     }
 
-    /// Ends the look at the floors, or gives it up for want of room. Schedules the next look if there are floors left
-    /// to repair.
+    /// Ends the look at the floors, or gives it up because there is no room for it. Schedules the next look if there
+    /// are floors left to repair.
     pub(super) fn looked_at_floors(&mut self, now: Instant) {
         self.fencing.looked(&mut self.news);
         self.await_repairs(now);
@@ -387,8 +391,8 @@ impl Parts {
             .await_repairs(now, span, &self.nodes, &mut self.timers);
     }
 
-    /// Reports to the holder of `key` that its lock is over for this reason, unless this was reported before. Returns
-    /// the open questions about the lock, which the caller has to end.
+    /// Reports to the holder of the claim `key` that its lock is over for this reason, unless this was reported before.
+    /// Returns the open questions about the lock, which the caller has to end.
     pub(super) fn tell_lost(
         &mut self,
         now: Instant,

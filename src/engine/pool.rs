@@ -1,10 +1,10 @@
-//! Memory that is used again, so that steady locking does not allocate.
+//! Memory that is reused, so that steady locking does not allocate.
 
 use alloc::vec::Vec;
 
 use crate::limits::{POOL_MAX, POOLED_MAX};
 
-/// A stack of pieces of memory, at most [`POOL_MAX`].
+/// A stack of at most [`POOL_MAX`] pieces of memory.
 #[derive(Debug)]
 pub(crate) struct Pool<T>(Vec<T>);
 
@@ -13,7 +13,7 @@ impl<T> Pool<T> {
         Self(Vec::new())
     }
 
-    /// Returns a piece that was [given](Self::give), if there is one.
+    /// Returns a piece that was [given back](Self::give), if there is one.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<T> {
         self.0.pop()
@@ -27,7 +27,7 @@ impl<T> Pool<T> {
         }
     }
 
-    /// Returns the number of pieces.
+    /// Returns the number of pieces in the pool.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.0.len()

@@ -1,10 +1,11 @@
-//! A queue for each resource. Only the first operation in it asks the nodes.
+//! A queue for each resource. Only the first operation in a queue asks the nodes.
 //!
-//! A resource has a *place* here while this engine holds a lock on it, or an operation wants one. A lock that is kept
-//! *alone* has no place: until another operation wants the resource, the table of names refers to the claim itself. One
-//! operation at a time is the *contender* of a place: it asks the nodes. The others wait behind it, first come, first
-//! served. While this engine holds the lock, no operation asks. When it releases the lock, the first operation in the
-//! queue becomes the contender, and its request follows the release on each connection.
+//! A resource has a *place* while this engine holds a lock on it, or while an operation wants one. A lock that is
+//! kept *alone* has no place. Until another operation wants the resource, the table of names refers to the claim
+//! itself. One operation at a time is the *contender* of a place, and only the contender asks the nodes. The other
+//! operations wait behind the contender, first come, first served. While this engine holds the lock, no operation asks
+//! the nodes. When the engine releases the lock, the first operation in the queue becomes the contender, and its
+//! request follows the release on each connection.
 //!
 //! ```text
 //!   acquire --> waiter .. waiter --> contender --granted--> holder
@@ -15,39 +16,39 @@
 //!
 //! # Guarantees
 //!
-//! * Waiters of one resource become contenders in the order in which they came.
-//! * Entering, leaving and passing on take constant time. They allocate only when there are more places or waiters at
-//!   once than ever before.
-//! * An operation that has ended leaves nothing behind. A place without users is closed when another place loses its
-//!   last user.
+//! * Waiters of one resource become contenders in the order in which they arrived.
+//! * Entering a queue, leaving it and passing on the turn take constant time. These calls allocate only when there are
+//!   more places or waiters at once than ever before.
+//! * An operation that has ended leaves nothing behind in the queues. A place without users is closed when another
+//!   place loses its last user.
 //!
 //! # Sets
 //!
-//! An operation that wants several resources gets all or none. It waits in the queue of each, and enters all of them in
-//! one step. Two sets therefore have the same order in every queue that they share, and cannot wait for each other. A
-//! set at the front of a queue becomes the contender of that name, and the callers behind it wait. The set asks the
-//! nodes once it is the contender of all its names.
+//! An operation that wants several resources gets all of them or none. An operation that wants several resources waits
+//! in the queue of each resource, and enters all queues in one step. Two sets therefore have the same order in every
+//! queue that they share, and cannot wait for each other. A set at the front of a queue becomes the contender of that
+//! name, and the callers behind the set wait. The set asks the nodes once it is the contender of all its names.
 //!
 //! # Readers
 //!
-//! A reader is an operation that wants a shared lock. It is the contender only while it is refused, and never the
-//! holder. It asks beside other readers, unless another operation holds the name or waits for it. A reader that asks
-//! because of another reader, or whose lock is granted, passes its turn on: all readers at the front of a queue ask at
-//! once, and so does the operation behind them. While the nodes let readers pass the intent of a contender for the
-//! exclusive lock, the readers behind that contender ask beside it.
+//! A reader is an operation that wants a shared lock. A reader is the contender only while it is refused, and never the
+//! holder. A reader asks beside other readers, unless another operation holds the name or waits for it. A reader that
+//! asks because of another reader, or whose lock is granted, passes its turn on. So all readers at the front of a queue
+//! ask at once, and so does the operation behind them. While the nodes let readers pass the intent of a contender for
+//! the exclusive lock, the readers behind that contender ask beside the contender.
 //!
 //! # Permits
 //!
-//! An operation that wants a permit asks beside others, as a reader does. But the number of permits is limited. If this
-//! engine has or asks for all of them, or other clients hold them, the rest waits in the queue. The first operation in
-//! the queue is the contender once it was refused. Any change of the key wakes it, and so does each permit that this
-//! engine gives back. Each permit that is taken or given back also lets one more operation ask, unless there is a
-//! contender.
+//! An operation that wants a permit asks beside other operations, as a reader does. The number of permits is limited.
+//! If this engine has or asks for all permits, or if other clients hold them, the other operations wait in the queue.
+//! The first operation in the queue becomes the contender once it was refused. Any change of the key wakes this
+//! contender, and so does each permit that this engine gives back. Each permit that is taken or given back also lets
+//! one more operation ask, unless there is a contender.
 //!
 //! # Not here
 //!
-//! When a contender asks again: see `policy.rs`. Operations that make one attempt: they do not wait, but ask beside the
-//! contender.
+//! The file `policy.rs` decides when a contender asks again. Operations that make only one attempt do not wait, but ask
+//! beside the contender.
 
 mod alone;
 mod belief;
@@ -88,18 +89,18 @@ pub(super) struct Queues {
     rows: Rows,
     /// The place that lost its last user most recently.
     idle: Option<PlaceKey>,
-    /// The next contenders, which do not know of their turn yet. If a contender first has to leave the lock to other
-    /// programs, its place is there too.
+    /// The next contenders, which do not know yet that they have the turn. If a contender first has to leave the lock
+    /// to other programs, the place of the contender is stored too.
     turns: VecDeque<(OperationKey, Option<PlaceKey>)>,
     /// The waits of contenders whose latest attempt was refused, by place.
     waits: BTreeMap<PlaceKey, Box<Wait>>,
     /// Contenders and watches that have to act on a change.
     stirred: Vec<OperationKey>,
-    /// Operations that want no lock but learn of every change, with the hash of the name. If two names have the same
-    /// hash, an operation looks more often than it needs to.
+    /// Operations that want no lock but learn of every change, each with the hash of its name. If two names have the
+    /// same hash, an operation looks more often than it needs to.
     watches: BTreeSet<(u64, OperationKey)>,
-    /// When contenders want to be reminded. The times are exact to the nanosecond, because a tick of the wheel is
-    /// longer than many windows. A reminder for a contender that has ended is harmless.
+    /// The times at which contenders want to be reminded. The times are exact to the nanosecond, because a tick of the
+    /// wheel is longer than many windows. A reminder for a contender that has ended is harmless.
     reminders: BTreeSet<(Instant, PlaceKey)>,
 }
 
@@ -111,14 +112,15 @@ pub(super) struct Place {
     hash: u64,
     /// The lock that this engine holds.
     holder: Option<ClaimKey>,
-    /// The first operation that wants the lock. It asks the nodes while there is no holder. If an operation beside the
-    /// contender was faster, there are both a holder and a contender.
+    /// The first operation that wants the lock. The contender asks the nodes while there is no holder. If an operation
+    /// beside the contender was faster, there is both a holder and a contender.
     contender: Option<OperationKey>,
     line: Line,
-    /// The latest lock here was granted to a reader, or to an operation that wanted a permit and had not waited, and no
-    /// contender was refused since then.
+    /// The latest lock on this resource was granted to a reader, or to an operation that wanted a permit and had not
+    /// waited. Since then, no contender was refused.
     is_read: bool,
-    /// The number of permits in the latest call for one; zero if there was none. It matters only to calls for permits.
+    /// The number of permits in the latest call for a permit. Zero if there was no such call. The number of permits
+    /// matters only to calls for permits.
     permits: u16,
     /// The number of permits and shared locks that were given back.
     given_back: u32,
@@ -140,7 +142,7 @@ pub(super) enum Refusal {
 }
 
 impl Queues {
-    /// Makes the queues, without any place. `seed` decides the order of the names in memory.
+    /// Makes the queues, without any place. The `seed` decides the order of the names in memory.
     pub(super) fn new(seed: u64) -> Self {
         Self {
             places: Slab::new(),
@@ -157,7 +159,7 @@ impl Queues {
     }
 
     /// Returns the place of `name`, and counts one more user.
-    // Always inlined, because nearly all locks are on one resource.
+    // This function is always inlined, because nearly all locks are on one resource.
     #[inline(always)]
     pub(super) fn enter(&mut self, name: &[u8], claims: &mut Claims) -> PlaceKey {
         if let Some(idle) = self.idle
@@ -188,14 +190,14 @@ impl Queues {
         }
     }
 
-    /// Opens a place for `name` with one user. The caller adds it to the table of names.
+    /// Opens a place for `name` with one user. The caller adds the new place to the table of names.
     fn open_place(&mut self, hash: u64, name: &[u8], buffers: &mut Pool<Vec<u8>>) -> PlaceKey {
         let mut buffer = buffers.take().unwrap_or_default();
         buffer.extend_from_slice(name);
         PlaceKey(self.places.insert(Place::new(buffer, hash)))
     }
 
-    /// Returns the place of `name`, if it has one.
+    /// Returns the place of `name`, if there is one.
     pub(super) fn find(&self, name: &[u8]) -> Option<PlaceKey> {
         let is =
             |at: Where| matches!(at.place(), Some(index) if self.places.at(index).name == name);
@@ -203,7 +205,7 @@ impl Queues {
         Some(PlaceKey(self.places.key_at(index)))
     }
 
-    /// Returns the contender of `place`, if it may ask.
+    /// Returns the contender of `place`, if the contender may ask.
     pub(super) fn contender(&self, place: PlaceKey) -> Option<OperationKey> {
         self.places.get(place.0)?.asks()
     }
@@ -214,8 +216,8 @@ impl Queues {
         Some((wait, &self.places.get(place.0)?.name))
     }
 
-    /// Handles what `node` has said about the key of `place`: how much time is `left`, at most `limit`, and whether the
-    /// node `pushes` changes. Returns the contender if it may have to act.
+    /// Handles what `node` has said about the key of `place`: how much time is `left` (at most `limit`), and whether
+    /// the node `pushes` changes. Returns the contender if it may have to act.
     #[cold]
     pub(super) fn looked(
         &mut self,
@@ -226,7 +228,7 @@ impl Queues {
         limit: Duration,
     ) -> Option<OperationKey> {
         let (waiting, _) = self.waiting(place)?;
-        // A node that does not say how much time is left counts as free after the random delay.
+        // If a node does not say how much time is left, its key counts as free after the random delay.
         let left = left.unwrap_or(Remaining::For(waiting.delay_left(now)));
         let left = match left {
             Remaining::For(left) => Remaining::For(left.min(limit)),
@@ -236,8 +238,8 @@ impl Queues {
         self.contender(place)
     }
 
-    /// Returns the wait of the contender of `place`. If there is none yet, begins one for this number of `nodes` in an
-    /// unknown state.
+    /// Returns the wait of the contender of `place`. If the wait has not begun yet, begins one for this number of
+    /// `nodes` in an unknown state.
     pub(super) fn begin_waiting(&mut self, place: PlaceKey, nodes: usize) -> &mut Wait {
         let at = self.places.get_mut(place.0);
         let was_read = at.is_some_and(|at| core::mem::take(&mut at.is_read));
@@ -250,16 +252,19 @@ impl Queues {
     }
 
     /// Ends the wait of the contender of `place`.
+    #[inline]
     pub(super) fn stop_waiting(&mut self, place: PlaceKey) {
-        self.waits.remove(&place);
+        if !self.waits.is_empty() {
+            self.waits.remove(&place);
+        }
     }
 
-    /// Returns `true` if any contender may wait, or any operation watches.
+    /// Returns `true` if any contender may be waiting, or any operation watches.
     pub(super) fn is_anyone_waiting(&self) -> bool {
         !self.waits.is_empty() || !self.watches.is_empty()
     }
 
-    /// Returns the hash of that part of `name` which an answer of a node shows.
+    /// Returns the hash of the part of `name` that an answer of a node shows.
     pub(super) fn hash_cut(&self, name: &[u8]) -> u64 {
         self.names.hash(&name[..name.len().min(STRING_BYTES_MAX)])
     }
@@ -279,7 +284,7 @@ impl Queues {
         self.watches.remove(&(self.names.hash(name), operation));
     }
 
-    /// Returns the operations that watch `name`, or all of them for `None`.
+    /// Returns the operations that watch `name`. `None` means the operations that watch any name.
     pub(super) fn watching(&self, name: Option<&[u8]>) -> impl Iterator<Item = OperationKey> {
         let hash = name.map(|name| self.names.hash(name));
         let first = hash.map_or(Unbounded, |hash| Included((hash, OperationKey::LEAST)));
@@ -288,8 +293,9 @@ impl Queues {
         watches.map(|(_, operation)| *operation)
     }
 
-    /// Makes a contender that waits for a change of `name`, and its watches, look again. This engine has written to the
-    /// key on `nodes`, so these will not report the next change. `released` says whether the write has removed a token.
+    /// Makes a contender that waits for a change of `name`, and all watches of `name`, look again. This engine has
+    /// written to the key on `nodes`, so these nodes will not report the next change. `released` says whether the write
+    /// has removed a token.
     pub(super) fn wrote(
         &mut self,
         now: Instant,
@@ -328,8 +334,8 @@ impl Queues {
         self.reminders.pop_first().map(|(_, place)| place)
     }
 
-    /// Records that the contender of `place` was refused. `wants` says whether it wants a permit. It has met other
-    /// clients there, unless this engine has or asks for all permits.
+    /// Records that the contender of `place` was refused. `wants` says whether the contender wants a permit. The
+    /// contender has met other clients at this resource, unless this engine has or asks for all permits.
     pub(super) fn met_others(&mut self, now: Instant, place: PlaceKey, wants: Wants) {
         if let Some(place) = self.places.get(place.0).must()
             && (wants != Wants::Slot || place.has_room(1))
@@ -351,7 +357,7 @@ impl Queues {
         waits.for_each(|wait| wait.look_soon(now));
     }
 
-    /// Records that `node` has reported a change of the key of `name`; `None` means that any key may have changed.
+    /// Records that `node` has reported a change of the key of `name`. `None` means that any key may have changed.
     /// Returns `true` if an operation waits for this change.
     #[cold]
     pub(super) fn changed(&mut self, now: Instant, node: NodeId, name: Option<&[u8]>) -> bool {
@@ -389,9 +395,9 @@ impl Queues {
 
     // ----- operations -------------------------------------------------------------------------
 
-    /// Makes `operation`, which has entered `key`, the contender if there is none and no operation waits for a permit.
-    /// Returns `false` if it is not its turn. It must not overtake the queue: a set would then have another order here
-    /// than at its other places.
+    /// Makes `operation`, which has entered `key`, the contender if there is no contender and no operation waits for a
+    /// permit. Returns `false` if the operation has to wait for its turn. The operation must not overtake the queue,
+    /// because a set would then have a different order here than at its other places.
     pub(super) fn contend(&mut self, key: PlaceKey, operation: OperationKey) -> bool {
         let place = self.places.get_mut(key.0).must();
         place.is_some_and(|place| {
@@ -402,8 +408,9 @@ impl Queues {
         })
     }
 
-    /// Makes `operation`, which has asked beside the contender of `key` and was refused, the contender if there is none
-    /// any more. Returns `false` if it is not its turn. A contender that was overtaken stays the contender.
+    /// Makes `operation`, which has asked beside the contender of `key` and was refused, the contender if the place no
+    /// longer has one. Returns `false` if the operation has to wait for its turn. A contender that was overtaken stays
+    /// the contender.
     pub(super) fn contend_first(&mut self, key: PlaceKey, operation: OperationKey) -> bool {
         let place = self.places.get_mut(key.0).must();
         place.is_some_and(|place| {
@@ -414,7 +421,7 @@ impl Queues {
         })
     }
 
-    /// Puts `caller`, which has entered `place`, at the end of the queue there.
+    /// Puts `caller`, which has entered `place`, at the end of the queue of this place.
     pub(super) fn queue(&mut self, place: PlaceKey, caller: Caller) -> Option<WaiterKey> {
         let at = self.places.get_mut(place.0).must()?;
         Some(self.waiters.push(&mut at.line, caller))
@@ -456,7 +463,7 @@ impl Queues {
     // ----- locks ------------------------------------------------------------------------------
 
     /// Records that `operation` has taken the lock of `claim`. The claim takes the operation's place among the users of
-    /// `place`. If the operation has overtaken a contender, that contender is next.
+    /// `place`. If the operation has overtaken a contender, that contender has the next turn.
     pub(super) fn hold(&mut self, place: PlaceKey, operation: OperationKey, claim: ClaimKey) {
         if let Some(place) = self.places.get_mut(place.0).must() {
             place.contender = place.contender.filter(|other| *other != operation);
@@ -465,7 +472,7 @@ impl Queues {
     }
 
     /// Records that the lock of `claim` is no longer held.
-    // Always inlined, because nearly all locks are on one resource.
+    // This function is always inlined, because nearly all locks are on one resource.
     #[inline(always)]
     pub(super) fn vacate(
         &mut self,
@@ -481,7 +488,9 @@ impl Queues {
         row.released(now);
         if at.holder == Some(claim) {
             at.holder = None;
-            self.waits.remove(&place);
+            if !self.waits.is_empty() {
+                self.waits.remove(&place);
+            }
             if at.is_wanted() {
                 at.is_read = false;
                 let leaves = row.is_over(now, false);
@@ -500,9 +509,9 @@ impl Queues {
 
     // ----- readers ----------------------------------------------------------------------------
 
-    /// Gives the turn to another operation, because the reader `operation` asks beside others or has its lock. An
-    /// operation that wants a permit also asks beside others, but passes its turn on only if it has followed another
-    /// one that was granted.
+    /// Gives the turn to another operation, because the reader `operation` asks beside others or has got its lock. An
+    /// operation that wants a permit also asks beside others. An operation that wants a permit passes its turn on only
+    /// if it has followed another operation that was granted its lock.
     #[cold]
     pub(super) fn give_on(&mut self, place: PlaceKey, operation: OperationKey, wants: Wants) {
         if let Some(at) = self.places.get_mut(place.0).must()
@@ -527,8 +536,9 @@ impl Queues {
         }
     }
 
-    /// Makes `operation`, which has entered `key` and wants one of the `permits`, the contender if it may ask now. It
-    /// may ask if no other operation waits, and this engine does not have or ask for all permits.
+    /// Makes `operation`, which has entered `key` and wants one of the `permits`, the contender if this operation may
+    /// ask now. The operation may ask if no other operation waits, and if this engine does not have or ask for all
+    /// permits.
     #[cold]
     pub(super) fn contend_for_slot(
         &mut self,
@@ -544,8 +554,8 @@ impl Queues {
         may_ask && self.contend(key, operation)
     }
 
-    /// Records that `operation` has taken a permit. If it was not refused before, others may ask beside the next
-    /// operation.
+    /// Records that `operation` has taken a permit. If the operation was not refused before, others may ask beside the
+    /// next operation.
     #[cold]
     pub(super) fn took_slot(&mut self, place: PlaceKey, operation: OperationKey) {
         if let Some(at) = self.places.get_mut(place.0).must() {
@@ -560,7 +570,7 @@ impl Queues {
         }
     }
 
-    /// Returns the number of permits at `place` if this engine has or asks for all of them. Leaves out an operation
+    /// Returns the number of permits at `place` if this engine has or asks for all permits. Does not count an operation
     /// that has not asked and is not in the queue.
     #[cold]
     pub(super) fn has_all_permits(&self, place: PlaceKey) -> Option<u16> {
@@ -573,19 +583,19 @@ impl Queues {
         self.places.get(place.0).map_or(0, |at| at.given_back)
     }
 
-    /// Returns `true` if a reader that has its turn passes it on when it asks.
+    /// Returns `true` if a reader that has its turn passes the turn on when it asks.
     pub(super) fn is_read(&self, place: PlaceKey) -> bool {
         self.places.get(place.0).is_some_and(|at| at.is_read)
     }
 
-    /// Returns `true` if the contender of `place` waits for other readers to end, or did so until now.
+    /// Returns `true` if the contender of `place` waits for readers to end, or has waited for them until now.
     pub(super) fn is_behind_readers(&self, now: Instant, place: PlaceKey) -> bool {
         let wait = self.waits.get(&place);
         wait.is_some_and(|wait| wait.is_behind_readers(now))
     }
 
-    /// Returns when the next reader may pass the contender of `place`. If there is no contender that waits for readers,
-    /// a reader may pass by then.
+    /// Returns when the next reader may pass the contender of `place`. If no contender waits for readers, returns the
+    /// time until which a new intent would keep readers out.
     #[cold]
     pub(super) fn passes_at(&self, now: Instant, place: PlaceKey) -> Instant {
         let wait = self.contender(place).and(self.waits.get(&place));
@@ -594,8 +604,8 @@ impl Queues {
         now.saturating_add(span.min(Duration::from_millis(keeps_out(0))))
     }
 
-    /// Puts `operation`, which was refused beside the contender of `place`, at the front of the queue there, but behind
-    /// the operations that were refused in this way before it.
+    /// Puts `operation`, which was refused beside the contender of `place`, at the front of the queue. The operation
+    /// stays behind the operations that were refused in this way before it.
     #[cold]
     pub(super) fn queue_first(
         &mut self,
@@ -606,7 +616,7 @@ impl Queues {
         Some(self.waiters.push_front(&mut at.line, operation))
     }
 
-    /// Takes the record of a reader out of the queue at `place`, if it is still there.
+    /// Takes the record of a reader out of the queue at `place`, if the record is still in this queue.
     #[cold]
     pub(super) fn step_out(&mut self, place: PlaceKey, waiter: WaiterKey) {
         if let Some(at) = self.places.get_mut(place.0).must() {
@@ -614,9 +624,9 @@ impl Queues {
         }
     }
 
-    /// Gives the turn to the first operation in the queue, if there is no contender. If that operation wants a permit,
-    /// this engine must not have or ask for all of them. The number of users of `place` still includes those that are
-    /// `leaving`.
+    /// Gives the turn to the first operation in the queue, if the place has no contender. If that operation wants a
+    /// permit, this engine must not have or ask for all permits. The number of users of `place` still includes the
+    /// users that are `leaving`.
     fn promote_beside(&mut self, place: PlaceKey, leaving: u32) {
         if let Some(at) = self.places.get(place.0)
             && at.contender.is_none()
@@ -636,7 +646,8 @@ impl Queues {
         place.is_some_and(|place| self.rows.of(now, place.hash).is_over(now, true))
     }
 
-    /// Gives the turn to the contender. If there is none, makes the first operation in the queue the contender.
+    /// Gives the turn to the contender of `place`. If there is no contender, makes the first operation in the queue the
+    /// contender.
     fn promote(&mut self, place: PlaceKey, leaves: bool) {
         if let Some(at) = self.places.get_mut(place.0).must() {
             at.contender = at.contender.or_else(|| self.waiters.next(&mut at.line));
@@ -645,14 +656,14 @@ impl Queues {
         }
     }
 
-    /// Returns `true` if a contender does not know of its turn yet.
+    /// Returns `true` if a contender does not know yet that it has the turn.
     #[inline]
     pub(super) fn has_turns(&self) -> bool {
         !self.turns.is_empty()
     }
 
-    /// Returns the next contender that does not know of its turn yet. If it has to leave the lock to other programs
-    /// first, also returns its place.
+    /// Returns the next contender that does not know yet that it has the turn. If the contender has to leave the lock
+    /// to other programs first, also returns its place.
     #[inline]
     pub(super) fn next_turn(&mut self) -> Option<(OperationKey, Option<PlaceKey>)> {
         self.turns.pop_front()
@@ -667,7 +678,7 @@ impl Queues {
         };
         at.users -= 1;
         if at.users == 0 {
-            self.waits.remove(&place);
+            self.stop_waiting(place);
             if let Some(before) = self.idle.replace(place) {
                 self.close(before, buffers);
             }
@@ -706,12 +717,12 @@ impl Place {
         self.permits == 0 || others < self.permits.into()
     }
 
-    /// Returns the contender, if it may ask.
+    /// Returns the contender, if the contender may ask.
     fn asks(&self) -> Option<OperationKey> {
         self.contender.filter(|_| self.holder.is_none())
     }
 
-    /// Returns `true` if any operation waits there.
+    /// Returns `true` if any operation waits at this place.
     const fn is_wanted(&self) -> bool {
         !self.line.is_empty() || self.contender.is_some()
     }

@@ -1,7 +1,7 @@
 //! The restart guard for all nodes together: how long a node that may have forgotten locks does not vote, and which
-//! requests are allowed.
+//! requests are permitted.
 //!
-//! Whether the answers of one node count, and how commands to it are written: the guard of each node decides that.
+//! The guard of each node decides whether the answers of the node count, and how commands to it are written.
 
 use core::time::Duration;
 
@@ -16,9 +16,9 @@ use crate::quorum::Drift;
 pub(super) struct Restarts {
     guard: RestartGuard,
     drift: Drift,
-    /// The longest ttl that a node may have forgotten: the configured one, or a longer one that was asked for.
+    /// The longest ttl that a node may have forgotten: the configured ttl, or a longer ttl that was asked for.
     longest: Duration,
-    /// The shortest ttl that was asked for, if any.
+    /// The shortest ttl that a caller asked for, if any.
     shortest: Option<Duration>,
     /// Whether the configuration sets the longest ttl.
     known: bool,
@@ -44,25 +44,29 @@ impl Restarts {
         }
     }
 
+    /// Returns `true` if nodes carry markers.
+    pub(super) fn uses_markers(&self) -> bool {
+        matches!(self.guard, RestartGuard::Strict)
+    }
+
     /// Returns an error if this handle uses no markers that could be written again.
     pub(super) fn check_reinit(&self) -> Result<(), RequestFault> {
-        match self.guard {
-            RestartGuard::Off | RestartGuard::Observed => Err(RequestFault::NotStrict),
-            RestartGuard::Strict => Ok(()),
+        match self.uses_markers() {
+            true => Ok(()),
+            false => Err(RequestFault::NotStrict),
         }
     }
 
     /// Records the longest ttl that a caller asked for, with its lock delay. If nodes carry markers, the markers say
     /// how long locks may last.
     pub(super) fn remember(&mut self, ttl: Duration) {
-        match self.guard {
-            RestartGuard::Off | RestartGuard::Observed => self.longest = ttl.max(self.longest),
-            RestartGuard::Strict => {}
+        if !self.uses_markers() {
+            self.longest = ttl.max(self.longest);
         }
     }
 
     /// Records the shortest ttl that a caller asked for. If `ttl` is the shortest so far, returns the sum of clock
-    /// steps that is allowed from now on.
+    /// steps that is permitted from now on.
     #[inline]
     pub(super) fn remember_short(&mut self, ttl: Duration) -> Option<Duration> {
         if self.shortest.is_some_and(|shortest| shortest <= ttl) {
@@ -77,7 +81,7 @@ impl Restarts {
         self.longest = longest.max(self.longest);
     }
 
-    /// Forgets all ttls but the configured one, because all nodes get new markers.
+    /// Forgets all ttls except the configured ttl, because all nodes get new markers.
     pub(super) fn reset(&mut self) {
         self.longest = whole(self.limit);
     }

@@ -12,7 +12,7 @@ use crate::resource::check_resource;
 use crate::time::{Instant, NANOS_PER_TICK};
 
 /// The shortest delay between two attempts. A shorter delay could end while the engine still handles the same input, so
-/// attempts that fail at once could follow each other for ever.
+/// that attempts that fail at once could follow each other for ever.
 pub(super) const SHORTEST_REST: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 /// See the [module](self).
@@ -29,7 +29,7 @@ pub(super) struct Settings {
     /// The lock delay of this engine's own locks.
     pub(super) delay: Delay,
     pub(super) retry: Retry,
-    /// Whether scripts are never used.
+    /// Whether the configuration forbids scripts.
     pub(super) without_scripts: bool,
     /// The prefix of each name that a caller gives.
     pub(super) key_prefix: Box<[u8]>,
@@ -50,7 +50,7 @@ impl Settings {
         }
     }
 
-    /// Returns the key of `resource`. If there are several resources, `index` is its place among them.
+    /// Returns the key of `resource`. If there are several resources, `index` is the place of `resource` among them.
     pub(super) fn key<'a>(
         &self,
         resource: &'a [u8],
@@ -79,7 +79,8 @@ impl Settings {
         Ok(whole)
     }
 
-    /// Returns when a call that began at `started` stops waiting: when it could have made this number of tries.
+    /// Returns when a call that began at `started` stops waiting, which is when it could have made this number of
+    /// tries.
     pub(super) fn tries_end(&self, started: Instant, tries: Option<u32>) -> Instant {
         let Some(tries) = tries else {
             return Instant::MAX;
@@ -97,12 +98,12 @@ impl Settings {
 
 impl Config {
     /// Checks a request for a lock on `resource` for `ttl`, as each call does before it sends anything. The name must
-    /// be valid, and the ttl must be within the limits of a handle with this configuration. Use it to check a program's
-    /// arguments before it connects.
+    /// be valid, and the ttl must be within the limits of a handle with this configuration. This function can check a
+    /// program's arguments before the program connects.
     ///
     /// # Errors
     ///
-    /// The error that the call would return as [`LockError::Invalid`](crate::LockError::Invalid).
+    /// Returns the error that the call would return as [`LockError::Invalid`](crate::LockError::Invalid).
     ///
     /// ```
     /// use core::time::Duration;

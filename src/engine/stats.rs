@@ -2,14 +2,14 @@
 //!
 //! # Guarantees
 //!
-//! * Statistics are always on. Counting does not allocate or read a clock: the engine already knows every time.
+//! * Statistics are always on. Counting does not allocate or read a clock, because the engine already knows every time.
 //! * Each acquisition, extension and release is counted once, when it ends.
-//! * Each lock is counted once in [`hold`](Stats::hold), when it ends for its holder.
+//! * Each lock is counted once in [`hold`](Stats::hold), when the lock ends for its holder.
 //!
 //! # Not here
 //!
-//! Confirmations, inspections, and calls that can never succeed as written (`Invalid`): they are not counted. The time
-//! that nodes take to answer: it is measured where answers are read (`node::connection::pulse`).
+//! Confirmations, inspections, and calls that can never succeed as written (`Invalid`) are not counted. The time that
+//! nodes take to answer is measured where answers are read (`node::connection::pulse`).
 
 mod prometheus;
 
@@ -20,11 +20,11 @@ use crate::error::{ExtendError, LockError};
 use crate::histogram::Histogram;
 use crate::time::Instant;
 
-/// Counts and times of a handle since it was built, and the numbers of waiting operations now. For operators and
-/// exporters.
+/// Counts and times of a handle since the handle was built, and the present numbers of waiting operations. Statistics
+/// are meant for operators and exporters.
 ///
-/// Counts and histograms only grow. All clones of a `Redlock` share one set; another handle has its own. They hold no
-/// names of locks, so their size does not depend on the number of locks.
+/// Counts and histograms only grow. All clones of a `Redlock` share one set of statistics. Another handle has its own
+/// set. The statistics hold no names of locks, so their size does not depend on the number of locks.
 ///
 /// ```no_run
 /// # use shearline::Redlock;
@@ -37,8 +37,8 @@ use crate::time::Instant;
 /// # Ok::<(), shearline::BuildError>(())
 /// ```
 ///
-/// [`to_prometheus`](Self::to_prometheus) returns the statistics as Prometheus text. The example `prometheus` serves
-/// this text.
+/// The method [`to_prometheus`](Self::to_prometheus) returns the statistics as Prometheus text. The example
+/// `prometheus` serves this text.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
@@ -51,35 +51,35 @@ pub struct Stats {
     /// Locks that were [adopted](crate::engine::Engine::adopt) from another engine or process.
     pub adopted: u64,
     /// Locks that ended before they were released, because their validity ran out or a majority of the nodes lost them.
-    /// Each was reported to its holder.
+    /// Each lost lock was reported to its holder.
     pub lost: u64,
     /// Locks whose fencing token took a second round trip, because the counters of the nodes had different numbers
-    /// before. If this is a large part of the acquired locks, many clients want the same locks at once.
+    /// before. If these locks are a large part of the acquired locks, many clients want the same locks at once.
     pub second_round_trips: u64,
-    /// At present: callers whose acquisition asks no node, because it waits for its turn, for another holder, or for
-    /// its next attempt.
+    /// The present number of callers whose acquisition asks no node, because it waits for its turn, for another holder,
+    /// or for its next attempt.
     pub waiting: usize,
-    /// At present: held locks, that is, locks that were not released, lost or handed over. A forgotten `Lock` or guard
-    /// counts until its validity ends.
+    /// The present number of held locks, which are locks that were not released, lost or handed over. A forgotten
+    /// `Lock` or guard counts until its validity ends.
     pub held: usize,
-    /// At present: held locks that the handle [keeps](crate::LockOptions::keep).
+    /// The present number of held locks that the handle [keeps](crate::LockOptions::keep).
     pub kept: usize,
-    /// At present: debts, which are releases that a node still lacks because it is away, has no room, or has refused
-    /// them.
+    /// The present number of debts, which are releases that a node still lacks because it is away, has no room, or has
+    /// refused them.
     pub owed: usize,
-    /// For each acquired lock: the time from the call to its grant, including all attempts.
+    /// For each acquired lock, the time from the call to its grant, including all attempts.
     pub acquire: Histogram,
-    /// For each acquisition that was granted or refused by the nodes or this handle: the time from the call to the
-    /// granted attempt, or to the refusal. This is the time that the call has waited for others and between attempts.
-    /// After a refusal, it is the duration of the whole call.
+    /// For each acquisition that was granted or refused by the nodes or this handle, the time from the call to the
+    /// granted attempt, or to the refusal. After a grant, this is the time for which the call has waited for others and
+    /// between attempts. After a refusal, this is the duration of the whole call.
     pub wait: Histogram,
-    /// For each lock that was acquired or adopted and has ended: the time until it was released, lost or handed over.
+    /// For each lock that was acquired or adopted and has ended, the time until it was released, lost or handed over.
     pub hold: Histogram,
-    /// For each released lock: the validity that was left when the release was asked for. Zero means that the lock was
-    /// over, so its critical section may have overlapped with another holder's. If many values are small, the ttl is
-    /// too short for the work.
+    /// For each released lock, the validity that was left when the release was asked for. Zero means that the lock was
+    /// over, so its critical section may have overlapped with another holder's critical section. If many values are
+    /// small, the ttl is too short for the work.
     pub validity_left: Histogram,
-    /// Each node, in the order of the configuration.
+    /// Statistics of each node, in the order of the configuration.
     pub nodes: Vec<NodeStats>,
 }
 
@@ -109,53 +109,55 @@ outcomes! {
     pub struct Acquisitions {
         /// The lock was granted.
         pub acquired: u64,
-        /// [`LockError::Held`]: other clients hold it.
+        /// Other clients held the lock, and the caller got [`LockError::Held`].
         pub held: u64,
-        /// [`LockError::NoQuorum`]: too few nodes answered.
+        /// Too few nodes answered, and the caller got [`LockError::NoQuorum`].
         pub no_quorum: u64,
-        /// [`LockError::TooSlow`]: the lock was granted without validity left, or nodes are too far away.
+        /// The lock was granted without validity left, or nodes are too far away. The caller
+        /// got [`LockError::TooSlow`].
         pub too_slow: u64,
-        /// [`LockError::OtherCluster`]: a node belongs to another group.
+        /// A node belongs to another group, and the caller got [`LockError::OtherCluster`].
         pub other_cluster: u64,
-        /// [`LockError::Saturated`]: a bound of the handle was reached.
+        /// A limit of the handle was reached, and the caller got [`LockError::Saturated`].
         pub saturated: u64,
-        /// The caller gave up before the outcome: it dropped the future, or the call was late by its own clock.
+        /// The caller gave up before the outcome, because it dropped the future or the call was late by the caller's
+        /// own clock.
         pub cancelled: u64,
     }
 }
 
 outcomes! {
-    /// Outcomes of extensions. Each one is counted once.
+    /// Outcomes of extensions. Each extension is counted once.
     pub struct Extensions {
         /// A majority keeps the lock for longer.
         pub extended: u64,
-        /// [`ExtendError::Unconfirmed`]: too few nodes answered. The lock did not change.
+        /// Too few nodes answered, and the caller got [`ExtendError::Unconfirmed`]. The lock did not change.
         pub unconfirmed: u64,
-        /// [`ExtendError::Lost`]: a majority had lost it.
+        /// A majority had lost the lock, and the caller got [`ExtendError::Lost`].
         pub lost: u64,
-        /// [`ExtendError::Expired`]: its validity was over by the clock of this machine.
+        /// The validity of the lock was over by the clock of this machine, and the caller got [`ExtendError::Expired`].
         pub expired: u64,
-        /// [`ExtendError::Limit`]: the allowed number of extensions was used up.
+        /// The permitted number of extensions was used up, and the caller got [`ExtendError::Limit`].
         pub limit: u64,
-        /// [`ExtendError::Saturated`]: a bound of the handle was reached.
+        /// A limit of the handle was reached, and the caller got [`ExtendError::Saturated`].
         pub saturated: u64,
-        /// The caller gave up, or the lock was released or handed over meanwhile.
+        /// The caller gave up, or the lock was released or handed over in the meantime.
         pub cancelled: u64,
     }
 }
 
 outcomes! {
-    /// Outcomes of releases. Each one is counted once.
+    /// Outcomes of releases. Each release is counted once.
     pub struct Releases {
         /// A majority has deleted its key.
         pub released: u64,
-        /// [`UnlockError::NotHeld`](crate::UnlockError::NotHeld): the lock had been lost before.
+        /// The lock had been lost before, and the caller got [`UnlockError::NotHeld`](crate::UnlockError::NotHeld).
         pub not_held: u64,
-        /// [`UnlockError::Unconfirmed`](crate::UnlockError::Unconfirmed): too few nodes answered. The missing releases stay
-        /// debts.
+        /// Too few nodes answered, and the caller got [`UnlockError::Unconfirmed`](crate::UnlockError::Unconfirmed).
+        /// The missing releases stay debts.
         pub unconfirmed: u64,
-        /// No caller waited for the outcome: a guard or a future was dropped, or a lock was given back. The releases are
-        /// sent nevertheless.
+        /// No caller waited for the outcome, because a guard or a future was dropped or a lock was given back. The
+        /// releases are still sent.
         pub unwatched: u64,
     }
 }
@@ -166,8 +168,8 @@ outcomes! {
 pub struct NodeStats {
     /// The address as it was configured, without credentials.
     pub address: Arc<str>,
-    /// For each answer: the time since the command was ready to be written. Includes handshakes. Leaves out answers
-    /// that may have waited because this program did not read.
+    /// For each answer, the time since the command was ready to be written. The histogram includes handshakes. The
+    /// histogram leaves out answers that may have waited because this program did not read.
     pub latency: Histogram,
 }
 
@@ -207,7 +209,7 @@ impl Stats {
         }
     }
 
-    /// Counts the end, at `now`, of a lock that was held since `since`. `None` means that it was not held.
+    /// Counts the end, at `now`, of a lock that was held since `since`. `None` means that the lock was not held.
     #[inline]
     pub(super) fn end_hold(&mut self, now: Instant, since: Option<Instant>, is_kept: bool) {
         if let Some(since) = since {

@@ -1,10 +1,10 @@
 //! The debts of one node: releases that could not be sent yet, or that the node has refused.
 //!
-//! There are two queues. One has releases that go out as soon as there is a connection and room. The other has releases
-//! that the node has refused; they are retried after a while. A debt is the key of a claim; the claim knows what to
-//! release. Each claim is in the queues once at most, so there are never more debts than claims. When time ends a debt,
-//! its entry is marked as forgotten. It may stay in its queue for a while, but does not count. Never more than half of
-//! the entries are forgotten ones.
+//! A node has two queues of debts. One queue has the releases that go out as soon as there is a connection and room.
+//! The other queue has the releases that the node has refused. Refused releases are retried after a while. A debt is
+//! the key of a claim, and the claim knows what to release. Each claim is in the queues at most once, so there are
+//! never more debts than claims. When time ends a debt, the entry of the debt is marked as forgotten. A forgotten entry
+//! may stay in its queue for a while, but does not count. At most half of the entries are forgotten entries.
 
 use alloc::collections::VecDeque;
 
@@ -24,12 +24,13 @@ impl Debts {
         self.due.push_back(claim);
     }
 
-    /// Adds the release of `claim`, which the node has refused. It waits for [`Debts::try_again`].
+    /// Adds the release of `claim`, which the node has refused. The release waits for [`Debts::try_again`].
     pub(crate) fn defer(&mut self, claim: ClaimKey) {
         self.deferred.push_back(claim);
     }
 
-    /// Moves all refused releases to the front of the queue of releases that are due. Returns `true` if there were any.
+    /// Moves all refused releases to the front of the queue of releases that are due. Returns `true` if there were any
+    /// refused releases.
     pub(crate) fn try_again(&mut self) -> bool {
         let any = !self.deferred.is_empty();
         while let Some(claim) = self.deferred.pop_back() {
@@ -38,8 +39,8 @@ impl Debts {
         any
     }
 
-    /// Records that a release is no longer a debt. When half of all entries are forgotten, removes those for which
-    /// `is_owed` returns `false`, so the average cost is constant.
+    /// Records that a release is no longer a debt. When half of all entries are forgotten, removes the entries for
+    /// which `is_owed` returns `false`, so the average cost is constant.
     pub(crate) fn forget(&mut self, is_owed: impl Fn(ClaimKey) -> bool) {
         self.forgotten += 1;
         if self.due.len() + self.deferred.len() <= 2 * self.forgotten {
@@ -54,7 +55,7 @@ impl Debts {
         self.forgotten -= 1;
     }
 
-    /// Returns the next release to send. It may be forgotten.
+    /// Returns the next release to send. The claim of this release may be forgotten.
     pub(crate) fn pop(&mut self) -> Option<ClaimKey> {
         self.due.pop_front()
     }
@@ -68,7 +69,7 @@ impl Debts {
         !self.due.is_empty()
     }
 
-    /// Returns `true` if a refused release waits for another try, and `same` holds for its claim.
+    /// Returns `true` if a refused release waits for another try, and `same` returns `true` for its claim.
     pub(crate) fn is_deferred(&self, mut same: impl FnMut(ClaimKey) -> bool) -> bool {
         self.deferred.iter().any(|claim| same(*claim))
     }

@@ -2,7 +2,7 @@
 //!
 //! # Not here
 //!
-//! The life of such a set: see [`script`](super::script).
+//! For the life of the sorted set, see [`script`](super::script).
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -11,7 +11,7 @@ use crate::limits::PERMITS_MAX;
 use crate::resource::OwnedToken;
 use crate::resp::Value;
 
-/// One holder in the set on a node.
+/// One holder, as a member of the set on a node.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Member {
     pub(crate) slot: Option<Slot>,
@@ -21,13 +21,13 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Returns the slot and the token, which distinguish this holder from the others.
+    /// Returns the slot and the token, which distinguish this holder from the other holders.
     pub(crate) fn id(&self) -> (Option<Slot>, &[u8]) {
         (self.slot, self.token.get().as_bytes())
     }
 }
 
-/// The slot of a permit. A reader has none.
+/// The slot of a permit. A reader has no slot.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Slot {
     pub(crate) permits: u16,
@@ -35,7 +35,7 @@ pub(crate) struct Slot {
 }
 
 /// Returns the members that `value` lists, each with its remaining milliseconds. Returns `None` if a member does not
-/// have our form.
+/// have the form that this library writes.
 pub(super) fn members_in(value: Value<'_>) -> Option<Box<[Member]>> {
     let items = value.as_items()?;
     let (mut items, half) = (items.iter(), items.iter().len() / 2);

@@ -1,19 +1,19 @@
 //! One node: its [`Handshake`], its [`Connection`], the [`Trust`] in its answers, its [`Abilities`], and its debts.
 //!
-//! A node knows bytes and the order of commands, but not rounds: a [`Request`] names the claim or operation that a
-//! command serves, and the node returns it with the reply.
+//! A node knows bytes and the order of commands, but not rounds. A [`Request`] names the claim or operation that a
+//! command serves, and the node returns the request with the reply.
 //!
 //! # Guarantees
 //!
 //! * **Order.** All commands about one key go over one connection, in the order in which they were asked for. Replies
-//!   are matched by count. A push answers no command. A reply without a command ends the connection.
+//!   are matched with commands by count. A push answers no command. A reply without a command ends the connection.
 //! * **Handshake first.** No lock command is queued before the handshake is done, and debts from an earlier connection
 //!   go before any `SET`.
 //! * **Room for the release.** The node accepts a `SET` only while there is room for its release too.
 //!
 //! # Not here
 //!
-//! Time-outs of rounds, the decision what to send, and sockets.
+//! Other modules handle time-outs of rounds and sockets, and decide what to send.
 
 mod abilities;
 mod connection;
@@ -108,7 +108,7 @@ impl Node {
         true
     }
 
-    /// Forgets everything that belongs to a connection that is gone, or could not be opened. Returns every unanswered
+    /// Forgets everything that belongs to a connection that is lost, or could not be opened. Returns every unanswered
     /// request, with `true` if its command may have left.
     pub(crate) fn disconnected(&mut self, trouble: Trouble) -> Vec<(Request, bool)> {
         self.handshake.disconnected(trouble);
@@ -144,8 +144,8 @@ impl Node {
         self.serves() && self.trust.kept_until(now).is_none()
     }
 
-    /// Returns the time from which the node's votes may count, as far as is known at `now`; [`Instant::MAX`] while the
-    /// node cannot be asked.
+    /// Returns the time from which the node's votes may count, as far as is known at `now`. Returns [`Instant::MAX`]
+    /// while the node cannot be asked.
     pub(crate) fn may_count_from(&self, now: Instant) -> Instant {
         match self.trust.unasked_until(now) {
             _ if !self.serves() => Instant::MAX,
@@ -170,7 +170,7 @@ impl Node {
                 Access::Shut(NodeOutcome::TimedOut)
             }
             (Phase::Ready { .. }, _) => Access::Open,
-            // The trouble may be over: the next connection will show this.
+            // The trouble may be over, and the next connection will show whether it is.
             (Phase::Connecting | Phase::Handshake(_), trouble) => Access::Handshake {
                 first: trouble == Trouble::Link(LinkFault::NotYet),
             },
@@ -179,8 +179,8 @@ impl Node {
     }
 
     /// Returns `true` if the node has been silent for too long, or if unanswered commands take half of its room. A
-    /// suspect node gets no questions, so that the other half stays free for the releases of the locks that it may
-    /// hold.
+    /// suspect node gets no questions, so that the other half of the room stays free for the releases of the locks that
+    /// it may hold.
     pub(crate) fn is_suspect(&self) -> bool {
         guard!(SuspectAsked, self.connection.pulse.is_suspect())
             || self.debts.is_due()
@@ -198,8 +198,8 @@ impl Node {
     }
 
     /// Like [`withdraw_set`](Self::withdraw_set), but for a token that is no longer wanted. If a transaction has only
-    /// read the keys so far, it does not take them. If the lock was held, its `SET` has almost always been written, so
-    /// this does not search for it. If that `SET` was not written yet, its release follows it.
+    /// read the keys so far, it does not take the keys. If the lock was held, its `SET` has almost always been written,
+    /// so this method does not search for the `SET`. If the `SET` was not written yet, its release follows it.
     #[inline]
     pub(crate) fn give_up_set(&mut self, claim: ClaimKey, was_held: bool) -> bool {
         if was_held && self.connection.keeps_up() {
@@ -210,24 +210,24 @@ impl Node {
                 && self.connection.transactions.give_up_taking(claim)
     }
 
-    /// Returns `true` if a nil to a `SET` may come from a key of our own that is being released: the node has got the
-    /// release again, or the release waits for another try. `same` recognises the claim of that key.
+    /// Returns `true` if a nil to a `SET` may come from a key of this engine that is being released. Either the node
+    /// has got the release again, or the release waits for another try. `same` recognises the claim of that key.
     pub(crate) fn is_repairing(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         self.connection.wire.in_flight.is_repairing(&same)
             || self.debts.is_deferred(&same)
             || self.connection.transactions.is_releasing(&same)
     }
 
-    // ----- how it is heard ------------------------------------------------------------------
+    // ----- silence --------------------------------------------------------------------------
 
-    /// Returns `true` if the node needs another connection, because the path to it may have become longer than this
-    /// connection allows for.
+    /// Returns `true` if the node needs another connection, because the path to the node may have become longer than
+    /// this connection allows for.
     pub(crate) fn has_moved_away(&self) -> bool {
         self.handshake.is_ready() && self.connection.pulse.has_moved_away()
     }
 
-    /// Returns `true` if a probe should be opened: the connection is ready but suspect, or its opening or handshake has
-    /// been silent for at least `least`.
+    /// Returns `true` if a probe should be opened. A probe should be opened if the connection is ready but suspect, or
+    /// if its opening or handshake has been silent for at least `least`.
     pub(crate) fn is_to_be_probed(&self, now: Instant, least: Duration) -> bool {
         let least = least.max(self.connection.pulse.distance() * 4);
         let due = |since: Instant| since.saturating_add(least) <= now;
@@ -284,9 +284,9 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// The node does not report its `run_id`.
+    /// Fails if the node does not report its `run_id`.
     pub(crate) fn join(&mut self, now: Instant, longest: Duration) -> Result<(), Trouble> {
-        // Only the answers in this handshake are a proof. A fact from an earlier handshake may no longer hold.
+        // Only the answers in this handshake prove that the server is durable, because earlier answers may be outdated.
         let durable = match &self.handshake.phase {
             Phase::Handshake(server) => server.identity.is_durable(),
             Phase::Down | Phase::Connecting | Phase::Ready { .. } => None,
@@ -302,8 +302,8 @@ impl Node {
         Ok(())
     }
 
-    /// Counts the answers of the server with this `run_id` from now on: an operator vouches that every lock that the
-    /// server may have forgotten is over. Returns `true` if its answers did not count before.
+    /// Counts the answers of the server with this `run_id` from now on. An operator vouches that every lock that the
+    /// server may have forgotten is over. Returns `true` if the answers of the server did not count before.
     pub(crate) fn trust(
         &mut self,
         now: Instant,
@@ -329,7 +329,7 @@ impl Node {
         if let Some(membership) = self.trust.membership_mut() {
             kept |= !is_ready;
             membership.trust(longest);
-            // A handshake that has not asked to join yet will ask in this way.
+            // A handshake that has not asked to join yet will ask in the new mode.
             if is_ready || membership.open != 0 {
                 let _ = self.join(now, longest); // Its `run_id` is known.
             }
@@ -337,7 +337,7 @@ impl Node {
         Ok(kept)
     }
 
-    /// Makes the node a member of this group regardless of its marker: now, or in the next handshake.
+    /// Makes the node a member of this group regardless of its marker, either now or in the next handshake.
     pub(crate) fn reinit(&mut self, now: Instant, longest: Duration) {
         if let Some(membership) = self.trust.membership_mut() {
             membership.mode = Mode::Reinit;

@@ -2,8 +2,8 @@
 //!
 //! # Guarantees
 //!
-//! * Replies are matched by count alone. A push does not count as a reply. A reply without a command ends the
-//!   connection.
+//! * Replies are matched with commands by count alone. A push does not count as a reply. A reply without a command ends
+//!   the connection.
 //! * Each answer is returned together with the decision of the restart guard whether it counts.
 
 use alloc::boxed::Box;
@@ -26,16 +26,16 @@ use super::trust::Trust;
 use super::{Node, reply};
 
 impl Node {
-    /// Returns the next item that the node has sent, from the rest of earlier pieces and `piece`. Returns `None` when
-    /// all of `piece` was read.
+    /// Returns the next item that the node has sent, from the rest of earlier pieces and from `piece`. Returns `None`
+    /// when all of `piece` was read.
     ///
     /// Passes the names of keys that have changed to `changed`, which returns `true` if an operation has waited for
-    /// that. When the answer with the token of a holder is returned, the token is in
-    /// [`Connection::token`](super::Connection).
+    /// this change. When the answer with the token of a holder is returned, the token is
+    /// in [`Connection::token`](super::Connection).
     ///
     /// # Errors
     ///
-    /// The reason to give up the connection.
+    /// Returns the reason if the connection has to be closed.
     #[inline(always)]
     pub(crate) fn receive(
         &mut self,
@@ -102,7 +102,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// The command cannot have this answer. It counts as unanswered.
+    /// Fails if the command cannot have this answer. If the answer does not fit, the command counts as unanswered.
     #[cold]
     #[inline(never)]
     pub(super) fn answered(
@@ -142,7 +142,8 @@ impl Node {
         self.trust.judge_refusal(request, reply)
     }
 
-    /// Returns the meaning of a refusal, and handles its consequences. `transacted` says that a transaction was used.
+    /// Returns the meaning of a refusal, and handles its consequences. `transacted` says whether a transaction was
+    /// used.
     fn refused(
         &mut self,
         now: Instant,
@@ -164,8 +165,8 @@ impl Node {
         reply
     }
 
-    /// Handles the answer to a trial: the release of a token that no key has, which shows whether the user may run the
-    /// command.
+    /// Handles the answer to a trial. A trial is the release of a token that no key has, which shows whether the user
+    /// may run the command.
     #[cold]
     fn tried(&mut self, request: Request, said: Result<Reply, Refusal>) -> Heard {
         let mut hints = Hints {
@@ -175,8 +176,8 @@ impl Node {
         self.abilities.tried(request, said, &mut hints)
     }
 
-    /// Handles the news that the server has run a command. If it could not load our scripts before, asks it to load
-    /// them now.
+    /// Records that the server has run a command. If the server could not load our scripts before, asks it to load them
+    /// now.
     #[inline]
     fn obeys(&mut self, now: Instant) {
         self.connection.probed = 0;
@@ -206,7 +207,7 @@ impl Node {
         Some(Heard::Admitted)
     }
 
-    /// Holds the handshake open while releases wait for a transaction. Called for a connection that is closed once its
+    /// Holds the handshake open while releases wait for a transaction. Used for a connection that is closed once its
     /// handshake is done. Returns `false` if no release waits.
     pub(crate) fn hold_handshake(&mut self) -> bool {
         let waits = !self.connection.transactions.is_empty();
@@ -220,7 +221,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// The answer makes no sense.
+    /// Fails if the answer makes no sense.
     pub(crate) fn next_in_batch(&mut self, now: Instant) -> Result<Option<Heard>, Trouble> {
         let Some(answer) = self.connection.wire.batch.next_answer() else {
             return Ok(self.next_transacted(now));
@@ -241,7 +242,8 @@ impl Node {
         Ok(Some(heard))
     }
 
-    /// Returns the next piece of work that is done. If no work is left, ends a handshake that was held for it.
+    /// Returns the next piece of work that is done. If no work is left, ends a handshake that was held open for the
+    /// work.
     fn next_transacted(&mut self, now: Instant) -> Option<Heard> {
         let Some(done) = self.connection.transactions.done.pop_front() else {
             let is_over = self.connection.transactions.is_empty();
@@ -295,7 +297,7 @@ fn pushed(
     }
 }
 
-/// Keeps the text of an error, the answer to a command with this `purpose`. The error may cause doubt about scripts.
+/// Keeps the text of an error that answers a command with this `purpose`. The error may cause doubt about scripts.
 #[cold]
 #[inline(never)]
 fn keep_words(

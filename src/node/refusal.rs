@@ -1,8 +1,8 @@
 //! Errors of servers: which command was refused, and whether it certainly did not run.
 //!
-//! Only the first word identifies an error, because servers echo arguments after it. The classes were found by trials
-//! with redis-server 7. A command that was refused *for certain* was not executed and leaves nothing to undo. After any
-//! other error the command may have been executed, and needs a release.
+//! The first word alone identifies an error, because servers echo arguments after this word. The classes were found by
+//! trials with redis-server 7. A command that was refused *for certain* did not run and leaves nothing to undo. After
+//! any other error the command may have run, so it needs a release.
 
 use crate::error::{NodeOutcome, ServerError, Unusable};
 use crate::resp::Value;
@@ -10,7 +10,7 @@ use crate::resp::Value;
 /// An error in the answer of a server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Refusal {
-    /// `-CODE ..`.
+    /// An error `-CODE ..`.
     Error(ServerError),
     /// The user lacks a permission.
     Forbidden(Forbidden),
@@ -44,7 +44,7 @@ impl Refusal {
         missing.unwrap_or_else(|| NodeOutcome::Refused(self.error()))
     }
 
-    /// Returns the error. Servers report a missing permission in different words, so its code is our own.
+    /// Returns the error. Servers report a missing permission in different words, so this error has a code of our own.
     pub(super) fn error(self) -> ServerError {
         match self {
             Self::Error(error) => error,
@@ -53,7 +53,7 @@ impl Refusal {
         }
     }
 
-    /// Returns `true` if this may mean, in an unknown text, that the server runs no scripts.
+    /// Returns `true` if this refusal may mean, in an unknown text, that the server runs no scripts.
     pub(super) fn is_in_own_words(self) -> bool {
         let Self::Error(error) = self else {
             return false;
@@ -65,19 +65,19 @@ impl Refusal {
 /// The object of the missing permission.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Forbidden {
-    /// The command. This includes a server that does not have the command, or has no engine for its scripts.
+    /// The command. This variant includes a server that does not have the command, or has no engine for its scripts.
     Command,
     /// A key of the command.
     Key,
     /// A command that one of our scripts has called.
     Within,
-    /// A command in one of our transactions, in which nothing was done.
+    /// A command in one of our transactions. The transaction has done nothing.
     Part,
 }
 
 impl Forbidden {
     /// Returns the missing permission that the error `line` names. For a command, all servers say "to run the '..'
-    /// command"; for a key, their texts differ.
+    /// command". For a key, the texts of servers differ.
     pub(super) fn of(line: &[u8]) -> Option<Self> {
         let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
         let error = ServerError::from_line(line);
@@ -99,8 +99,8 @@ impl Forbidden {
     }
 }
 
-/// Returns `true` if the error `line` says, in the server's own words, that it runs no scripts at all. Proxies and
-/// servers that resemble Redis do this. Errors that are only temporary do not have these words.
+/// Returns `true` if the error `line` says, in the server's own words, that the server runs no scripts at all. Proxies
+/// and servers that resemble Redis return such errors. Temporary errors do not have these words.
 fn runs_no_scripts(line: &[u8]) -> bool {
     let line = line.to_ascii_lowercase();
     let says = |text: &&[u8]| memchr::memmem::find(&line, text).is_some();
@@ -117,8 +117,8 @@ fn runs_no_scripts(line: &[u8]) -> bool {
     says(&&b"bad lua script"[..]) || scripts.iter().any(says) && none.iter().any(says)
 }
 
-/// Returns the error of a command that one of our scripts has called. Servers before Redis 7.0 put it at the end of
-/// their own message, after the script's name and the line number. Lua's own errors have no code.
+/// Returns the error of a command that one of our scripts has called. Servers before Redis 7.0 put this error at the
+/// end of their own message, after the script's name and the line number. Lua's own errors have no code.
 fn quoted(line: &[u8]) -> Option<&[u8]> {
     const PLACE: &[u8] = b"@user_script:";
     let line = line.strip_prefix(b"ERR Error running script ")?;
@@ -162,8 +162,8 @@ pub(super) fn is_known(error: ServerError) -> bool {
     )
 }
 
-/// Returns `true` if a server with this error may have other keys when it serves again, because it loads them or copies
-/// them from another server.
+/// Returns `true` if a server with this error may have other keys when it can be used again, because it loads its keys
+/// or copies them from another server.
 pub(super) fn may_forget(error: ServerError) -> bool {
     matches!(error.code(), "LOADING" | "READONLY" | "MASTERDOWN")
 }
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn a_missing_permission_is_about_the_command_its_key_or_one_within() {
         use Forbidden::{Command, Key, Within};
-        // The texts of Redis 6.2, 7.0 and Valkey 9.1.
+        // These are the texts of Redis 6.2, 7.0 and Valkey 9.1.
         for (line, forbidden, code) in [
             (
                 "NOPERM this user has no permissions to run the 'eval' command",
@@ -244,12 +244,12 @@ mod tests {
             assert_eq!(refusal, Refusal::Forbidden(forbidden), "{line}");
             let error = refusal.error();
             assert_eq!(error.code(), code, "{line}");
-            // If a script stops, the effects of its earlier commands stay.
+            // If a script stops halfway, the effects of its earlier commands remain.
             assert_eq!(refuses_for_certain(error), forbidden != Within, "{line}");
         }
     }
 
-    /// Temporary errors, and errors of a script that has begun.
+    /// Temporary errors, and errors of a script that has begun, do not mean that the server runs no scripts.
     #[test]
     fn other_errors_do_not_say_that_no_scripts_are_run() {
         for line in [
@@ -305,7 +305,7 @@ mod tests {
             ("", true),
             ("NOTHERE", true),
             ("no luck", true),
-            // Known texts about scripts and permissions.
+            // These are known texts about scripts and permissions.
             ("ERR unknown command 'EVAL'", false),
             ("EVAL is disabled", false),
             ("ERR bad lua script for redis cluster", false),

@@ -1,7 +1,8 @@
 //! The meaning of a node's reply to each kind of command.
 //!
-//! Each command has its own form of answer: a word, a number, or a list. [`read`] knows all these forms and turns them
-//! into one type. Errors are in [`refusal`](super::refusal), and their consequences in `abilities`.
+//! Each command has its own form of answer: a word, a number, or a list. The function [`read`] knows all these forms
+//! and turns them into one type. The file [`refusal`](super::refusal) handles errors, and `abilities` handles their
+//! consequences.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -20,19 +21,21 @@ use super::request::{Dialect, Question, Request, Taking};
 /// A node's reply to a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Reply {
-    /// Done: taken, extended, deleted, raised, written, or permitted.
+    /// Done: the node has taken, extended, deleted, raised, written or permitted what was asked for.
     Done,
-    /// The keys are taken with this number, or the counter floor is this high.
+    /// The keys are taken with this number, or the counter floor is this number.
     Number(u64),
-    /// Nothing was done, because the token names another number than this one, which the node would give.
+    /// Nothing was done. The node would give this number, but the token contains another number.
     Renumbered(u64),
     /// The permit has this slot.
     Slot(u16),
     /// The permit has this slot and this number.
     NumberedSlot { slot: u16, number: u64 },
-    /// The key has the token, and lives for this time. If the command replaces tokens, it may have replaced this token.
+    /// The key has the token, and lives for this time. If the command replaces tokens, the token may have been
+    /// replaced.
     Kept(Duration),
-    /// Among the scanned keys, this number are counters. The count continues at `cursor`; zero is the end.
+    /// Of the scanned keys, this number are counters. The count continues at `cursor`. Zero means that the count is
+    /// complete.
     Counted { counters: u32, cursor: u64 },
     /// The counter floor is in repair under this nonce.
     InRepair(u64),
@@ -42,11 +45,11 @@ pub(crate) enum Reply {
     Foreign(u8),
     /// A contender for the exclusive lock waits, and keeps readers out for this time.
     Intent(Duration),
-    /// All slots are taken, or the only wanted slot is. The first of all slots becomes free after this time.
+    /// All slots are taken, or the only wanted slot is taken. The first of all slots becomes free after this time.
     Full(Duration),
     /// The resource has this number of permits, which differs from the request.
     OtherPermits(u16),
-    /// Nothing was done. The node is asked in another way next time, which may work.
+    /// Nothing was done. The node will be asked in another way next time, which may succeed.
     Again(NodeOutcome),
     /// Nothing was done yet. A trial first has to show how the node could release the lock.
     Later,
@@ -54,7 +57,7 @@ pub(crate) enum Reply {
     NotDone(NodeOutcome),
     /// The node has refused the command, but may have done part of it.
     Unsure(NodeOutcome),
-    /// A script has stopped at a command that the user may not run. The commands before it may have run.
+    /// A script has stopped at a command that the user may not run. The earlier commands of the script may have run.
     Stopped,
 }
 
@@ -128,7 +131,7 @@ impl From<Reply> for Read {
     }
 }
 
-/// Returns `true` if `value` is the answer of a node without a marker that means yes to most commands.
+/// Returns `true` if `value` is the answer that means yes to most commands, on a node without a marker.
 #[inline(always)]
 #[expect(
     clippy::wildcard_enum_match_arm,
@@ -196,7 +199,7 @@ pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
             let missing = forbidden_to_extend(value.as_integer()?);
             Some(missing.map_or(Reply::Stopped, Reply::lacks).into())
         }
-        // Only the token matters, and the fact that the key is a sorted set.
+        // The caller needs only the token, or the fact that the key is a sorted set.
         Request::Name { .. } => match three(value).and_then(|(_, _, key)| key.as_items()) {
             Some(_) => Some(Reply::Foreign(0).into()),
             None => Some(Reply::Done.into()),
@@ -238,7 +241,7 @@ fn taken(by: Taking, value: Value<'_>) -> Option<Read> {
                 -1 => no_number(number),
                 _ => Reply::lacks(forbidden_to_fence(said)?),
             };
-            // A script that has taken nothing may not have read the marker.
+            // A script that took nothing may not have read the marker.
             let marker = (0 <= said).then_some(marker);
             Some(Read { reply, marker })
         }
@@ -286,12 +289,12 @@ fn numbered_member_added(value: Value<'_>) -> Option<Read> {
             (said, marker, reply)
         }
     };
-    // A script that has taken nothing may not have read the marker.
+    // A script that took nothing may not have read the marker.
     let marker = (0 < said).then_some(marker);
     Some(Read { reply, marker })
 }
 
-/// Returns the reason that keeps a reader out.
+/// Returns the reason that keeps a reader out, from the answer of a script.
 const fn kept_out(said: i64) -> Reply {
     match said {
         ..=2 => Reply::Foreign(0),
@@ -310,11 +313,11 @@ fn slot(said: i64, more: i64) -> Option<Reply> {
     }
 }
 
-/// Reads the answer to a release in this way, or to a trial of the way.
+/// Reads the answer to a release in the form `by`, or to a trial of this form.
 fn released(by: Dialect, value: Value<'_>) -> Option<Reply> {
     match (by, value) {
         (Dialect::SetIfEq, Value::Simple(b"OK")) => Some(Reply::Done),
-        // The key may also hold the token of another client: this answer does not distinguish the cases.
+        // The answer is the same if the key holds the token of another client.
         (Dialect::SetIfEq, Value::Null) => Some(Reply::Missing),
         _ => of_token(value.as_integer()?),
     }
@@ -332,7 +335,7 @@ fn kept(value: Value<'_>) -> Option<Read> {
     Some(Read { reply, marker })
 }
 
-/// Reads the answer to an extension or a release in a batch, which is no error.
+/// Reads the answer to an extension or a release in a batch. The answer is not an error.
 pub(super) fn in_batch(value: Value<'_>) -> Option<Reply> {
     of_token(value.as_integer()?)
 }
@@ -352,8 +355,8 @@ const fn of_token(said: i64) -> Option<Reply> {
 /// without an expiry.
 pub(super) const FOREVER: i64 = 9_000_000_000_000_000;
 
-/// Returns the meaning of a script's answer about the token: the remaining milliseconds plus one, or a number that
-/// means that the token is not there.
+/// Returns the meaning of a script's answer about the token. The answer is the remaining milliseconds plus one, or a
+/// number that means that the key does not have the token.
 pub(super) const fn kept_for(above: i64) -> Option<Reply> {
     if above < 1 {
         return of_token(above);
@@ -404,7 +407,7 @@ fn integers<const N: usize>(value: Value<'_>) -> Option<[i64; N]> {
     Some(integers)
 }
 
-/// Returns two integers and the item after them, if `value` contains exactly these.
+/// Returns two integers and the item after them, if `value` contains exactly these three items.
 pub(super) fn three(value: Value<'_>) -> Option<(i64, i64, Value<'_>)> {
     let items = value.as_items()?;
     let mut items = items.iter();
@@ -414,7 +417,8 @@ pub(super) fn three(value: Value<'_>) -> Option<(i64, i64, Value<'_>)> {
     items.next().is_none().then_some((first, second, third))
 }
 
-/// Returns the holders in the answer to an inspection. Returns `None` if the answer names a token, or is no lock.
+/// Returns the holders in the answer to an inspection. Returns `None` if the answer names a token, or if the key is no
+/// lock.
 pub(super) fn holders_in(value: Value<'_>) -> Option<Box<[Member]>> {
     members_in(three(value)?.2)
 }
@@ -434,7 +438,8 @@ mod tests {
     use crate::resp::{Decoder, Limits};
     use crate::slab::Slab;
 
-    /// Reads a reply to this command that takes a lock. Returns its meaning and the result of the marker check.
+    /// Reads a reply to a command that takes a lock in this way. Returns the meaning of the reply and the result of the
+    /// marker check.
     fn read_as(by: Taking, reply: &str) -> Option<(Reply, Option<i64>)> {
         let claim = ClaimKey(Slab::new().insert(()));
         let (mut decoder, bytes) = (Decoder::new(Limits::default()), reply.replace('|', "\r\n"));

@@ -13,18 +13,19 @@ use crate::keys::{ClaimKey, OperationKey, PlaceKey};
 pub(crate) enum Purpose {
     /// A claim or an operation has asked.
     Asked(Request),
-    /// Part of the handshake, or of loading the scripts again.
+    /// The command is part of the handshake, or loads the scripts again.
     Handshake(Step),
     /// A command of the open transaction.
     Transaction,
-    /// One script for the renewals or releases that follow. Its answer has one item for each.
+    /// A batch is one script for the renewals or releases that follow. The answer to this script has one item for each
+    /// renewal or release.
     Batch {
         /// The number of renewals or releases.
         count: u8,
-        /// Whether they are releases.
+        /// Whether the batch consists of releases.
         releases: bool,
     },
-    /// The command was withdrawn. Its bytes are removed before any other bytes are written.
+    /// The command was withdrawn. The bytes of this command are removed before any other bytes are written.
     Withdrawn,
     /// Asks for the time of the server.
     Time,
@@ -40,7 +41,7 @@ pub(crate) enum Purpose {
     },
 }
 
-// The size matters, because every command in flight has a `Purpose`.
+// The size of a `Purpose` matters, because every command in flight has one.
 const _: () = assert!(size_of::<Purpose>() == size_of::<Request>());
 
 impl Purpose {
@@ -60,7 +61,8 @@ impl Purpose {
     }
 }
 
-/// A question to a node, and the operation or claim that it serves. Either may be gone when the reply arrives.
+/// A question to a node, and the operation or claim that it serves. The operation or claim may be gone when the reply
+/// arrives.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Request {
     /// Takes the keys of a claim.
@@ -76,11 +78,11 @@ pub(crate) enum Request {
         claim: ClaimKey,
         /// The form of the command.
         by: Dialect,
-        /// The nodes load the script of this release, or have a native command in its place. Any other release may have
-        /// deleted some of the keys, whatever the answer is.
+        /// The nodes load the script of this release, or have a native command that replaces it. Any other release may
+        /// have deleted some of the keys, whatever its answer is.
         is_taught: bool,
-        /// An earlier release has failed, or its connection was lost. Until this release is answered, the node may
-        /// still have a key that was `SET` before it.
+        /// Whether an earlier release has failed, or its connection was lost. Until this release is answered, the node
+        /// may still have a key whose `SET` came before it.
         repair: bool,
     },
     /// A question about a lock.
@@ -101,7 +103,7 @@ pub(crate) enum Request {
     },
     /// Binds the counter floor to the present `run_id`.
     Floor {
-        /// The operation that waits for the answer. `None` for a repair.
+        /// The operation that waits for the answer. `None` if the request is part of a repair.
         operation: Option<OperationKey>,
     },
     /// Asks whether the counter floor belongs to the present `run_id`, and how high it is.
@@ -114,14 +116,14 @@ pub(crate) enum Request {
         /// The operation that asks.
         operation: OperationKey,
     },
-    /// A release before the `SET` of a claim, to see whether the user may release. If the way is a script, the command
-    /// only asks whether the node runs scripts.
+    /// A release before the `SET` of a claim, to see whether the user may release the lock. If the way is a script, the
+    /// command only asks whether the node runs scripts.
     Probe {
         /// The claim.
         claim: ClaimKey,
         /// The way of releasing.
         way: Dialect,
-        /// All ways are tried, one after another.
+        /// Whether all ways are tried, one after another.
         with_others: bool,
     },
     /// Asks which permission was missing when the node refused an extension or confirmation.
@@ -151,11 +153,11 @@ impl Request {
         matches!(self, Self::Question { claim: Some(about), .. } if about == claim)
     }
 
-    /// Returns `true` if the answer decides a vote. Such a vote also depends on the clock of the server.
+    /// Returns `true` if the answer decides a vote. The vote also depends on the clock of the server.
     pub(crate) const fn is_question(self) -> bool {
         match self {
             Self::Take { .. } | Self::Raise { .. } => true,
-            // `Overwrite` changes the key, whether or not the node counts.
+            // `Overwrite` changes the key even if the answer of the node does not count.
             Self::Question { question, .. } => !matches!(question, Question::Overwrite),
             Self::Floor { .. }
             | Self::LookAtFloor { .. }
@@ -168,7 +170,7 @@ impl Request {
     }
 }
 
-/// The asker of a command, who may withdraw it. Each asker has at most one question open on a node.
+/// The asker of a command, who may withdraw it. Each asker has at most one open question on a node.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Asker {
     /// A claim whose keys are being taken.
@@ -205,16 +207,18 @@ impl Asker {
 pub(crate) enum Taking {
     /// `SET`.
     Set,
-    /// The script that does the same as `SET`, and checks a marker.
+    /// The script that does the same as `SET`, and also checks a marker.
     Checked {
         /// The form of the command.
         by: Dialect,
     },
-    /// The first command of this kind on a connection: a script that takes the key only if the user may release it.
+    /// The first command of this kind on a connection. This script takes the key only if the user may release it.
     First,
-    /// The script for a lock whose scripts the nodes do not load. It checks the permissions itself.
+    /// The script for a lock whose scripts the nodes do not load. The script for a lock of this kind checks the
+    /// permissions itself.
     Untaught,
-    /// The script that adds the token to a sorted set. If it is sent by its text, it checks the permissions itself.
+    /// The script that adds the token to a sorted set. If the script is sent by its text, it checks the permissions
+    /// itself.
     Member {
         /// The form of the command.
         by: Dialect,
@@ -224,7 +228,7 @@ pub(crate) enum Taking {
         /// The form of the command.
         by: Dialect,
     },
-    /// A transaction, for several resources.
+    /// A transaction, used for locks on several resources.
     Watch,
 }
 
@@ -233,38 +237,38 @@ pub(crate) enum Taking {
 pub(crate) enum Question {
     /// Keep the token for at least a ttl.
     Extend,
-    /// How much longer does the node keep the token?
+    /// Ask how much longer the node keeps the token.
     Confirm,
-    /// Which token, of any client, is under the name, and how much longer does the node keep it?
+    /// Ask which token, of any client, is under the name, and how much longer the node keeps it.
     Inspect,
-    /// Replace the token by the [token of a broken lock](crate::resource::broken), and keep the expiry of the key.
+    /// Replace the token with the [token of a broken lock](crate::resource::broken), and keep the expiry of the key.
     Overwrite,
-    /// Move the permit to the slot of its entry, and keep its deadline. The answer [`Reply::Foreign`](super::Reply)
-    /// means that another client has this slot.
+    /// Move the permit to the slot of its entry, and keep the deadline of the permit. The
+    /// answer [`Reply::Foreign`](super::Reply) means that another client has the slot.
     Move,
 }
 
 /// The form in which a node gets a script or its native equivalent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Dialect {
-    /// By its digest.
+    /// The script is sent by its digest.
     Sha1,
-    /// By its whole text, because the node may have forgotten the script.
+    /// The script is sent by its whole text, because the node may have forgotten it.
     Text,
-    /// By a native compare-and-delete: `DELIFEQ` (Valkey 9). For releases only.
+    /// By the native compare-and-delete `DELIFEQ` (Valkey 9). This form is for releases only.
     DelIfEq,
-    /// By a native compare-and-delete: `DELEX .. IFEQ` (Redis 8.4). For releases only.
+    /// By the native compare-and-delete `DELEX` with `IFEQ` (Redis 8.4). This form is for releases only.
     DelEx,
-    /// By a `SET .. IFEQ` that ends in the past (Valkey 8.1). For releases only.
+    /// By a `SET` with `IFEQ` that ends in the past (Valkey 8.1). This form is for releases only.
     SetIfEq,
     /// By a transaction.
     Watch,
-    /// By its whole text. On a node without scripts, nothing replaces this script.
+    /// The script is sent by its whole text. On a node without scripts, nothing replaces a script of this form.
     TextOnly,
 }
 
 impl Dialect {
-    /// Returns `true` for the forms of scripts.
+    /// Returns `true` if the form is a script.
     pub(crate) const fn is_script(self) -> bool {
         matches!(self, Self::Sha1 | Self::Text | Self::TextOnly)
     }
@@ -293,17 +297,17 @@ pub(crate) enum Step {
     SetName,
     /// `SELECT`.
     Select,
-    /// `INFO server`: run id, mode.
+    /// `INFO server`, for the run id and the mode.
     Server,
-    /// `INFO replication`: role, replication id.
+    /// `INFO replication`, for the role and the replication id.
     Replication,
-    /// `INFO memory`: whether the server may evict keys.
+    /// `INFO memory`, which shows whether the server may evict keys.
     Memory,
     /// `SCRIPT LOAD`.
     Load(Taught),
-    /// `CONFIG GET`: whether a restart of the server loses nothing. Only with a strict guard.
+    /// `CONFIG GET`, which shows whether a restart of the server loses nothing. Used only with a strict guard.
     Durability,
-    /// The script that reads the marker and says whether the node belongs to the group. Only with a strict guard.
+    /// The script that reads the marker and says whether the node belongs to the group. Used only with a strict guard.
     Join,
 }
 

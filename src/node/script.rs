@@ -1,14 +1,16 @@
 //! The scripts that nodes run.
 //!
-//! The engine sends them by their SHA-1 digest or by their text: see `recipes`. The digests are constants, because the
-//! builds for some systems may not be allowed to compute SHA-1. A test compares them with the digests of a server.
+//! The engine sends the scripts by their SHA-1 digest or by their text: see `recipes`. The digests are constants,
+//! because the builds for some systems may not be permitted to compute SHA-1. A test compares the digests with the
+//! digests that a server computes.
 //!
 //! # With a strict restart guard
 //!
-//! [`JOIN`] reads and writes the [marker](super::trust::marker) of a node. It runs in every handshake, and whenever
-//! another script answers that the marker is not the expected one. The other scripts do exactly the same to the key of
-//! the lock as the plain commands. They do so even if the node does not vote, because a key that does not count still
-//! keeps others out. They answer two integers: the answer of the plain command, and whether it counts.
+//! The script [`JOIN`] reads and writes the [marker](super::trust::marker) of a node. `JOIN` runs in every handshake,
+//! and whenever another script answers that the marker is not the expected one. The other scripts do to the key of the
+//! lock exactly what the plain commands do. The scripts change the key even if the node does not vote, because a key
+//! that does not count still keeps other clients out. Each script answers with two integers: the answer of the plain
+//! command, and whether it counts.
 //!
 //! ```text
 //! {said, 0}     it counts: the marker is the one given, and there is no barrier
@@ -20,7 +22,7 @@
 //!
 //! # Not here
 //!
-//! Releases use the plain scripts: a node may release a key whether or not it votes.
+//! Releases use the plain scripts, because a node may release a key whether or not it votes.
 
 mod fencing;
 mod numbered;
@@ -39,8 +41,8 @@ pub(crate) use shared::{
 };
 
 /// Ends a script with the expression `$refused` if the user may not run the command `ARGV[i]` on the key `$key`. `c` is
-/// `redis.acl_check_cmd`. Some servers check the number of arguments: `get` and `pttl` get one argument, the other
-/// commands get the key twice.
+/// `redis.acl_check_cmd`. Some servers check the number of arguments, so `get` and `pttl` get one argument, and the
+/// other commands get the key twice.
 macro_rules! end_unless_permitted {
     ($key:literal, $refused:literal) => {
         concat!(
@@ -65,8 +67,8 @@ pub(crate) struct Script {
     pub(crate) sha1: &'static str,
 }
 
-/// Deletes the key if it holds the token. Answers `1` if it was deleted, `0` if it is not there, and `-1` if it belongs
-/// to another client.
+/// Deletes the key if it contains the token. Answers `1` if the key was deleted, `0` if it is not there, and `-1` if it
+/// belongs to another client.
 pub(crate) const RELEASE: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) \
            if v==ARGV[1] then return redis.call('del',KEYS[1]) end \
@@ -74,9 +76,9 @@ pub(crate) const RELEASE: Script = Script {
     sha1: "4453c08d4b7260dfec522c1d9be6140ee00157cb",
 };
 
-/// Raises the expiry of the key if it holds the token. Answers `1` if the key now lives at least that long, `0` if it
-/// is not there, and `-1` if it belongs to another client. The script never shortens an expiry, and gives none to a key
-/// that an operator made permanent.
+/// Raises the expiry of the key if it contains the token. Answers `1` if the key now lives at least that long, `0` if
+/// the key is not there, and `-1` if it belongs to another client. The script never shortens an expiry, and gives no
+/// expiry to a key that an operator made permanent.
 ///
 /// After its own write, the script reads the key again, because the write uses up the registration for the next change
 /// of the key: see `tracking`.
@@ -90,8 +92,8 @@ pub(crate) const EXTEND: Script = Script {
 };
 
 /// Does [`EXTEND`] for each of several keys, whose tokens and ttls alternate in the arguments, and answers with a list
-/// of the results. If a command fails for one key, the list has the error in its place, and the other keys are still
-/// extended.
+/// of the results. If a command fails for one key, the list contains the error for this key, and the other keys are
+/// still extended.
 pub(crate) const EXTEND_EACH: Script = Script {
     text: "local c,a=redis.pcall,{} for i,k in ipairs(KEYS) do \
            local v,t,s=c('get',k),ARGV[2*i],0 \
@@ -103,7 +105,7 @@ pub(crate) const EXTEND_EACH: Script = Script {
 };
 
 /// Does [`RELEASE`] for each of several keys, whose tokens are the arguments, and answers with a list of the results.
-/// If a command fails for one key, the list has the error in its place, and the other keys are still released.
+/// If a command fails for one key, the list contains the error for this key, and the other keys are still released.
 pub(crate) const RELEASE_EACH: Script = Script {
     text: "local c,a=redis.pcall,{} for i,k in ipairs(KEYS) do \
            local v=c('get',k) if v==ARGV[i] then v=c('del',k) \
@@ -111,11 +113,11 @@ pub(crate) const RELEASE_EACH: Script = Script {
     sha1: "d69605c5805009ab0e3862a8ef1a0ec74af88a05",
 };
 
-/// Answers with the remaining milliseconds of the key, which may be zero, plus one, if the key holds the token.
-/// Otherwise answers `0` if the key is not there, and `-1` if it belongs to another client. A key that an operator made
-/// permanent counts as 285 000 years; numbers in Lua are exact up to about this size.
+/// If the key contains the token, answers with the remaining milliseconds of the key, which may be zero, plus one.
+/// Otherwise answers `0` if the key is not there, and `-1` if the key belongs to another client. For a key that an
+/// operator made permanent, the answer is 285 000 years. Numbers in Lua are exact up to about this size.
 ///
-/// The script is always sent by its text, because it is too rare to load in the handshake.
+/// The script is always sent by its text, because it is used too rarely to load it in the handshake.
 pub(crate) const CONFIRM: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) \
            if v==ARGV[1] then local p=redis.call('pttl',KEYS[1]) \
@@ -124,12 +126,12 @@ pub(crate) const CONFIRM: Script = Script {
     sha1: "eff39a10bfd4f5ef8734aa1fc598a9ee03919210",
 };
 
-/// Replaces the token in the key by another one, and keeps the expiry. Answers with the remaining milliseconds of the
-/// key plus one, `0` if it is not there, and `-1` if it belongs to another client. A key that already has the new token
-/// counts as replaced. A key without an expiry counts as a key of another client, because it would keep others out for
-/// ever.
+/// Replaces the token in the key with another token, and keeps the expiry. Answers with the remaining milliseconds of
+/// the key plus one, `0` if the key is not there, and `-1` if it belongs to another client. A key that already has the
+/// new token counts as replaced. A key without an expiry counts as a key of another client, because it would keep other
+/// clients out for ever.
 ///
-/// The script is always sent by its text, because it is too rare to load in the handshake.
+/// The script is always sent by its text, because it is used too rarely to load it in the handshake.
 pub(crate) const OVERWRITE: Script = Script {
     text: "local v,t=redis.call('get',KEYS[1]),ARGV[2] \
            if v==ARGV[1] or v==t then local p=redis.call('pttl',KEYS[1]) \
@@ -138,12 +140,12 @@ pub(crate) const OVERWRITE: Script = Script {
     sha1: "a0c929ad7a26c6c16212348c2ec97887478c5218",
 };
 
-/// The first `SET` on a connection. It takes the lock if the user may run, on its key, all commands in the arguments
-/// after the token and the ttl. Answers `1` if the lock was taken, `0` if the key belongs to another client, and `-n`
-/// if the n-th command is forbidden and nothing was done. Without a ttl the script only checks the permissions. Redis
-/// 6.2 cannot check them, and takes the lock.
+/// The first `SET` on a connection. This script takes the lock if the user may run, on its key, all commands in the
+/// arguments after the token and the ttl. Answers `1` if the lock was taken, and `0` if the key belongs to another
+/// client. Answers `-n` if the n-th command is forbidden and nothing was done. Without a ttl the script only checks the
+/// permissions. Redis 6.2 cannot check the permissions, and takes the lock.
 ///
-/// The script checks the permissions for the name of this lock, because they depend on the name.
+/// The script checks the permissions for the name of this lock, because permissions depend on the name.
 pub(crate) const SET_IF_PERMITTED: Script = Script {
     text: concat!(
         "local c,k=redis.acl_check_cmd,KEYS[1] if c then for i=3,#ARGV do ",
@@ -154,17 +156,17 @@ pub(crate) const SET_IF_PERMITTED: Script = Script {
     sha1: "f44fbb47329f6240174dcf2a6d84c503009bf73e",
 };
 
-/// Returns three values. The first is the remaining milliseconds of the key plus one, or `0` if it is not there. The
-/// second says whether the answer counts, if the arguments include the keys of a marker and a barrier (see the
-/// [module](self)). The third is the token. A value that is longer than any token is cut to one byte more than the
-/// longest token has.
+/// Returns three values. The first value is the remaining milliseconds of the key plus one, or `0` if the key is not
+/// there. The second value says whether the answer counts, if the arguments include the keys of a marker and a barrier
+/// (see the [module](self)). The third value is the token. A value that is longer than any token is cut to one byte
+/// more than the longest token.
 ///
 /// Shared locks and permits have a sorted set of members with deadlines. If the key is such a set with a live member,
-/// the third value lists its live members, each with its remaining milliseconds. It lists at most the
-/// [`HOLDERS_SHOWN_MAX`] members that end first, and cuts members in the same way.
+/// the third value lists the live members, each with its remaining milliseconds. The list has at most
+/// the [`HOLDERS_SHOWN_MAX`] members that expire first, and long members are cut in the same way.
 ///
-/// This is one script, so that the time and the token belong together. It is always sent by its text, because it is too
-/// rare to load in the handshake.
+/// One script reads the time and the token, so that they belong together. The script is always sent by its text,
+/// because it is used too rarely to load it in the handshake.
 pub(crate) const INSPECT: Script = Script {
     text: "local c,k,s,b=redis.pcall,KEYS[1],0,0 local v=c('get',k) \
            if type(v)=='table' then local w,l=c('time'),c('zrange',k,-1,-1,'withscores') \
@@ -181,18 +183,20 @@ pub(crate) const INSPECT: Script = Script {
     sha1: "c5f4c7cf078ae5bb65e10725daf4cec708f82d1f",
 };
 
-/// Makes a node a member of a group, or says why it is not.
+/// Makes a node a member of a group, or says why the node does not become a member.
 ///
-/// Keys: the marker and the barrier. Arguments: `run_id`, longest ttl, nodes, quorum, cluster, durable (`1` yes, `0`
-/// no, `-` not known), the barrier for that ttl, and the mode: `join`, `trust` or `anew`. Answers with three values.
-/// The first is 1, or 0 if the marker belongs to another group and nothing was changed. The second is how many
-/// milliseconds of the barrier are left. The third is the present marker.
+/// The keys are the marker and the barrier. The arguments are the `run_id`, the longest ttl, the number of nodes, the
+/// quorum, the name of the group, whether the server is durable (`1` yes, `0` no, `-` not known), the barrier for that
+/// ttl, and the mode `join`, `trust` or `anew`. Answers with three values. The first value is 1, or 0 if the marker
+/// belongs to another group and nothing was changed. The second value is the number of milliseconds that are left of
+/// the barrier. The third value is the present marker.
 ///
-/// A marker is written if it is missing, belongs to another incarnation of the server, or has a shorter longest ttl,
-/// each time with a barrier. A barrier is written before its marker, and never shortened. Another incarnation gets no
-/// barrier if both the marker and this client say that a restart loses nothing. A server that now has a replica, or was
-/// a replica, is not durable, even if the client has read that it is: its marker may come from another master. `anew`
-/// makes the node a member of this group regardless of its marker. `trust` omits the barrier.
+/// The script writes a marker if the marker is missing, belongs to another incarnation of the server, or has a shorter
+/// longest ttl. Each time it also writes a barrier. A barrier is written before its marker, and is never shortened.
+/// Another incarnation gets no barrier if both the marker and this client say that a restart loses nothing. A server
+/// that has a replica, or was a replica, is not durable, even if the client has read that it is durable. The marker of
+/// a server that has or was a replica may come from another master. The mode `anew` makes the node a member of this
+/// group regardless of its marker. The mode `trust` omits the barrier.
 pub(crate) const JOIN: Script = Script {
     text: "local m,p=redis.call('get',KEYS[1]),redis.call('pttl',KEYS[2]) \
            local left=p+1 if p==-1 then left=1000 elseif p<0 then left=0 end \
@@ -220,8 +224,8 @@ pub(crate) const JOIN: Script = Script {
     sha1: "59534fe468c207290343f3f842fceb3d4c79f9bb",
 };
 
-/// The end of a script with a marker check, which has put the answer of the plain command into `s`. The end adds
-/// whether this answer counts. `$marker` is the argument with the expected marker.
+/// The end of a script with a marker check. The script has put the answer of the plain command into `s`. The end of the
+/// script adds whether the answer counts. `$marker` is the argument with the expected marker.
 macro_rules! said_and_whether_it_counts {
     ($marker:literal) => {
         concat!(
@@ -232,8 +236,8 @@ macro_rules! said_and_whether_it_counts {
     };
 }
 
-/// Does `SET NX PX`, and adds whether it counts: `said` is 1 or 0. If the user may not run the n-th of the commands
-/// after the marker, the script does nothing and answers only `-n`: see [`SET_IF_PERMITTED`].
+/// Does `SET NX PX`, and adds whether the answer counts. The number `said` is 1 or 0. If the user may not run the n-th
+/// of the commands after the marker, the script does nothing and answers only `-n`: see [`SET_IF_PERMITTED`].
 pub(crate) const CHECKED_ACQUIRE: Script = Script {
     text: concat!(
         "local c,s=redis.acl_check_cmd,0 if c then for i=4,#ARGV do ",
@@ -244,7 +248,7 @@ pub(crate) const CHECKED_ACQUIRE: Script = Script {
     sha1: "e1abfe99af4abd1f120cafa1b0c7fade91f23dd9",
 };
 
-/// Does an [extension](EXTEND), and adds whether it counts.
+/// Does an [extension](EXTEND), and adds whether the answer counts.
 pub(crate) const CHECKED_EXTEND: Script = Script {
     text: concat!(
         "local v,s=redis.call('get',KEYS[1]),0 \
@@ -256,7 +260,7 @@ pub(crate) const CHECKED_EXTEND: Script = Script {
     sha1: "48589953d3ec4993a11ccc034147403e4ff7af26",
 };
 
-/// Does a [confirmation](CONFIRM), and adds whether it counts.
+/// Does a [confirmation](CONFIRM), and adds whether the answer counts.
 pub(crate) const CHECKED_CONFIRM: Script = Script {
     text: concat!(
         "local v,s=redis.call('get',KEYS[1]),0 \

@@ -2,7 +2,7 @@
 //!
 //! # Not here
 //!
-//! The bytes: see `recipes`. The commands of the handshake: see [`Node`].
+//! The module `recipes` writes the bytes of the commands. For the commands of the handshake, see [`Node`].
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -33,13 +33,13 @@ pub(crate) struct Asking<'a> {
     /// The claim of the token, if this engine has one.
     pub(crate) claim: Option<ClaimKey>,
     pub(crate) entry: &'a Entry,
-    /// How long the node has to keep the keys, if the question asks for that.
+    /// How long the node has to keep the keys, if the question asks the node to keep them.
     pub(crate) life: Duration,
     /// Whether the node also has to report the next change of the keys.
     pub(crate) watched: bool,
     /// Whether the node has refused another form of the question.
     pub(crate) again: bool,
-    /// Whether this is a renewal of a kept lock, which may go to the node together with others.
+    /// Whether this is a renewal of a kept lock, which the node may get together with other renewals.
     pub(crate) is_renewal: bool,
 }
 
@@ -78,7 +78,9 @@ impl<'a> Asking<'a> {
 }
 
 impl Node {
-    /// Puts `command` into the out buffer. If the clock watch is due, `TIME` goes in front of a question about a lock.
+    /// Puts `command` into the out buffer. If the clock watch is due, `TIME` is sent in front of a question about a
+    /// lock.
+    #[inline(always)]
     pub(crate) fn send(&mut self, now: Instant, request: Request, command: &[u8]) {
         self.send_time(now, request);
         let purpose = Purpose::Asked(request);
@@ -107,7 +109,7 @@ impl Node {
     // ----- looks ----------------------------------------------------------------------------
 
     /// Asks for the remaining time of the key `resource`, and for a notification of its next change if the node can
-    /// send one. Returns `false` if the node cannot be asked now.
+    /// send notifications. Returns `false` if the node cannot be asked now.
     pub(crate) fn look(
         &mut self,
         now: Instant,
@@ -129,7 +131,8 @@ impl Node {
     }
 
     /// Asks for the holder of the key `resource`, if the user may run scripts. The script cuts off a value that is
-    /// longer than any token, and registers nothing. It follows a look, so the node reports a later change of the key.
+    /// longer than any token, and registers nothing. This script follows a look, so the node reports a later change of
+    /// the key.
     pub(crate) fn ask_holder(
         &mut self,
         now: Instant,
@@ -147,14 +150,14 @@ impl Node {
 
     // ----- taking a lock --------------------------------------------------------------------
 
-    /// Takes the keys of `entry` for `life`, with a number of at least `proposal` if there is one. Returns `false` if a
-    /// [trial](Request::Probe) first has to show whether the user may release the lock.
+    /// Takes the keys of `entry` for `life`. If there is a `proposal`, the number of the lock is at least the proposal.
+    /// Returns `false` if a [trial](Request::Probe) first has to show whether the user may release the lock.
     ///
     /// # Errors
     ///
-    /// The node cannot give numbers. Nothing was sent.
-    // Inlined into the loop over the nodes of an attempt. The other callers run rarely: they send copies to nodes that
-    // have lost the key.
+    /// Fails if the node cannot give numbers. After an error, nothing was sent.
+    // This function is inlined into the loop over the nodes of an attempt. The other callers of this function send
+    // copies to nodes that have lost the key, and run rarely.
     #[inline(always)]
     pub(crate) fn take(
         &mut self,
@@ -216,12 +219,12 @@ impl Node {
         self.send(now, request, bytes);
     }
 
-    /// Takes the keys over a connection that has not shown yet whether it runs scripts. Returns `None` without sending
-    /// anything if the keys can be taken in the usual way.
+    /// Takes the keys over a connection that has not shown yet whether the node runs scripts. Returns `None` without
+    /// sending anything if the keys can be taken in the usual way.
     ///
     /// # Errors
     ///
-    /// The node runs no scripts, and the lock needs them. Nothing was sent.
+    /// Fails if the node runs no scripts and the lock needs them. After an error, nothing was sent.
     #[cold]
     #[inline(never)]
     fn take_unproved(
@@ -262,7 +265,7 @@ impl Node {
         )
     }
 
-    /// Takes the key with the script that also checks whether the user may release it.
+    /// Takes the key with the script that also checks whether the user may release the key.
     fn take_first(&mut self, now: Instant, claim: ClaimKey, entry: &Entry, life: Duration) {
         self.abilities.begin_trial(claim, entry);
         let mut command = Vec::new();
@@ -276,7 +279,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// The node runs no scripts, or does not report its `run_id`. Nothing was sent.
+    /// Fails if the node runs no scripts, or does not report its `run_id`. After an error, nothing was sent.
     #[cold]
     #[inline(never)]
     fn take_fenced(
@@ -304,7 +307,8 @@ impl Node {
             ttl: abilities.counter_ttl,
             run_id: self.handshake.run_id().ok_or(Unusable::NoRunId)?,
         };
-        // The command names the server, so it is written for this node alone, like a command that checks a marker.
+        // The command contains the `run_id` of the server, so it is written for this node alone, like a command that
+        // checks a marker.
         let bytes = command.written(Dialect::Text, Some(b""), |out| {
             fenced::take(out, entry, &filling, &counters, to_ask);
         });
@@ -350,7 +354,7 @@ impl Node {
         self.send(now, request, &command);
     }
 
-    /// Tries all ways. The answers come in order, except that the answer to the transaction may come at any time.
+    /// Tries all ways. The answers come in order, except for the answer to the transaction, which may come at any time.
     fn try_all(&mut self, now: Instant, claim: ClaimKey, entry: &Entry) {
         self.abilities.begin_trial(claim, entry);
         for way in ORDER {
@@ -372,9 +376,10 @@ impl Node {
         self.send(now, request, &command);
     }
 
-    // ----- a lock that is held --------------------------------------------------------------
+    // ----- held locks -----------------------------------------------------------------------
 
-    /// Sends the release of `entry`, never by digest if it has to `repair`. Returns `false` if there is no room for it.
+    /// Sends the release of `entry`. If it has to `repair`, the release is never sent by digest. Returns `false` if
+    /// there is no room for the release.
     #[inline(always)]
     pub(crate) fn send_release(
         &mut self,
@@ -389,8 +394,8 @@ impl Node {
             true => self.abilities.release_dialect(repair),
             false => self.dialect_of_text(entry),
         };
-        // A transaction that takes the keys may be repeated. If a script released them before that, the transaction
-        // would take them again.
+        // A transaction that takes the keys may be repeated after an abort. If a script released the keys in between,
+        // the transaction would take them again.
         let is_taken = !self.connection.transactions.is_empty()
             && self.connection.transactions.is_taking(claim);
         if by == Dialect::Watch || is_taken {
@@ -425,8 +430,8 @@ impl Node {
         true
     }
 
-    /// Asks this node. The question is built in `command`; nodes that take the question in the same form share these
-    /// bytes.
+    /// Asks this node the question in `asking`. The question is built in `command`. Nodes that take the question in the
+    /// same form share these bytes.
     pub(crate) fn ask_about(&mut self, now: Instant, command: &mut Command, asking: &Asking<'_>) {
         let Asking {
             question,
@@ -505,7 +510,7 @@ impl Node {
     }
 
     /// Leaves the intent of a caller that waits for the exclusive lock on `resource`, with its age and its duration.
-    /// `None` ends the intent. Does nothing if the node cannot be asked now.
+    /// `None` means that the intent ends. Does nothing if the node cannot be asked now.
     #[cold]
     pub(crate) fn leave_intent(
         &mut self,
@@ -523,7 +528,7 @@ impl Node {
         }
     }
 
-    /// Takes the token of the permit of `entry` out of its slot on the node, unless this is the right slot.
+    /// Takes the token of the permit of `entry` out of any slot on the node, except the right slot.
     #[cold]
     pub(crate) fn take_out(&mut self, now: Instant, entry: &Entry) {
         let mut command = Vec::new();
@@ -546,7 +551,7 @@ impl Node {
     }
 
     /// Sets the counter floor: see [`fenced::set_floor`]. `operation` waits for the answer. Returns `false` if the
-    /// `run_id` is not known; such a node is not asked for locks with fencing tokens either.
+    /// `run_id` is not known. A node without a known `run_id` is not asked for locks with fencing tokens either.
     pub(crate) fn set_floor(
         &mut self,
         now: Instant,

@@ -1,17 +1,17 @@
 //! Keeping a lock: when the engine extends it, by how much, and until when.
 //!
-//! [`Keeping`] is the policy: an extension is due when half of the validity is left, and a failed extension is tried
-//! again while validity is left. [`Kept`] has the policy and the remaining extensions, for both the lock and its
-//! engine. The present end is in the entry, which they also share.
+//! The policy is in [`Keeping`]. An extension is due when half of the validity is left, and a failed extension is tried
+//! again while validity is left. The struct [`Kept`] has the policy and the remaining extensions, for both the lock and
+//! its engine. The present end is in the entry, which the lock and its engine also share.
 //!
 //! # Guarantees
 //!
-//! * No extension asks for more than the limit allows. If an extension would gain nothing, it is never due.
+//! * No extension asks for more than the limit permits. An extension is never due if it would gain nothing.
 //! * A failed try changes only the time of the next try. There are at most 15 tries before the end.
 //!
 //! # Not here
 //!
-//! The timer: it belongs to the claim. The extension itself: see the operation `extend` of the engine.
+//! The timer belongs to the claim. The extension itself is the operation `extend` of the engine.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -24,8 +24,8 @@ use crate::time::{Instant, NANOS_PER_TICK, nanos};
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 /// The largest number of locks that are extended together, if the extensions are spread evenly. A node works on this
-/// number of locks for less than a tenth of a millisecond, and other commands wait during that time. If fewer locks are
-/// kept, each is extended when it is due.
+/// number of locks for less than a tenth of a millisecond, and other commands wait during this time. If fewer locks
+/// than this are kept, each lock is extended when it is due.
 const TOGETHER: u64 = 48;
 
 /// When and by how much an engine extends a lock. The policy takes only ten bytes, because there may be many kept
@@ -35,7 +35,7 @@ const TOGETHER: u64 = 48;
 pub(crate) struct Keeping {
     /// The ttl that each extension asks for, in milliseconds.
     ttl: u32,
-    /// The limit of all extensions, in ticks: 48 bits.
+    /// The limit of all extensions as a tick, in 48 bits.
     limit: u32,
     limit_high: u16,
 }
@@ -43,16 +43,16 @@ pub(crate) struct Keeping {
 // The number of the last tick fits into 48 bits.
 const _: () = assert!(Instant::MAX.tick_floor() >> 48 == 0);
 
-/// The extension is due, and waits for other extensions to end. Only the engine writes this.
+/// The extension is due, and waits for other extensions to end. Only the engine writes this bit.
 const WAITS: u8 = 1;
 
-/// The end was reported to the holder. Only the engine writes this.
+/// The end was reported to the holder. Only the engine writes this bit.
 const OVER: u8 = 2;
 
 /// The lock will not be extended again.
 const ENDED: u8 = 4;
 
-/// The nodes are asked to report changes of the keys. Only the engine reads and writes this.
+/// The nodes are asked to report changes of the keys. Only the engine reads and writes this bit.
 const WATCHED: u8 = 8;
 
 /// The state that a kept lock and the engine that keeps it share.
@@ -60,17 +60,17 @@ const WATCHED: u8 = 8;
 pub(crate) struct Kept {
     keeping: Keeping,
     extensions_left: AtomicU32,
-    /// Extensions begin at multiples of this power of two, in ticks. With [`AT_ONCE`], they begin when they are due.
-    /// Only the engine reads and writes this.
+    /// Extensions begin at multiples of this power of two, in ticks. With [`AT_ONCE`], extensions begin when they are
+    /// due. Only the engine reads and writes this field.
     step: AtomicU8,
     /// The bits [`WAITS`], [`OVER`], [`ENDED`] and [`WATCHED`].
     state: AtomicU8,
 }
 
-// With the counts of its `Arc`, it takes half of a cache line.
+// With the counts of its `Arc`, a `Kept` takes half of a cache line.
 const _: () = assert!(size_of::<Kept>() == 16);
 
-/// Extensions begin when they are due.
+/// The step of a lock whose extensions begin when they are due.
 const AT_ONCE: u8 = u8::MAX;
 
 impl Keeping {
@@ -98,8 +98,8 @@ impl Keeping {
         self.ttl().saturating_sub(drift.of(self.ttl())) / 2
     }
 
-    /// Returns when a lock that is valid until `end` should be extended. [`Instant::MAX`] if its last ttl already
-    /// reaches the limit.
+    /// Returns when a lock that is valid until `end` should be extended. Returns [`Instant::MAX`] if its last ttl
+    /// already reaches the limit.
     fn due_at(self, end: Instant, drift: Drift) -> Instant {
         let half = self.half(drift);
         let drift = self.ttl().saturating_sub(half.saturating_mul(2));
@@ -110,9 +110,9 @@ impl Keeping {
         }
     }
 
-    /// Returns a power of two, in ticks. If `locks` locks are kept, extensions begin at its multiples, so that locks
-    /// that are extended together stay together when the number of locks changes. The result is at most a 64th of the
-    /// time between two extensions.
+    /// Returns a power of two, in ticks. If `locks` locks are kept, extensions begin at multiples of this power. So
+    /// locks that are extended together stay together when the number of locks changes. The result is at most a 64th of
+    /// the time between two extensions.
     fn step(self, locks: usize, drift: Drift) -> u8 {
         let locks = locks as u64;
         if locks <= TOGETHER {
@@ -147,10 +147,10 @@ impl Kept {
         }
     }
 
-    // ----- the engine -------------------------------------------------------------------------
+    // ----- calls of the engine ----------------------------------------------------------------
 
-    /// Returns when a lock that is valid until `end` should be extended, but not before `again`. [`Instant::MAX`] means
-    /// never. `drift` is the engine's drift.
+    /// Returns when a lock that is valid until `end` should be extended, but not before `again`. The
+    /// result [`Instant::MAX`] means never. `drift` is the engine's drift.
     pub(crate) fn due_at(self: &Arc<Self>, end: Instant, again: Instant, drift: Drift) -> Instant {
         match self.is_kept() {
             true => self.in_step(self.keeping.due_at(end, drift)).max(again),
@@ -167,8 +167,8 @@ impl Kept {
         }
     }
 
-    /// If an extension is due at `now`, for a lock that is valid until `end`, returns its ttl and when to try again.
-    /// There is no try before `again`. At most `locks` locks are kept.
+    /// If an extension is due at `now`, for a lock that is valid until `end`, returns the ttl of the extension and when
+    /// to try again. There is no try before `again`. At most `locks` locks are kept.
     pub(crate) fn due(
         self: &Arc<Self>,
         now: Instant,
@@ -184,8 +184,8 @@ impl Kept {
         })
     }
 
-    /// Returns the ttl for an extension at `now` of a lock that is valid until `end`, even if it is not due yet. If the
-    /// number of extensions is limited, only a due extension is allowed.
+    /// Returns the ttl for an extension at `now` of a lock that is valid until `end`, even if the extension is not due
+    /// yet. If the number of extensions is limited, only a due extension is allowed.
     pub(crate) fn extension(
         self: &Arc<Self>,
         now: Instant,
@@ -200,7 +200,7 @@ impl Kept {
         (self.is_kept() && now < end && gains).then(|| self.keeping.asked_for(now))
     }
 
-    /// Marks the extension as waiting. Returns `false` if it was already waiting.
+    /// Marks the extension as waiting. Returns `false` if the extension was already waiting.
     pub(crate) fn waits_from_now_on(&self) -> bool {
         self.state.fetch_or(WAITS, Ordering::AcqRel) & WAITS == 0
     }
@@ -230,7 +230,7 @@ impl Kept {
         self.state.fetch_or(OVER, Ordering::AcqRel);
     }
 
-    /// Returns `false` if no caller has the lock any more, if it was handed over, or if no extension is left.
+    /// Returns `false` if no caller has the lock any longer, if it was handed over, or if no extension is left.
     fn is_kept(self: &Arc<Self>) -> bool {
         self.is_had() && !self.has_ended() && self.extensions_left() != 0
     }
@@ -245,14 +245,14 @@ impl Kept {
         self.state.load(Ordering::Acquire) & ENDED != 0
     }
 
-    /// Counts an extension that a majority has confirmed. Returns `false` if none was left.
+    /// Counts an extension that a majority has confirmed. Returns `false` if no extension was left.
     pub(crate) fn count(&self) -> bool {
         let fewer = |left| (left != 0).then(|| one_less(left));
         let (set, get) = (Ordering::AcqRel, Ordering::Acquire);
         self.extensions_left.fetch_update(set, get, fewer).is_ok()
     }
 
-    // ----- both -------------------------------------------------------------------------------
+    // ----- calls of the engine and the lock ---------------------------------------------------
 
     /// Returns `true` if the end was reported to the holder.
     #[cfg(feature = "std")]
@@ -297,7 +297,7 @@ mod tests {
         kept.due_at(end, Instant::ZERO, Drift::default())
     }
 
-    /// Each row: a limit, the end, the time, and the ttl asked for with the time of the next try, in milliseconds.
+    /// Each row has a limit, the end, the time, and the ttl asked for with the time of the next try, in milliseconds.
     #[test]
     fn an_extension_is_due_at_half_of_the_validity() {
         let unlimited = u64::MAX / 1_000_000;
@@ -306,12 +306,12 @@ mod tests {
             (unlimited, 9_898, 4_948, None),
             (unlimited, 9_898, 4_949, Some((10_000, 4_949 + 1_237))),
             (unlimited, 9_898, 7_898, Some((10_000, 7_898 + 500))),
-            // The last pauses are a 64th of the ttl.
+            // The last tries are a 64th of the ttl apart.
             (unlimited, 9_898, 9_798, Some((10_000, 9_798 + 156))),
             (unlimited, 9_898, 9_897, Some((10_000, 9_897 + 156))),
             (unlimited, 9_898, 9_898, None),
             (unlimited, 9_898, 20_000, None),
-            // The limit decides.
+            // In these rows the limit decides.
             (15_000, 9_898, 4_949, Some((10_000, 4_949 + 1_237))),
             (14_000, 9_898, 4_949, Some((9_051, 4_949 + 1_237))),
             (10_002, 9_898, 4_949, Some((5_053, 4_949 + 1_237))),
@@ -330,7 +330,7 @@ mod tests {
         }
     }
 
-    /// Each row: a ttl, the number of locks, and the multiple in ticks.
+    /// Each row has a ttl, the number of locks, and the multiple in ticks.
     #[test]
     fn extensions_of_many_locks_begin_together() {
         for (millis, locks, expected) in [

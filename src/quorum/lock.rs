@@ -22,12 +22,12 @@ pub struct LockId {
 
 /// A lock: its resource, its token, and the end of its validity.
 ///
-/// A lock is a plain value: dropping it releases nothing, and its keys expire with their ttl. To release the lock, pass
-/// it to `unlock`, or let a `LockGuard` do so.
+/// A lock is a plain value. Dropping it releases nothing, and its keys expire with their ttl. To release the lock, pass
+/// it to `unlock`, or let a `LockGuard` release it.
 ///
-/// Only a proof of majority makes a lock, and only another proof lengthens its validity. When the engine learns that a
-/// majority has lost the lock, the validity ends. The name and the token are in one buffer, which the lock shares with
-/// its engine. When the lock is released, the buffer goes back to the engine's pool.
+/// Only a proof of a majority makes a lock, and only another such proof lengthens its validity. When the engine learns
+/// that a majority has lost the lock, the validity ends. The name and the token are in one buffer, which the lock
+/// shares with its engine. When the lock is released, the buffer goes back to the engine's pool.
 #[must_use = "a lock that is not released stays on the nodes until its ttl has passed"]
 pub struct Lock {
     entry: Entry,
@@ -49,7 +49,7 @@ impl LockId {
 }
 
 impl Lock {
-    /// Makes the lock that `majority` has granted. The end is in `entry`.
+    /// Makes the lock that `majority` has granted. The end of the validity is in `entry`.
     pub(crate) fn granted(
         majority: &Majority,
         entry: Entry,
@@ -65,8 +65,8 @@ impl Lock {
         }
     }
 
-    /// Makes a lock that was granted elsewhere, and is valid until `valid_until` at most. The lock gets an id when an
-    /// engine adopts it.
+    /// Makes a lock that was granted by another engine, and is valid until `valid_until` at most. The lock gets an id
+    /// when an engine adopts it.
     #[cfg(feature = "std")]
     pub(crate) fn transferred(
         entry: Entry,
@@ -84,15 +84,15 @@ impl Lock {
         }
     }
 
-    /// Returns the resource, which is the Redis key: 1 to 1024 bytes of any value. For a lock on several
-    /// [resources](Self::resources), returns the first.
+    /// Returns the resource. The resource is the Redis key, which has 1 to 1024 bytes of any value. For a lock on
+    /// several [resources](Self::resources), returns the first resource.
     #[must_use]
     pub fn resource(&self) -> &[u8] {
         self.entry.resource()
     }
 
-    /// Returns all resources, in the order in which they were passed to `lock_all`. For a lock on one resource, returns
-    /// this one.
+    /// Returns all resources, in the order in which the caller passed them to `lock_all`. For a lock on one resource,
+    /// returns only this resource.
     pub fn resources(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.entry.names()
     }
@@ -109,14 +109,14 @@ impl Lock {
         self.entry.kind() == Kind::Shared
     }
 
-    /// Returns the fencing token, if the caller [asked for](crate::LockOptions::fenced) one. The number is larger than
-    /// the fencing token of every earlier lock on the same resource. For a lock on several resources, it is larger than
-    /// the fencing token of every earlier lock on any of them.
+    /// Returns the fencing token, if the caller [asked for](crate::LockOptions::fenced) a fenced lock. The number is
+    /// larger than the fencing token of every earlier lock on the same resource. For a lock on several resources, the
+    /// number is larger than the fencing token of every earlier lock on any of them.
     ///
     /// Pass the number to the store with each write, and with each read on which a write depends. The store remembers
-    /// the largest number that it has seen, and refuses requests with a smaller one. Then a holder that was stopped for
-    /// longer than its lock lasted does no harm. [`manual::fencing`](crate::manual::fencing#what-the-store-has-to-do)
-    /// has recipes.
+    /// the largest number that it has seen, and refuses requests with a smaller number. A store that does this makes a
+    /// holder harmless that was stopped for longer than its lock lasted. The
+    /// page [`manual::fencing`](crate::manual::fencing#what-the-store-has-to-do) has recipes.
     ///
     /// The number does not change while the lock is held, even if the lock is extended, kept, confirmed, handed over,
     /// or written as bytes.
@@ -141,14 +141,14 @@ impl Lock {
         self.id
     }
 
-    /// Returns the end of the validity, by the clock of the engine. Do not trust the lock from then on.
+    /// Returns the end of the validity, by the clock of the engine. From this instant on, do not rely on the lock.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
         self.entry.end()
     }
 
-    /// Returns `true` if the lock is valid at `now`, exact to the nanosecond. At [`Lock::valid_until`] it is no longer
-    /// valid.
+    /// Returns `true` if the lock is valid at `now`, exact to the nanosecond. At [`Lock::valid_until`] the lock is no
+    /// longer valid.
     #[must_use]
     pub fn is_valid_at(&self, now: Instant) -> bool {
         now < self.valid_until()
@@ -167,7 +167,7 @@ impl Lock {
         self.entry.ttl()
     }
 
-    /// Returns the [ttl](Self::ttl), or the ttl by which the engine extends the lock, if that is shorter.
+    /// Returns the [ttl](Self::ttl), or the ttl by which the engine extends the lock, if the latter is shorter.
     #[cfg(feature = "std")]
     pub(crate) fn shortest_ttl(&self) -> Duration {
         let step = self.kept.as_ref().map(|kept| kept.step());
@@ -186,9 +186,9 @@ impl Lock {
         kept.map_or(self.extensions_left, |kept| kept.extensions_left())
     }
 
-    /// Records that a majority has confirmed the lock until `end`. The `entry` of the question already has this end; a
-    /// copy of the lock that was read from bytes has another entry. `counts` says whether this is one of its limited
-    /// extensions.
+    /// Records that a majority has confirmed the lock until `end`. The `entry` of the question already has this end. A
+    /// copy of the lock that was read from bytes has another entry. `counts` says whether this extension counts towards
+    /// the limit on extensions.
     pub(crate) fn confirmed(
         &mut self,
         majority: &Majority,
@@ -220,7 +220,7 @@ impl Lock {
         self.kept.is_some()
     }
 
-    /// Returns `true` if the engine keeps the lock and has reported its end.
+    /// Returns `true` if the engine keeps the lock and has reported the end of the lock.
     #[cfg(feature = "std")]
     pub(crate) fn is_kept_and_over(&self) -> bool {
         self.kept.as_ref().is_some_and(|kept| kept.is_over())
@@ -234,8 +234,8 @@ impl Lock {
         }
     }
 
-    /// Separates the lock from its engine, and gives it an end of its own. The engine or an open question may still
-    /// write an end into the shared entry.
+    /// Separates the lock from its engine, and gives it a separate end. The engine or an open question may still write
+    /// an end into the entry that was shared.
     pub(crate) fn leave(&mut self) {
         if let Some(kept) = self.kept.take() {
             self.extensions_left = kept.extensions_left();
@@ -243,10 +243,10 @@ impl Lock {
         self.entry.part();
     }
 
-    // ----- its end ----------------------------------------------------------------------------
+    // ----- the end of a lock ------------------------------------------------------------------
 
-    /// Returns `true` if the end is known. The end of a lock from another clock is not known: it was not reported as
-    /// over, and can still be confirmed.
+    /// Returns `true` if the end of the validity is known. The end of a lock from another clock is not known. A lock
+    /// from another clock was not reported as over, and can still be confirmed.
     #[cfg(feature = "std")]
     pub(crate) fn has_known_end(&self) -> bool {
         self.valid_until() != Instant::ZERO
@@ -278,7 +278,7 @@ impl Lock {
         &self.entry
     }
 
-    /// Makes this the lock of another `entry`, with the same name and token.
+    /// Turns this lock into the lock of another `entry`, with the same name and token.
     pub(crate) fn set_entry(&mut self, entry: Entry) {
         self.entry = entry;
     }

@@ -3,15 +3,15 @@
 use crate::keys::NodeId;
 use crate::limits::NODES_MAX;
 
-/// A set of nodes, by their index in the configuration. Four bytes, no allocation.
+/// A set of nodes, by their index in the configuration. The set takes four bytes, and needs no allocation.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct NodeSet(u32);
 
 impl NodeSet {
-    /// No node.
+    /// The set without a node.
     pub(crate) const EMPTY: Self = Self(0);
 
-    /// The first `nodes` nodes; at most [`NODES_MAX`].
+    /// Returns the first `nodes` nodes, at most [`NODES_MAX`].
     #[must_use]
     pub(crate) const fn first(nodes: usize) -> Self {
         assert!(nodes <= NODES_MAX);
@@ -29,7 +29,8 @@ impl NodeSet {
         self.0
     }
 
-    /// Returns the set for a number from [`NodeSet::to_bits`]; `None` if the number names nodes that cannot exist.
+    /// Returns the set for a number from [`NodeSet::to_bits`]. Returns `None` if the number names nodes that cannot
+    /// exist.
     #[cfg(feature = "std")]
     pub(crate) const fn from_bits(bits: u32) -> Option<Self> {
         if bits >> NODES_MAX == 0 {
@@ -57,14 +58,14 @@ impl NodeSet {
         self.0 & Self::bit(node) != 0
     }
 
-    /// Inserts `node`. Returns `true` if it was new.
+    /// Inserts `node`. Returns `true` if `node` was not in the set before.
     pub(crate) fn insert(&mut self, node: NodeId) -> bool {
         let new = !self.contains(node);
         self.0 |= Self::bit(node);
         new
     }
 
-    /// Removes `node`. Returns `true` if it was in the set.
+    /// Removes `node`. Returns `true` if `node` was in the set.
     pub(crate) fn remove(&mut self, node: NodeId) -> bool {
         let old = self.contains(node);
         self.0 &= !Self::bit(node);
@@ -99,7 +100,7 @@ impl NodeSet {
         Self(self.0 & !other.0)
     }
 
-    /// Returns the nodes of the set for which `is` holds.
+    /// Returns the nodes of the set for which `is` returns `true`.
     pub(crate) fn filter(self, mut is: impl FnMut(NodeId) -> bool) -> Self {
         let mut rest = Self::EMPTY;
         for node in self.iter().filter(|node| is(*node)) {

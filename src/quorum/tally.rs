@@ -2,18 +2,18 @@
 //!
 //! # Guarantees
 //!
-//! * **One vote for each node.** The first answer of a node counts. Only the loss of its connection can withdraw it,
-//!   and only before the verdict.
-//! * **Early certainty.** The verdict comes with the answer that makes it inevitable, and never before. No open answer
-//!   could change it then.
+//! * **One vote for each node.** The first answer of a node counts. Only the loss of the node's connection can withdraw
+//!   this answer, and only before the verdict.
+//! * **Early certainty.** The verdict comes with the answer that makes it inevitable, and never before this answer. At
+//!   that moment, no open answer could change the verdict.
 //! * **Of all configured nodes.** The quorum is `N / 2 + 1` of all configured nodes, however many are connected.
 
 use super::NodeSet;
 use crate::keys::NodeId;
 use crate::limits::NODES_MAX;
 
-/// Returns the number of nodes in a majority of `nodes` nodes: `nodes / 2 + 1`, which is more than half even if `nodes`
-/// is even.
+/// Returns the number of nodes in a majority of `nodes` nodes. A majority of `nodes` nodes has `nodes / 2 + 1` nodes,
+/// which is more than half even if `nodes` is even.
 #[must_use]
 pub(crate) const fn quorum_of(nodes: usize) -> usize {
     nodes / 2 + 1
@@ -26,11 +26,11 @@ pub(crate) const fn quorum_of(nodes: usize) -> usize {
     reason = "a vote is yes, no, or none; there is no fourth"
 )]
 pub(crate) enum Vote {
-    /// Yes: locked, extended, deleted.
+    /// Yes: the node has locked, extended or deleted the key.
     Yes,
-    /// No: held by another client, or not there.
+    /// No: the key belongs to another client, or is not there.
     No,
-    /// The node abstains: an error, a lost connection, silence.
+    /// The node abstains, because of an error, a lost connection, or silence.
     Abstain,
 }
 
@@ -39,7 +39,7 @@ mod proof {
 
     /// Proof that a majority of the configured nodes said yes.
     ///
-    /// Only the tally can make one, and a [`Lock`](crate::Lock) cannot be granted without it.
+    /// Only the tally can make a proof of a majority, and a [`Lock`](crate::Lock) cannot be granted without this proof.
     #[derive(Debug, Eq, PartialEq)]
     pub(crate) struct Majority {
         nodes: NodeSet,
@@ -73,9 +73,9 @@ pub(crate) use proof::Majority;
 pub(crate) enum Acquisition {
     /// A majority has granted the lock.
     Granted(Majority),
-    /// No majority is possible any more, because another client holds the lock on some nodes.
+    /// No majority is possible any longer, because another client holds the lock on some nodes.
     Held,
-    /// No majority is possible any more, because too few nodes can vote.
+    /// No majority is possible any longer, because too few nodes can vote.
     NoQuorum,
 }
 
@@ -90,7 +90,7 @@ pub(crate) enum Extending {
     Extended(Majority),
     /// A majority says that the key is missing or belongs to another client.
     Lost,
-    /// Neither of the two: too few nodes have answered.
+    /// No majority has extended or lost the lock, because too few nodes have answered.
     Unconfirmed,
 }
 
@@ -123,7 +123,7 @@ impl Tally {
     ///
     /// # Panics
     ///
-    /// If `nodes` is out of that range. No `Config` has such a number.
+    /// Panics if `nodes` is out of this range. No `Config` has such a number of nodes.
     #[must_use]
     pub(crate) fn new(nodes: usize) -> Self {
         assert!(
@@ -138,7 +138,8 @@ impl Tally {
         }
     }
 
-    /// Records the answer of a node, unless it has answered before. Returns `true` if this was the node's first answer.
+    /// Records the answer of a node, unless the node has answered before. Returns `true` if this was the node's first
+    /// answer.
     pub(crate) fn record(&mut self, node: NodeId, vote: Vote) -> bool {
         assert!(
             node.index() < usize::from(self.nodes),
@@ -180,14 +181,14 @@ impl Tally {
 
     /// Returns the outcome of an attempt to take the lock, as soon as it is certain.
     ///
-    /// Returns [`Acquisition::NoQuorum`] if the nodes that abstain prevent a majority by themselves, and
-    /// [`Acquisition::Held`] if it took a no as well.
+    /// Returns [`Acquisition::NoQuorum`] if the abstaining nodes alone prevent a majority, and [`Acquisition::Held`] if
+    /// the nodes that said no are needed to prevent it.
     #[must_use]
     pub(crate) fn acquisition(&self) -> Option<Acquisition> {
         let quorum = self.quorum();
         if quorum <= self.yes.len() {
             Some(Acquisition::Granted(Majority::counted(self.yes, quorum)))
-        } else if quorum <= self.reachable(self.yes) {
+        } else if self.is_unanimous() || quorum <= self.reachable(self.yes) {
             None
         } else if guard!(NoQuorumReportedHeld, self.can_vote() < quorum) {
             Some(Acquisition::NoQuorum)
@@ -214,25 +215,32 @@ impl Tally {
     /// Returns the outcome of a release, as soon as it is certain. `valid` says whether the lock was valid when its
     /// release was requested.
     ///
-    /// A majority of yes or no decides. If there is neither, but a majority has answered, the clock decides: a lock
-    /// that was still valid counts as held until now, and an expired lock as not held.
+    /// A majority of yes or no decides. If there is neither, but a majority has answered, the clock decides. A lock
+    /// that was still valid counts as held until now, and an expired lock counts as not held.
     #[must_use]
     pub(crate) fn release(&self, valid: bool) -> Option<Releasing> {
         let quorum = self.quorum();
-        let answered = self.yes.len() + self.no.len();
+        let answered = || self.yes.len() + self.no.len();
         if quorum <= self.yes.len() {
             Some(Releasing::Released)
+        } else if self.is_unanimous() {
+            None
         } else if quorum <= self.no.len() {
             Some(Releasing::NotHeld)
         } else if self.can_vote() < quorum {
             Some(Releasing::Unconfirmed)
-        } else if answered < quorum {
+        } else if answered() < quorum {
             None
         } else if valid {
             (self.reachable(self.no) < quorum).then_some(Releasing::Released)
         } else {
             (self.reachable(self.yes) < quorum).then_some(Releasing::NotHeld)
         }
+    }
+
+    /// Returns `true` if every answer so far is a yes.
+    fn is_unanimous(&self) -> bool {
+        self.no.union(self.abstained).is_empty()
     }
 
     /// Returns the largest number of votes that `side` can still reach.
@@ -252,8 +260,8 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// Makes a tally from one sign for each node, in order: `+` for yes, `-` for no, `?` for abstain. The remaining
-    /// nodes are open.
+    /// Makes a tally from one sign for each node, in order. The signs are `+` for yes, `-` for no, and `?` for abstain.
+    /// The remaining nodes have not answered.
     fn tally(nodes: usize, answers: &str) -> Tally {
         let mut tally = Tally::new(nodes);
         for (node, answer) in answers.chars().enumerate() {
@@ -283,7 +291,7 @@ mod tests {
         assert!(matches!(tally.acquisition(), Some(Acquisition::Granted(_))));
     }
 
-    /// Returns the verdicts for these final counts, by definition.
+    /// Returns the verdicts for these final counts, directly from the definition.
     fn definition(yes: usize, no: usize, abstain: usize) -> [&'static str; 4] {
         let quorum = quorum_of(yes + no + abstain);
         let answered = yes + no;
@@ -310,7 +318,7 @@ mod tests {
         ]
     }
 
-    /// Tries all 3^N answers of 1 to 7 nodes, in every order that can matter: a verdict depends only on the counts, so
+    /// Tries all 3^N answers of 1 to 7 nodes, in every order that can matter. A verdict depends only on the counts, so
     /// the prefixes of each multiset cover every order. A verdict must hold for every possible continuation, and must
     /// come as soon as it holds.
     #[test]
@@ -348,8 +356,8 @@ mod tests {
         }
     }
 
-    /// An acquisition is refused as soon as it cannot be granted, even if the open answers could still decide which of
-    /// the two refusals it is.
+    /// An acquisition is refused as soon as it cannot be granted, even if the open answers could still decide between
+    /// the two refusals.
     fn check_acquisition(
         verdict: &str,
         ends: &mut Vec<&'static str>,

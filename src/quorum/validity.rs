@@ -1,7 +1,8 @@
-//! Computes how long a lock is valid: the ttl, less the time that it took to take the lock, less the drift of clocks.
+//! Computes how long a lock is valid: the ttl, less the time that taking the lock took, less the drift of clocks.
 //!
-//! Redlock, step 3: `validity = ttl - (now - t1) - drift`. This file computes it as a deadline, `t1 + ttl - drift`,
-//! which needs no elapsed time. Every rounding shortens the validity, and no sum wraps, for any ttl and any delay.
+//! Step 3 of Redlock says `validity = ttl - (now - t1) - drift`. This file computes the validity as a deadline, `t1 +
+//! ttl - drift`, which needs no elapsed time. Every rounding shortens the validity, and no sum wraps, for any ttl and
+//! any delay.
 
 #![warn(clippy::arithmetic_side_effects)]
 
@@ -16,8 +17,8 @@ const BILLION: u64 = 1_000_000_000;
 /// The rate at which a kernel slews a clock, in parts per billion.
 pub(crate) const SLEWED: u64 = 500_000;
 
-/// The time that is subtracted from every validity because clocks differ: a share of the ttl, and a fixed part, because
-/// servers expire keys by the millisecond.
+/// The time that is subtracted from every validity because clocks differ. The drift consists of a share of the ttl, and
+/// of a fixed part, because servers expire keys by the millisecond.
 ///
 /// The default is the drift of the Redlock paper: a hundredth of the ttl and 2 ms.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -37,8 +38,8 @@ impl Drift {
         }
         let exact = factor * 1e9;
         let floor = exact as u64;
-        // `ceil` needs std. A factor such as 0.01 is not exact as a float. An extra part per billion makes the drift
-        // larger, which is safe.
+        // The method `ceil` needs std. A factor such as 0.01 has no exact float, so the result may be one part per
+        // billion too large. A larger drift is safe.
         let rounded_up = if floor as f64 == exact {
             floor
         } else {
@@ -56,10 +57,10 @@ impl Drift {
         Duration::from_nanos(self.of_nanos(nanos(ttl)))
     }
 
-    /// Like [`of`](Self::of), in nanoseconds.
+    /// Like [`of`](Self::of), but in nanoseconds.
     fn of_nanos(self, ttl: u64) -> u64 {
-        // This runs for every vote, and a division of 128 bits takes longer than decoding a reply. A hundredth of half
-        // an hour still fits into 64 bits.
+        // This function runs for every vote, and a division of 128 bits takes longer than decoding a reply. The product
+        // for a ttl of half an hour and a factor of 0.01 still fits into 64 bits.
         let share = match ttl.checked_mul(self.parts_per_billion) {
             Some(product) => product.div_ceil(BILLION),
             None => self.share_of_long(ttl),
@@ -67,21 +68,22 @@ impl Drift {
         share.saturating_add(self.fixed)
     }
 
-    /// Returns the share of a ttl of any length. It is never longer than the ttl.
+    /// Returns the share of a ttl of any length. The share is never longer than the ttl.
     #[cold]
     fn share_of_long(self, ttl: u64) -> u64 {
         let product = u128::from(ttl).saturating_mul(u128::from(self.parts_per_billion));
         product.div_ceil(u128::from(BILLION)) as u64
     }
 
-    /// Returns how many parts in a billion a clock may run fast or slow: a fifth of the share, but at least the rate at
-    /// which a kernel slews a clock.
+    /// Returns how many parts in a billion a clock may run fast or slow. The rate is a fifth of the share, but at least
+    /// the rate at which a kernel slews a clock.
     pub(crate) fn rate(self) -> u64 {
         self.parts_per_billion.div_ceil(5).max(SLEWED)
     }
 
-    /// Returns the sum of clock steps that is allowed while a lock of `ttl` lives: the part of the share that is left
-    /// after the clock's [`rate`](Self::rate). The fixed part covers the rounding of the server to milliseconds.
+    /// Returns the sum of clock steps that is permitted while a lock of `ttl` lives. The sum is the part of the share
+    /// that is left after the clock's [`rate`](Self::rate). The fixed part covers the rounding of the server to
+    /// milliseconds.
     pub(crate) fn steps(self, ttl: Duration) -> Duration {
         let rate = Self {
             parts_per_billion: self.rate(),
@@ -91,13 +93,13 @@ impl Drift {
     }
 
     /// Returns a lock delay that lasts at least `least` by the clock of the holder, on every node whose clock runs no
-    /// faster than this drift allows. Returns `None` if this is longer than [`LOCK_DELAY_MAX`], or does not fit into a
-    /// `Delay`.
+    /// faster than this drift allows. Returns `None` if this delay is longer than [`LOCK_DELAY_MAX`], or does not fit
+    /// into a `Delay`.
     pub(crate) fn delay(self, least: Duration) -> Option<Delay> {
         if LOCK_DELAY_MAX < least {
             return None;
         }
-        // The divisor is not zero, because every factor is less than 1.
+        // The divisor is never zero, because every factor is less than 1.
         let slowest = BILLION.saturating_sub(self.parts_per_billion).max(1);
         let nanos = least.as_nanos().saturating_mul(u128::from(BILLION));
         let millis = nanos.div_ceil(u128::from(slowest)).div_ceil(1_000_000);
@@ -120,9 +122,10 @@ impl Drift {
         sent.saturating_add(left.saturating_sub(self.of(left.max(ttl))))
     }
 
-    /// Returns when a key that was given `ttl` on a node, at or before `answered`, has expired there by this clock.
-    /// Here the drift is added, because the key may live longer.
+    /// Returns when a key that was given `ttl` on a node, at or before `answered`, has expired on this node by our
+    /// clock. The drift is added to the ttl, because the key may live longer than the ttl by our clock.
     #[must_use]
+    #[inline(always)]
     pub(crate) fn gone_by(self, answered: Instant, ttl: Duration) -> Instant {
         let ttl = nanos(ttl);
         let life = ttl.saturating_add(self.of_nanos(ttl));
@@ -228,7 +231,7 @@ mod tests {
     }
 
     /// Tests every ttl from 1 ms to beyond the hard limit, and every elapsed time from none to twice the ttl, at both
-    /// ends of the clock. The validity must be what the formula gives, or zero.
+    /// ends of the clock. The validity must equal the result of the formula, or zero.
     #[test]
     fn validity_never_wraps() {
         let drift = Drift::default();

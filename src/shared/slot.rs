@@ -58,12 +58,12 @@ enum Stage {
 
 impl Stage {
     fn take_outcome(&mut self) -> Option<Outcome> {
-        match core::mem::take(self) {
-            Self::Decided(outcome) => Some(outcome),
-            other @ (Self::None | Self::Open(_)) => {
-                *self = other;
-                None
-            }
+        match self {
+            Self::None | Self::Open(_) => None,
+            Self::Decided(_) => match core::mem::take(self) {
+                Self::Decided(outcome) => Some(outcome),
+                Self::None | Self::Open(_) => None,
+            },
         }
     }
 }

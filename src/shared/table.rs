@@ -45,10 +45,10 @@ impl<K: Copy + Eq, V> Table<K, V> {
     }
 
     pub(super) fn take(&mut self, key: K) -> Option<V> {
-        self.get(key)?;
+        let entry = self.entries.get_mut((self.place)(key))?;
+        let (_, value) = entry.take_if(|(known, _)| *known == key)?;
         self.len -= 1;
-        let taken = self.entries[(self.place)(key)].take();
-        taken.map(|(_, value)| value)
+        Some(value)
     }
 
     pub(super) fn drain(&mut self) -> impl Iterator<Item = V> {

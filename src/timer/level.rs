@@ -1,16 +1,16 @@
 //! The place of a timer in the wheel: the arithmetic of levels and slots, and the bitmaps of occupied slots.
 //!
 //! Read a tick as a number in base sixty-four, with one digit for each level, the lowest digit first. Compare the tick
-//! of a timer with the tick of the wheel. The highest digit in which they differ gives the level of the timer. The same
-//! digit of the timer's tick gives its slot on that level. So **the place of a timer depends on the two ticks alone**,
-//! which keeps the timers of one tick in order (see [`Wheel`](super::Wheel)).
+//! of a timer with the tick of the wheel. The highest digit in which the two ticks differ gives the level of the timer.
+//! The digit of the timer's tick at this position gives the slot of the timer on that level. So **the place of a timer
+//! depends on the two ticks alone**, which keeps the timers of one tick in order (see [`Wheel`](super::Wheel)).
 //!
 //! Six digits reach 2^36 ticks. Timers that are further away also wait on the top level, in the slot of their sixth
-//! digit. The wheel comes to this slot once every 2^36 ticks, and timers of a later round stay in it.
+//! digit. The wheel comes to this slot once every 2^36 ticks, and timers of a later round stay in the slot.
 //!
 //! # Not here
 //!
-//! The timers themselves. This file only knows numbers.
+//! This file only knows numbers, and not the timers themselves.
 
 #![warn(clippy::arithmetic_side_effects)]
 
@@ -19,7 +19,7 @@ use crate::time::Instant;
 /// The number of levels.
 const LEVELS: usize = 6;
 
-/// The number of slots on each level: a bitmap of them fits into one register.
+/// The number of slots on each level, so that a bitmap of them fits into one register.
 const SLOTS: usize = 64;
 
 /// The number of bits of a tick that one level reads.
@@ -29,7 +29,7 @@ const DIGIT_MASK: u64 = SLOTS as u64 - 1;
 
 const TOP: usize = LEVELS - 1;
 
-// The start of a slot is at most one round of the top level after any tick, and must not overflow.
+// The start of a slot is at most one round of the top level after any tick, and this sum must not overflow.
 const _: () = assert!(
     Instant::MAX
         .tick_ceil()
@@ -49,7 +49,7 @@ impl Place {
     /// Returns the place of a timer for `tick` while the wheel is at `now`, which is not later.
     pub(super) const fn of(tick: u64, now: u64) -> Self {
         debug_assert!(now <= tick);
-        // The mask makes the difference at least one digit long; equal ticks belong on level 0 too.
+        // The mask makes the difference at least one digit long, because equal ticks belong on level 0 too.
         let highest = ((tick ^ now) | DIGIT_MASK).ilog2();
         let level = (highest / DIGIT_BITS) as usize;
         let level = if level > TOP { TOP } else { level };
@@ -88,13 +88,13 @@ const fn digit(tick: u64, level: usize) -> u32 {
     (tick >> shift(level) & DIGIT_MASK) as u32
 }
 
-/// Returns the shift of `level`: a slot is 2^shift ticks wide.
+/// Returns the shift of `level`, which means that a slot is 2^shift ticks wide.
 const fn shift(level: usize) -> u32 {
     DIGIT_BITS.saturating_mul(level as u32)
 }
 
-/// The slots that contain a timer, with one bit for each slot and one word for each level. Together they take one cache
-/// line.
+/// The slots that contain a timer, with one bit for each slot and one word for each level. Together these words take
+/// one cache line.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Occupancy([u64; LEVELS]);
 
@@ -111,8 +111,8 @@ impl Occupancy {
 
     /// Returns the first occupied slot after `now`, and the tick at which this slot begins.
     ///
-    /// All timers on a level are due before those on higher levels, so the lowest occupied level decides. This takes a
-    /// step for each level, and none for each slot.
+    /// All timers on a level are due before the timers on higher levels, so the lowest occupied level decides. The
+    /// search takes one step for each level, and no step for each slot.
     pub(super) fn first(&self, now: u64) -> Option<(Place, u64)> {
         let level = self.0.iter().position(|slots| *slots != 0)?;
         let (slot, start) = first_on(level, self.0[level], now);
@@ -122,8 +122,8 @@ impl Occupancy {
 
 /// Returns the first of the `occupied` slots of `level` after `now`, and the tick at which this slot begins.
 const fn first_on(level: usize, occupied: u64, now: u64) -> (usize, u64) {
-    // On level 0, the slot of `now` is due at this tick. On higher levels, the slot of `now` was emptied when the wheel
-    // entered it, so its present timers are for the next round.
+    // On level 0, the slot of `now` is due now. On higher levels, the slot of `now` was emptied when the wheel entered
+    // it, so the timers in it are for the next round.
     let nearest = if level == 0 { 0 } else { 1 };
     let from = digit(now, level).wrapping_add(nearest);
     let ahead = occupied.rotate_right(from).trailing_zeros();

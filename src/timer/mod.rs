@@ -1,9 +1,9 @@
 //! A hierarchical hashed timing wheel.
 //!
-//! The wheel arms, cancels and fires a timer in constant time, however many are armed. The scheme is from G. Varghese
-//! and T. Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP 1987). There are six levels of sixty-four slots, and
-//! each slot is as wide as the whole level below it. A timer waits in the slot of its tick. When the wheel comes to
-//! that slot, the timer moves down a level, until it fires from the lowest level.
+//! The wheel arms, cancels and fires a timer in constant time, however many timers are armed. The scheme is from the
+//! paper *Hashed and Hierarchical Timing Wheels* by Varghese and Lauck (SOSP 1987). There are six levels of sixty-four
+//! slots, and each slot is as wide as the whole level below it. A timer waits in the slot of its tick. When the wheel
+//! comes to the slot of a timer, the timer moves down a level, until it fires from the lowest level.
 //!
 //! ```text
 //! level 0   64 x 1 ms       reaches 64 ms
@@ -14,8 +14,8 @@
 //! level 5   64 x 12 d 10 h          795 d: 68,719,476,736 ms
 //! ```
 //!
-//! A timer beyond the 2^36 ms of the top level also waits there. The wheel looks at it once in each turn of that level,
-//! until its turn has come.
+//! A timer beyond the 2^36 ms of the top level also waits on the top level. The wheel looks at a timer beyond the top
+//! level once in each turn of that level, until the turn of the timer has come.
 //!
 //! # Guarantees
 //!
@@ -26,8 +26,8 @@
 //!
 //! # Not here
 //!
-//! A clock: time is an argument. The wheel does not decide whether a lock is still valid: its tick is a millisecond and
-//! rounds *up*, while validity is exact to the nanosecond and rounds *down*.
+//! The wheel has no clock, because time is an argument. The wheel does not decide whether a lock is still valid. The
+//! tick of the wheel is a millisecond and rounds *up*, while validity is exact to the nanosecond and rounds *down*.
 //!
 //! [`Instant::MAX`]: crate::Instant::MAX
 

@@ -1,11 +1,11 @@
-//! Compares the wheel with a model: a sorted map, which is slow but simple.
+//! Compares the wheel with a model, a sorted map, which is slow but simple.
 //!
-//! [`fuzz_wheel`] reads operations from bytes, applies them to both, and panics if the two differ. The tests below use
-//! operations that can be shrunk.
+//! The function [`fuzz_wheel`] reads operations from bytes, applies them to the wheel and to the model, and panics if
+//! the two differ. The tests below use operations that can be shrunk.
 //!
 //! # Not here
 //!
-//! Cases that need no randomness: tables in [`super::wheel`] cover the boundaries of the levels.
+//! The tables in [`super::wheel`] cover cases that need no randomness, such as the boundaries of the levels.
 
 #![warn(clippy::arithmetic_side_effects)]
 
@@ -34,7 +34,7 @@ enum Operation {
     Drain,
 }
 
-/// A timer that was armed at some time. Its index in the list of all timers is its value in the wheel.
+/// A timer that was armed at some time. The index of a timer in the list of all timers is its value in the wheel.
 #[derive(Clone, Copy, Debug)]
 struct Armed {
     key: TimerKey,
@@ -46,13 +46,13 @@ struct Armed {
 #[derive(Debug)]
 struct World {
     wheel: Wheel<usize>,
-    /// The armed timers: tick, then order of arming.
+    /// The armed timers, ordered by tick and then by the order of arming.
     model: BTreeMap<(u64, usize), TimerKey>,
     /// All timers that were ever armed.
     history: Vec<Armed>,
     /// The latest `now`, in nanoseconds.
     latest: u64,
-    /// The tick of the timer that fired last. If no timer was due, the last tick that was reached.
+    /// The tick of the timer that fired last. If no timer was due, this is the last tick that was reached.
     stands: u64,
     /// Whether all timers that were armed before the last `expire` and were due have fired.
     drained: bool,
@@ -130,7 +130,7 @@ impl World {
         );
     }
 
-    /// Fires one timer. Returns whether one was due.
+    /// Fires one timer. Returns whether a timer was due.
     fn expire(&mut self, now: u64) -> bool {
         self.latest = self.latest.max(now);
         let due = self.model.first_key_value().map(|(timer, _)| *timer);
@@ -183,7 +183,7 @@ impl World {
                 "told to wake, but nothing is due"
             );
         }
-        // The wheel and the timer differ only in the lowest digit, so the timer is on level 0.
+        // The ticks of the wheel and the timer differ only in the lowest digit, so the timer is on level 0.
         if tick / 64 == self.stands / 64 {
             assert_eq!((at, named), (first, value), "the lowest level is exact");
         }
@@ -205,16 +205,16 @@ fn reached(now: u64) -> u64 {
     }
 }
 
-/// Returns a span with few digits, so that timers often fall on the same tick: up to 255 x 2^47 ticks, and not always
-/// whole ticks.
+/// Returns a span with few digits, so that timers often fall on the same tick. The span has up to 255 x 2^47 ticks, and
+/// is not always a whole number of ticks.
 fn span(factor: u8, power: u8, rest: u8) -> u64 {
     let ticks = u64::from(factor).wrapping_shl(u32::from(power) % 48);
     let rest = [0, 1, NANOS_PER_TICK / 2, NANOS_PER_TICK.saturating_sub(1)][usize::from(rest) % 4];
     ticks.saturating_mul(NANOS_PER_TICK).saturating_add(rest)
 }
 
-/// The entry of the fuzz target. Four bytes set the start of the wheel, and each further four are an operation. Panics
-/// if the wheel differs from a sorted map.
+/// The entry of the fuzz target. Four bytes set the start of the wheel, and each further four bytes are an operation.
+/// Panics if the wheel differs from a sorted map.
 #[doc(hidden)]
 pub fn fuzz_wheel(bytes: &[u8]) {
     let mut words = bytes

@@ -2,17 +2,18 @@
 //!
 //! A ring goes from the slot through all its members and back to the slot, so a timer can leave without knowing its
 //! slot. The links are stored apart from the timers. A timer that enters or leaves a ring touches only links, never the
-//! timers of its neighbours. The links of a million timers take eight megabytes, so more of them stay in the caches.
+//! timers of its neighbours. The links of a million timers take eight megabytes, so more of the links stay in the
+//! caches.
 //!
 //! # Not here
 //!
-//! Timers and ticks. The members of a ring are indices.
+//! This file knows no timers and no ticks. The members of a ring are indices.
 
 use alloc::vec::Vec;
 
 use crate::slab::make_room;
 
-/// A member of a ring. The slots come first, then all the indices.
+/// A member of a ring. The slots come first, and all indices follow.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Member(u32);
 
@@ -38,7 +39,7 @@ impl<const SLOTS: usize> Rings<SLOTS> {
         self.at(Member(slot as u32)).next.waiting::<SLOTS>()
     }
 
-    /// Returns the index in `slot`, if it is the only one.
+    /// Returns the index in `slot`, if the slot has only one.
     pub(super) fn only(&self, slot: usize) -> Option<u32> {
         let Neighbours { previous, next } = *self.at(Member(slot as u32));
         let only = next.waiting::<SLOTS>();
@@ -73,7 +74,7 @@ impl<const SLOTS: usize> Rings<SLOTS> {
         (previous == next).then_some(next.0 as usize)
     }
 
-    /// Empties `slot`. The links of its former members stay, so that they can still be followed up to the slot.
+    /// Empties `slot`. The links of the former members stay, so that they can still be followed up to the slot.
     pub(super) fn clear(&mut self, slot: usize) {
         let slot = Member(slot as u32);
         *self.at_mut(slot) = alone(slot);
@@ -108,7 +109,7 @@ impl<const SLOTS: usize> Rings<SLOTS> {
 }
 
 impl Member {
-    /// Returns the member for `index`. The sum does not overflow, because the member before it exists.
+    /// Returns the member for `index`. The sum does not overflow, because the previous member exists.
     const fn of<const SLOTS: usize>(index: u32) -> Self {
         Self(index + SLOTS as u32)
     }

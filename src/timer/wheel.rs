@@ -5,9 +5,9 @@
 //! While the wheel is at a tick, every timer is in the [`Place::of`] its own tick and the tick of the wheel. A new
 //! timer also gets this place. When the wheel enters a slot of a higher level, it moves all timers of this slot to
 //! their new places *before* another timer can be armed. The only exception is a single timer, which fires at once
-//! while the wheel moves to its tick. So the timers of one tick are always in one ring. They enter it at the end, and
-//! leave it together, from the front. So on every level, their order in the ring is the order in which they were armed,
-//! and no sequence numbers are needed.
+//! while the wheel moves to its tick. So the timers of one tick are always in one ring. The timers of one tick enter
+//! this ring at the end, and leave it together, from the front. So on every level, the order of these timers in the
+//! ring is the order in which they were armed, and no sequence numbers are needed.
 
 #![warn(clippy::arithmetic_side_effects)]
 
@@ -21,12 +21,12 @@ use crate::time::Instant;
 
 /// The key of one timer of a [`Wheel`].
 ///
-/// A key stays harmless after its timer has fired or was cancelled: it never matches a later timer. It has no meaning
-/// in another wheel.
+/// A key stays harmless after its timer has fired or was cancelled, because it never matches a later timer. A key has
+/// no meaning in another wheel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct TimerKey(Key);
 
-/// A set of timers with values, fired in order. See the module for its guarantees.
+/// A set of timers with values, fired in order. See the module for the guarantees of a wheel.
 ///
 /// ```
 /// # #[cfg(feature = "internals")] {
@@ -45,7 +45,7 @@ pub struct TimerKey(Key);
 /// # }
 /// ```
 pub struct Wheel<T> {
-    /// The tick of the wheel. No timer is armed for an earlier tick.
+    /// The tick of the wheel. No timer is armed for a tick before this tick.
     tick: u64,
     /// The latest `now` that was passed.
     latest: Instant,
@@ -69,7 +69,7 @@ struct Tick(NonZeroU64);
 
 impl Tick {
     const fn new(tick: u64) -> Self {
-        // The last tick is far below the largest number, so this always adds one.
+        // The addition never saturates, because the last tick is far below the largest number.
         Self(NonZeroU64::MIN.saturating_add(tick))
     }
 
@@ -99,16 +99,16 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Arms a timer. It fires at the first [`expire`](Self::expire) whose `now` is not before `at`, rounded up to a
-    /// tick. Takes constant time.
+    /// Arms a timer. The timer fires at the first [`expire`](Self::expire) whose `now` is not before `at`, rounded up
+    /// to a tick. This call takes constant time.
     ///
-    /// If `at` has passed, the timer is due at the next `expire`. It counts as armed for the present tick of the wheel,
-    /// after the timers that were armed for this tick before. [`Instant::MAX`] is an ordinary instant: the timer fires
-    /// when `now` reaches it.
+    /// If `at` has passed, the timer is due at the next `expire`. A timer that is due already counts as armed for the
+    /// present tick of the wheel, after the timers that were armed for this tick before. The latest
+    /// time, [`Instant::MAX`], is an ordinary instant: the timer fires when `now` reaches it.
     ///
     /// # Panics
     ///
-    /// If about 2^32 timers are armed.
+    /// Panics if about 2^32 timers are armed.
     pub fn insert(&mut self, at: Instant, value: T) -> TimerKey {
         let tick = self.tick_for(at);
         let key = self.timers.insert(Timer {
@@ -119,7 +119,8 @@ impl<T> Wheel<T> {
         TimerKey(key)
     }
 
-    /// Disarms the timer and returns its value, or `None` if it has fired or was cancelled. Takes constant time.
+    /// Disarms the timer and returns its value. Returns `None` if the timer has fired or was cancelled. This call takes
+    /// constant time.
     pub fn cancel(&mut self, key: TimerKey) -> Option<T> {
         let timer = self.timers.remove(key.0)?;
         self.leave(key.0.index());
@@ -127,14 +128,14 @@ impl<T> Wheel<T> {
     }
 
     /// Fires the next timer that is due at `now`. Timers fire by tick, and within a tick in the order of arming.
-    /// Returns `None` when no more are due.
+    /// Returns `None` when no more timers are due.
     ///
-    /// Call it until it returns `None`. In between, timers may be armed and cancelled, even for the tick that is
-    /// firing. If `now` is before the latest one, the latest one counts.
+    /// Call `expire` until it returns `None`. Between these calls, timers may be armed and cancelled, even for the tick
+    /// that is firing. If `now` is before the latest `now`, the latest one counts.
     ///
     /// During its life, a timer moves at most once for each level, and once in 2^36 ticks while it is beyond the reach
-    /// of the wheel. A timer that is alone in its slot when it is due does not move at all. Time without timers costs
-    /// nothing. One call may have to move all timers of one slot.
+    /// of the wheel. A timer that is alone in its slot when it is due does not move at all. Time in which no timer is
+    /// armed costs nothing. One call may have to move all timers of one slot.
     pub fn expire(&mut self, now: Instant) -> Option<T> {
         self.latest = self.latest.max(now);
         let reached = reached(self.latest);
@@ -158,17 +159,18 @@ impl<T> Wheel<T> {
         None
     }
 
-    /// Returns when to call [`expire`](Self::expire) next, and the value of a timer that waits for that call, as the
-    /// reason to wake up. Returns `None` if no timer is armed.
+    /// Returns when to call [`expire`](Self::expire) next. Also returns the value of a timer that waits for that call,
+    /// as the reason to wake up. Returns `None` if no timer is armed.
     ///
-    /// The time is never later than the first timer. If the first timer is alone in its slot, or on the lowest level
-    /// (at most 63 ms away, in the same run of 64 ticks as the wheel), the time is its exact tick, and the value is its
-    /// value. If there are several timers in a slot of a higher level, the time is the start of this slot. An `expire`
-    /// then fires nothing, but moves the timers down, so each timer costs at most five such wake-ups. A timer beyond
-    /// the reach of the wheel costs one more in 2^36 ticks.
+    /// The returned time is never later than the time of the first timer. If the first timer is alone in its slot, or
+    /// on the lowest level (at most 63 ms away, in the same run of 64 ticks as the wheel), the method returns the exact
+    /// tick and the value of this timer. If several timers share a slot of a higher level, the time is the start of
+    /// this slot. An `expire` then fires nothing, but moves the timers down, so each timer costs at most five such
+    /// wake-ups. A timer beyond the reach of the wheel costs one more wake-up in 2^36 ticks.
     ///
-    /// After an `expire` that returned `None`, the time is later than its `now`, unless a timer was armed since then
-    /// that is already due. Takes a step for each level, however many timers are armed.
+    /// After an `expire` that returned `None`, the returned time is later than the `now` of that call, unless a timer
+    /// that is already due was armed since then. This call takes one step for each level, however many timers are
+    /// armed.
     #[must_use]
     pub fn next(&self) -> Option<(Instant, &T)> {
         let (place, start) = self.occupied.first(self.tick)?;
@@ -180,7 +182,7 @@ impl<T> Wheel<T> {
         Some((Instant::from_tick(tick), value))
     }
 
-    /// Returns the latest `now` that was passed. An earlier `now` counts as this one.
+    /// Returns the latest `now` that was passed. An earlier `now` counts as if it were this one.
     #[must_use]
     pub const fn latest(&self) -> Instant {
         self.latest
@@ -201,7 +203,7 @@ impl<T> Wheel<T> {
     /// Returns the tick at which a timer for `at` fires.
     fn tick_for(&self, at: Instant) -> u64 {
         let tick = at.tick_ceil();
-        // A timer that is already due does not wait for the end of the tick of `now`.
+        // A timer that is already due fires in the present tick.
         let tick = if at <= self.latest {
             tick.min(reached(self.latest))
         } else {
@@ -225,11 +227,11 @@ impl<T> Wheel<T> {
     }
 
     /// If there is only one timer in `place`, which begins at `start`, returns its tick. No other timer is due before
-    /// it, because none is on a lower level or in an earlier slot.
+    /// this timer, because no timer is on a lower level or in an earlier slot.
     fn only_tick(&self, place: Place, start: u64) -> Option<u64> {
         let only = self.rings.only(place.number())?;
         let tick = self.timers.at(only).tick.get();
-        // On the top level, the timer may belong to a later round.
+        // On the top level, the timer may belong to a later round of the wheel.
         place.holds(start, tick).then_some(tick)
     }
 
@@ -271,8 +273,7 @@ impl<T> fmt::Debug for Wheel<T> {
 
 /// Returns the last tick that begins at or before `now`.
 fn reached(now: Instant) -> u64 {
-    // The end of time is not a whole tick. A timer beyond the last whole tick has the time `Instant::MAX`, so it must
-    // fire then.
+    // `Instant::MAX` is not a whole tick, and a timer beyond the last whole tick must fire at `Instant::MAX`.
     if now == Instant::MAX {
         now.tick_ceil()
     } else {
@@ -437,7 +438,7 @@ mod tests {
         }
     }
 
-    /// The only timer in a slot is not the first one due if it belongs to a later round.
+    /// The only timer in a slot is not the first timer that is due if it belongs to a later round.
     #[test]
     fn a_lone_timer_of_a_later_round_lets_those_of_this_one_go_first() {
         let (round, width) = (1_u64 << 36, 1_u64 << 30);

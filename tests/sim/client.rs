@@ -274,9 +274,18 @@ impl Path {
         self.full_since = (!all).then(|| since.unwrap_or(now));
     }
 
-    fn lost(&mut self, now: Time, shown: Instant, reason: Option<LinkFault>, known: bool) {
-        // The next delay may be a little shorter if the connection may have lasted for a shorter time.
-        let lasted = self.ready_shown.saturating_add(LASTED) <= shown;
+    fn lost(
+        &mut self,
+        now: Time,
+        (began, shown): (Instant, Instant),
+        reason: Option<LinkFault>,
+        known: bool,
+    ) {
+        // The engine may have given up the connection since the turn began. The next delay may be a little shorter if
+        // the connection may have lasted for a shorter time.
+        let lasts = self.ready_shown.saturating_add(LASTED);
+        let lasted = lasts <= began;
+        let known = known && (lasted || shown < lasts);
         let was_ready = self.ready_shown < Instant::MAX;
         match reason {
             Some(_) if lasted => self.backoff.lasted(shown),
@@ -807,11 +816,12 @@ impl World {
             self.gives_up(client, node);
         }
         let (now, shown) = (self.now, self.shown(client));
+        let began = self.clock_of(client).show(self.clients[client].turn_began);
         let there = &mut self.clients[client];
         there.links[node] = None;
         // A client that was stopped for long may have given up connections that it had not begun.
         let known = there.longest_stop < CONNECT_TIMEOUT / 2;
-        there.paths[node].lost(now, shown, reason, known);
+        there.paths[node].lost(now, (began, shown), reason, known);
     }
 
     /// Does one thing that the engine asks for. Returns whether there may be more.

@@ -1,14 +1,14 @@
 //! The part of a claim that exists only while the claim is not at rest.
 //!
 //! A claim rests while its lock is held and kept, nothing else in this handle wants the lock, every node has answered,
-//! and no question about it is open. There may be many kept locks, and most of their claims rest most of the time. A
-//! resting claim needs no more memory than the `Claim` itself.
+//! and no question about the claim is open. There may be many kept locks, and most of their claims rest most of the
+//! time. A resting claim needs no more memory than the `Claim` itself.
 //!
 //! # Not here
 //!
-//! When a claim rests: callers of [`Claims::rest`](super::Claims::rest) ask for this whenever something about a claim
-//! has ended. If a caller forgets to ask, the claim takes more memory until its next extension. Nothing else goes
-//! wrong.
+//! Callers of [`Claims::rest`](super::Claims::rest) decide when a claim rests: they call it whenever something about
+//! the claim has ended. If a caller forgets this call, the claim takes more memory until its next extension. A
+//! forgotten call has no other effect.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -26,28 +26,29 @@ pub(crate) struct Busy {
     pub(crate) stage: Stage,
     /// The lock was granted to another engine, so this engine does not know which nodes have the token.
     pub(crate) is_adopted: bool,
-    /// The number of open extensions that count votes, up to 255. Beyond that, the engine may later begin an extension
-    /// too many, which costs a command to each node.
+    /// The number of open extensions that count votes, up to 255. If more than 255 are open, the engine may later begin
+    /// one extension too many, which costs one command to each node.
     pub(crate) extending: u8,
     /// The longest time that a node was asked to keep the key: the ttl and the lock delay. While the claim rests, the
     /// entry stores this time.
     pub(crate) life: Duration,
     pub(crate) copies: Copies,
     pub(crate) questions: Questions,
-    /// The place of the held lock in the queues. [`PlaceKey::NONE`] if the lock is kept and nothing waits for it, or if
-    /// it has several places.
+    /// The place of the held lock in the queues. [`PlaceKey::NONE`] if the lock is kept and no operation waits for it,
+    /// or if the lock has several places.
     pub(crate) place: Option<PlaceKey>,
-    /// How many ticks before the end the holder learns, once, that the lock is at risk. Zero for never.
+    /// The number of ticks before the end of the lock at which the engine reports, once, that the lock is at risk. Zero
+    /// for never.
     pub(crate) alert: u64,
-    /// The earliest time of the next extension, after an extension was tried. [`Instant::ZERO`] if it can begin as soon
-    /// as it is due.
+    /// The earliest time of the next extension, after an extension was tried. [`Instant::ZERO`] if the next extension
+    /// can begin as soon as it is due.
     pub(crate) again: Instant,
 }
 
 /// The open questions about a lock.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Questions {
-    /// The newest question, if it is still open.
+    /// The newest question, if this question is still open.
     pub(crate) newest: Option<OperationKey>,
     /// The number of open questions.
     open: u32,
@@ -59,7 +60,7 @@ impl Questions {
         open: 0,
     };
 
-    /// Makes `question` the newest one.
+    /// Makes `question` the newest question.
     pub(crate) fn begin(&mut self, question: OperationKey) {
         self.newest = Some(question);
         self.open += 1;
@@ -71,7 +72,7 @@ impl Questions {
         self.open = self.open.checked_sub(1).must().unwrap_or(0);
     }
 
-    /// Returns `true` if questions other than the newest are open.
+    /// Returns `true` if any question other than the newest is open.
     pub(crate) fn are_older_open(self) -> bool {
         u32::from(self.newest.is_some()) < self.open
     }
@@ -80,14 +81,14 @@ impl Questions {
 /// The stage of a claim.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Stage {
-    /// An operation counts votes for the claim, or has won but has not reported its outcome yet.
+    /// An operation counts votes for the claim, or has won but not yet reported its outcome.
     Attempt {
         /// The operation.
         operation: OperationKey,
     },
     /// A caller holds the lock.
     Held {
-        /// Whether its end was reported to the holder.
+        /// Whether the end of the lock was reported to the holder.
         told: bool,
     },
     /// The claim is being released on every node.
@@ -98,7 +99,7 @@ pub(crate) enum Stage {
 }
 
 impl Busy {
-    /// The busy part of every claim at rest, without the copies and the life, which the claim itself stores.
+    /// The busy part of every claim at rest, except the copies and the life, which the claim itself stores.
     pub(super) const REST: Self = Self {
         place: Some(PlaceKey::NONE),
         ..Self::of(Stage::Held { told: false }, Duration::ZERO)
@@ -113,7 +114,7 @@ impl Busy {
         }
     }
 
-    /// Puts the busy part into `memory`, if there is some to reuse.
+    /// Puts the busy part into `memory`, or into new memory if there is none to reuse.
     pub(super) fn placed(self, memory: Option<Box<Self>>) -> Box<Self> {
         let Some(mut memory) = memory else {
             return Box::new(self);

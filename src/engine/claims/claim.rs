@@ -1,8 +1,9 @@
 //! A claim: everything that one token may have left on the nodes.
 //!
-//! A claim begins with the first `SET` of an attempt. It ends when no node can hold the token any more: each node has
-//! denied the token, confirmed its release, or let it expire. The claim may outlive the operation that made it, and the
-//! lock. So the engine sends each release until a node answers it or it is no longer needed.
+//! A claim begins with the first `SET` of an attempt. The claim ends when no node can have the token any longer,
+//! because each node has denied the token, confirmed its release, or let it expire. The claim may outlive its lock, and
+//! the operation that made the claim. Therefore the engine sends each release until a node answers it or the release is
+//! no longer needed.
 //!
 //! ```text
 //!   Attempt --granted--> Held --release, lost, detach--> Releasing --last node--> gone
@@ -29,17 +30,18 @@ use crate::engine::claims::copy::{Copy, Event};
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Claim {
-    /// Its name and token, shared with its lock.
+    /// The name and token of the claim, shared with its lock.
     pub(crate) entry: Entry,
-    /// The nodes that may have the token: those whose copy is not [`Copy::Absent`]. Also known while the claim rests.
+    /// The nodes that may have the token, which means that their copy is not [`Copy::Absent`]. This set is also known
+    /// while the claim rests.
     pub(crate) may_hold: NodeSet,
     /// When every copy with a known expiry has expired.
     pub(crate) gone_by: Instant,
     pub(crate) timer: Option<TimerKey>,
-    /// Set if this engine extends its lock.
+    /// Present if this engine extends the lock by itself.
     pub(crate) kept: Option<Arc<Kept>>,
-    /// When the lock was handed out or adopted. [`Instant::MAX`] if neither has happened, or if the lock was adopted
-    /// only to release it.
+    /// When the lock was handed out or adopted. [`Instant::MAX`] if the lock was neither handed out nor adopted, or if
+    /// it was adopted only to release it.
     since: Instant,
     /// `None` while the claim rests.
     pub(in crate::engine) busy: Option<Box<Busy>>,
@@ -59,10 +61,10 @@ impl Claim {
         }
     }
 
-    // ----- its busy part ---------------------------------------------------------------------
+    // ----- the busy part ---------------------------------------------------------------------
 
-    /// Returns the busy part. While the claim rests, use [`copies`](Self::copies) and [`life`](Self::life) instead:
-    /// only these know the copies and the life.
+    /// Returns the busy part. While the claim rests, use [`copies`](Self::copies) and [`life`](Self::life) instead,
+    /// because only these methods know the copies and the life.
     #[inline]
     pub(crate) fn busy(&self) -> &Busy {
         self.busy.as_deref().unwrap_or(&Busy::REST)
@@ -84,7 +86,8 @@ impl Claim {
         self.busy.insert(busy.placed(memory))
     }
 
-    /// Lets the claim rest if nothing about it is open. In that case, returns the memory of its busy part.
+    /// Lets the claim rest if no work on it is open. Returns the memory of the busy part if the claim rests from now
+    /// on.
     pub(super) fn rest(&mut self) -> Option<Box<Busy>> {
         self.kept.as_ref()?;
         let mut rest = Busy::woken(self.may_hold, self.life());
@@ -98,7 +101,7 @@ impl Claim {
         busy.map_or_else(|| Copies::on(self.may_hold), |busy| busy.copies)
     }
 
-    /// Returns the state of its copy on `node`.
+    /// Returns the state of the claim's copy on `node`.
     #[inline]
     pub(crate) fn copy_on(&self, node: NodeId) -> Copy {
         match &self.busy {
@@ -114,7 +117,7 @@ impl Claim {
     }
 
     /// Returns the longest time that a node was asked to keep the key: the ttl and the lock delay.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn life(&self) -> Duration {
         match &self.busy {
             Some(busy) => busy.life,
@@ -129,7 +132,7 @@ impl Claim {
         busy.life = busy.life.max(life);
     }
 
-    // ----- what the engine learns of its copies ----------------------------------------------
+    // ----- copies ----------------------------------------------------------------------------
 
     /// Applies `event` to the copy on `node`.
     #[inline(always)]
@@ -150,14 +153,14 @@ impl Claim {
     #[inline(always)]
     pub(crate) fn found_on(&mut self, node: NodeId, event: Event, gone_by: Instant, counts: bool) {
         self.gone_by = self.gone_by.max(gone_by);
-        // If the lock was handed over, a late answer does not bring its copy back.
+        // After a lock was handed over, a late answer does not restore the copy.
         if self.may_hold.contains(node) || !self.is_leaving() {
             self.apply(node, event);
             self.busy_mut().copies.found(node, counts);
         }
     }
 
-    /// Records that `node` lacks the token. Returns `true` if this is new.
+    /// Records that `node` lacks the token. Returns `true` if the loss of the token was not known before.
     pub(crate) fn missed_on(&mut self, node: NodeId) -> bool {
         self.busy_mut().copies.missed(node)
     }
@@ -220,7 +223,7 @@ impl Claim {
         (self.is_held() && self.since != Instant::MAX).then_some(self.since)
     }
 
-    /// Marks the end of the lock as reported. Returns `true` if it has to be reported now.
+    /// Marks the end of the lock as reported. Returns `true` if the end has to be reported now.
     pub(crate) fn tell_lost(&mut self) -> bool {
         let news = self.is_held();
         if news {
@@ -232,14 +235,15 @@ impl Claim {
         news
     }
 
-    /// Returns the nodes whose debt ends by time alone: the expiry is known, and no `SET` can still run.
+    /// Returns the nodes whose debt ends by time alone, because the expiry of the key is known and no `SET` can still
+    /// run.
     pub(super) fn expiring(&self) -> NodeSet {
         let is_owed = |node| self.copy_on(node) == Copy::Owed;
         let owed = self.may_hold.filter(is_owed);
         owed.without(self.busy().copies.extending)
     }
 
-    /// Arms its timer for `at`.
+    /// Arms the timer of the claim for `at`.
     pub(crate) fn wake_at(&mut self, at: Instant, key: ClaimKey, timers: &mut Timers) {
         let timer = timers.insert(at, Alarm::Claim(key));
         if let Some(before) = self.timer.replace(timer) {

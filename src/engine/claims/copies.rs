@@ -2,7 +2,7 @@
 //!
 //! # Not here
 //!
-//! The states and events of a copy: see `copy.rs`.
+//! The states and events of a copy are in `copy.rs`.
 
 use crate::invariant::Must as _;
 use crate::keys::NodeId;
@@ -14,22 +14,22 @@ use super::copy::{Copy, Event};
 /// See the [module](self).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Copies {
-    /// The state of the copy on each node. Only [`apply`](Self::apply) changes it.
+    /// The state of the copy on each node. Only [`apply`](Self::apply) changes this field.
     pub(super) each: [Copy; NODES_MAX],
     /// The nodes whose latest answer says that they have the token.
     pub(crate) having: NodeSet,
-    /// The nodes whose latest answer says that they lack the token. These nodes get another copy.
+    /// The nodes whose latest answer says that they lack the token. The nodes in this set get another copy.
     pub(crate) lacking: NodeSet,
     /// The nodes that have confirmed the token in the latest majority or since then, and have not denied it.
     pub(crate) confirmed: NodeSet,
     /// The nodes that got the token before any step of their clocks, or have kept it since one of their answers
-    /// counted. A later step there cannot have ended another client's key early.
+    /// counted. A later step of the clock of a node in this set cannot have ended another client's key early.
     pub(crate) sure: NodeSet,
-    /// The nodes that may have run an extension whose answer has not arrived, or never will. The expiry of their keys
-    /// is not known.
+    /// The nodes that may have run an extension whose answer has not arrived, and may never arrive. The expiry of the
+    /// keys on the nodes in this set is not known.
     pub(crate) extending: NodeSet,
-    /// How often a node that lacked the token was found to have it again. A question compares this number with the
-    /// number at its beginning.
+    /// The number of times that a node which lacked the token was found to have it again. A question compares this
+    /// number with the number at its beginning.
     pub(crate) regained: u16,
 }
 
@@ -59,8 +59,8 @@ impl Copies {
         copies
     }
 
-    /// Makes the copies of a claim from another engine. Any of these nodes may have a copy; none has confirmed one to
-    /// this engine.
+    /// Makes the copies of a claim from another engine. Any of these nodes may have a copy, but no node has confirmed a
+    /// copy to this engine.
     pub(super) fn found_elsewhere(nodes: NodeSet) -> Self {
         Self {
             confirmed: NodeSet::EMPTY,
@@ -90,7 +90,7 @@ impl Copies {
         }
     }
 
-    /// Records that `node` lacks the token. Returns `true` if this is new.
+    /// Records that `node` lacks the token. Returns `true` if the loss of the token was not known before.
     pub(super) fn missed(&mut self, node: NodeId) -> bool {
         for nodes in [&mut self.having, &mut self.confirmed, &mut self.sure] {
             nodes.remove(node);

@@ -1,48 +1,49 @@
 //! The copy of one token on one node: its state, and the transitions that events cause.
 //!
-//! A node can have the token only after a `SET` was sent to it. The state tells how the `SET`s ended, and how far the
+//! A node can have the token only after a `SET` was sent to it. The state says how each `SET` ended, and how far the
 //! release has come.
 //!
 //! # Guarantees
 //!
 //! * A copy becomes [`Absent`](Copy::Absent) only when each `SET` was withdrawn or denied, the release was answered,
 //!   the key has expired, or the lock was handed over. A `SET` of a lost connection may still run after the node has
-//!   answered the release. The engine cannot prevent this; the key then lasts until its ttl has passed.
+//!   answered the release. The engine cannot prevent a late `SET` of a lost connection, so the key then lasts until its
+//!   ttl has passed.
 //! * A denial is about one `SET` only. If an earlier `SET` may have left a key, the engine still releases that key.
 //!
 //! # Not here
 //!
-//! Later answers of the node about the key, and the states of all nodes: see `copies.rs`. The expiry of a copy: the
-//! claim stores it.
+//! Later answers of the node about the key, and the states of all nodes, are in `copies.rs`. The claim stores the
+//! expiry of a copy.
 
 /// See the [module](self).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Copy {
     /// No `SET` can have left a key.
     Absent,
-    /// Its only `SET` is unanswered.
+    /// The only `SET` is unanswered.
     Sent,
-    /// The answer to its only `SET` is lost, so the `SET` may run at any time.
+    /// The answer to the only `SET` is lost, so the `SET` may run at any time.
     Lost,
-    /// Every `SET` was answered, and one has left a key.
+    /// Every `SET` was answered, and one `SET` has left a key.
     Stands,
-    /// Another `SET` is unanswered. Every earlier one was answered.
+    /// Another `SET` is unanswered. Every earlier `SET` was answered.
     Resent,
-    /// Another `SET` is unanswered, and an earlier one may still run.
+    /// Another `SET` is unanswered, and an earlier `SET` may still run.
     ResentLost,
-    /// There were several `SET`s, and one may still run.
+    /// There were several `SET`s, and one of them may still run.
     StandsLost,
-    /// The release is unanswered; every `SET` was answered.
+    /// The release is unanswered, and every `SET` was answered.
     Releasing,
-    /// The release is unanswered, and so is the `SET` before it.
+    /// Both the release and the `SET` before it are unanswered.
     ReleasingSent,
-    /// The release is unanswered, and a `SET` may run after it.
+    /// The release is unanswered, and a `SET` may still run after the release.
     ReleasingLost,
-    /// The release is a debt; every `SET` was answered.
+    /// The release is a debt, and every `SET` was answered.
     Owed,
-    /// The release is a debt, and its only `SET` is unanswered.
+    /// The release is a debt, and the only `SET` is unanswered.
     OwedSent,
-    /// The release is a debt, a `SET` is unanswered, and an earlier one may have left a key.
+    /// The release is a debt, a `SET` is unanswered, and an earlier `SET` may have left a key.
     OwedResent,
     /// The release is a debt, and a `SET` may still run, so time does not end the debt.
     OwedLost,
@@ -53,9 +54,9 @@ pub(crate) enum Copy {
 pub(crate) enum Event {
     /// A `SET` was queued on the connection.
     Sent,
-    /// The latest `SET` did not run: the node denied it, or it was withdrawn before a byte of it left.
+    /// The latest `SET` did not run, because the node denied it or it was withdrawn before a byte of it left.
     NotRun,
-    /// The latest `SET` may or may not have run: its answer does not say, or will not come.
+    /// The latest `SET` may or may not have run, because its answer is unclear or will not come.
     Lost,
     /// The latest `SET` has run.
     Granted,
@@ -63,7 +64,7 @@ pub(crate) enum Event {
     Has,
     /// The release was queued on the connection.
     Asked,
-    /// The release is a debt: it cannot be sent now, was refused, proves nothing, or its answer is lost.
+    /// The release is a debt, because it cannot be sent now, was refused, proved nothing, or its answer is lost.
     Owed,
     /// The release was answered, or the key has expired.
     Freed,
@@ -99,8 +100,8 @@ impl Copy {
             (Event::Lost, ReleasingSent) => ReleasingLost,
             (Event::Lost, OwedSent | OwedResent) => OwedLost,
 
-            // The `SET` whose answer was lost has run. Or the node had lost the key, and has got it back from a copy of
-            // its data.
+            // Either the `SET` whose answer was lost has run, or the node has lost the key and restored it from a copy
+            // of its data.
             (Event::Has, Absent | Lost) => Stands,
             (Event::Has, Sent) => Resent,
             (Event::Has, ResentLost) => StandsLost,
@@ -130,8 +131,8 @@ impl Copy {
         !matches!(self, Absent)
     }
 
-    /// Returns `true` if a `SET` is known to be unanswered. If it returns `false`, a `SET` may still be open behind a
-    /// lost one: see [`may_run`](Self::may_run).
+    /// Returns `true` if a `SET` is known to be unanswered. Even if the result is `false`, a `SET` may still be open
+    /// behind a lost `SET`: see [`may_run`](Self::may_run).
     pub(crate) const fn is_open(self) -> bool {
         matches!(
             self,

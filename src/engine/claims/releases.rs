@@ -2,7 +2,7 @@
 //!
 //! # Not here
 //!
-//! How a release is written: see the node. How a release changes a copy: see `copy.rs`.
+//! The node describes how a release is written. The file `copy.rs` describes how a release changes a copy.
 
 use core::time::Duration;
 
@@ -69,7 +69,8 @@ impl ClaimsAt<'_> {
     /// Sends the debts of `node`, oldest first, while there is room.
     ///
     /// A handshake does not end the debt of an unanswered `SET`. A server that postpones writes still answers the
-    /// handshake. Later it may run the `SET` from the old connection, if it has not noticed the end of that connection.
+    /// handshake. Later the server may still run the `SET` from the old connection, if it has not noticed the end of
+    /// that connection.
     pub(in crate::engine) fn pay_debts(&mut self, node: NodeId) {
         while let Some(key) = self.nodes[node].debts.pop() {
             let owed = |claim: &&mut Claim| claim.copy_on(node).is_owed();
@@ -103,6 +104,7 @@ impl ClaimsAt<'_> {
     }
 
     /// Handles the answer of `node` to the release of `key`. Returns the operation that waits for the answer.
+    #[inline(always)]
     pub(in crate::engine) fn release_answered(
         &mut self,
         node: NodeId,
@@ -120,7 +122,7 @@ impl ClaimsAt<'_> {
         }
         let vote = reply.vote().0;
         if vote != Vote::Yes {
-            // A transaction that has only read is no proof: a server that postpones writes still answers reads.
+            // A transaction that only read proves nothing, because a server that postpones writes still answers reads.
             let is_read = by == Dialect::Watch && matches!(reply, Reply::Foreign(_));
             if is_read && claim.copy_on(node).may_run() {
                 claim.missed_on(node);
@@ -130,7 +132,8 @@ impl ClaimsAt<'_> {
                 self.defer(node, key);
                 return operation;
             } else if operation.is_some() {
-                // The operation that waits for the release may fail after the claim has ended, and then needs the name.
+                // If the operation that waits for the release fails after the claim has ended, its error needs the
+                // name.
                 note_name(&mut self.claims.ended, key, &claim.entry);
             }
         }
@@ -180,7 +183,7 @@ impl ClaimsAt<'_> {
         }
     }
 
-    /// Removes claims that have no debt at `node` any more from the queue of its debts.
+    /// Removes claims without a debt at `node` from the queue of the debts of `node`.
     fn forget_debts(&mut self, node: NodeId) {
         let claim = |key| self.claims.get(key);
         let is_owed = |claim: &Claim| claim.copy_on(node).is_owed();
@@ -215,8 +218,8 @@ impl ClaimsAt<'_> {
         self.settle(key);
     }
 
-    /// If the claim of `key` is being released, ends the claim once no node can hold its token any more. Until then,
-    /// arms a timer if time can end its debts.
+    /// If the claim of `key` is being released, ends the claim once no node can have its token any longer. While a node
+    /// can still hold the token, arms a timer if time can end the debts.
     pub(in crate::engine) fn settle(&mut self, key: ClaimKey) {
         let claim = self.claims.get_mut(key);
         let Some(claim) = claim.filter(|claim| claim.is_leaving()) else {
@@ -229,7 +232,7 @@ impl ClaimsAt<'_> {
         }
     }
 
-    /// Handles the timer of `key`, which is being released. Ends its debts at the nodes where the key is known to have
+    /// Handles the timer of `key`, which is being released. Ends the debts at the nodes where the key is known to have
     /// expired.
     pub(in crate::engine) fn expire_debts(&mut self, key: ClaimKey) {
         let claim = self.claims.get_mut(key);
@@ -246,15 +249,15 @@ impl ClaimsAt<'_> {
     }
 
     /// Keeps the claim of `key`, whose lock is over and was not released, until the keys are gone. A late release then
-    /// goes to the right nodes. Withdraws `SET`s that wait for room.
+    /// goes to the nodes that may have the keys. Withdraws `SET`s that still wait for room.
     pub(in crate::engine) fn remember(&mut self, key: ClaimKey) {
         self.take_back(key, self.nodes.set());
         let Some(claim) = self.claims.get_mut(key).must() else {
             return;
         };
         if claim.busy().is_adopted {
-            // The engine would remember an adopted lock for up to a month, the longest life of a key. A late release
-            // goes to all nodes anyway.
+            // The engine ends the claim of an adopted lock at once, because its keys could live for up to a month. A
+            // late release of an adopted lock goes to all nodes anyway.
             return self.claims.end(key, self.timers);
         }
         let at = claim.gone_by.max(self.now.saturating_add(claim.life()));
@@ -278,9 +281,8 @@ impl ClaimsAt<'_> {
 }
 
 impl Claims {
-    /// Returns a test for claims. A claim passes if it shares a resource with `entry`, is being released, and may still
-    /// have its key on `node`. If the node is known to lack the token of the claim, the key there belongs to another
-    /// client.
+    /// Returns a test that a claim passes if it shares a resource with `entry`, is being released, and may still have
+    /// its key on `node`. If the node is known to lack the token of the claim, the key there belongs to another client.
     pub(in crate::engine) fn meets_own(
         &self,
         node: NodeId,

@@ -1,20 +1,20 @@
 //! Looks: the engine extends kept locks at once if their keys may have changed.
 //!
-//! An extension also asks each node to report the next change of the keys. To register for this report, the extension
-//! reads the keys after its own write, because a write ends the registration of the client that writes. If a node
-//! reports a change, the engine *looks at* the lock, which means that it extends the lock at once. If the keys of a
-//! lock are deleted, the holder learns two round trips later that the lock is over.
+//! An extension also asks each node to report the next change of the keys. A write ends the registration of the client
+//! that writes. So the extension reads the keys after its own write, in order to register again. If a node reports a
+//! change, the engine *looks at* the lock, which means that it extends the lock at once. If the keys of a lock are
+//! deleted, the holder learns two round trips later that the lock is over.
 //!
 //! A lock is *watched* from the time when it is kept, if there is room for its keys. The first look comes soon and
 //! registers the keys. A lost connection loses its registrations, so a look follows each new connection.
 //!
 //! # Guarantees
 //!
-//! * A lock whose keys are changed again and again gets eight looks at once, and then one every 250 ms. While looks
-//!   find no copy missing, the time between them doubles, up to half of the validity. Looks may find nothing because a
-//!   server reports our own writes (Redis up to 6.2.7 and 7.0.4 reports the writes of scripts), or reports all keys
-//!   that do not fit into its table.
-//! * At most [`WATCHED_MAX`] keys are watched. The engine does not look at other locks.
+//! * A lock whose keys are changed again and again gets eight looks at once, and then one look every 250 ms. While
+//!   looks find no copy missing, the time between them doubles, up to half of the validity. Looks may find nothing
+//!   because a server reports our own writes (Redis up to 6.2.7 and 7.0.4 reports the writes of scripts), or reports
+//!   all keys that do not fit into its table.
+//! * At most [`WATCHED_MAX`] keys are watched. The engine does not look at locks whose keys are not watched.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -29,14 +29,14 @@ use crate::slab::Key;
 use crate::time::Instant;
 
 /// The delay between taking a lock, or a new connection, and the look that registers the keys. A lock that is released
-/// earlier costs nothing.
+/// before this delay has passed causes no look.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 
 /// The time between looks at a lock whose keys are changed again and again.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// How far the looks at a lock may run ahead of the regular pace. They need this, because the nodes may report one
-/// deletion at different times.
+/// How far the looks at a lock may run ahead of the regular pace. Looks may come early, because the nodes may report
+/// one deletion at different times.
 const LOOKS_AHEAD: Duration = Duration::from_secs(2);
 
 /// After this number of looks that have found every copy, the time between looks doubles.
@@ -45,8 +45,8 @@ const LOOKS_IN_VAIN: u32 = 8;
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::engine) struct Looks {
-    /// The watched keys, each with the kept lock on it. A key is stored as the hash of that part of its name that a
-    /// report shows.
+    /// The watched keys, each with the kept lock on it. A key is stored as a hash of the part of its name that a report
+    /// contains.
     watched: BTreeSet<(u64, ClaimKey)>,
     /// The watched locks that need a look, or had one recently.
     looks: BTreeMap<ClaimKey, Look>,
@@ -59,18 +59,18 @@ pub(in crate::engine) struct Looks {
 /// The schedule of the looks at one lock.
 #[derive(Clone, Copy, Debug, Default)]
 struct Look {
-    /// When a look is due. `None` if nothing has changed since the last look.
+    /// When a look is due. `None` if nothing has changed since the last look at the lock.
     due: Option<Instant>,
     /// When the next look is due at the regular pace.
     next: Instant,
-    /// The number of looks since the last one that found a copy missing.
+    /// The number of looks since the last look that found a copy missing.
     in_vain: u32,
-    /// There is no look before this time, because many looks have found every copy.
+    /// No look happens before this instant, because many looks have found every copy.
     rests_until: Instant,
 }
 
 impl Look {
-    /// Returns when the next look can be. Returns `None` if nothing has changed.
+    /// Returns when the next look may happen. Returns `None` if nothing has changed since the last look.
     fn due_at(&self) -> Option<Instant> {
         let may_be_at = self.next.saturating_sub(LOOKS_AHEAD).max(self.rests_until);
         Some(self.due?.max(may_be_at))
@@ -106,7 +106,7 @@ impl Default for Looks {
 }
 
 impl Looks {
-    /// Watches the keys of `claim`, whose lock is kept from now on, if there is room, and looks at them soon.
+    /// If there is room, watches the keys of `claim`, whose lock is kept from now on, and looks at the keys soon.
     pub(super) fn begin(&mut self, key: ClaimKey, claim: &Claim, queues: &Queues) {
         self.watch(key, claim, queues);
         if claim.kept.as_ref().is_some_and(|kept| kept.is_watched()) {
@@ -116,8 +116,8 @@ impl Looks {
         }
     }
 
-    /// Watches the keys of the kept `claim`, if there is room. From now on, its extensions make the nodes report
-    /// changes.
+    /// Watches the keys of the kept `claim`, if there is room. From now on, extensions of the lock make the nodes
+    /// report changes.
     pub(in crate::engine) fn watch(&mut self, key: ClaimKey, claim: &Claim, queues: &Queues) {
         let names = claim.entry.names();
         if let Some(kept) = &claim.kept
@@ -137,7 +137,8 @@ impl Looks {
         self.looks.remove(&key);
     }
 
-    /// Returns when the lock of `claim` needs a look. Returns [`Instant::MAX`] if nothing has changed.
+    /// Returns when the lock of `claim` needs a look. Returns [`Instant::MAX`] if nothing has changed since the last
+    /// look.
     pub(super) fn due_at(&self, claim: ClaimKey) -> Instant {
         let due = self.looks.get(&claim).and_then(Look::due_at);
         due.unwrap_or(Instant::MAX)
@@ -150,9 +151,9 @@ impl Looks {
             .is_some_and(|look| look.due.is_some())
     }
 
-    /// Decides whether the extension of `claim` that can begin now is a look; `ttl` is the time by which its limit
-    /// allows to extend the lock. Returns `Some(true)` if it is a look, `Some(false)` if a look has to wait, and `None`
-    /// if nothing has changed.
+    /// Decides whether the extension of `claim` that can begin now is a look. `ttl` is the time by which the limit of
+    /// the lock allows the extension. Returns `Some(true)` if the extension is a look, `Some(false)` if a look has to
+    /// wait, and `None` if nothing has changed.
     pub(super) fn take(
         &mut self,
         now: Instant,
@@ -178,7 +179,7 @@ impl Looks {
         }
     }
 
-    /// Records that the key with this `hash` of its name has changed; `None` means that any key may have changed.
+    /// Records that the key with this `hash` of its name has changed. `None` means that any key may have changed.
     /// Returns `true` if a kept lock is on the key.
     pub(in crate::engine) fn changed(&mut self, hash: Option<u64>) -> bool {
         let first = hash.map_or(Unbounded, |hash| Included((hash, ClaimKey(Key::LEAST))));
@@ -188,7 +189,7 @@ impl Looks {
         !self.changed.is_empty()
     }
 
-    /// Returns the next lock whose keys have changed, and makes a look at it due.
+    /// Returns the next lock whose keys have changed, and makes a look at this lock due.
     pub(super) fn next_changed(&mut self, now: Instant) -> Option<ClaimKey> {
         let claim = self.changed.pop()?;
         self.look(now, claim).due = Some(now);

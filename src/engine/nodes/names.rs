@@ -30,12 +30,12 @@ impl Nodes {
         self.set().filter(same)
     }
 
-    /// Begins the quarantine of `node`, whose handshake is done, if it needs one.
+    /// Begins the quarantine of `node`, whose handshake is done, if the node needs a quarantine.
     ///
-    /// A server that is configured under several names gets one quarantine: the longest that any of its names knows,
-    /// whichever name has seen an alarm. A connected name has already served its own quarantine. If the other names
-    /// need the quarantine too, returns these names and the end of the quarantine. After an alarm they always need it.
-    /// With markers they need every quarantine, because they see no change of identity.
+    /// A server that is configured under several names gets one quarantine: the longest quarantine that any of its
+    /// names knows. A name that is connected has already served its own quarantine. If the other names need the
+    /// quarantine too, returns these names and the end of the quarantine. After an alarm the other names always need
+    /// the quarantine. With markers the other names need every quarantine, because they see no change of identity.
     pub(in crate::engine) fn begin_quarantine(
         &mut self,
         now: Instant,
@@ -62,8 +62,7 @@ impl Nodes {
         Some((names, until))
     }
 
-    /// Records for all names of the server behind `node`, both present and earlier ones, that they lead to the same
-    /// server.
+    /// Records that all names of the server behind `node`, both present and earlier names, lead to the same server.
     fn note_names(&mut self, node: NodeId, present: NodeSet) {
         let mut names = self[node].trust.names.union(present);
         names.insert(node);
@@ -76,7 +75,7 @@ impl Nodes {
     }
 
     /// A server that loads its data or follows another server may come back without its locks. If `error` says so,
-    /// returns the other names under which the server is connected, and the reason to give up these connections too.
+    /// returns the other names under which the server is connected, and the reason to close these connections too.
     pub(in crate::engine) fn alarm(
         &mut self,
         node: NodeId,
@@ -92,8 +91,8 @@ impl Nodes {
         Some((names, trouble))
     }
 
-    /// Asks `node` to join with the `longest` ttl, if it has to join and was not asked yet. An error ends the
-    /// connection.
+    /// Asks `node` to join with the `longest` ttl, if the node has to join and was not asked yet. If the result is an
+    /// error, the caller ends the connection.
     pub(in crate::engine) fn rejoin(
         &mut self,
         now: Instant,
@@ -106,8 +105,8 @@ impl Nodes {
         }
     }
 
-    /// Trusts the server with this `run_id` behind `node`, under any of its names. Returns `true` if it did not vote
-    /// before.
+    /// Trusts the server with this `run_id` behind `node`, under any of its names. Returns `true` if the server did not
+    /// vote before.
     pub(in crate::engine) fn trust(
         &mut self,
         now: Instant,

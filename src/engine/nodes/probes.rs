@@ -1,19 +1,19 @@
 //! Probes: the engine asks over a second connection whether the server behind a silent connection is alive.
 //!
 //! If packets of a connection are lost, the connection waits until TCP sends them again. After an outage of some
-//! seconds, this takes some more seconds. While too few nodes for a majority answer, each of the others gets a probe
+//! seconds, this wait takes some more seconds. While too few nodes for a majority answer, each silent node gets a probe
 //! every 250 ms: a second connection, which carries `HELLO` and nothing else. An answer shows that the server and the
-//! path are alive. A stopped server does not answer: its kernel accepts connections, but sends nothing. If the probe
-//! was answered and the old connection has still brought nothing, the engine resets the old one and opens another.
+//! path are alive. A stopped server does not answer, because its kernel accepts connections but sends nothing. If the
+//! probe was answered and the old connection is still silent, the engine resets the old connection and opens another.
 //!
 //! # Guarantees
 //!
 //! * **Order.** The probe never becomes the connection of its node. The engine first resets the old connection, then
-//!   asks for the next one, and sends debts over it before any `SET`.
+//!   asks for a new connection, and sends debts over it before any `SET`.
 //! * **Only if needed.** A connection that is up is probed only while an operation is open or a token may be on some
 //!   node. A connection that is being opened is probed only while an operation is open.
-//! * **Never hot.** A node is probed every 250 ms at most, and a distant one less often. If a connection that was
-//!   opened this way brings no answer to a lock command either, the time until the next probe doubles.
+//! * **Never hot.** A node is probed every 250 ms at most, and a distant node less often. If a connection that was
+//!   opened because of a probe also brings no answer to a lock command, the time until the next probe doubles.
 
 use core::time::Duration;
 
@@ -26,7 +26,7 @@ use crate::timer::TimerKey;
 use super::Nodes;
 use crate::engine::alarm::{Alarm, Timers};
 
-/// How long there is no majority before the engine probes nodes, and the time between two probes.
+/// The time without a majority after which the engine probes nodes, and the time between two probes.
 pub(in crate::engine) const PROBE_AGAIN: Duration = Duration::from_millis(250);
 
 /// The probes of an engine.
@@ -34,14 +34,14 @@ pub(in crate::engine) const PROBE_AGAIN: Duration = Duration::from_millis(250);
 pub(super) struct Probes {
     /// The nodes that have a probe.
     open: NodeSet,
-    /// The nodes whose probe the driver has to open, and those whose probe it has to close.
+    /// The nodes whose probe the driver has to open, and the nodes whose probe it has to close.
     pub(super) to_open: NodeSet,
     pub(super) to_close: NodeSet,
     timer: Option<TimerKey>,
 }
 
 impl Probes {
-    /// Closes the probe of `node`, if it has one.
+    /// Closes the probe of `node`, if there is one.
     pub(super) fn close(&mut self, node: NodeId) {
         if self.open.remove(node) && !self.to_open.remove(node) {
             self.to_close.insert(node);
@@ -61,8 +61,8 @@ impl Nodes {
         self.probes.close(node);
     }
 
-    /// Arms the timer of the probes if no majority answers and the nodes are `wanted`: an operation is open, or a token
-    /// may be on some node.
+    /// Arms the timer of the probes if no majority answers and the nodes are `wanted`, because an operation is open or
+    /// a token may be on some node.
     pub(in crate::engine) fn watch_lines(
         &mut self,
         now: Instant,
@@ -75,7 +75,8 @@ impl Nodes {
         }
     }
 
-    /// Handles the timer, which was armed because no majority answered. `asked` says whether an operation is open.
+    /// Handles the timer of the probes, which was armed because no majority answered. `asked` says whether an operation
+    /// is open.
     pub(in crate::engine) fn lines_due(
         &mut self,
         now: Instant,
@@ -109,8 +110,8 @@ impl Nodes {
         }
     }
 
-    /// Handles an answer to the probe of `node`. Returns `true` if the connection of the node has brought nothing
-    /// meanwhile and has to be replaced.
+    /// Handles an answer to the probe of `node`. Returns `true` if the connection of the node was silent in the
+    /// meantime and has to be replaced.
     pub(in crate::engine) fn probed(&mut self, now: Instant, node: NodeId) -> bool {
         if !self.probes.open.contains(node) || self.probes.to_open.contains(node) {
             return false; // The answer is from a probe that was closed.
@@ -123,7 +124,7 @@ impl Nodes {
         silent
     }
 
-    /// Connects to `node` at once. Its connection was given up because its probe was answered.
+    /// Connects to `node` at once. The old connection was closed because the probe of the node was answered.
     pub(in crate::engine) fn replace(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
         if !self[node].handshake.has_link() {
             self.connect(now, node, timers);

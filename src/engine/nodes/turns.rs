@@ -1,20 +1,20 @@
-//! Turns: not all nodes extend kept locks at the same time.
+//! Turns make sure that not all nodes extend kept locks at the same time.
 //!
-//! While a node extends many locks, it answers nothing else. So at any time, only as many nodes do this as a majority
-//! can spare. A client that takes a lock at that time gets its answers from the other nodes. When a node has answered,
-//! the next node has its turn.
+//! While a node extends many locks, it answers nothing else. So at any time, only as many nodes extend locks as a
+//! majority can spare. A client that takes a lock during this time gets its answers from the other nodes. When a node
+//! has answered, the next node has its turn.
 //!
 //! # Guarantees
 //!
-//! * Renewals wait at most [`RENEWALS_WAIT`] after the first of them, whether or not other nodes answer. That is
-//!   shorter than the node timeout.
-//! * When the turn of a node comes, all its renewals are written at once. The node that has waited the longest has its
-//!   turn first.
-//! * If there are few renewals, they do not wait.
+//! * Renewals wait at most [`RENEWALS_WAIT`] after the first renewal, whether or not other nodes answer. The longest
+//!   wait of renewals is shorter than the node timeout.
+//! * When the turn of a node comes, all of its renewals are written at once. The node that has waited the longest has
+//!   its turn first.
+//! * If there are few renewals, they are written without a wait.
 //!
 //! # Not here
 //!
-//! Handles with one or two nodes: a majority needs every node, so there are no turns.
+//! There are no turns for one or two nodes, because a majority needs every node.
 
 use core::time::Duration;
 
@@ -28,11 +28,11 @@ use crate::time::Instant;
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Turns {
-    /// The largest number of nodes that may extend locks at the same time. Zero means all.
+    /// The largest number of nodes that may extend locks at the same time. Zero means all nodes.
     most: usize,
-    /// How long renewals wait at most: [`RENEWALS_WAIT`], or half of a fixed node timeout if that is shorter.
+    /// The longest wait of a renewal: [`RENEWALS_WAIT`], or half of a fixed node timeout if that is shorter.
     wait: Duration,
-    /// The nodes with renewals that wait for a turn. It may also contain nodes whose renewals are gone.
+    /// The nodes with renewals that wait for a turn. The set may also contain nodes whose renewals are gone.
     waiting: NodeSet,
 }
 
@@ -48,7 +48,8 @@ impl Turns {
         }
     }
 
-    /// Lets the renewals of `node` wait if it is not its turn. Returns `true` if something else has to be written now.
+    /// Lets the renewals of `node` wait if the node does not have its turn. Returns `true` if anything else has to be
+    /// written now.
     #[cold]
     #[inline(never)]
     pub(super) fn writes_beside(&mut self, node: NodeId, all: &mut [Node]) -> bool {

@@ -1,8 +1,8 @@
 //! Taking a lock: attempts, verdicts, retries.
 //!
-//! This implements steps 1 to 5 of "The Redlock Algorithm". The engine takes the time before the first byte, and sends
-//! the same `SET .. NX PX` to all nodes at once. A majority decides. After a failed attempt, it releases what that
-//! attempt locked, waits a random time, and begins again with a fresh token.
+//! The module implements steps 1 to 5 of "The Redlock Algorithm". The engine takes the time before the first byte, and
+//! sends the same `SET` with `NX` and `PX` to all nodes at once. A majority decides. After a failed attempt, the engine
+//! releases what the attempt has locked, waits a random time, and begins again with a fresh token.
 
 mod answers;
 pub(in crate::engine) mod fencing;
@@ -46,24 +46,25 @@ use shared::Reading;
 pub(in crate::engine) struct Acquire {
     /// The claim of the present attempt.
     claim: Option<ClaimKey>,
-    /// The place of its resource. For several resources, the place at which it waits.
+    /// The place of the resource. For several resources, this is the place at which the acquisition waits.
     place: PlaceKey,
-    /// Its record in the queue there, if it waits or has waited for its turn. The caller knows the acquisition by this
-    /// record. An acquisition of several resources has a record in each queue instead.
+    /// The acquisition's record in the queue of that place, if it waits or has waited for its turn. The caller knows
+    /// the acquisition by this record. For several resources, the acquisition has one record in each queue instead of
+    /// this record.
     waiter: Option<WaiterKey>,
-    /// The number of attempts. `None` if only time limits it.
+    /// The number of attempts that the caller allows. `None` if only time limits the attempts.
     tries_allowed: Option<u32>,
     extensions: u32,
-    /// How many nanoseconds the engine keeps the lock. Zero if it does not keep it.
+    /// The number of nanoseconds for which the engine keeps the lock. Zero if the engine does not keep the lock.
     keep: u64,
     verdict: Verdict,
-    /// `None` for an exclusive lock on one resource.
+    /// `None` if the caller wants an exclusive lock on one resource.
     special: Option<Box<Special>>,
-    /// `None` if it wants no fencing token and uses the owner of the handle.
+    /// `None` if the caller wants no fencing token and uses the owner of the handle.
     fencing: Option<Box<Fencing>>,
 }
 
-/// The additional state of an acquisition of anything but an exclusive lock on one resource.
+/// The additional state of an acquisition that wants something other than an exclusive lock on one resource.
 #[derive(Debug)]
 enum Special {
     Several(Several),
@@ -77,12 +78,12 @@ enum Verdict {
     Open,
     Granted(Majority, Instant),
     Refused(Refusal),
-    /// The lock was handed out. Its claim now has the place.
+    /// The lock was handed out. The place now belongs to the claim of the lock.
     HandedOut,
 }
 
 impl Acquire {
-    /// Makes the acquisition for `request`, and enters the places of its resources.
+    /// Makes the acquisition for `request`, and enters the places of the resources.
     #[inline]
     pub(in crate::engine) fn of(
         request: &Request<'_>,
@@ -128,7 +129,7 @@ impl Acquire {
         }
     }
 
-    /// Applies the options that few requests have: a fencing token, or an owner of their own.
+    /// Applies the options that few requests have: a fencing token, or an owner for this lock alone.
     #[cold]
     #[inline(never)]
     fn want(&mut self, fenced: bool, owner: Option<&Owner>, parts: &mut Parts) {
@@ -141,7 +142,7 @@ impl Acquire {
         self.fencing = Some(fencing);
     }
 
-    /// Returns its additional state if it wants a fencing token.
+    /// Returns the additional state of an acquisition that wants a fencing token.
     fn fenced(&self) -> Option<&Fencing> {
         self.fencing.as_deref().filter(|it| it.is_wanted)
     }
@@ -168,12 +169,12 @@ impl Acquire {
         acquire
     }
 
-    /// Returns the id by which the caller knows this acquisition. `key` is its key while it is open.
+    /// Returns the id by which the caller knows this acquisition. `key` is the key of the acquisition while it is open.
     pub(in crate::engine) fn name(&self, key: OperationKey) -> RoundId {
         RoundId(self.waiter.map_or(key, OperationKey::of_waiter))
     }
 
-    /// Returns its additional state if it wants several resources.
+    /// Returns the additional state of an acquisition of several resources.
     #[inline]
     fn several(&self) -> Option<&Several> {
         match self.special.as_deref()? {
@@ -182,7 +183,7 @@ impl Acquire {
         }
     }
 
-    /// Returns its additional state if it wants a shared lock.
+    /// Returns the additional state of an acquisition of a shared lock or a permit.
     #[inline]
     fn reading(&self) -> Option<&Reading> {
         match self.special.as_deref()? {
@@ -191,7 +192,7 @@ impl Acquire {
         }
     }
 
-    /// Returns the places of its resources.
+    /// Returns the places of the resources.
     #[inline]
     pub(in crate::engine) fn places(&self) -> &[PlaceKey] {
         match self.several() {
@@ -200,7 +201,7 @@ impl Acquire {
         }
     }
 
-    /// Passes each of its places to `act`.
+    /// Calls `act` with each place of the acquisition.
     #[inline(always)]
     fn each_place(&self, mut act: impl FnMut(PlaceKey)) {
         match self.several() {
@@ -209,9 +210,9 @@ impl Acquire {
         }
     }
 
-    // ----- an attempt -------------------------------------------------------------------------
+    // ----- attempts ---------------------------------------------------------------------------
 
-    /// Makes one attempt in a new round: the same bytes go to every node before any answer is read.
+    /// Makes one attempt in a new round. The same bytes go to every node before any answer is read.
     fn ask_nodes(&mut self, cx: &mut Context<'_>) {
         let parts = &mut *cx.parts;
         let entry = self.fresh_entry(cx.now, parts);
@@ -230,7 +231,7 @@ impl Acquire {
         }
     }
 
-    /// Returns an entry for its resources with a fresh token, with room for a fencing token if the caller wants one.
+    /// Returns an entry for the resources with a fresh token, with room for a fencing token if the caller wants one.
     #[inline]
     fn fresh_entry(&mut self, now: Instant, parts: &mut Parts) -> Entry {
         let spare = parts.claims.spares.take().unwrap_or_default();
@@ -266,8 +267,8 @@ impl Acquire {
         }
     }
 
-    /// Asks `node`, which could not be asked with the others. Since then its handshake is done, or it has shown that it
-    /// can release locks.
+    /// Asks `node`, which could not be asked when the other nodes were asked. Since then, the node has finished its
+    /// handshake, or has shown that it can release locks.
     fn ask_now(&mut self, node: NodeId, cx: &mut Context<'_>) {
         match cx.parts.nodes[node].access() {
             _ if self.claim.is_none() => {} // The acquisition waits between attempts.
@@ -282,7 +283,7 @@ impl Acquire {
 
     // ----- answers --------------------------------------------------------------------------
 
-    /// Returns `true` if a nil came from a key of our own, while its release is being repaired on `node`.
+    /// Returns `true` if the nil of `node` came from a key of this engine whose release is being repaired.
     fn meets_own_key(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let claims = &cx.parts.claims;
         let claim = self.claim.and_then(|key| claims.get(key)).must();
@@ -292,10 +293,10 @@ impl Acquire {
         guard!(NilIsHeld, ours)
     }
 
-    /// Sends the `SET` to `node` again, because the node did not run it. `release` means that the `SET` met a key of
-    /// our own. The release of that key goes first; if the release is not written yet, the `SET` waits for it. An
-    /// attempt does this once for each node, and only while it awaits the node. Returns `true` if the `SET` was sent or
-    /// waits.
+    /// Sends the `SET` to `node` again, because `node` did not run it. If `release` is `true`, the `SET` met a key of
+    /// this engine. The release of the key that was met goes first. If the release is not written yet, the `SET` waits
+    /// for it. An attempt repeats the `SET` once for each node, and only while it awaits the node. Returns `true` if
+    /// the `SET` was sent or waits.
     fn ask_again(&mut self, node: NodeId, release: bool, cx: &mut Context<'_>) -> bool {
         let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
         let Some(claim) = claim.must() else {
@@ -305,7 +306,7 @@ impl Acquire {
             return false;
         }
         let transactions = &cx.parts.nodes[node].connection.transactions;
-        // If the release is not written yet, a `SET` that is sent now would overtake it.
+        // If the release is not written yet, a `SET` sent now would overtake the release.
         if release && transactions.is_to_release(cx.parts.claims.meets_own(node, &claim.entry)) {
             return cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes);
         }
@@ -320,7 +321,7 @@ impl Acquire {
         open
     }
 
-    /// Sends the `SET` to `node` if the commands that had to go before it have been sent.
+    /// Sends the `SET` to `node` if the commands that had to go first have been sent.
     fn ask_behind(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
         if claim.is_some_and(|claim| !claim.copy_on(node).is_open()) {
@@ -341,8 +342,8 @@ impl Acquire {
         }
     }
 
-    /// Ends a failed attempt. Releases the locks that it got, and plans another attempt if the caller has tries and
-    /// time left.
+    /// Ends a failed attempt. Releases the locks that the attempt got, and plans another attempt if the caller has
+    /// tries and time left.
     fn fail(&mut self, refusal: Refusal, cx: &mut Context<'_>) {
         let Some(claim) = self.claim.take().must() else {
             return;
@@ -350,7 +351,7 @@ impl Acquire {
         if let Some(fencing) = &mut self.fencing {
             fencing.stop_renumbering();
         }
-        // If only an operator can make a majority possible again, no later attempt would succeed.
+        // If only an operator can restore a majority, no later attempt would succeed.
         let outcomes = cx.round.ballots.iter().map(|ballot| ballot.outcome);
         let is_final = matches!(refusal, Refusal::OtherCluster | Refusal::OtherPermits);
         let rest = match is_final || is_out_of_reach(outcomes) {
@@ -375,7 +376,7 @@ impl Acquire {
         }
     }
 
-    /// Withdraws each `SET` to `nodes` that has not sent a byte. Returns the nodes that therefore get no `SET`.
+    /// Withdraws each `SET` to `nodes` of which no byte has left. Returns the nodes that get no `SET` for this reason.
     fn take_back(&mut self, nodes: NodeSet, cx: &mut Context<'_>) -> NodeSet {
         let claim = self.claim;
         claim.map_or(NodeSet::EMPTY, |key| {
@@ -405,7 +406,7 @@ impl Acquire {
 
     // ----- other groups -----------------------------------------------------------------------
 
-    /// Refuses the attempt if any node belongs to another group. Returns `true` in that case.
+    /// Refuses the attempt if any node belongs to another group. Returns `true` if the attempt was refused.
     fn refuse_for_other_cluster(&mut self, cx: &mut Context<'_>) -> bool {
         let any = guard!(OtherClusterIgnored, name_other_clusters(cx));
         if any && self.claim.is_some() {
@@ -418,8 +419,9 @@ impl Acquire {
 }
 
 impl Operate for Acquire {
-    /// Asks at once if it is its turn. An operation that makes one attempt never waits for its turn. Instead, it asks
-    /// at the same time as the others. If this engine holds a lock on one of its resources, it is refused at once.
+    /// Asks at once if the operation has its turn. An operation that makes only one attempt never waits for its turn.
+    /// An operation that makes only one attempt asks at the same time as other operations. If this engine holds a lock
+    /// on one of the resources, such an operation is refused at once.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let once = self.tries_allowed == Some(1);
         let (mut turn, mut leaves) = (true, None);
@@ -461,7 +463,9 @@ impl Operate for Acquire {
         }
     }
 
-    /// Also asks nodes that do not vote, because their keys keep others out.
+    /// Also asks nodes that do not vote, because the keys on these nodes keep other clients out.
+    // Inlined into the loop over the nodes.
+    #[inline(always)]
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
         if !cx.round.asks(node) {
             return true;
@@ -503,7 +507,8 @@ impl Operate for Acquire {
         }
     }
 
-    /// If the validity has run out since the grant, the engine releases the lock here instead of handing it out.
+    /// If the validity has run out since the grant, the engine releases the lock in this method instead of handing it
+    /// out.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         if let Verdict::Granted(_, valid_until) = self.verdict
             && guard!(StaleNow, has_run_out(cx.now, valid_until))
@@ -518,13 +523,13 @@ impl Operate for Acquire {
                 if self.keep != 0 {
                     self.keep(lock.as_mut(), cx);
                 }
-                // If there is no lock to hand out, an invariant is broken. The caller then gets no lock.
+                // If there is no lock to hand out, an invariant is broken, and the caller gets no lock.
                 lock.ok_or_else(|| LockError::TooSlow(cx.report(self)))
             }
             Verdict::Refused(refusal) => {
                 let why = match refusal {
                     Refusal::Held | Refusal::OtherPermits => LockError::Held(self.report_held(cx)),
-                    // Add the answers to earlier attempts, if they contain more information.
+                    // The report also contains the answers to earlier attempts, if they give more information.
                     Refusal::NoQuorum => {
                         cx.round.explain(&cx.parts.nodes);
                         let nodes = &cx.parts.nodes;

@@ -6,13 +6,13 @@
 //! | if it does not say itself that the node's marker or barrier forbids it | `node::trust`, as the answer is read |
 //! | if it comes in time, and from a node that the lock stands on | [`Bounds::ballot`] |
 //!
-//! A node that does not count is left out before it is asked ([`Bounds::leave_out`]), so that an operation without a
-//! chance ends at once. If a node stops counting later, or its answer shows that it does not count, its vote is
-//! [lost](super::Operate::lose).
+//! A node whose answer will not count is left out before it is asked ([`Bounds::leave_out`]), so that an operation
+//! without a chance ends at once. If a node stops counting later, or its answer shows that the node does not count, its
+//! vote is [lost](super::Operate::lose).
 //!
 //! # Not here
 //!
-//! Why a node does not vote: see `node::trust`. The sum of the votes: see [`quorum`](crate::quorum).
+//! The module `node::trust` decides why a node does not vote. The sum of the votes is in [`quorum`](crate::quorum).
 
 use crate::error::NodeOutcome;
 use crate::keys::{ClaimKey, NodeId};
@@ -24,16 +24,16 @@ use super::Context;
 /// The conditions under which an answer counts.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::engine) struct Bounds {
-    /// A yes counts before this instant. `None` for any time.
+    /// A yes counts before this instant. `None` if a yes counts at any time.
     pub(super) end: Option<Instant>,
-    /// The nodes whose yes counts. `None` for all.
+    /// The nodes whose yes counts. `None` if the yes of every node counts.
     pub(super) voters: Option<NodeSet>,
     /// The claim of the copies that the answer is about. These copies may be older than any step of the nodes' clocks.
     pub(super) claim: Option<ClaimKey>,
 }
 
 impl Bounds {
-    /// Every answer counts if its node counts.
+    /// Every answer counts if the node counts.
     pub(super) const NONE: Self = Self {
         end: None,
         voters: None,
@@ -68,8 +68,8 @@ impl Bounds {
         trust.kept_until_about(cx.now, is_old)
     }
 
-    /// If the answer of `node` to the next question is already known not to count, records this. A node with a barrier
-    /// is asked again after a second: its answer says whether the barrier is still there.
+    /// Records that the answer of `node` to the next question will not count, if this is already known. A node with a
+    /// barrier is asked again after a second, because its answer says whether the barrier is still there.
     #[inline(always)]
     pub(super) fn leave_out(&self, node: NodeId, cx: &mut Context<'_>) {
         if cx.parts.nodes[node].trust.unasked_until(cx.now).is_some()

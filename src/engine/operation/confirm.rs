@@ -1,18 +1,17 @@
-//! Confirming a lock: asks how much longer a majority keeps it.
+//! Confirming a lock means to ask how much longer a majority keeps it.
 //!
-//! Every node is asked how much longer it keeps the key with the token; nothing is changed. The lock is valid for as
-//! long as a majority keeps it. This is the q-th largest answer, counted from before the send, less the lock delay and
-//! the drift. The new end replaces the known one: a lock from another clock, whose end was not known, becomes valid,
-//! and a lock whose keys were shortened ends earlier.
+//! Every node is asked how much longer it keeps the key with the token. The question changes nothing. The lock is valid
+//! for as long as a majority of the nodes keeps it. This time is the q-th largest answer, counted from before the send,
+//! less the lock delay and the drift. The new end replaces the known end. A lock from another clock, whose end was not
+//! known, becomes valid, and a lock whose keys were shortened ends earlier.
 //!
-//! A lock that was reported as over does not become valid again: its holder has stopped, and the engine would not
-//! report a second end. If a lock has no more left than the lock delay and the drift, it is over, and the engine
-//! reports this at once.
+//! A lock that was reported as over does not become valid again, because its holder has stopped and the engine would
+//! not report a second end. If the nodes keep a lock for no longer than the lock delay and the drift, the lock is over,
+//! and the engine reports this at once.
 //!
 //! # Not here
 //!
-//! Copies for nodes that have lost theirs: a confirmation only notes these nodes, and the next extension sends the
-//! copies.
+//! A confirmation only notes the nodes that have lost their copies. The next extension sends new copies to these nodes.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -32,7 +31,8 @@ impl LockQuestion {
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`] if `lock` is over. A lock whose end is not known ([`Instant::ZERO`]) is not over.
+    /// Returns [`ExtendError::Expired`] if `lock` is over. A lock whose end is not known ([`Instant::ZERO`]) is not
+    /// over.
     pub(in crate::engine) fn confirm(
         now: Instant,
         lock: &Lock,
@@ -48,14 +48,14 @@ impl LockQuestion {
         Ok(held)
     }
 
-    /// Makes this a question about another `entry` of the same lock.
+    /// Turns this question into a question about another `entry` of the same lock.
     pub(in crate::engine) fn about(mut self, entry: Entry) -> Self {
         self.entry = entry;
         self
     }
 }
 
-/// Returns how much longer `quorum` of the nodes in `yes` keep the lock: the q-th largest answer.
+/// Returns how much longer `quorum` of the nodes in `yes` keep the lock, which is the q-th largest answer.
 pub(super) fn kept_by_majority(answers: &[Duration], yes: NodeSet, quorum: usize) -> Duration {
     let mut kept: Vec<Duration> = yes.iter().map(|node| answers[node.index()]).collect();
     kept.sort_unstable();
@@ -65,8 +65,8 @@ pub(super) fn kept_by_majority(answers: &[Duration], yes: NodeSet, quorum: usize
 
 impl LockQuestion {
     /// Handles the verdict that `majority` has the lock. If these nodes keep the lock for less time than was known, the
-    /// operation also waits for the other nodes, which may keep it longer. An earlier extension may have succeeded on
-    /// other nodes, so the answers of this majority alone are no reason to shorten the lock.
+    /// operation also waits for the other nodes, which may keep the lock longer. An earlier extension may have
+    /// succeeded on other nodes, so the answers of this majority alone are no reason to shorten the lock.
     pub(super) fn confirmed_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let Asks::Confirm(answers) = &self.asks else {
             return;

@@ -1,18 +1,18 @@
 //! Counts the counters of fencing tokens on each node, for an operator that wants to know what fills the memory.
 //!
-//! A node looks at some two thousand keys for each question, which takes one or two milliseconds. It answers with the
-//! number of counters among them and the cursor at which it continues. The engine repeats the question until the node
-//! has looked at all keys.
+//! For each question, a node looks at about two thousand keys, which takes one or two milliseconds. The node answers
+//! with the number of counters among these keys, and the cursor at which it continues. The engine repeats the question
+//! until the node has looked at all keys.
 //!
 //! # Guarantees
 //!
-//! * A count is complete if no reason comes with it: the node has said that no keys are left. If the time is up or the
-//!   connection is lost, the count so far comes with the reason.
+//! * A count without a reason is complete, because the node has said that no keys are left. If the time is up or the
+//!   connection is lost, the count so far comes with a reason.
 //! * The engine waits for no node longer than [`COUNTING_MAX`].
 //!
 //! # Not here
 //!
-//! Keys that a node counts twice: `SCAN` may return a key twice while the server resizes its table of keys.
+//! A node may count a key twice, because `SCAN` may return a key twice while the server resizes its table of keys.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -34,7 +34,7 @@ use crate::engine::parts::Parts;
 pub(in crate::engine) struct CountCounters {
     /// The number that each node has counted.
     numbers: Box<[u64]>,
-    /// The cursor of each node. Zero stands for both the beginning and the end.
+    /// The cursor of each node. Zero means both the beginning and the end.
     cursors: Box<[u64]>,
     /// When the count ends for all nodes.
     until: Instant,
@@ -49,8 +49,8 @@ impl CountCounters {
         }
     }
 
-    /// Gives `node` time to answer. An answer is useful at any time, so the node gets as much time as for the longest
-    /// lock.
+    /// Gives `node` time to answer. An answer is useful at any time, so the node gets as much time as it gets for the
+    /// longest lock.
     fn give_time(&self, node: NodeId, cx: &mut Context<'_>) {
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         let until = patience.until(cx.now, &mut cx.parts.nodes[node]);

@@ -1,8 +1,8 @@
 //! Extending a lock.
 //!
-//! A majority has to confirm, within the old validity, that it holds the token and keeps it for at least the new ttl.
-//! An extension never revives or shortens a lock. The new validity counts from before the send. A lock whose validity
-//! has run out is refused before any byte is sent.
+//! A majority has to confirm, within the old validity, that it has the token and keeps it for at least the new ttl. An
+//! extension never revives or shortens a lock. The new validity counts from before the send. A lock whose validity has
+//! run out is refused before any byte is sent.
 
 use crate::error::ExtendError;
 use crate::quorum::{Lock, Majority};
@@ -14,7 +14,7 @@ use crate::engine::contract::{Event, Extension, RoundId};
 use crate::engine::parts::Parts;
 
 impl LockQuestion {
-    /// Returns an error if `lock` cannot be extended, before any node is asked.
+    /// Returns an error if `lock` cannot be extended. This check comes before any node is asked.
     pub(in crate::engine) fn check_extension(now: Instant, lock: &Lock) -> Result<(), ExtendError> {
         if !lock.is_valid_at(now) {
             return Err(ExtendError::Expired);
@@ -66,7 +66,7 @@ impl LockQuestion {
             return self.decide(Verdict::Closed, cx);
         }
         let drift = cx.parts.settings.drift;
-        // The last extension of a kept lock may ask for a shorter ttl, but subtracts the drift of the full ttl.
+        // The last extension of a kept lock may ask for a shorter ttl, but still subtracts the drift of the full ttl.
         let kept = kept.filter(|_| self.own);
         let ttl = kept.map_or(cx.round.ttl, |_| self.entry.ttl());
         let asked = cx

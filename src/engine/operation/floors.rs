@@ -6,12 +6,12 @@
 //!
 //! # Guarantees
 //!
-//! * A node counts as having a floor only if it has answered that it wrote one. A node that has not answered may have
-//!   written the floor nevertheless.
+//! * A node counts as having a floor only if it has answered that it wrote the floor. A node that has not answered may
+//!   still have written the floor.
 //!
 //! # Not here
 //!
-//! The height of the floor, and when an operator gives one: see `engine::fencing`.
+//! The module `engine::fencing` decides how high the floor is, and when an operator gives it.
 
 use alloc::vec::Vec;
 

@@ -1,7 +1,8 @@
-//! A question about a held lock: the part that extensions and confirmations have in common.
+//! A question about a held lock: the common part of extensions and confirmations.
 //!
-//! Both count the same nodes, find that the lock is over when a majority lacks it, and end with the same verdicts. Each
-//! operation has its own file with the question and the meaning of a majority of answers.
+//! Extensions and confirmations count the same nodes, find that the lock is over when a majority lacks it, and end with
+//! the same verdicts. Each operation has its own file, which contains its question and the meaning of a majority of
+//! answers.
 
 mod answers;
 
@@ -32,9 +33,9 @@ use crate::engine::parts::{EXPIRED, Parts};
 #[derive(Debug)]
 pub(in crate::engine) struct LockQuestion {
     pub(super) lock: LockId,
-    /// The engine has begun the extension by itself to keep the lock, and no caller waits for it.
+    /// The engine has begun the extension by itself to keep the lock, and no caller waits for the extension.
     pub(super) own: bool,
-    /// Its claim, if this engine has one.
+    /// The claim of the lock, if this engine has one.
     pub(super) claim: Option<ClaimKey>,
     pub(super) entry: Entry,
     pub(super) asks: Asks,
@@ -42,7 +43,8 @@ pub(in crate::engine) struct LockQuestion {
     voters: NodeSet,
     /// The nodes that were known to lack the key before the first node was asked.
     pub(super) lacking: NodeSet,
-    /// How often a node that lacked the key was found to have it again, counted until the first node was asked.
+    /// The number of times that a node which lacked the key was found to have it again, before the first node was
+    /// asked.
     pub(super) regained: u16,
     verdict: Verdict,
 }
@@ -52,10 +54,10 @@ pub(in crate::engine) struct LockQuestion {
 pub(super) enum Asks {
     /// Asks the nodes to keep the lock for longer.
     Extend {
-        /// A majority keeps the lock for longer, but other extensions have used up the allowed number meanwhile.
+        /// A majority keeps the lock for longer, but other extensions have used up the allowed number in the meantime.
         is_beyond: bool,
     },
-    /// Asks how much longer the nodes keep the lock. Contains the answer of each node.
+    /// Asks how much longer the nodes keep the lock. The value contains the answer of each node.
     Confirm(Box<[Duration]>),
 }
 
@@ -67,7 +69,7 @@ pub(in crate::engine) enum Verdict {
     /// This majority keeps the lock, at least until this instant.
     Kept(Majority, Instant),
     Lost,
-    /// A majority keeps the lock, but its validity has run out.
+    /// A majority keeps the lock, but the validity of the lock has run out.
     RunOut,
     Unconfirmed,
     /// The lock was released or handed over while the question was open.
@@ -79,8 +81,8 @@ impl LockQuestion {
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`] if the lock had a claim in this engine and no longer has one: the lock was reported as
-    /// over, or lost.
+    /// Returns [`ExtendError::Expired`] if the lock had a claim in this engine and no longer has one, because the lock
+    /// was reported as over or lost.
     pub(super) fn new(lock: &Lock, asks: Asks, parts: &mut Parts) -> Result<Self, ExtendError> {
         let is_ours = lock.id().engine == parts.claims.engine;
         let (key, claim) = parts.claims.of(lock.id()).unzip();
@@ -89,7 +91,7 @@ impl LockQuestion {
         if forgotten || !claim.is_none_or(Claim::is_held) {
             return Err(ExtendError::Expired);
         }
-        // If the lock was granted to this engine, all nodes count. Otherwise see `Keeper::voters`.
+        // If this engine was granted the lock, all nodes count. For locks of other engines, see `Keeper::voters`.
         let own = claim.filter(|claim| !guard!(EveryVoterCounts, claim.busy().is_adopted));
         let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
         let (lacking, regained) = claim.map_or((NodeSet::EMPTY, 0), |claim| {
@@ -135,8 +137,8 @@ impl LockQuestion {
 
     // ----- asking -----------------------------------------------------------------------------
 
-    /// Sets how long the nodes may take to answer, and leaves out nodes whose answers do not count. Makes this the
-    /// newest question about its claim.
+    /// Sets how long the nodes may take to answer, and leaves out the nodes whose answers do not count. Makes this
+    /// question the newest question about its claim.
     fn prepare(&mut self, cx: &mut Context<'_>) {
         let end = self.entry.end();
         let ends = self.is_extension() || end != Instant::ZERO;
@@ -156,8 +158,8 @@ impl LockQuestion {
         }
     }
 
-    /// Sends the question to `node`. `again` means that the node has refused another form of it. Sends nothing if the
-    /// question is decided, or if the lock was released or handed over.
+    /// Sends the question to `node`. `again` means that the node has refused another form of the question. Sends
+    /// nothing if the question is already decided, or if the lock was released or handed over.
     pub(super) fn send(
         &self,
         node: NodeId,
@@ -196,8 +198,8 @@ impl LockQuestion {
         there.ask_about(cx.now, command, &asking);
     }
 
-    /// Makes the waiters for the same resources look again, because the write of an extension ends their registrations.
-    /// A lock that was handed over or taken over may have waiters.
+    /// Makes the waiters for the same resources look again, because the write of an extension ends the registrations of
+    /// these waiters. A lock that was handed over or adopted may have waiters.
     fn tell_of_write(&self, cx: &mut Context<'_>) {
         if self.is_extension() && cx.parts.queues.is_anyone_waiting() {
             for name in self.entry.names() {
@@ -208,7 +210,8 @@ impl LockQuestion {
 
     // ----- answers ----------------------------------------------------------------------------
 
-    /// Ends the question if its outcome is certain. If a majority keeps the lock, returns this majority instead.
+    /// Ends the question if its outcome is certain. If a majority keeps the lock, returns this majority instead of
+    /// ending the question.
     fn kept_by(&mut self, cx: &mut Context<'_>) -> Option<Majority> {
         let verdict = cx.round.tally.extension()?;
         if !self.is_open(&cx.parts.claims) {
@@ -227,7 +230,7 @@ impl LockQuestion {
         self.forget(cx);
         self.verdict = verdict;
         cx.round.decide(cx.parts);
-        // A kept lock is also extended on a node whose turn has not come.
+        // The operation also extends a kept lock on a node whose turn has not come.
         let nodes = match self.own && matches!(self.verdict, Verdict::Kept(..)) {
             true => cx.parts.nodes.without_waiting(),
             false => cx.parts.nodes.set(),
@@ -235,9 +238,9 @@ impl LockQuestion {
         withdraw(nodes, cx);
     }
 
-    /// Reports to the holder that a majority has lost the lock, and has the remaining copies released. A lock without a
-    /// claim has no holder to report to; its copies are released too if there is room for a claim. If the lock has a
-    /// delay, its copies stay, because the holder may not stop at once.
+    /// Reports to the holder that a majority has lost the lock, and releases the remaining copies. A lock without a
+    /// claim has no holder to report to. The copies of a lock without a claim are released too if there is room for a
+    /// claim. If the lock has a delay, the copies of the lock stay, because the holder may not stop at once.
     fn lose(&mut self, cx: &mut Context<'_>) {
         let stays = self.entry.delay() != Delay::default();
         let told = match self.claim {
@@ -262,8 +265,8 @@ impl LockQuestion {
         });
     }
 
-    /// Reports to the holder that the lock is over: a majority keeps it, but for no longer than the lock delay and the
-    /// drift.
+    /// Reports to the holder that the lock is over, because a majority keeps it for no longer than the lock delay and
+    /// the drift.
     #[cold]
     pub(super) fn run_out(&mut self, cx: &mut Context<'_>) {
         cx.lost = self.claim.map(|claim| LostLock {
@@ -275,7 +278,7 @@ impl LockQuestion {
         self.decide(Verdict::RunOut, cx);
     }
 
-    /// Removes the question, which no longer counts votes, from its claim. A second call does nothing.
+    /// Removes the question from its claim, because the question no longer counts votes. A second call has no effect.
     fn forget(&self, cx: &mut Context<'_>) {
         if matches!(self.verdict, Verdict::Open)
             && let Some((_, claim)) = self.claim_in(&mut cx.parts.claims)
@@ -286,24 +289,24 @@ impl LockQuestion {
         }
     }
 
-    /// Returns `true` for an extension. A confirmation changes nothing.
+    /// Returns `true` if this question is an extension. A confirmation does not change the keys.
     pub(in crate::engine) fn is_extension(&self) -> bool {
         matches!(self.asks, Asks::Extend { .. })
     }
 
-    /// Returns `true` if an answer can still have an effect: the lock is held, and its end was not reported. For a lock
-    /// without a claim, only its validity matters.
+    /// Returns `true` if an answer can still have an effect, which means that the lock is held and its end was not
+    /// reported. For a lock without a claim, only the validity matters.
     fn is_open(&self, claims: &Claims) -> bool {
         self.claim
             .is_none_or(|key| claims.get(key).is_some_and(Claim::is_held))
     }
 
-    /// Returns `true` if it is open and about `claim`.
+    /// Returns `true` if the question is open and about `claim`.
     pub(in crate::engine) fn is_about(&self, claim: ClaimKey, round: &Round) -> bool {
         round.is_voting() && self.claim == Some(claim)
     }
 
-    // ----- the outcome ------------------------------------------------------------------------
+    // ----- outcomes ---------------------------------------------------------------------------
 
     #[cold]
     fn report(&self, cx: &Context<'_>) -> Report {
@@ -399,8 +402,8 @@ impl Operate for LockQuestion {
     /// A yes counts only within the old validity, and only from a node in `voters`.
     #[inline(always)]
     fn bounds(&mut self, cx: &Context<'_>) -> Bounds {
-        // The question has no deadline if the end of the lock was not known. Another question may have found an end
-        // since then.
+        // The question has no deadline if the end of the lock was not known when the question began. Since the question
+        // began, another question may have found the end.
         let known = Some(self.entry.end()).filter(|end| *end != Instant::ZERO);
         Bounds {
             end: cx.round.deadline.into_iter().chain(known).min(),
@@ -413,7 +416,7 @@ impl Operate for LockQuestion {
         self.forget(cx);
     }
 
-    /// Lets waiting extensions begin. If a node was found to lack a kept lock, it gets a copy at once.
+    /// Lets waiting extensions begin. If a node was found to lack a kept lock, the node gets a copy at once.
     fn end(&mut self, parts: &mut Parts) {
         let keeper = &mut parts.keeper;
         if let Some((key, claim)) = parts.claims.keyed(self.claim)
@@ -433,7 +436,7 @@ impl Operate for LockQuestion {
     }
 }
 
-/// Returns, in a word for an operator, what has become of the key of a lost lock.
+/// Returns a word for an operator that says what happened to the key of a lost lock.
 #[cold]
 fn loss(report: &Report) -> &'static str {
     let enough = report.nodes().len().saturating_sub(report.quorum()) + 1;

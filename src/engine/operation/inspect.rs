@@ -1,16 +1,16 @@
-//! Inspects a resource: who holds it, how much longer, and which nodes disagree.
+//! Inspects a resource: who holds it, for how much longer, and which nodes disagree.
 //!
-//! The engine asks every node for the token in the key and its time to live, both in one step. This changes nothing on
-//! the nodes. A majority decides. The resource is free if a majority has no such key, and held if a majority has the
-//! same token. It is held for as long as a majority keeps this token. That is the q-th largest time to live, counted
-//! from before the question, less the drift.
+//! The engine asks every node for the token in the key and for the time to live of the key, both in one step. The
+//! question changes nothing on the nodes. A majority decides. The resource is free if a majority has no such key, and
+//! held if a majority has the same token. The resource is held for as long as a majority keeps this token. This time is
+//! the q-th largest time to live, counted from before the question, less the drift.
 //!
-//! The outcome includes the nodes that disagree, so it is certain only when every node has answered or its time is up.
-//! It shows answers that do not count, but does not make them part of a majority.
+//! The outcome includes the nodes that disagree, so it is certain only when every node has answered or timed out. The
+//! outcome shows answers that do not count, but does not make them part of a majority.
 //!
 //! # Not here
 //!
-//! Locks and claims: an inspection takes, keeps and releases nothing. A holder in this engine learns nothing from it.
+//! An inspection takes, keeps and releases no lock. A holder in this engine learns nothing from an inspection.
 
 pub(in crate::engine) mod watch;
 
@@ -40,12 +40,13 @@ use watch::Watch;
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::engine) struct Inspect {
-    /// The name, with an empty token.
+    /// The name of the resource, with an empty token.
     pub(super) entry: Entry,
     /// The nodes that the operation still awaits, including nodes whose answers do not count.
     pending: NodeSet,
     seen: Box<[Seen]>,
-    /// Set for a watch. A watch ends only when the state of the nodes differs from the state that the caller knows.
+    /// Present if the operation is a watch. A watch ends only when the state of the nodes differs from the state that
+    /// the caller knows.
     pub(in crate::engine) watch: Option<Box<Watch>>,
 }
 
@@ -166,7 +167,7 @@ impl Inspect {
         }
     }
 
-    /// Returns the index of the first node that has `token`. The index serves as a number for this token.
+    /// Returns the index of the first node that has `token`. The index is used as a number for this token.
     fn number_of(&self, token: &[u8]) -> usize {
         let same = |seen: &Seen| seen.token() == Some(token);
         self.seen.iter().position(same).unwrap_or_default()
@@ -193,7 +194,7 @@ impl Operate for Inspect {
             }
             Ok(())
         });
-        // A node in quarantine has already abstained, but the operation awaits it if it can be asked.
+        // A node in quarantine has already abstained, but if it can be asked, the operation waits for its answer.
         let asked = reached && !matches!(cx.parts.nodes[node].access(), Access::Shut(_));
         if !asked {
             self.pending.remove(node);
@@ -251,14 +252,14 @@ impl Operate for Inspect {
         self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx);
     }
 
-    /// Waits for every node, including those whose answers do not count.
+    /// Waits for every node, including the nodes whose answers do not count.
     fn vote(&mut self, node: NodeId, (vote, outcome): (Vote, NodeOutcome), cx: &mut Context<'_>) {
         self.pending.remove(node);
         cx.round.count(cx.now, node, vote, outcome);
         judge_if_voting(self, cx);
     }
 
-    /// If only the connection of `node` is lost, keeps its answer, which was true at that time.
+    /// If only the connection of `node` is lost, keeps the answer of `node`, which was true when it was sent.
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
         let changed = match lost {
             Lost::Connection(outcome) => {

@@ -13,13 +13,13 @@
 //! | [`counters`] | every node how many counters it has, piece by piece | a number each; it waits for all |
 //! | [`repair`] | every node for its counter floor | a number each, from which a lost floor is repaired |
 //!
-//! [`watch`] is an inspection that continues until it finds something new. A confirmation of the shared lock makes an
-//! exclusive lock a shared one: a node that keeps the exclusive lock changes it.
+//! The operation [`watch`] is an inspection that continues until it finds something new. To turn an exclusive lock into
+//! a shared one, the engine confirms the shared lock, and each node that keeps the exclusive lock changes it.
 //!
-//! The other files are shared by operations: [`ballot`] says which votes count, [`round`] counts them, [`patience`]
-//! limits how long a node may take, [`held`] is about held locks, and [`top_up`] sends copies.
+//! The other files are shared by operations. The file [`ballot`] says which votes count, [`round`] counts
+//! them, [`patience`] limits how long a node may take, [`held`] is about held locks, and [`top_up`] sends copies.
 //!
-//! To add an operation, write a type here that implements [`Operate`], a line in [`Kind`], and an [`Event`].
+//! To add an operation, write a type in this folder that implements [`Operate`], a line in [`Kind`], and an [`Event`].
 
 pub(super) mod acquire;
 mod ballot;
@@ -95,43 +95,43 @@ pub enum Event {
     Acquired {
         /// The operation.
         round: RoundId,
-        /// The lock, or the reason why there is none.
+        /// The lock, or the reason why it was not granted.
         result: Result<Lock, LockError>,
     },
     /// The outcome of [`Engine::extend`](crate::engine::Engine::extend).
     Extended {
         /// The operation.
         round: RoundId,
-        /// The extension, to be applied to the lock, or the reason why there is none.
+        /// The extension, to be applied to the lock, or the reason why the lock was not extended.
         result: Result<Extension, ExtendError>,
     },
     /// The outcome of [`Engine::confirm`](crate::engine::Engine::confirm).
     Confirmed {
         /// The operation.
         round: RoundId,
-        /// The end of the validity that was found, or the reason why none was found. If the error is
-        /// [`Lost`](ExtendError::Lost) or [`Expired`](ExtendError::Expired), the lock is over, and an
-        /// [`Expired`](Self::Expired) event reports it too.
+        /// The new end of the validity, or the reason why no end was found. If the error is [`Lost`](ExtendError::Lost)
+        /// or [`Expired`](ExtendError::Expired), the lock is over, and an [`Expired`](Self::Expired) event also reports
+        /// this end.
         result: Result<Extension, ExtendError>,
     },
-    /// The outcome of [`Engine::inspect`](crate::engine::Engine::inspect) or
-    /// [`Engine::watch`](crate::engine::Engine::watch).
+    /// The outcome of [`Engine::inspect`](crate::engine::Engine::inspect)
+    /// or [`Engine::watch`](crate::engine::Engine::watch).
     Inspected {
         /// The operation.
         round: RoundId,
-        /// The holder of the resource, or the reason why it is not known.
+        /// The holder of the resource, or the reason why the holder is not known.
         result: Result<Inspection, OperatorError>,
     },
-    /// The outcome of [`Engine::break_lock`](crate::engine::Engine::break_lock) with
-    /// [`Breaking::KeepOut`](crate::Breaking::KeepOut).
+    /// The outcome of [`Engine::break_lock`](crate::engine::Engine::break_lock)
+    /// with [`Breaking::KeepOut`](crate::Breaking::KeepOut).
     Broken {
         /// The operation.
         round: RoundId,
-        /// The lock that was broken, or the reason why none was.
+        /// The lock that was broken, or the reason why it was not broken.
         result: Result<Broken, OperatorError>,
     },
-    /// The outcome of [`Engine::release`](crate::engine::Engine::release), and of
-    /// [`Engine::break_lock`](crate::engine::Engine::break_lock) with [`Breaking::AtOnce`](crate::Breaking::AtOnce).
+    /// The outcome of [`Engine::release`](crate::engine::Engine::release), and
+    /// of [`Engine::break_lock`](crate::engine::Engine::break_lock) with [`Breaking::AtOnce`](crate::Breaking::AtOnce).
     Released {
         /// The operation.
         round: RoundId,
@@ -162,26 +162,26 @@ pub enum Event {
         /// For each node, the number of counters, and a reason if there may be more.
         counters: Vec<(u64, Option<NodeOutcome>)>,
     },
-    /// The engine has extended a lock that it [keeps](crate::LockOptions::keep), or has tried to. There is nothing to
-    /// apply: the lock already shows its end.
+    /// The engine has extended a lock that it [keeps](crate::LockOptions::keep), or has tried to extend it. The caller
+    /// has nothing to apply, because the lock already shows its new end.
     Kept {
         /// The lock.
         lock: LockId,
-        /// The end of its validity, or the reason why it did not change. The engine tries again. If the error is
-        /// [`Lost`](ExtendError::Lost), an [`Expired`](Self::Expired) event follows.
+        /// The end of the validity, or the reason why the end did not change. After a failure, the engine tries again.
+        /// If the error is [`Lost`](ExtendError::Lost), an [`Expired`](Self::Expired) event follows.
         result: Result<Instant, ExtendError>,
     },
-    /// A lock has less validity left than a caller has passed to
-    /// [`Engine::alert_below`](crate::engine::Engine::alert_below). The engine reports this once for each such call. A
-    /// timer triggers the report, so it comes even if every node is silent. It never comes after the lock was released,
-    /// handed over or reported as over.
+    /// A lock has less validity left than a caller has passed
+    /// to [`Engine::alert_below`](crate::engine::Engine::alert_below). The engine reports the event once for each such
+    /// call. A timer triggers the report, so the report comes even if every node is silent. The report never comes
+    /// after the lock was released, handed over or reported as over.
     AtRisk {
         /// The lock.
         lock: LockId,
     },
-    /// A lock that was not released is lost: its validity ends within a tick, or a majority of the nodes says that the
-    /// lock is gone. The engine reports this once for each lock. A timer triggers the report, so it comes even if every
-    /// node is silent.
+    /// A lock that was not released is lost, because its validity ends within a tick or a majority of the nodes says
+    /// that the lock is gone. The engine reports the loss once for each lock. A timer triggers the report, so the
+    /// report comes even if every node is silent.
     Expired {
         /// The lock.
         lock: LockId,
@@ -216,7 +216,7 @@ impl Event {
     }
 }
 
-/// The context of an operation's methods: the time, its round, and the parts.
+/// The context of an operation's methods: the time, the round of the operation, and the parts.
 #[derive(Debug)]
 pub(super) struct Context<'a> {
     pub(super) now: Instant,
@@ -229,9 +229,9 @@ pub(super) struct Context<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LostLock {
     pub(super) claim: ClaimKey,
-    /// The other questions about it. They end after this one.
+    /// The other open questions about the lock. These questions end after the question that found the loss.
     pub(super) open: Questions,
-    /// The verdict for the callers of those questions.
+    /// The verdict for the callers of the other questions.
     pub(super) verdict: fn() -> Verdict,
     /// The remaining copies stay and are not released.
     pub(super) stays: bool,
@@ -247,8 +247,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Returns whether `node` can be asked. If it is not connected and the others are no majority, tries to connect at
-    /// once or soon.
+    /// Returns whether `node` can be asked now. If the node is not connected and the other nodes are no majority, tries
+    /// to connect at once or soon.
     #[inline]
     pub(super) fn access(&mut self, node: NodeId) -> Access {
         let access = self.parts.nodes[node].access();
@@ -294,28 +294,29 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The interface of every operation. The default methods do nothing, or what most operations need.
+/// The interface of every operation. Each default method does nothing, or does what most operations need.
 pub(super) trait Operate {
     /// Asks the nodes.
     fn begin(&mut self, cx: &mut Context<'_>);
 
     /// Sends the question to `node`, built in `command`, or queues it until the handshake is done.
     ///
-    /// Returns `false` if the node cannot be asked. In that case the abstention is recorded, and the caller has to
-    /// judge.
+    /// Returns `false` if the node cannot be asked. If the node cannot be asked, the method records the abstention, and
+    /// the caller has to judge the votes.
     #[must_use]
     fn ask(&mut self, _node: NodeId, _command: &mut Command, _cx: &mut Context<'_>) -> bool {
         true
     }
 
-    /// Ends the operation, or its attempt, if the outcome of its round is certain. Most operations wait for every node.
+    /// Ends the operation, or its attempt, if the outcome of its round is certain. The default waits for every node, as
+    /// most operations do.
     fn judge(&mut self, cx: &mut Context<'_>) {
         if cx.round.tally.open().is_empty() {
             cx.round.decide(cx.parts);
         }
     }
 
-    /// Returns the decided outcome for the caller, or `None` if this outcome no longer holds.
+    /// Returns the decided outcome for the caller, or `None` if this outcome is no longer valid.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event>;
 
     /// Adds the subject of the operation to a `report`.
@@ -339,7 +340,7 @@ pub(super) trait Operate {
         }
     }
 
-    /// Returns `true` if the operation may give a lock or make one last longer, so that the loss of a yes matters.
+    /// Returns `true` if the operation may grant or prolong a lock, so that the loss of a yes matters.
     fn rests_on_answers(&self) -> bool {
         false
     }
@@ -366,7 +367,7 @@ pub(super) trait Operate {
         }
     }
 
-    /// Handles another change. Most operations ask a node whose handshake is done.
+    /// Handles another change. The default asks a node whose handshake is done, as most operations do.
     fn heard(&mut self, change: Change, cx: &mut Context<'_>) {
         if let Change::Ready(node) = change {
             if self.rests_on_answers() {
@@ -376,22 +377,23 @@ pub(super) trait Operate {
         }
     }
 
-    // ----- time, and its end ----------------------------------------------------------------
+    // ----- time, and the end of the operation -----------------------------------------------
 
     /// Withdraws the question to `nodes` if no byte of it has left.
     fn withdraw(&mut self, _nodes: NodeSet, _cx: &mut Context<'_>) {}
 
-    /// Handles the possible end of the random delay or of the wait for a turn. Either ends at `until` at the latest.
+    /// Handles the possible end of the random delay, or of the wait for a turn. The delay or wait ends at `until` at
+    /// the latest.
     fn woke(&mut self, _until: Instant, _cx: &mut Context<'_>) {}
 
-    /// Cancels the operation for its caller, and releases what it may have locked.
+    /// Cancels the operation for its caller, and releases any lock that it may have taken.
     fn cancel(&mut self, _cx: &mut Context<'_>) {}
 
     /// Ends the operation and returns its buffers to their pool.
     fn end(&mut self, _parts: &mut Parts) {}
 }
 
-/// Why a counted answer no longer counts.
+/// The reason why a counted answer no longer counts.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Lost {
     /// The connection that carried the answer is lost.
@@ -400,28 +402,28 @@ pub(super) enum Lost {
     Trust(NodeOutcome),
 }
 
-/// A change that an operation may wait for, besides answers and time.
+/// A change, besides answers and time, that an operation may wait for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
     /// The handshake of a node is done, and a question has waited for it.
     Ready(NodeId),
-    /// The commands that had to go to a node before a question may have been sent.
+    /// The commands that had to be sent to a node before a question may have been sent.
     Behind(NodeId),
     /// A node has joined its group.
     Joined(NodeId),
     /// A node has said that it belongs to another group.
     OtherCluster,
-    /// A majority answers again after a time without one.
+    /// A majority answers again, after a time without a majority.
     MajorityBack,
     /// The resource or a node has changed.
     Stirred,
-    /// It is the operation's turn to ask.
+    /// The operation now has its turn to ask.
     Turn,
-    /// The caller's deadline has passed: there is no time for another attempt.
+    /// The caller's deadline has passed, so there is no time for another attempt.
     OutOfTime,
 }
 
-// ----- shared by all operations -----------------------------------------------------------
+// ----- functions for all operations -------------------------------------------------------
 
 /// Asks every node until the outcome is certain.
 fn ask_all<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
@@ -434,7 +436,7 @@ fn ask_all<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
     cx.parts.claims.sent(command);
 }
 
-/// Asks every node. An answer is useful at any time, so a node gets as much time as for the longest lock.
+/// Asks every node. An answer is useful at any time, so a node gets as much time as it gets for the longest lock.
 fn ask_patiently<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
     let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
     for node in cx.parts.nodes.ids() {
@@ -461,8 +463,9 @@ fn withdraw(nodes: NodeSet, cx: &mut Context<'_>) {
     }
 }
 
-/// A script may have stopped on `node` because of a missing permission that the `answer` does not name. If so, asks
-/// which permission is missing. Returns `false` if there is nothing to ask, or `node` cannot be asked.
+/// A script may have stopped on `node` because of a missing permission that the `answer` does not name. If a script may
+/// have stopped for this reason, asks which permission is missing. Returns `false` if there is nothing to ask, or if
+/// `node` cannot be asked.
 fn ask_why(node: NodeId, entry: &Entry, answer: &Answer, cx: &mut Context<'_>) -> bool {
     let is_answer = matches!(answer.request, Request::Why { .. });
     let asks = answer.reply == Reply::Stopped
@@ -500,7 +503,7 @@ pub(super) fn due(operation: &mut dyn Operate, cx: &mut Context<'_>) {
 }
 
 /// Ends the wait for nodes that took too long, and the wait for all nodes at the caller's deadline. A question that has
-/// not sent a byte is withdrawn, so that it is never sent late.
+/// not sent a byte is withdrawn, so that it never leaves late.
 fn time_out(operation: &mut dyn Operate, cx: &mut Context<'_>) {
     let now = cx.now;
     let open = cx.round.tally.open();
@@ -529,8 +532,8 @@ impl Kind {
         }
     }
 
-    /// Returns `true` if the engine has begun this operation itself. No caller waits for its outcome, so it ends
-    /// without an event as soon as it is decided.
+    /// Returns `true` if the engine has begun this operation itself. No caller waits for the outcome of an operation
+    /// that the engine has begun itself, so the operation ends without an event as soon as it is decided.
     pub(super) fn is_own(&self) -> bool {
         matches!(self, Self::Repair(_))
     }

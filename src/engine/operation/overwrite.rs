@@ -1,21 +1,21 @@
-//! Breaking another client's lock: its keys get another token and keep their expiry.
+//! Breaking another client's lock means that its keys get another token and keep their expiry.
 //!
-//! Each node that has the holder's token replaces it in one step and keeps the expiry. So each node refuses other
-//! clients until the time when the lock would have become free anyway, even if the holder has extended the lock since
-//! it was seen. After that no majority has the holder's token, so the holder cannot extend the lock again.
+//! Each node that has the holder's token replaces the token in one step and keeps the expiry. So each node refuses
+//! other clients until the time when the lock would have become free anyway, even if the holder has extended the lock
+//! since it was seen. Afterwards no majority has the holder's token, so the holder cannot extend the lock again.
 //!
-//! Each try uses the same new token, so that a later try can build on the progress of an earlier one: see
-//! [`broken`](crate::resource::broken).
+//! Each try uses the same new token, so that a later try can build on the progress of an earlier try:
+//! see [`broken`](crate::resource::broken).
 //!
 //! # Guarantees
 //!
 //! * The lock counts as broken only if a majority has replaced the token.
-//! * The operation leaves the token of another holder alone, and makes no key.
+//! * The operation leaves the token of another holder alone, and creates no key.
 //!
 //! # Not here
 //!
-//! Finding the holder: see [inspection](super::inspect). Breaking a lock at once: see the [release](super::release) of
-//! its token.
+//! The [inspection](super::inspect) finds the holder. To break a lock at once, the [release](super::release) of its
+//! token is used.
 
 use core::time::Duration;
 
@@ -54,13 +54,13 @@ impl Overwrite {
 
 impl Operate for Overwrite {
     fn begin(&mut self, cx: &mut Context<'_>) {
-        // A node may hang for a moment. The wait is worthwhile, because each node that replaces the token helps.
+        // A node may hang for a moment, but the wait is worthwhile, because each node that replaces the token helps.
         ask_patiently(self, cx);
     }
 
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
         cx.reach(node, Whose::Other, |cx| {
-            // The write ends the registrations of this handle's waiters, so they look again.
+            // The write ends the registrations of the waiters of this handle, so the waiters look again.
             if cx.parts.queues.is_anyone_waiting() {
                 cx.parts.wrote_to(cx.now, self.entry.resource());
             }
@@ -106,7 +106,7 @@ impl Operate for Overwrite {
     }
 
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
-        // The answer stays true: the node has changed the key.
+        // The loss of a connection does not undo an earlier answer, because the node has already changed the key.
         if let Lost::Connection(outcome) = lost
             && cx.round.awaits(node)
             && cx.round.record(node, Vote::Abstain, outcome)

@@ -1,4 +1,4 @@
-//! How long a node may take to answer. One part depends on the ttl only, the other on the node.
+//! How long a node may take to answer. One part of this time depends on the ttl only, the other part on the node.
 
 use core::time::Duration;
 
@@ -8,14 +8,14 @@ use crate::time::{Instant, nanos};
 
 use crate::engine::settings::Settings;
 
-/// The shortest and the longest node timeout that depends on the ttl alone.
+/// The shortest and the longest node timeout that follows from the ttl alone.
 const SHORTEST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(50);
 
 /// The longest node timeout, unless the user has configured one.
 const FARTHEST: Duration = Duration::from_secs(1);
 
-/// How long nodes may take to answer about locks of one ttl, in nanoseconds.
+/// The time that nodes may take to answer about locks of one ttl, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     /// The configured timeout, or the timeout that follows from the ttl.
@@ -33,7 +33,7 @@ impl Patience {
     /// Returns the patience for a release, which is useful at any time.
     ///
     /// The Redlock paper proposes 5 to 50 ms for a lock of 10 s. A node that is farther away gets four times its round
-    /// trip, but at most a second.
+    /// trip, but at most one second.
     pub(super) fn for_release(ttl: Duration, settings: &Settings) -> Self {
         let fixed = settings.node_timeout;
         Self {
@@ -44,7 +44,7 @@ impl Patience {
     }
 
     /// Returns the patience for a question that is useless once half of the lock's life is over. A configured timeout
-    /// takes precedence; if it is longer than the ttl allows, the attempt ends as too slow.
+    /// takes precedence. If it is longer than the ttl allows, the attempt ends as too slow.
     pub(super) fn for_vote(ttl: Duration, settings: &Settings) -> Self {
         let patience = Self::for_release(ttl, settings);
         match patience.fixed {

@@ -1,6 +1,6 @@
 //! Reinitialisation: every node joins this group, regardless of its marker.
 //!
-//! An operator asks for it. It needs all nodes.
+//! An operator asks for the reinitialisation. The reinitialisation needs all nodes.
 
 use alloc::vec::Vec;
 
@@ -22,7 +22,7 @@ pub(in crate::engine) struct Reinit {
     done: Option<bool>,
 }
 
-/// Returns a report if some nodes cannot be asked. The report names them.
+/// Returns a report if some nodes cannot be asked. The report names these nodes.
 pub(in crate::engine) fn why_unready(now: Instant, parts: &Parts) -> Option<Report> {
     let mut round = Round::new(now, parts.nodes.len(), Vec::new());
     let mut all = true;
@@ -44,7 +44,8 @@ pub(in crate::engine) fn why_unready(now: Instant, parts: &Parts) -> Option<Repo
 }
 
 impl Operate for Reinit {
-    /// Asks every node to join this group with a barrier as long as the longest lock of either group.
+    /// Asks every node to join this group. Each node gets a barrier that is as long as the longest lock of either
+    /// group.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let deadline = cx.now.saturating_add(cx.parts.settings.connect_timeout);
         for ballot in &mut cx.round.ballots {

@@ -1,6 +1,6 @@
 //! Releases a lock for a caller that waits for the outcome.
 //!
-//! The engine asks every node that may hold the token to delete it, and counts each answer. If a node does not answer,
+//! The engine asks every node that may have the token to delete it, and counts each answer. If a node does not answer,
 //! the claim keeps the debt after the operation has ended.
 
 use crate::error::{NodeOutcome, Released, Report, UnlockError};
@@ -39,12 +39,12 @@ impl Operate for Release {
         let claim = self.claim;
         let life = cx.parts.claims.get(claim).must().map(|claim| claim.life());
         let patience = Patience::for_release(life.unwrap_or_default(), &cx.parts.settings);
-        for node in cx.parts.nodes.ids() {
-            cx.round[node].deadline = patience.until(cx.now, &mut cx.parts.nodes[node]);
-            cx.round[node].asked = true;
+        for (ballot, node) in cx.round.ballots.iter_mut().zip(cx.parts.nodes.iter_mut()) {
+            ballot.deadline = patience.until(cx.now, node);
+            ballot.asked = true;
         }
         let asked = cx.parts.release(cx.now, Some(cx.round.key), claim);
-        // A `SET` that had not left was withdrawn, so there may be nothing to release.
+        // A `SET` that had not left was withdrawn, so there may be no token to release.
         let left = cx.parts.claims.get(claim);
         let held = left.map_or(NodeSet::EMPTY, |claim| claim.may_hold);
         for node in cx.parts.nodes.set().without(asked).iter() {

@@ -1,23 +1,24 @@
 //! Repair of fencing tokens: a node that may have lost its counters gets a counter floor again. The floor comes from
 //! the other nodes.
 //!
-//! The engine asks every node for its floor. A node without a floor marks itself with a nonce, in the same script. It
-//! is then in repair under this nonce, or under the nonce of another handle that came first. When the mark has been
-//! there for as long as the longest lock lasts, the engine asks every node again. If N - q + 1 of the other nodes have
-//! a floor, the largest of their numbers becomes the floor of the node, provided that the mark is still there.
+//! The engine asks every node for its floor. A node without a floor marks itself with a nonce in the same script. The
+//! node is then in repair under this nonce, or under the nonce of another handle that came first. When the mark has
+//! been there for as long as the longest lock lasts, the engine asks every node again. If N - q + 1 of the other nodes
+//! have a floor, the largest of these floors becomes the floor of the node, provided that the mark is still there.
 //!
 //! # Guarantees
 //!
-//! * A repair uses only numbers that were asked for after the mark had been there for that long.
-//! * A node counts only if it has a floor of its own, is not in quarantine, and is connected at the same time.
-//! * A loss of data in between, by a restart or a `FLUSHALL`, removes the mark, or leaves a mark with another `run_id`.
-//!   The wait then begins again.
-//! * Several handles may repair one node: they share the mark, and only the first write still finds it.
+//! * A repair uses only numbers that were asked for after the mark had been there for as long as the longest lock
+//!   lasts.
+//! * A node counts only if it has its own floor, is not in quarantine, and is connected at the same time.
+//! * If a restart or a `FLUSHALL` deletes data in between, the mark is gone, or a mark with another `run_id` is left.
+//!   The wait then begins again from zero.
+//! * Several handles may repair one node. The handles share the mark, and only the first write still finds it.
 //!
 //! # Not here
 //!
-//! The proof: see [`manual::fencing`](crate::manual::fencing). When a repair begins, and which losses are known: see
-//! `engine::fencing`.
+//! The proof is in [`manual::fencing`](crate::manual::fencing). The module `engine::fencing` decides when a repair
+//! begins, and knows the losses.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -40,7 +41,7 @@ use crate::engine::parts::Parts;
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::engine) struct Repair {
-    /// The floor of each node that has one.
+    /// The floor of each node that has a floor.
     numbers: Box<[u64]>,
 }
 
@@ -51,8 +52,8 @@ impl Repair {
         }
     }
 
-    /// Returns the floor for a node in repair. It is at least as large as every token that the node confirmed before it
-    /// was marked. Returns `None` if too few other nodes have reported their floors.
+    /// Returns the floor for a node in repair. The floor is at least as large as every token that the node confirmed
+    /// before it was marked. Returns `None` if too few of the other nodes have reported their floors.
     fn number(&self, cx: &Context<'_>) -> Option<u64> {
         let sound = cx.round.tally.yes();
         let needed = cx.parts.nodes.len() - cx.round.tally.quorum() + 1;
@@ -79,7 +80,7 @@ impl Repair {
 }
 
 impl Operate for Repair {
-    /// Asks every node. An answer is useful at any time, so a node gets as much time as for the longest lock.
+    /// Asks every node. An answer is useful at any time, so a node gets as much time as it gets for the longest lock.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
@@ -127,7 +128,7 @@ impl Operate for Repair {
         self.vote(node, said, cx);
     }
 
-    /// If a connection is lost meanwhile, the floor of its node is no longer known.
+    /// If a connection is lost in the meantime, the floor of its node is no longer known.
     fn rests_on_answers(&self) -> bool {
         true
     }
@@ -153,15 +154,15 @@ pub(in crate::engine) fn look_answered(
 }
 
 /// Handles the answer of a `node` that was asked to write a floor, for an operator or a repair. A refused write is
-/// tried again.
+/// tried again later.
 #[cold]
 #[inline(never)]
 pub(in crate::engine) fn floor_answered(node: NodeId, reply: Reply, parts: &mut Parts) {
     if reply == Reply::Done {
         parts.fencing.has_floor(node);
     } else if reply == Reply::Missing {
-        // Either the node has lost its mark and set another one, or another client has repaired it. The next look shows
-        // which.
+        // Either the node has lost its mark and set a new one, or another client has repaired the node. The next look
+        // at the floors shows whether the node has a new mark or was repaired.
         parts.fencing.was_not_repaired(node);
     }
 }

@@ -1,8 +1,8 @@
 //! A round: one question to all nodes, and their votes.
 //!
-//! Every operation has one round at a time; an acquisition has one for each attempt. A round counts votes until the
-//! outcome is certain. It owns no key: the keys that a `SET` may leave on the nodes belong to a
-//! [claim](crate::engine::claims::claim).
+//! Every operation has one round at a time. An acquisition has one round for each attempt. A round counts votes until
+//! the outcome is certain. A round owns no key. The keys that a `SET` may leave on the nodes belong to
+//! a [claim](crate::engine::claims::claim).
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -32,13 +32,13 @@ pub(crate) struct Round {
     pub(crate) state: State,
     pub(crate) tally: Tally,
     pub(crate) ballots: Vec<Ballot>,
-    /// The nodes that are asked although their answers do not count, until their time is up.
+    /// The nodes that are asked although their answers do not count, until their time to answer is over.
     uncounted: NodeSet,
     /// When the call was made.
     pub(crate) started: Instant,
-    /// When the present attempt began, before its first byte: the t1 of the paper.
+    /// When the present attempt began, before its first byte. The Redlock paper calls this time t1.
     pub(crate) sent: Instant,
-    /// When the caller wants an outcome, whatever it is.
+    /// When the caller wants an outcome, whatever the outcome is.
     pub(crate) deadline: Option<Instant>,
     /// The number of attempts, including the present one.
     pub(crate) tries: u32,
@@ -51,11 +51,11 @@ pub(crate) struct Round {
 /// The state of an operation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum State {
-    /// It is counting votes.
+    /// The operation is counting votes.
     Voting,
-    /// It waits for other operations that want the same and come first, until `until` at the latest.
+    /// The operation waits for earlier operations that want the same lock, until `until` at the latest.
     Queued { until: Instant },
-    /// It waits for the next attempt.
+    /// The operation waits for the next attempt.
     Resting { until: Instant },
     /// The outcome is certain, and is reported at the next poll.
     Decided,
@@ -66,13 +66,13 @@ pub(crate) enum State {
 pub(crate) struct Ballot {
     pub(crate) outcome: NodeOutcome,
     pub(crate) latency: Option<Duration>,
-    /// When its time to answer is up.
+    /// When the node's time to answer ends.
     pub(crate) deadline: Instant,
-    /// The question was put to the node. If not, it waits for the handshake.
+    /// The question was put to the node. If the question was not put, it waits for the handshake.
     pub(crate) asked: bool,
     /// The question was repeated in this attempt.
     pub(crate) asked_again: bool,
-    /// The most telling reason from earlier attempts.
+    /// The reason from earlier attempts that explains most.
     before: NodeOutcome,
 }
 
@@ -92,7 +92,7 @@ impl Ballot {
     }
 
     /// Returns the outcome to report for the node if too few nodes answered. If the node did not answer in this
-    /// attempt, reports an earlier reason, whose latency is no longer known.
+    /// attempt, returns an earlier reason, whose latency is no longer known.
     pub(crate) fn cause(&self) -> (NodeOutcome, Option<Duration>) {
         let silent = matches!(self.outcome, NodeOutcome::Pending | NodeOutcome::TimedOut);
         match more_telling(self.before, self.outcome) {
@@ -110,7 +110,8 @@ impl Ballot {
     }
 }
 
-/// Returns the outcome that explains better why a node did not vote. Returns `other` if both explain it equally well.
+/// Returns the outcome that explains better why a node did not vote. Returns `other` if both outcomes explain this
+/// equally well.
 fn more_telling(one: NodeOutcome, other: NodeOutcome) -> NodeOutcome {
     let weight = |outcome| match outcome {
         NodeOutcome::Unusable(_) => 2,
@@ -146,7 +147,7 @@ impl IndexMut<NodeId> for Round {
 }
 
 impl Round {
-    // Inlined because every operation begins with it.
+    // This function is inlined because every operation begins with it.
     #[inline(always)]
     pub(crate) fn new(now: Instant, nodes: usize, mut ballots: Vec<Ballot>) -> Self {
         ballots.resize(nodes, Ballot::OPEN);
@@ -191,7 +192,7 @@ impl Round {
         self.arm(&mut parts.timers);
     }
 
-    /// Stops counting the operation as resting, because it asks nodes again or ends.
+    /// Stops counting the operation as resting, because the operation asks nodes again or ends.
     #[inline]
     pub(in crate::engine) fn stop_resting(&self, parts: &mut Parts) {
         if matches!(self.state, State::Queued { .. } | State::Resting { .. }) {
@@ -208,12 +209,13 @@ impl Round {
         self.is_voting() && self.tally.open().contains(node)
     }
 
-    /// Returns `true` if it makes sense to ask `node`: its answer would count, or at least its key keeps others out.
+    /// Returns `true` if it is useful to ask `node`, because its answer would count, or at least its key keeps other
+    /// clients out.
     pub(crate) fn asks(&self, node: NodeId) -> bool {
         self.awaits(node) || self.is_voting() && self.uncounted.contains(node)
     }
 
-    /// Ends the time of uncounted nodes that have taken too long at `now`, and returns them.
+    /// Ends the time to answer of the uncounted nodes that have taken too long at `now`, and returns these nodes.
     pub(crate) fn end_uncounted(&mut self, now: Instant) -> NodeSet {
         let over = |node: NodeId| self[node].deadline <= now;
         let ended = self.uncounted.filter(over);
@@ -229,6 +231,7 @@ impl Round {
     }
 
     /// Records the vote and the outcome of `node`. Returns `true` if the vote counts.
+    #[inline(always)]
     pub(crate) fn record(&mut self, node: NodeId, vote: Vote, outcome: NodeOutcome) -> bool {
         let counts = self.is_voting() && self.tally.record(node, vote);
         if counts {
@@ -237,8 +240,8 @@ impl Round {
         counts
     }
 
-    /// Handles the loss of the connection to `node`. Withdraws its yes, or stops waiting for its answer. Returns `true`
-    /// if this changed anything.
+    /// Handles the loss of the connection to `node`. Withdraws the yes of the node, or stops waiting for its answer.
+    /// Returns `true` if the loss changed anything.
     pub(crate) fn lose(&mut self, node: NodeId, outcome: NodeOutcome) -> bool {
         let changed = self.is_voting()
             && (guard!(VoteKeptOverReconnect, self.tally.withdraw(node))
@@ -249,8 +252,8 @@ impl Round {
         changed
     }
 
-    /// Marks the outcome as certain; the next poll reports it. Called once for each attempt, because a decided round no
-    /// longer votes.
+    /// Marks the outcome as certain, so that the next poll reports it. A round is decided once for each attempt,
+    /// because a decided round no longer votes.
     pub(in crate::engine) fn decide(&mut self, parts: &mut Parts) {
         self.state = State::Decided;
         self.disarm(&mut parts.timers);
@@ -277,8 +280,8 @@ impl Round {
         self.timer = None;
     }
 
-    /// Lets the question to `node` wait for the handshake. Returns `false` if there is no room; then `node` is not
-    /// asked.
+    /// Lets the question to `node` wait for the handshake. Returns `false` if there is no room for the question. If
+    /// there is no room, `node` is not asked.
     pub(crate) fn wait_for(&mut self, node: NodeId, whose: Whose, nodes: &mut Nodes) -> bool {
         let room = nodes[node].connection.waiting.push(self.key, whose);
         if !room {
@@ -289,8 +292,8 @@ impl Round {
 
     /// Returns `true` if the question that waited for the handshake of `node` should be asked now.
     ///
-    /// If an operation makes several attempts while the question waits, the question is in the queue once for each. No
-    /// operation waits for a node that does not vote, so such a node is not asked late.
+    /// If an operation makes several attempts while the question waits, the question is in the queue once for each
+    /// attempt. No operation waits for a node that does not vote, so such a node is not asked late.
     pub(crate) fn asks_late(&self, now: Instant, node: NodeId) -> bool {
         let ballot = &self[node];
         let in_time = self.awaits(node) || now < ballot.deadline;
@@ -312,15 +315,15 @@ impl Round {
         counts
     }
 
-    /// Records that `node` has granted the lock, although its vote depends on the answers of other nodes, however long
-    /// these take. The report says that the node granted the lock.
+    /// Records that `node` has granted the lock, although its vote depends on the answers of other nodes and may be
+    /// decided much later. The report says that the node granted the lock.
     pub(crate) fn granted(&mut self, now: Instant, node: NodeId) {
         self[node].outcome = NodeOutcome::Granted;
         self[node].latency = Some(now.saturating_since(self.sent));
         self[node].deadline = Instant::MAX;
     }
 
-    /// Ends the wait for every node whose time is up at `now`.
+    /// Ends the wait for every node whose time to answer is over at `now`.
     pub(crate) fn time_out(&mut self, now: Instant, nodes: &Nodes) {
         for node in self.tally.open().iter() {
             if self[node].deadline <= now {
@@ -333,7 +336,7 @@ impl Round {
         }
     }
 
-    /// Ends the wait for every node, because the caller's time is up.
+    /// Ends the wait for every node, because the caller's time is over.
     pub(crate) fn close(&mut self) {
         for node in self.tally.open().iter() {
             self.record(node, Vote::Abstain, self[node].outcome);
@@ -348,8 +351,9 @@ impl Round {
                 .open()
                 .union(self.uncounted)
                 .iter()
-                .map(|node| (self[node].deadline, Cause::NodeTimeout))
-                .min(),
+                .map(|node| self[node].deadline)
+                .min()
+                .map(|deadline| (deadline, Cause::NodeTimeout)),
             State::Queued { until } | State::Resting { until } => Some((*until, Cause::Retry)),
             State::Decided => return None,
         };
@@ -363,7 +367,7 @@ impl Round {
     }
 
     /// Names a reason for each node that was not asked because its connection is being opened again. The reason is the
-    /// failure of its last connection, which says more than a missing answer.
+    /// failure of the node's last connection, which says more than a missing answer.
     pub(crate) fn explain(&mut self, nodes: &Nodes) {
         for node in nodes.ids() {
             let ballot = &mut self[node];

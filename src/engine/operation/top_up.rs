@@ -1,24 +1,24 @@
-//! Top-up: a node that lacks its copy of a held lock gets another one.
+//! A top-up gives a node that lacks its copy of a held lock another copy.
 //!
-//! When a lock is extended, a node may answer that the key is missing: it restarted without it, it was down when the
-//! lock was taken, or it held another client's key then. Without this copy, fewer nodes than possible have the lock,
-//! and the next loss may end it.
+//! When a lock is extended, a node may answer that the key is missing. The node may have restarted without the key, may
+//! have been down when the lock was taken, or may have held another client's key at that time. Without this copy, fewer
+//! nodes than possible have the lock, and the loss of one more copy may end the lock.
 //!
-//! The copy is a `SET NX` that expires when the other copies do. The engine sends it only after it has seen the loss,
-//! when a majority *without* that node has confirmed the token in a later round. So the copy follows the extension
-//! after the one that found the loss. If the node had the key again in between, this round sends nothing, because the
-//! node may have lost the key since the round began. A nil in reply to the copy is not a vote. A node in quarantine
-//! gets a copy too; it counts when the quarantine is over.
+//! The copy is a `SET NX` that expires when the other copies expire. The engine sends the copy only after it has seen
+//! the loss, when a majority *without* that node has confirmed the token in a later round. So the copy follows the
+//! second extension, because the first extension finds the loss. If the node had the key again in between, this round
+//! sends no copy, because the node may have lost the key since the round began. A nil in reply to the copy is not a
+//! vote. A node in quarantine gets a copy too. The copy counts when the quarantine is over.
 //!
 //! A node without scripts may show how it releases locks only after a majority has granted the lock. The `SET` to
-//! another node may not have left by then. In both cases, the node gets its first copy at once, unless an extension has
-//! already found that it lacks the lock.
+//! another node may not have been sent before the lock was granted. In both cases, the node gets its first copy at
+//! once, unless an extension has already found that the node lacks the lock.
 //!
 //! # Not here
 //!
-//! Adopted locks: the previous engine may still release a copy for which it got no answer. Locks whose bytes another
-//! process may have got while the engine was extending them: that process may have released them. Locks that are not
-//! extended: they end without new copies.
+//! An adopted lock gets no copies, because the previous engine may still release a copy for which it got no answer. A
+//! lock gets no copies if another process may have got its bytes during an extension, because that process may have
+//! released the lock. A lock that is not extended ends without new copies.
 
 use core::time::Duration;
 
@@ -35,8 +35,8 @@ use crate::engine::news::News;
 use crate::engine::parts::Parts;
 use crate::engine::restarts::whole;
 
-/// Returns the life of a copy that is sent at `now`, for a lock that ends at `end`. It is rounded up, because a copy
-/// that expires before the others is useless.
+/// Returns the life of a copy that is sent at `now`, for a lock that ends at `end`. The life is rounded up, because a
+/// copy that expires before the other copies is useless.
 pub(super) fn life_of_copy(
     now: Instant,
     end: Instant,
@@ -49,8 +49,8 @@ pub(super) fn life_of_copy(
     whole(entry.delay().life(ttl))
 }
 
-/// Sends `node` a copy of the lock of `key`, which ends at `end`, if it got none before. The lock was granted before
-/// this node had shown how it releases locks.
+/// Sends `node` a copy of the lock of `key`, which ends at `end`, if the node got no copy before. The lock was granted
+/// before this node had shown how it releases locks.
 #[cold]
 pub(in crate::engine) fn copy_late(
     now: Instant,
@@ -65,7 +65,7 @@ pub(in crate::engine) fn copy_late(
     };
     let there = parts.nodes.writing_to(node);
     let wanted = now < end && !claim.may_hold.contains(node);
-    // Behind other commands, the copy would come late and last longer than the other copies.
+    // If the copy waited behind other commands, it would come late and outlast the other copies.
     if wanted && there.access() == Access::Open && !there.connection.wire.outbox.is_blocked() {
         let life = life_of_copy(now, end, entry, claim.life(), drift);
         let mut command = parts.claims.command();
@@ -81,7 +81,7 @@ pub(in crate::engine) fn copy_late(
 }
 
 impl LockQuestion {
-    /// Sends a copy to each node that lacked the key before the extension began and still lacks it. `majority` has
+    /// Sends a copy to each node that lacked the key before the extension began and still lacks the key. `majority` has
     /// confirmed the extension until `end`.
     pub(super) fn top_up(&self, majority: &Majority, end: Instant, cx: &mut Context<'_>) {
         let lacking = self.lacking.without(majority.nodes());
@@ -95,8 +95,8 @@ impl LockQuestion {
         }
     }
 
-    /// Sends a copy to those of `nodes` that have received none meanwhile, provided that the lock is held here and
-    /// every node that has it counts. If a copy cannot be sent, the next extension tries again.
+    /// Sends a copy to those of `nodes` that have received none in the meantime, provided that the lock is held here
+    /// and every node that has the lock counts. If a copy cannot be sent, the next extension tries again.
     pub(super) fn send_copies(&self, nodes: NodeSet, end: Instant, cx: &mut Context<'_>) {
         let mut command = cx.parts.claims.command();
         let drift = cx.parts.settings.drift;

@@ -22,7 +22,7 @@ use crate::engine::operation::{Change, Kind};
 use crate::engine::parts::EXPIRED;
 
 impl Operations {
-    /// Wakes `operation`: something that it may wait for has changed.
+    /// Wakes `operation`, because something that it may wait for has changed.
     pub(in crate::engine) fn stir(&mut self, now: Instant, operation: Option<OperationKey>) {
         let waiters = &self.parts.queues.waiters;
         if let Some(operation) = operation.and_then(|key| waiters.opened(key)) {
@@ -48,13 +48,14 @@ impl Operations {
         self.stir(now, contender);
     }
 
-    /// Wakes all operations: a node can be asked again, or cannot be asked for some time.
+    /// Wakes all operations, because a node can be asked again or cannot be asked for some time.
     pub(in crate::engine) fn stir_all(&mut self, now: Instant) {
         self.parts.queues.look_soon(now);
         self.each(now, |operation, cx| operation.heard(Change::Stirred, cx));
     }
 
-    /// Stops counting the answers of `nodes` until `until`, even in open operations. `None` means that they count.
+    /// Stops counting the answers of `nodes` until `until`, even in open operations. If `until` is `None`, the answers
+    /// count again.
     pub(in crate::engine) fn quarantine(
         &mut self,
         now: Instant,
@@ -89,14 +90,14 @@ impl Operations {
         }
     }
 
-    /// Returns `true` if the nodes are wanted: an operation is open, or a token may be on some node.
+    /// Returns `true` if the engine needs the nodes, because an operation is open or a token may be on some node.
     pub(in crate::engine) fn is_anything_wanted(&self) -> bool {
         self.len() != 0 || !self.parts.claims.slab.is_empty()
     }
 
     // ----- held locks ---------------------------------------------------------------------------
 
-    /// Returns the claim behind `lock`, which is valid until `until`. Ends the questions about it.
+    /// Returns the claim behind `lock`, which is valid until `until`. Ends the questions about this lock.
     pub(in crate::engine) fn claim_to_release(
         &mut self,
         now: Instant,
@@ -117,7 +118,7 @@ impl Operations {
     }
 
     /// Handles the timer of `claim`.
-    // Out of line, because no timer fires for a lock that is released in time.
+    // This function is out of line, because no timer fires for a lock that is released in time.
     #[inline(never)]
     pub(in crate::engine) fn claim_due(&mut self, now: Instant, claim: ClaimKey) {
         let timers = &mut self.parts.timers;
@@ -186,7 +187,7 @@ impl Operations {
         }
     }
 
-    /// Releases the lock of `claim`. `is_valid` says whether it was valid until now.
+    /// Releases the lock of `claim`. `is_valid` says whether the lock was valid until now.
     pub(in crate::engine) fn release(
         &mut self,
         now: Instant,
@@ -205,7 +206,7 @@ impl Operations {
 
     /// Gives each of `nodes`, which an operator trusts, a counter floor.
     ///
-    /// The limit on open operations does not apply. The operation ends soon, because a node with many unanswered
+    /// The limit on open operations does not apply. Giving floors ends soon, because a node with many unanswered
     /// commands is not asked.
     pub(in crate::engine) fn give_floors(
         &mut self,
@@ -216,7 +217,7 @@ impl Operations {
         (!nodes.is_empty()).then(|| self.begin(now, Duration::ZERO, None, kind))
     }
 
-    /// Looks at the counter floors of all nodes, and repairs those that can be repaired.
+    /// Looks at the counter floors of all nodes, and repairs missing floors where this is possible.
     #[cold]
     #[inline(never)]
     pub(in crate::engine) fn look_at_floors(&mut self, now: Instant) {

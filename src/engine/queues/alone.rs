@@ -1,13 +1,13 @@
-//! Locks that are kept alone: no other operation wants their names, and the table of names leads straight to their
+//! Locks that are kept alone: no other operation wants their names, so the table of names leads straight to their
 //! claims.
 //!
-//! A place takes more memory than such a lock needs. When another operation wants the name, the queues open a place in
-//! the state that it would have if it had always existed.
+//! A place takes more memory than a lock that is kept alone needs. When another operation wants the name, the queues
+//! open a place. The state of the new place is as if the place had always existed.
 //!
 //! # Not here
 //!
-//! Locks that are not kept. They are held for a short time, and keeping their place costs less than closing it and
-//! opening it again.
+//! A lock that is not kept has a place. A lock that is not kept is held for a short time, and keeping its place costs
+//! less than closing and opening it again.
 
 use alloc::vec::Vec;
 
@@ -35,7 +35,7 @@ impl Where {
         }
     }
 
-    /// Returns the index of the claim. This must be a claim.
+    /// Returns the index of the claim. The number must be that of a claim.
     pub(super) const fn claim(self) -> u32 {
         self.0 & !CLAIM
     }
@@ -48,9 +48,9 @@ impl From<PlaceKey> for Where {
 }
 
 impl Queues {
-    /// Closes `place`, where the lock of `claim` is held, if nothing else uses it: the lock is kept from now on.
-    /// Returns the buffer of the name in that case. The table of names then refers to the claim, which also stores the
-    /// name.
+    /// Closes `place`, where the lock of `claim` is held and kept from now on, if nothing else uses the place. Returns
+    /// the buffer of the name if the place was closed. The table of names then refers to the claim, which also stores
+    /// the name.
     #[cold]
     pub(in crate::engine) fn leave_alone(
         &mut self,
@@ -67,8 +67,8 @@ impl Queues {
         Some(name)
     }
 
-    /// Opens the place of `name`, whose lock is kept alone. `found` is the entry of its claim in the table of names.
-    /// The place has two users: the claim, and the operation that wants the name.
+    /// Opens the place of `name`, whose lock is kept alone. `found` is the entry of the lock's claim in the table of
+    /// names. The place has two users: the claim, and the operation that wants the name.
     #[cold]
     pub(super) fn join(
         &mut self,

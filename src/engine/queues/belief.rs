@@ -1,16 +1,16 @@
-//! What a refused contender believes: when its resource becomes free on each node, and who holds it there.
+//! The belief of a refused contender says, for each node, when the resource becomes free and who holds it.
 //!
 //! The belief depends on three things: the node's answer about the key (`PTTL` and the token), the node's notification
-//! when the key changes (a push), and time. This file asks nothing; other files decide when to ask a node.
+//! when the key changes (a push), and time. This file sends no questions. Other files decide when to ask a node.
 //!
 //! # Guarantees
 //!
-//! * A node counts as free only if it has said something about the key.
-//! * A resource is believed to be free when a majority of the configured nodes is. Each node counts only from the time
-//!   at which its vote counts.
-//! * Readers or permits hold a sorted set. It keeps a reader out no longer than the random delay. A change of the set
-//!   does not mean that the lock is free, unless the contender wants a permit.
-//! * Only the owner text of a token leaves this file. The random part is never shown.
+//! * A node counts as free only if the node has said something about the key.
+//! * A resource is believed to be free when it is free on a majority of the configured nodes. Each node counts only
+//!   from the time at which its vote counts.
+//! * Readers or permits hold a sorted set. A sorted set keeps a reader out no longer than the random delay. A change of
+//!   the set does not mean that the lock is free, unless the contender wants a permit.
+//! * Only the owner text of a token leaves this file. The random part of a token is never shown.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -21,7 +21,7 @@ use crate::quorum::quorum_of;
 use crate::resource::{OwnedToken, Token};
 use crate::time::Instant;
 
-/// How long after its reported end a key is still believed to exist: the node has rounded its answer down by up to a
+/// How long after its reported end a key is still believed to exist. The node has rounded its answer down by up to a
 /// millisecond.
 pub(in crate::engine) const ROUNDED: Duration = Duration::from_millis(1);
 
@@ -30,23 +30,23 @@ pub(in crate::engine) const ROUNDED: Duration = Duration::from_millis(1);
 enum Registration {
     /// The node was asked, and has not answered.
     Asked,
-    /// The node was asked, but before it answered, we have written to the key ourselves, so the answer registers
+    /// The node was asked. Before it answered, this engine has written to the key itself, so the answer registers
     /// nothing.
     Erased,
     /// The node will push the next change.
     Pushed,
-    /// The node will not push it: it was asked, but sends no notifications.
+    /// The node was asked and sends no notifications, so it will not push the next change.
     Untold,
-    /// The node will not push it: it was not asked since its last push.
+    /// The node was not asked since its last push, so it will not push the next change.
     None,
 }
 
 /// The belief about one node.
 #[derive(Debug)]
 struct Seen {
-    /// When the resource becomes free there; [`Instant::MAX`] if that is not known.
+    /// When the resource becomes free on the node. [`Instant::MAX`] if this time is not known.
     free: Instant,
-    /// The node is not believed to be free before this time, whatever it says.
+    /// The node is not believed to be free before this time, whatever the node says.
     not_before: Instant,
     /// The key has no expiry, so it does not become free by itself.
     permanent: bool,
@@ -71,7 +71,7 @@ const UNKNOWN: Seen = Seen {
 pub(crate) struct Belief {
     nodes: Vec<Seen>,
     wants: Wants,
-    /// A reader believes that a sorted set is free from this time on.
+    /// From this time on, a reader believes that a sorted set is free.
     reads_from: Instant,
 }
 
@@ -95,7 +95,7 @@ impl Seen {
         )
     }
 
-    /// Returns `true` if the node will report the next change, or is about to say whether it does.
+    /// Returns `true` if the node will report the next change, or is about to say whether it will.
     const fn is_told(&self) -> bool {
         matches!(
             self.registration,
@@ -129,8 +129,8 @@ impl Belief {
         self.wants == Wants::Reader
     }
 
-    /// Records that `node` has no free slot before `until`. `pushes` says whether it will push the next change; `None`
-    /// means that it was not asked to.
+    /// Records that `node` has no free slot before `until`. `pushes` says whether the node will push the next change.
+    /// `None` means that the node was not asked to push.
     pub(in crate::engine) fn is_full(
         &mut self,
         node: NodeId,
@@ -158,7 +158,7 @@ impl Belief {
         }
     }
 
-    /// Makes the next look also ask the nodes that have answered. Their answers stay.
+    /// Makes the next look also ask the nodes that have answered. The earlier answers of these nodes stay.
     pub(crate) fn ask_again(&mut self) {
         for seen in &mut self.nodes {
             if !seen.is_asked() {
@@ -167,7 +167,7 @@ impl Belief {
         }
     }
 
-    /// Assumes that the resource becomes free at `at`, or earlier if that is known.
+    /// Assumes that the resource becomes free at `at`, or at a known earlier time.
     pub(crate) fn suppose(&mut self, at: Instant) {
         for seen in &mut self.nodes {
             seen.free = seen.free.min(at);
@@ -175,15 +175,15 @@ impl Belief {
     }
 
     /// Records that `node` was asked how long the key will still exist, and to push its next change. The earlier answer
-    /// of the node stays until the new one comes.
+    /// of the node stays until the new answer comes.
     pub(crate) fn asked(&mut self, node: NodeId) {
         self.nodes[node.index()].registration = Registration::Asked;
     }
 
-    /// Records the answer of `node`. `pushes` says whether it will push the next change.
+    /// Records the answer of `node`. `pushes` says whether the node will push the next change.
     pub(crate) fn looked(&mut self, now: Instant, node: NodeId, left: Remaining, pushes: bool) {
         let seen = &mut self.nodes[node.index()];
-        // If the node has pushed a change since the question, that push belonged to an earlier registration.
+        // If the node pushed a change after the question was sent, the push belonged to an earlier registration.
         seen.registration = match (seen.registration, pushes) {
             (Registration::Erased, _) => Registration::None,
             (_, true) => Registration::Pushed,
@@ -191,7 +191,7 @@ impl Belief {
         };
         seen.permanent = left == Remaining::Permanent;
         seen.free = match left {
-            // A permit may become free before the last permit ends.
+            // A permit may become free before the last permit expires.
             Remaining::For(_) if self.wants == Wants::Slot && seen.free != Instant::MAX => {
                 seen.free
             }
@@ -207,8 +207,8 @@ impl Belief {
         seen.is_set &= left != Remaining::Missing;
     }
 
-    /// Records the token in the key that `node` has named, if there is one. `is_set` means that the key is a sorted
-    /// set.
+    /// Records the token in the key as `node` has named it, if there is a token. `is_set` means that the key is a
+    /// sorted set.
     pub(crate) fn named(&mut self, node: NodeId, token: Option<OwnedToken>, is_set: bool) {
         let seen = &mut self.nodes[node.index()];
         (seen.token, seen.is_set) = (token, is_set);
@@ -216,8 +216,8 @@ impl Belief {
 
     /// Records that `node` has reported a change of the key. The node is free at `now`, unless the change may only mean
     /// that a holder has joined or left a sorted set. The key may also have changed on nodes that push nothing, so the
-    /// contender has to ask these. A reader asks after `rest` at the latest, because the reason that kept it out may be
-    /// gone.
+    /// contender has to ask these nodes. A reader asks after `rest` at the latest, because the reason that kept the
+    /// reader out may be gone.
     pub(crate) fn changed(&mut self, now: Instant, node: NodeId, rest: Duration) {
         let latest = match self.wants == Wants::Reader {
             true => now.saturating_add(rest),
@@ -236,7 +236,7 @@ impl Belief {
         }
     }
 
-    /// Records that this engine has written to the key on `node`, which ends the registration there.
+    /// Records that this engine has written to the key on `node`, which ends the registration on this node.
     pub(crate) fn wrote(&mut self, node: NodeId) {
         let seen = &mut self.nodes[node.index()];
         seen.registration = match seen.is_asked() {
@@ -258,14 +258,14 @@ impl Belief {
         )
     }
 
-    /// Returns `true` if a majority pushes changes, or was asked to do so.
+    /// Returns `true` if a majority of the nodes pushes changes, or was asked to push them.
     pub(crate) fn is_told(&self) -> bool {
         let told = self.nodes.iter().filter(|seen| seen.is_told()).count();
         quorum_of(self.nodes.len()) <= told
     }
 
-    /// Returns the owner text of the holder, empty if there is no text. Returns `None` if no majority of the nodes has
-    /// the same token. Only nodes whose answers `count` are included.
+    /// Returns the owner text of the holder. The text is empty if the holder has none. Returns `None` if no majority of
+    /// the nodes has the same token. Only nodes whose answers `count` are included.
     pub(crate) fn holder(&self, counts: impl Fn(NodeId) -> bool) -> Option<&[u8]> {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
         let counted = nodes.filter(|(node, _)| counts(*node));
@@ -286,7 +286,7 @@ impl Belief {
         self.nodes.len() - permanent.count() < quorum_of(self.nodes.len())
     }
 
-    /// Returns `true` if `node` has said that the key is a sorted set, and nothing else since.
+    /// Returns `true` if `node` has said that the key is a sorted set, and has said nothing else since.
     pub(in crate::engine) fn is_set_on(&self, node: NodeId) -> bool {
         self.nodes[node.index()].is_set
     }
@@ -297,8 +297,8 @@ impl Belief {
         quorum_of(self.nodes.len()) <= sets
     }
 
-    /// Returns when the contender believes that a majority becomes free. `from` returns when the vote of each node
-    /// begins to count.
+    /// Returns when the contender believes that a majority of the nodes becomes free. `from` returns when the vote of
+    /// each node begins to count.
     pub(crate) fn free_at(&self, from: impl Fn(NodeId) -> Instant) -> Instant {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
         let mut times: Vec<_> = nodes

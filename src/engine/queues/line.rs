@@ -1,11 +1,11 @@
-//! Callers in the order of their arrival. Each can leave at any time.
+//! Callers in the order of their arrival. Each caller can leave at any time.
 //!
-//! All lines share one memory for waiters, which grows to the largest number that waited at once. Each call takes
+//! All lines share one memory for waiters, which grows to the largest number of waiters at one time. Each call takes
 //! constant time.
 //!
-//! A waiter is not an operation yet: it has no round, no ballots and no claim. The operation is opened when its turn
-//! comes or its time is up. From then on, the record leads to the operation, because the caller knows only the key of
-//! the record.
+//! A waiter is not an operation yet, because it has no round, no ballots and no claim. The operation is opened when its
+//! turn comes or its time is over. From then on, the record of the waiter leads to the operation, because the caller
+//! knows only the key of the record.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::slab::{self, Key, Link, Slab};
 use crate::time::{Instant, nanos};
 use crate::timer::TimerKey;
 
-/// One line; see the [module](self).
+/// One line of callers, as the [module](self) describes it.
 #[derive(Debug)]
 pub(super) struct Line {
     first: Link,
@@ -37,12 +37,12 @@ pub(in crate::engine) struct Waiters {
     extras: BTreeMap<Key, Extra>,
 }
 
-/// A caller whose operation waits or has waited for its turn.
+/// A caller whose operation waits, or has waited, for its turn.
 #[derive(Debug)]
 pub(in crate::engine) enum Caller {
     Waits(Waiter),
-    /// The operation is open under this key. It is a set, which waits in the line of each of its names, or a reader
-    /// that was refused beside others.
+    /// The operation is open under this key. The operation is a set, which waits in the line of each of its names, or a
+    /// reader that was refused beside others.
     Set(OperationKey),
     /// The operation is open under this key, and is no longer in a line.
     Open(OperationKey),
@@ -58,37 +58,37 @@ struct Links {
 /// The additional options of a waiter.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(in crate::engine) struct Extra {
-    /// How many nanoseconds the engine keeps the lock. Zero if it does not keep it.
+    /// The number of nanoseconds for which the engine keeps the lock. Zero if the engine does not keep the lock.
     pub(in crate::engine) keep: u64,
-    /// It wants a fencing token.
+    /// Whether the caller wants a fencing token.
     pub(in crate::engine) fenced: bool,
-    /// It wants a shared lock.
+    /// Whether the caller wants a shared lock.
     pub(in crate::engine) shared: bool,
-    /// The number of permits, if it wants one of them. Zero if it does not.
+    /// The number of permits, if the caller wants a permit. Zero if the caller does not want a permit.
     pub(in crate::engine) permits: u16,
-    /// The owner of its lock. `None` for the owner of the handle.
+    /// The owner of the lock. `None` for the owner of the handle.
     pub(in crate::engine) owner: Option<Box<Owner>>,
 }
 
-/// The record of an operation that waits for its turn. It is packed, because otherwise it would take eight more bytes
-/// together with the links of the slab and the line.
+/// The record of an operation that waits for its turn. The record is packed, because otherwise it would take eight more
+/// bytes together with the links of the slab and the line.
 #[derive(Clone, Copy, Debug)]
 #[repr(Rust, packed(4))]
 pub(in crate::engine) struct Waiter {
     pub(in crate::engine) place: PlaceKey,
     /// When the call was made.
     pub(in crate::engine) started: Instant,
-    /// [`Instant::MAX`] if the caller waits without end.
+    /// The caller's deadline. [`Instant::MAX`] if the caller waits without end.
     deadline: Instant,
     /// The ttl in nanoseconds.
     ttl: u64,
-    /// The number of attempts. `u32::MAX` if only time limits it.
+    /// The number of attempts that the caller allows. `u32::MAX` if only time limits the attempts.
     tries_allowed: u32,
     pub(in crate::engine) extensions: u32,
     pub(in crate::engine) timer: Option<TimerKey>,
 }
 
-// The size matters, because there may be very many waiters.
+// The size of a waiter matters, because there may be very many waiters.
 const _: () = assert!(size_of::<slab::Place<(Caller, Links)>>() <= 64);
 
 impl Waiter {
@@ -163,7 +163,7 @@ impl Waiters {
             .map(|(key, _)| WaiterKey(key))
     }
 
-    /// Returns `waiter`, while it waits.
+    /// Returns `waiter` while it waits.
     pub(in crate::engine) fn get(&self, waiter: WaiterKey) -> Option<&Waiter> {
         match &self.slab.get(waiter.0)?.0 {
             Caller::Waits(waiter) => Some(waiter),
@@ -201,7 +201,7 @@ impl Waiters {
         WaiterKey(key)
     }
 
-    /// Puts the open `operation` at the front of `line`, but behind other open operations there.
+    /// Puts the open `operation` at the front of `line`, but behind the other open operations in this line.
     pub(super) fn push_front(&mut self, line: &mut Line, operation: OperationKey) -> WaiterKey {
         let (mut before, mut behind) = (Link::NONE, line.first);
         while let Some(index) = behind.index()
@@ -228,8 +228,8 @@ impl Waiters {
         self.extras.get(&waiter.0).cloned().unwrap_or_default()
     }
 
-    /// Returns the first caller of `line`, which becomes the contender. A set leaves the line at once; a waiter leaves
-    /// it when it is opened.
+    /// Returns the first caller of `line`, which becomes the contender. A set leaves the line at once, and a waiter
+    /// leaves it when it is opened.
     pub(super) fn next(&mut self, line: &mut Line) -> Option<OperationKey> {
         let index = line.first.index()?;
         let key = WaiterKey(self.slab.key_at(index));
@@ -240,7 +240,7 @@ impl Waiters {
         Some(OperationKey::of_waiter(key))
     }
 
-    /// Returns `true` if the first caller of `line` wants a permit and has not asked for it yet.
+    /// Returns `true` if the first caller of `line` wants a permit and has not asked for one yet.
     pub(super) fn is_for_permit(&self, line: &Line) -> bool {
         let first = line.first.index().map(|index| self.slab.key_at(index));
         let extra = first.and_then(|first| self.extras.get(&first));
@@ -256,7 +256,7 @@ impl Waiters {
         }
     }
 
-    /// Ends `waiter`, and takes it out of `line` if it is still in it.
+    /// Ends `waiter`, and takes it out of `line` if it is still in this line.
     pub(super) fn remove(&mut self, line: &mut Line, waiter: WaiterKey) {
         if let Some(caller) = self.slab.remove(waiter.0) {
             self.leave(line, waiter, caller);
@@ -272,7 +272,7 @@ impl Waiters {
         }
     }
 
-    /// Makes `behind` follow `before`. If one of them is missing, the other becomes an end of `line`.
+    /// Makes `behind` follow `before`. If one of the two is missing, the other becomes an end of `line`.
     fn join(&mut self, line: &mut Line, before: Link, behind: Link) {
         match before.index() {
             None => line.first = behind,
@@ -345,7 +345,7 @@ mod tests {
         Push,
         /// Opens the first caller.
         Open,
-        /// Removes any caller that was ever pushed. It may be open or gone.
+        /// Removes any caller that was ever pushed. The caller may already be open or gone.
         Remove(usize),
     }
 

@@ -1,15 +1,15 @@
 //! A table that finds a name by its hash.
 //!
-//! It uses open addressing with linear probing. A removal closes the gap and leaves no marker (Knuth, *The Art of
-//! Computer Programming*, volume 3, section 6.4, algorithms L and R). The slots are in the order of the hashes, so that
-//! the table can grow by an eighth: growing reads and writes it once from front to back. The table does not store the
-//! names themselves; the caller compares them.
+//! The table uses open addressing with linear probing. A removal closes the gap and leaves no marker (Knuth, *The Art
+//! of Computer Programming*, volume 3, section 6.4, algorithms L and R). The slots are in the order of the hashes, so
+//! that the table can grow by an eighth. To grow, the table reads and writes its slots once from front to back. The
+//! table does not store the names themselves, so the caller compares them.
 //!
 //! # Guarantees
 //!
 //! * Finding, inserting and removing take constant time on average, if the names were chosen without knowing the seed.
 //! * The table allocates only when it has more names than ever before.
-//! * Each name takes at most twelve bytes, if there are more than a few and none was removed.
+//! * Each name takes at most twelve bytes, if there are more than a few names and none was removed.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -22,7 +22,7 @@ const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The smallest number of slots of a table with names.
 const SLOTS_MIN: usize = 16;
 
-/// The place of a name: a number of the caller's choice, below 2^32 - 1.
+/// The place of a name. The place is a number of the caller's choice, below 2^32 - 1.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Where(pub(super) u32);
 
@@ -43,7 +43,7 @@ const EMPTY: Slot = Slot {
 #[derive(Debug)]
 pub(super) struct Names {
     seed: u64,
-    /// The slots. At most three quarters are taken.
+    /// The slots. At most three quarters of the slots are taken.
     slots: Vec<Slot>,
     taken: usize,
 }
@@ -64,7 +64,7 @@ impl Names {
         }
     }
 
-    /// Returns the hash of `name`: eight bytes at a time, folded by a multiplication of 128 bits.
+    /// Returns the hash of `name`. Each step takes eight bytes and folds them by a multiplication of 128 bits.
     #[inline]
     pub(super) fn hash(&self, name: &[u8]) -> u64 {
         let mut hash = self.seed ^ name.len() as u64;
@@ -78,7 +78,7 @@ impl Names {
         fold(hash ^ rest)
     }
 
-    /// Returns the place of the name with this `hash` that `is` accepts.
+    /// Returns the place of the name that has this `hash` and that `is` accepts.
     pub(super) fn find(&self, hash: u64, is: impl Fn(Where) -> bool) -> Option<Where> {
         let slot = self.slot(hash, is)?;
         Some(self.slots[slot].at)
@@ -108,7 +108,7 @@ impl Names {
         };
         self.taken -= 1;
         self.slots[gap] = EMPTY;
-        // Move up each name that is behind the gap only because its own slot was taken.
+        // If a name is behind the gap only because its own slot was taken, the name moves up.
         for next in self.from(gap).skip(1) {
             if self.slots[next].is_empty() {
                 return;
@@ -210,7 +210,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(effort(50, 256)))]
 
-        /// Compares the table with a map. Equal hashes are common here, because the whole hash is a number below 24.
+        /// Compares the table with a map. Equal hashes are common in this test, because the whole hash is a number
+        /// below 24.
         #[test]
         fn the_table_is_a_map(steps in prop::collection::vec((0u64..24, 0u8..40), 1..200)) {
             let mut names = Names::new(0);

@@ -1,5 +1,5 @@
 //! Decides when a refused contender asks again, and when an engine leaves a lock to other programs. Only
-//! `acquire::waiting` draws the random delay, because it depends on the remaining tries and time.
+//! `acquire::waiting` draws the random delay, because the delay depends on the remaining tries and time.
 //!
 //! | the latest attempt | the next one |
 //! | --- | --- |
@@ -10,22 +10,23 @@
 //! | no node granted the last [`WASTED_MAX`], and the key changes often | two round trips after that, so that it looks before it asks |
 //! | a node did not take the `SET`, or another name of its set was taken | not believed free before the random delay |
 //!
-//! During a window, the contender looks whether another client was earlier. It also looks from time to time: often if
-//! nodes send no notifications, and rarely if they do. If one lock lasts for long, or if the contender has waited for
-//! several locks, it also asks who holds the lock.
+//! During a window, the contender looks whether another client was faster. The contender also looks from time to time:
+//! often if nodes send no notifications, and rarely if they do. If one lock lasts for long, or if the contender has
+//! waited for several locks, the contender also asks who holds the lock.
 //!
-//! A reader asks as soon as the lock may be free. If other readers hold it, it asks after the random delay. With each
-//! look it asks who holds the lock, because a `PTTL` does not say whether the holder keeps it out. A contender for the
-//! exclusive lock that finds readers leaves its *intent* on all nodes. The intent keeps new readers out, and each look
-//! renews it. Such a contender looks when the set has changed, and asks when the set is gone.
+//! A reader asks as soon as the lock may be free. If other readers hold the lock, the reader asks after the random
+//! delay. With each look the reader asks who holds the lock, because a `PTTL` does not say whether the holder keeps
+//! readers out. A contender for the exclusive lock that finds readers leaves its *intent* on all nodes. The intent
+//! keeps new readers out, and each look renews it. A contender with an intent looks when the set of readers has
+//! changed, and asks for the lock when the set is gone.
 //!
-//! A contender that wants a permit does not look; it asks. A refused attempt says when the first slot becomes free, and
-//! registers the key.
+//! A contender that wants a permit does not look, but makes an attempt. A refused attempt says when the first slot
+//! becomes free, and registers the key for notifications.
 //!
-//! A program that releases a lock and asks for it again is always faster than a program that first has to learn of the
-//! release. So an engine leaves the lock to others for a moment after a [`Row`] of its own locks. It does so often if
-//! it has met others lately. If it has not, it does so rarely, but still from time to time, because it may not notice
-//! the others.
+//! A program that releases a lock and asks for it again at once is always faster than a program that first has to learn
+//! of the release. So an engine leaves the lock to others for a moment after a [`Row`] of its own locks. The engine
+//! leaves the lock often if it has met other clients lately. An engine that has met no other clients leaves the lock
+//! rarely, but still from time to time, because it may not notice other clients.
 //!
 //! The comment of each constant gives the reason for its value. The figures were measured with the simulator
 //! (`contention_in_numbers`: three nodes, holds of 1 ms, and unless stated otherwise 16 programs with one caller each
@@ -47,120 +48,124 @@ use crate::time::{Instant, NANOS_PER_TICK, nanos};
 use super::Refusal;
 use super::belief::{Belief, Wants};
 
-/// How long a contender that gets notifications waits between looks: this time, or up to twice as long. No push reports
-/// a `SWAPDB`, so without this look such a contender would wait until its call ends. This rate costs a node one look in
-/// three seconds. No figure of contention depends on it: half a second and eight seconds give the same.
+/// How long a contender that gets notifications waits between looks. The wait takes this time, or up to twice as long.
+/// No push reports a `SWAPDB`, so without this look a contender that gets notifications would wait until its call ends.
+/// The rate of these looks costs a node one look in three seconds. No figure of contention depends on this constant:
+/// half a second and eight seconds give the same figures.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// A contender that has looked at one lock for this long then asks with each look who holds it. If there are attempts
-/// in between, it asks at most twice in this time. If it asked with each look from the start, a hand-over between two
-/// programs would cost six messages instead of five. Otherwise no figure of contention depends on this constant: 100 ms
-/// and two seconds give the same. But a contender for the exclusive lock finds readers only in this way: with twice as
-/// long, readers that hold for two seconds keep it waiting for more than 2.5 s.
+/// A contender that has looked at one lock for this long then asks with each look who holds the lock. If there are
+/// attempts in between, the contender asks who holds the lock at most twice in this time. If the contender asked with
+/// each look from the start, a hand-over between two programs would cost six messages instead of five. Apart from this,
+/// no figure of contention depends on this constant: 100 ms and two seconds give the same figures. Yet a contender for
+/// the exclusive lock finds readers only in this way. With twice this time, readers that hold for two seconds keep it
+/// waiting for more than 2.5 s.
 const WHO: Duration = Duration::from_millis(200);
 
-/// After one node has reported a change, the contender waits this long for a majority to report it, before it asks that
-/// node again. Measured: with 0.1 ms a hand-over costs one more message.
+/// After one node has reported a change, the contender waits this long for a majority to report it, before the
+/// contender asks that node again. In a measurement with 0.1 ms, a hand-over costs one more message.
 const LOOK_SOON: Duration = Duration::from_millis(2);
 
-/// For each count of its splits, a contender that has just arrived waits this many round trips longer than one that has
-/// waited for [`OLD`]. A split adds two to the count, and each later lock of another client takes one away. Measured
-/// with a round trip of 1 ms: if the first split costs 30 round trips, two programs with one caller each have 202
-/// hand-overs in a second instead of 308, and sixteen such programs have 366 instead of 432.
+/// For each count of its splits, a contender that has just arrived waits this many round trips longer than a contender
+/// that has waited for [`OLD`]. A split adds two to the count, and each later lock of another client subtracts one. In
+/// a measurement with a round trip of 1 ms, two programs with one caller each have 202 hand-overs in a second instead
+/// of 308 if the first split costs 30 round trips. Sixteen such programs have 366 instead of 432.
 const BEHIND: u32 = 3;
 
-/// After this wait a contender no longer gives way to others. Measured with 32 programs and a round trip of 1 ms: with
-/// 50 ms the longest wait is 3.6 at 86 messages, instead of 1.9 at 59.
+/// After this wait a contender no longer gives way to others. In a measurement with 32 programs and a round trip of 1
+/// ms, 50 ms give a longest wait of 3.6 at 86 messages, instead of 1.9 at 59.
 const OLD: Duration = Duration::from_millis(100);
 
-/// For how many round trips, and at least a tick, an engine leaves the lock to others. The tick is needed because the
-/// others have to be scheduled. Measured with a round trip of 50 us: without the tick, there is one more message.
-/// Measured with a round trip of 1 ms and two programs of eight callers: a tick alone costs 4.2 messages instead of
-/// 3.3, and four round trips cost 3.7. Sixteen cost the same as eight.
+/// The number of round trips for which an engine leaves the lock to others. The shortest such time is a tick. The tick
+/// is needed because the other programs have to be scheduled. In a measurement with a round trip of 50 us, there is one
+/// more message without the tick. In a measurement with a round trip of 1 ms and two programs of eight callers, a tick
+/// alone costs 4.2 messages instead of 3.3, and four round trips cost 3.7. Sixteen round trips cost the same as eight.
 const LEFT_TO_OTHERS: u32 = 8;
 
-/// If no node has granted this number of attempts in a row, and the changes between them were less than a [`ROW`]
-/// apart, the key changes without becoming free. The contender then looks first: a look costs two messages, and an
-/// attempt three. After twice this number, it reacts to a reported change more and more slowly, up to ten times
-/// [`LOOK_SOON`]. Otherwise it would look 1,000 times in a second at a key that other clients write that often. If the
-/// changes are further apart than a row, others were just faster each time, and a contender that looks first would
-/// always be too late: measured in the world `readers`, with six programs and holds of 50 ms, one such caller made no
-/// attempt in 40 hand-overs.
+/// This number of attempts in a row that no node has granted, with less than a [`ROW`] between the changes, means that
+/// the key changes without becoming free. The contender then looks first, because a look costs two messages and an
+/// attempt three. After twice this number of attempts, the contender reacts to a reported change more and more slowly,
+/// up to ten times [`LOOK_SOON`]. Without this slowdown, the contender would look 1,000 times in a second at a key that
+/// other clients write that often. If the changes are further apart than a row, others were just faster each time, and
+/// a contender that looks first would always be too late. In a measurement in the world `readers`, with six programs
+/// and holds of 50 ms, one contender that looked first made no attempt in 40 hand-overs.
 const WASTED_MAX: u32 = 20;
 
 /// After this number of attempts in which nodes gave different slots, a contender asks after the random delay. Each
-/// node may have a free slot, but no majority has the same one.
+/// node may have a free slot, but no majority has the same free slot.
 const MISSED_MAX: u32 = 3;
 
-/// The length of a row if the engine has met others lately. Measured with two programs of eight callers: the longest
-/// wait is 123 without this limit, and 6.4 with it. A further limit, of sixteen locks in a row, changed nothing.
+/// The length of a row if the engine has met others lately. In a measurement with two programs of eight callers, the
+/// longest wait is 123 without this limit, and 6.4 with it. A further limit, of sixteen locks in a row, changed
+/// nothing.
 const ROW: Duration = Duration::from_millis(10);
 
-/// The length of a row of several callers of an engine that has met no others. Measured with a second instead: a
-/// program overtakes another waiting program more than 350 times.
+/// The length of a row of several callers of an engine that has met no others. In a measurement with a second instead,
+/// a program overtakes another waiting program more than 350 times.
 const ROW_AMONG_US: Duration = Duration::from_millis(100);
 
-/// The length of a row of one caller that has met no others, and how long the engine remembers others. Leaving the lock
-/// for a tick then costs a thousandth of the time. With 100 ms it would cost a hundredth, and no measured figure
-/// improves. With 300 ms or three seconds no figure differs by a fifth.
+/// The length of a row of one caller that has met no others. The engine also remembers others for this time. Leaving
+/// the lock for a tick then costs a thousandth of the time. With 100 ms, leaving the lock would cost a hundredth of the
+/// time, and no measured figure improves. With 300 ms or three seconds no figure differs by a fifth.
 const LATELY: Duration = Duration::from_secs(1);
 
-/// A contender for the exclusive lock that knows of readers looks this often, and renews its intent.
+/// The time between the looks of a contender for the exclusive lock that knows of readers. Each look renews its intent.
 const BEHIND_READERS: Duration = Duration::from_millis(250);
 
 /// A contender for the exclusive lock that has waited for this long leaves its intent as soon as it knows of readers.
-/// Measured in the world `readers`: without this rule, 2 of 100 histories have a wait of more than 2.5 s; with it, none
-/// of these and 2 of 300 do.
+/// In the world `readers`, 2 of 100 histories have a wait of more than 2.5 s without this rule. With the rule, none of
+/// these histories and 2 of 300 have a wait of this length.
 const POLITE: Duration = Duration::from_millis(750);
 
-/// How long an intent lasts: two looks and a round trip. A contender that gets the lock ends its intent. Otherwise the
-/// intent would keep readers out for longer than that lock does. Measured with four programs of six callers, each with
-/// holds of 10 ms: ending it gives 4,900 locks in 20 s instead of 440, and a longest wait of 0.7 s instead of 2.7. If a
-/// contender goes away without the lock, its intent keeps readers out until it expires.
+/// The life of an intent: two looks and a round trip. A contender that gets the lock ends its intent. If the intent
+/// stayed, it would keep readers out for longer than the lock itself does. In a measurement with four programs of six
+/// callers, each with holds of 10 ms, ending the intent gives 4,900 locks in 20 s instead of 440, and a longest wait
+/// of 0.7 s instead of 2.7. If a contender leaves without the lock, its intent keeps readers out until the intent
+/// expires.
 pub(in crate::engine) const INTENT: Duration = Duration::from_millis(600);
 
 /// The shortest time between two looks at nodes that report nothing, and the shortest time for which a lock is left to
 /// others.
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
-/// What a contender has seen since it was refused; see the [module](self).
+/// What a contender has seen since it was refused: see the [module](self).
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Wait {
-    /// Why the latest attempt was refused, with the answer of each node.
+    /// The reason why the latest attempt was refused, with the answer of each node.
     pub(in crate::engine) why: Refusal,
     pub(in crate::engine) said: Vec<NodeOutcome>,
     pub(in crate::engine) belief: Belief,
     /// When the delay after the latest attempt ends, and the length of a random delay.
     delay: Instant,
     rest: Duration,
-    /// Its random place in the window after the latest attempt, as a fraction of `u32::MAX`.
+    /// The random place of the contender in the window after the latest attempt, as a fraction of `u32::MAX`.
     luck: u32,
-    /// Until when the contender leaves the lock to others.
+    /// The time until which the contender leaves the lock to others.
     left: Option<Instant>,
-    /// When the contender made its first look, and the first one after the latest attempt.
+    /// When the contender made its first look, and when it made the first look after the latest attempt.
     began: Instant,
     since: Instant,
     /// The time from which looks after an attempt ask at once who holds the lock. The flag says whether the looks after
-    /// the latest attempt do so.
+    /// the latest attempt ask who holds the lock.
     who: Instant,
     asks_at_once: bool,
     /// When the contender looks next.
     look: Instant,
     /// When the contender looks next if nodes send no notifications.
     often: Instant,
-    /// When the contender looks at the nodes that have nothing registered any more.
+    /// When the contender looks at the nodes that no longer have anything registered.
     soon: Instant,
-    /// When the contender renews its intent, if readers hold the lock, and since when it has had one.
+    /// When the contender renews its intent, if readers hold the lock, and the time since which it has had an intent.
     intent: Instant,
     behind: Option<Instant>,
-    /// When the contender last sent a look, and how long the answers take: on average, and at least.
+    /// When the contender last sent a look, and how long the answers take: the average, and the shortest time.
     asked: Instant,
     took: Duration,
     round_trip: Duration,
     /// The number of attempts in a row that no node has granted.
     wasted: u32,
-    /// The count of recent splits: two for each split, less one for each other holder that the contender saw after its
-    /// own attempt.
+    /// The count of recent splits. Each split adds two, and each other holder that the contender saw after its own
+    /// attempt subtracts one.
     splits: u32,
     /// Whether a node has said, since the latest attempt, that another client holds the lock or that the key has
     /// changed.
@@ -184,7 +189,7 @@ impl Next {
     }
 
     /// Returns the time of an attempt for which the contender needs a reminder. If the attempt is more than two rows
-    /// away, the precision of a tick is enough.
+    /// away, a timer with the precision of a tick is enough.
     pub(in crate::engine) fn reminder(self, now: Instant) -> Option<Instant> {
         match self {
             Self::Attempt(at) if at < now.saturating_add(ROW * 2) => Some(at),
@@ -208,7 +213,7 @@ impl Wait {
         }
     }
 
-    // ----- the decision -----------------------------------------------------------------------
+    // ----- decisions --------------------------------------------------------------------------
 
     /// Returns the next step of a contender that has waited since `started`. `from` returns when the vote of each node
     /// begins to count.
@@ -267,15 +272,15 @@ impl Wait {
         step.mul_f64(behind * young + luck)
     }
 
-    // ----- its attempts -----------------------------------------------------------------------
+    // ----- attempts ---------------------------------------------------------------------------
 
     /// Returns `true` if an attempt was made and refused.
     pub(in crate::engine) const fn has_asked(&self) -> bool {
         !self.said.is_empty()
     }
 
-    /// Leaves the lock, which this engine has released, to others. After that the contender behaves as if its votes had
-    /// been split, because it has met other clients.
+    /// Leaves the lock, which this engine has released, to other clients. Afterwards the contender behaves as if its
+    /// votes had been split, because it has met other clients.
     pub(in crate::engine) fn leave_to_others(&mut self, now: Instant, round_trip: Duration) {
         let left = now.saturating_add((round_trip * LEFT_TO_OTHERS).max(TICK));
         self.left = Some(left);
@@ -283,10 +288,10 @@ impl Wait {
         self.belief.suppose(left); // The lock was free a moment ago, and nodes may report nothing.
     }
 
-    /// Records that an attempt was refused. The delay after it ends at `delay`, and a random delay takes `rest`. The
-    /// nodes in `elsewhere` have refused the attempt because of another of its resources. They are not believed to be
-    /// free before the delay is over, whatever they say about this resource. The same holds for nodes that did not take
-    /// the `SET`.
+    /// Records that an attempt was refused. The delay after the attempt ends at `delay`, and a random delay takes
+    /// `rest`. The nodes in `elsewhere` have refused the attempt because of another resource of the set. The nodes in
+    /// `elsewhere` are not believed to be free before the delay is over, whatever they say about this resource. Nodes
+    /// that did not take the `SET` are not believed to be free before the delay is over either.
     pub(in crate::engine) fn refused(
         &mut self,
         why: Refusal,
@@ -326,7 +331,7 @@ impl Wait {
         self.delay.saturating_since(now)
     }
 
-    // ----- its looks --------------------------------------------------------------------------
+    // ----- looks ------------------------------------------------------------------------------
 
     /// Returns `true` if the next look also asks who holds the lock.
     pub(in crate::engine) fn asks_holder(&self, now: Instant) -> bool {
@@ -337,23 +342,23 @@ impl Wait {
         self.since.saturating_add(WHO) <= now
     }
 
-    /// Makes the contender look, at `at`, at the nodes that have nothing registered any more.
+    /// Makes the contender look, at `at`, at the nodes that no longer have anything registered.
     pub(in crate::engine) fn look_soon(&mut self, at: Instant) {
         self.soon = self.soon.min(at);
     }
 
-    /// Returns `true` if the contender waits for readers to end, and its intent still exists.
+    /// Returns `true` if the contender waits for readers to end, and if its intent still exists.
     pub(in crate::engine) fn is_behind_readers(&self, now: Instant) -> bool {
         let stands = INTENT.saturating_sub(BEHIND_READERS);
         now < self.intent.saturating_add(stands) && self.intent != Instant::ZERO
     }
 
-    /// Makes the first look ask for the holder, because readers have had the lock until now.
+    /// Makes the first look ask who holds the lock, because readers have had the lock until now.
     pub(in crate::engine) fn ask_at_once(&mut self) {
         self.who = Instant::ZERO;
     }
 
-    /// Called before a look. If the regular look is due, makes it ask all nodes, and returns `true`.
+    /// Prepares a look of the contender. If the regular look is due, makes this look ask all nodes, and returns `true`.
     pub(in crate::engine) fn begin_to_look(&mut self, now: Instant) -> bool {
         let is_due = self.look <= now;
         if self.since == Instant::MAX || is_due {
@@ -384,10 +389,10 @@ impl Wait {
         self.told = true;
     }
 
-    /// If the contender has to leave its intent now, returns the age of the intent. It looks again before the intent
-    /// ends. After an attempt it waits for a while, so that readers that have waited behind another contender for the
-    /// exclusive lock come first. A contender that has waited for long does not wait then, because such readers come
-    /// again and again.
+    /// If the contender has to leave its intent now, returns the age of the intent. The contender looks again before
+    /// the intent ends. After an attempt the contender waits for a while, so that readers that have waited behind
+    /// another contender for the exclusive lock come first. A contender that has waited for long skips this wait,
+    /// because such readers come again and again.
     pub(in crate::engine) fn leaves_intent(&mut self, now: Instant) -> Option<Duration> {
         if !self.belief.is_set() || self.belief.wants() != Wants::Lock {
             return None;
@@ -403,7 +408,7 @@ impl Wait {
         leaves.then(|| now.saturating_since(*self.behind.get_or_insert(now)))
     }
 
-    /// Returns the age of the intent in milliseconds, if it still exists.
+    /// Returns the age of the intent in milliseconds, if the intent still exists.
     pub(in crate::engine) fn age_of_intent(&self, now: Instant) -> Option<u64> {
         let behind = self.behind.filter(|_| self.is_behind_readers(now))?;
         Some(now.saturating_since(behind).as_millis() as u64)
@@ -427,7 +432,7 @@ impl Wait {
             true => after(now, LOOK_AGAIN, LOOK_AGAIN * 2),
             false => after(self.since, WHO, WHO * 3 / 2),
         };
-        // A look at some nodes does not put off the next look at all of them.
+        // A look at some of the nodes does not delay the next look at all of them.
         self.look = match now < self.look {
             true => self.look.min(look),
             false => look,
@@ -468,9 +473,9 @@ impl Wait {
     }
 
     /// Records that `node` has reported a change of the key. If the contender still does not believe that a majority is
-    /// free, it looks soon. If no change was reported before for as long as a row, the contender is not one of many,
-    /// and a lock was held meanwhile. After many unsuccessful attempts, it reacts to a change more and more slowly,
-    /// because another client may be writing the key all the time.
+    /// free, the contender looks soon. If no change was reported before for as long as a row, the contender is not one
+    /// of many, and a lock was held in the meantime. After many unsuccessful attempts, the contender reacts to a change
+    /// more and more slowly, because another client may be writing the key all the time.
     pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId) {
         if self.asked.saturating_add(ROW) <= now {
             (self.splits, self.wasted) = (self.splits.saturating_sub(1), 0);
@@ -484,8 +489,8 @@ impl Wait {
         };
         let was_told = self.belief.is_told();
         self.belief.changed(from, node, self.rest);
-        // A majority has reported the change. This is not for a contender that wants a permit: it would make an attempt
-        // instead of a look.
+        // A contender looks at once when a majority has reported a change. A contender for a permit does not look at
+        // once, because it would make an attempt instead of a look.
         let is_all = was_told && !self.belief.is_told() && self.belief.wants() != Wants::Slot;
         let soon = if is_all { Duration::ZERO } else { LOOK_SOON };
         self.look_soon(from.saturating_add(soon));
@@ -493,8 +498,8 @@ impl Wait {
     }
 }
 
-/// Returns `false` if a node that has `said` this did not take the `SET`, and may still not take one. A node on which
-/// others were faster counts as a node that takes it.
+/// Returns `false` if `said` means that the node did not take the `SET`, and may still not take a `SET`. A node on
+/// which others were faster counts as a node that takes a `SET`.
 const fn takes_a_set(said: NodeOutcome) -> bool {
     matches!(
         said,
@@ -507,7 +512,7 @@ pub(in crate::engine) fn between(random: &mut StdRng, from: Duration, to: Durati
     Duration::from_nanos(random.random_range(from..=to.max(from)))
 }
 
-// ----- rows of our own --------------------------------------------------------------------
+// ----- rows -------------------------------------------------------------------------------
 
 /// The number of resources that are remembered, a power of two.
 const REMEMBERED: usize = 64;
@@ -515,10 +520,10 @@ const REMEMBERED: usize = 64;
 /// A series of locks that one engine has had on one resource.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Row {
-    /// When the row began. `None` if it has not begun.
+    /// When the row began. `None` if the row has not begun.
     since: Option<Instant>,
     released: Instant,
-    /// Until this time the engine remembers that it met others.
+    /// The time until which the engine remembers that it met others.
     met: Instant,
 }
 
@@ -530,16 +535,16 @@ impl Row {
         self.released = now;
     }
 
-    /// Records that other clients hold the lock or ask for it. This ends the row, unless they may hold the lock at the
-    /// same time as this engine.
+    /// Records that other clients hold the lock or ask for it. This ends the row, unless these clients may hold the
+    /// lock at the same time as this engine.
     pub(super) fn met_others(&mut self, now: Instant, ends: bool) {
         self.met = now.saturating_add(LATELY);
         self.since = self.since.filter(|_| !ends);
     }
 
-    /// Returns `true` if the engine leaves the lock to others before our next caller gets it. In that case a new row
-    /// begins. `lone` means that the next caller has just come back to the lock. If that caller comes back after the
-    /// engine has met others, the engine leaves the lock to them each time.
+    /// Returns `true` if the engine leaves the lock to others before its next caller gets the lock. If the engine
+    /// leaves the lock to others, a new row begins. `lone` means that the next caller has just come back to the lock.
+    /// If that caller comes back after the engine has met others, the engine leaves the lock to the others each time.
     #[inline]
     pub(super) fn is_over(&mut self, now: Instant, lone: bool) -> bool {
         let most = match (now < self.met, lone) {
@@ -554,7 +559,7 @@ impl Row {
 }
 
 /// The rows of the resources that were released most recently, each in the slot of its hash. A row outlives the place
-/// of its resource for a moment, because between two locks of a thread that locks in a loop there is no place.
+/// of its resource for a moment, because a thread that locks in a loop has no place between two of its locks.
 #[derive(Debug)]
 pub(super) struct Rows {
     slots: [(u64, Row); REMEMBERED],
@@ -567,7 +572,8 @@ impl Rows {
         }
     }
 
-    /// Returns the row of the name with this `hash`: the present one if it continues at `now`, otherwise a new one.
+    /// Returns the row of the name with this `hash`. The result is the present row if it continues at `now`, and
+    /// otherwise a new row.
     #[inline]
     pub(super) fn of(&mut self, now: Instant, hash: u64) -> &mut Row {
         self.of_wanted(now, hash, false)

@@ -8,7 +8,7 @@ use core::time::Duration;
 use super::{Outcomes, Stats};
 use crate::histogram::Histogram;
 
-/// The bounds of the buckets, in microseconds. The histogram itself has more.
+/// The bounds of the buckets, in microseconds. The histogram itself has more buckets.
 const BOUNDS: [u64; 14] = [
     100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 500_000, 1_000_000,
     5_000_000, 30_000_000,
@@ -16,9 +16,9 @@ const BOUNDS: [u64; 14] = [
 
 impl Stats {
     /// Returns the statistics in the text format of Prometheus (version 0.0.4). The page `troubles` of the manual has
-    /// alert rules for them. A histogram has fourteen buckets, from 0.1 ms to 30 s.
+    /// alert rules for these statistics. A histogram has fourteen buckets, from 0.1 ms to 30 s.
     ///
-    /// A program can serve this text from its own web server, or in the way of the example `prometheus`:
+    /// A program can serve this text from its own web server, or as the example `prometheus` does:
     ///
     /// ```
     /// let page = shearline::Stats::default().to_prometheus();
@@ -97,7 +97,7 @@ impl Stats {
     }
 }
 
-/// The lines so far.
+/// The text of the page so far.
 struct Page(String);
 
 impl Page {
@@ -113,7 +113,7 @@ impl Page {
         self.0 += &format!("shearline_{name}{labels} {value}\n");
     }
 
-    /// A bucket counts everything that is no longer than its bound, so it includes all shorter buckets.
+    /// A bucket counts all times that are no longer than its bound, so it includes all shorter buckets.
     fn buckets(&mut self, name: &str, label: &str, histogram: &Histogram) {
         let before = if label.is_empty() { "" } else { "," };
         let bucket = |bound: &dyn Display| format!("{label}{before}le=\"{bound}\"");
@@ -169,7 +169,7 @@ mod tests {
              shearline_node_latency_seconds_bucket{node=\"unix:///a\\\"b\\n\",le=\"0.05\"} 2",
         );
         has("shearline_node_latency_seconds_count{node=\"unix:///a\\\"b\\n\"} 3");
-        // Each metric has one head, and each line belongs to the metric of the head before it.
+        // Each metric has one head, and each line belongs to the metric of the last head before it.
         let mut of = "";
         for line in page.lines() {
             if let Some(head) = line.strip_prefix("# HELP ") {

@@ -1,8 +1,9 @@
-//! Nodes that refuse scripts in unknown words, with errors that Redis and Valkey do not have. These are proxies, and
-//! servers that resemble Redis.
+//! A proxy or server may refuse scripts in unknown words, with errors that Redis and Valkey do not have. Nodes of this
+//! kind are proxies, or servers that resemble Redis.
 //!
-//! Such a refusal may mean that the node runs no scripts, or only that it is in trouble for a while. So the node is
-//! asked in another way only if the refused command cannot have left a key. Scripts are tried again later:
+//! A refusal in unknown words may mean that the node runs no scripts, or only that the node is in trouble for a while.
+//! So the node is asked in another way only if the refused command cannot have left a key. Scripts are tried again
+//! later:
 //!
 //! | what the node does | what follows |
 //! | --- | --- |
@@ -11,7 +12,7 @@
 //! | it has loaded the scripts, and refuses one of them in words that name scripts | doubt |
 //! | it has loaded them, and refused one in such words on an earlier connection | doubt |
 //!
-//! If a node in doubt refuses a question or a release, the command is sent again without scripts; a refused `SET` is
+//! If a node in doubt refuses a question or a release, the command is sent again without scripts. A refused `SET` is
 //! reported. Before the next `SET`, the node gets a script that does nothing:
 //!
 //! | what the node does | what follows |
@@ -22,14 +23,15 @@
 //!
 //! # Guarantees
 //!
-//! * If a node refuses a `SET` by a script in unknown words, this `SET` counts as one that may have run. A question or
-//!   a release does no harm if it runs twice.
+//! * If a node refuses a `SET` by a script in unknown words, the `SET` counts as a `SET` that may have run. A question
+//!   or a release does no harm if it runs twice.
 //! * On every connection to a node in doubt, a script is tried before the first `SET`.
 //!
 //! # Not here
 //!
-//! Nodes with a marker: they have already run a script. The scripts of fenced locks, shared locks and permits: nothing
-//! can replace these scripts. So nodes in doubt get them too, and the answer shows whether the nodes run them.
+//! A node with a marker is never in doubt, because it has already run a script. Nothing can replace the scripts of
+//! fenced locks, shared locks and permits. So nodes in doubt also get these scripts, and the answer shows whether a
+//! node runs them.
 
 use crate::error::{NodeOutcome, ServerError, names_scripts};
 use crate::node::handshake::Words;
@@ -38,7 +40,7 @@ use crate::node::request::{Dialect, Request, Taking};
 
 use super::Abilities;
 
-/// How the node refused scripts: the error, and its text for reports.
+/// The way in which the node refused scripts: the error, and its text for reports.
 #[derive(Clone, Debug)]
 pub(super) struct Doubt {
     error: ServerError,
@@ -46,19 +48,19 @@ pub(super) struct Doubt {
 }
 
 impl Doubt {
-    /// Returns `true` if the server's words name scripts.
+    /// Returns `true` if the server's error text names scripts.
     pub(super) fn is_about_scripts(&self) -> bool {
         are_about_scripts(&self.words)
     }
 }
 
 impl Abilities {
-    /// Returns `true` if the node seems to run no scripts, but has not said this in known words.
+    /// Returns `true` if the node seems to run no scripts, but has not said so in known words.
     fn is_doubted(&self) -> bool {
         (self.scripts.refused || self.doubt.is_some()) && self.may_be_doubted()
     }
 
-    /// Returns `true` if this handle can do without scripts, and the node has not said in known words that it runs
+    /// Returns `true` if this handle can work without scripts, and the node has not said in known words that it runs
     /// none.
     fn may_be_doubted(&self) -> bool {
         !self.needs_scripts && !self.runs_no_scripts()
@@ -69,8 +71,8 @@ impl Abilities {
         self.scripts.refused && !self.scripts.tried && self.is_doubted()
     }
 
-    /// Handles the answer to a script that does nothing. Returns the reason why the first `SET` is not sent; `None` if
-    /// it can be sent, with or without scripts.
+    /// Handles the answer to a script that does nothing. Returns the reason why the first `SET` is not sent. Returns
+    /// `None` if the `SET` can be sent, with or without scripts.
     pub(super) fn scripts_tried(
         &mut self,
         refusal: Option<Refusal>,
@@ -87,7 +89,7 @@ impl Abilities {
             Some(refusal) => return Some(refusal.outcome(Dialect::Text.verb())),
         }
         self.scripts.tried = true;
-        // This cannot fail: a node whose restart guard needs scripts is never in doubt.
+        // The call cannot fail: a node whose restart guard needs scripts is never in doubt.
         let _ = self.scripts_refused(Dialect::Text.verb());
         None
     }
@@ -104,8 +106,8 @@ impl Abilities {
         self.doubt = Some(Doubt { error, words });
     }
 
-    /// Doubts again, because the node has refused the same request without scripts too. Scripts will be tried again,
-    /// and the report names the refusal of the script.
+    /// Doubts again whether the node runs scripts, because the node has refused the same request without scripts too.
+    /// Scripts will be tried again later, and the report names the refusal of the script.
     #[cold]
     pub(super) fn doubt_again(&mut self, words: &mut Words) -> Option<ServerError> {
         let doubt = self.doubt.clone()?;
@@ -114,7 +116,7 @@ impl Abilities {
         Some(doubt.error)
     }
 
-    /// Doubts that the node runs scripts if it has refused `request` in these `words`, and they name scripts.
+    /// Doubts that the node runs scripts if it has refused `request` in these `words`, and the words name scripts.
     pub(in crate::node) fn suspect(&mut self, request: Request, refusal: Refusal, words: &Words) {
         if refusal.is_in_own_words()
             && are_about_scripts(words)
@@ -125,8 +127,8 @@ impl Abilities {
         }
     }
 
-    /// Returns the meaning of the `refusal` of `request` on a node in doubt. `transacted` says that a transaction was
-    /// used.
+    /// Returns the meaning of the `refusal` of `request` on a node in doubt. `transacted` says whether a transaction
+    /// was used.
     #[cold]
     pub(super) fn reworded(
         &mut self,
@@ -144,8 +146,8 @@ impl Abilities {
             Refusal::Forbidden(Forbidden::Command | Forbidden::Part)
         );
         let asks = matches!(request, Request::Question { by, .. } if by != Dialect::TextOnly);
-        // A forbidden transaction that takes keys is not handled here. It has taken nothing, and its refusal already
-        // names the reason.
+        // A forbidden transaction that takes keys is not handled here, because it has taken nothing and its refusal
+        // already names the reason.
         if transacted && (asks && (refuses || forbids) || request.takes() && refuses) {
             return self.doubt_again(words).map_or(refusal, Refusal::Error);
         }

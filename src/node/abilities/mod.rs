@@ -1,8 +1,8 @@
-//! The commands for locks that one node can run: its server knows them and permits them to our user.
+//! The commands for locks that one node can run, because its server knows them and permits them to our user.
 //!
-//! If a user may take a lock but not release it, the key would stay until its ttl has passed. So the first lock on a
+//! If a user could take a lock but not release it, the key would stay until its ttl has passed. So the first lock on a
 //! connection is taken by a script that first checks whether the user could release it. Permissions can depend on the
-//! name of the key, so the script checks them for the name of this lock.
+//! name of the key, so the script checks the permissions for the name of this lock.
 //!
 //! | the user may not | what follows |
 //! | --- | --- |
@@ -13,13 +13,13 @@
 //!
 //! # Guarantees
 //!
-//! * No plain `SET` goes over a connection until it has shown that the user may release locks in some way.
-//! * After that, this connection asks nothing more.
+//! * No plain `SET` goes over a connection until the connection has shown that the user may release locks in some way.
+//! * Afterwards no more checks are needed on this connection.
 //!
 //! # Not here
 //!
-//! Sending: this file returns the commands to send as [`Then`]. Permissions that are taken away later, and names that
-//! need other permissions than the first name: then the node refuses the command itself (see `refused`).
+//! This file does not send commands, but returns the commands to send as [`Then`]. The node itself refuses a command
+//! when a permission is taken away later, or when a name needs other permissions than the first name (see `refused`).
 
 mod doubt;
 mod refused;
@@ -45,8 +45,8 @@ use ways::Ways;
 
 pub(super) use ways::ORDER;
 
-/// The commands that a lock needs if a script releases it, in the order of the checks. The last one is checked only if
-/// scripts are sent by their digests.
+/// The commands that a lock needs if a script releases it, in the order in which they are checked. The last command is
+/// checked only if scripts are sent by their digests.
 const TO_LOCK: [&str; 4] = ["get", "del", "set", "evalsha"];
 
 /// The commands that an extension or a confirmation needs.
@@ -55,23 +55,25 @@ pub(super) const TO_EXTEND: [&str; 3] = ["get", "pttl", "pexpire"];
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Abilities {
-    /// The restart guard reads a marker, so it needs scripts.
+    /// Whether the restart guard reads a marker and therefore needs scripts.
     needs_scripts: bool,
     pub(super) scripts: Scripts,
-    /// How the node refused scripts, if it did so in unknown words.
+    /// How the node refused scripts, if it refused them in unknown words.
     doubt: Option<Doubt>,
     ways: Ways,
-    /// The server's native command for a release. `None` if its version has none, or the node has refused it.
+    /// The server's native command for a release. `None` if the server's version has none, or if the node has refused
+    /// it.
     native: Option<Dialect>,
-    /// The node has refused its native command for a release, and has not refused a script since.
+    /// Whether the node has refused its native command for a release, and has not refused a script since then.
     native_refused: bool,
     /// The ways to release locks that this connection has shown.
     shown: Shown,
     /// The permission that the latest check found missing, on this or an earlier connection.
     pub(crate) missing: Option<Unusable>,
-    /// How long a counter of fencing tokens lives after its last token.
+    /// How long a counter of fencing tokens lives after it was last used for a token.
     pub(super) counter_ttl: Duration,
-    /// The locks that wait for a trial on this connection, or are being taken by its first script, in order.
+    /// The locks that wait for a trial on this connection, or that the first script of the connection is taking, in
+    /// order.
     trials: VecDeque<(ClaimKey, Entry)>,
 }
 
@@ -82,7 +84,7 @@ enum Shown {
     Nothing,
     /// The native command works.
     Native,
-    /// Scripts work. Every other way falls back to them.
+    /// Scripts work. Every other way falls back to scripts.
     Scripts,
 }
 
@@ -90,15 +92,15 @@ enum Shown {
 #[derive(Debug)]
 pub(super) enum Then {
     Nothing,
-    /// The scripts.
+    /// Load the scripts.
     LoadScripts,
-    /// A trial of this way of releasing the lock.
+    /// Try this way of releasing the lock.
     Try(Entry, Dialect),
-    /// Trials of all ways without scripts.
+    /// Try all ways without scripts.
     TryAll(Entry),
 }
 
-/// The facts about a refusal that the connection knows, besides the refusal itself.
+/// The facts about a refusal that the connection knows, in addition to the refusal itself.
 #[derive(Debug)]
 pub(super) struct Hints<'a> {
     /// The text of the error, for reports.
@@ -128,8 +130,9 @@ impl Abilities {
         self.native = native.filter(|_| !self.native_refused);
     }
 
-    /// Handles the end of the handshake. If the server has loaded the scripts, they are used. If it has refused a
-    /// script on an earlier connection, in words that name scripts, it first has to show that it runs them.
+    /// Handles the end of the handshake. If the server has loaded the scripts, commands use them. If the server has
+    /// refused a script on an earlier connection, in words that name scripts, the server first has to show that it runs
+    /// them.
     pub(super) fn ready(&mut self) {
         if self.scripts.knows(Taught::Release) {
             let doubt = self.doubt.take();
@@ -138,14 +141,14 @@ impl Abilities {
         }
     }
 
-    /// Handles the end of the connection. The next one has to show its abilities again.
+    /// Handles the end of the connection. The next connection has to show its abilities again.
     pub(super) fn disconnected(&mut self) {
         self.scripts = Scripts::default();
         self.shown = Shown::Nothing;
         self.trials.clear();
     }
 
-    // ----- what it can do -------------------------------------------------------------------
+    // ----- abilities ------------------------------------------------------------------------
 
     /// Returns `true` if this connection has shown that a lock may be released.
     pub(super) fn may_release(&self) -> bool {
@@ -161,8 +164,8 @@ impl Abilities {
         matches!(self.shown, Shown::Scripts)
     }
 
-    /// Returns `true` if the connection may run a script that only reads. If a node has only ever given shared locks
-    /// and permits, it has not shown how it releases others.
+    /// Returns `true` if the connection may run a script that only reads. A node that has only ever given shared locks
+    /// and permits has not shown how it releases other locks.
     pub(super) const fn may_read_by_scripts(&self) -> bool {
         self.may_run_scripts() || !matches!(self.scripts.members, Digests::Unknown)
     }
@@ -176,8 +179,8 @@ impl Abilities {
         }
     }
 
-    /// Returns the commands that a user needs for a lock on this node. They include `evalsha` only if the node gets
-    /// digests.
+    /// Returns the commands that a user needs for a lock on this node. The commands include `evalsha` only if the node
+    /// gets digests.
     pub(super) fn to_lock(&self) -> &'static [&'static str] {
         &TO_LOCK[..TO_LOCK.len() - usize::from(!self.takes_digests())]
     }
@@ -195,7 +198,7 @@ impl Abilities {
         }
     }
 
-    /// Returns how the node releases locks, as far as this connection has shown it. For operators.
+    /// Returns how the node releases locks, as far as this connection has shown the way. This text is for operators.
     pub(crate) fn releasing(&self) -> Option<&'static str> {
         let native = match self.shown {
             Shown::Nothing => return None,
@@ -210,11 +213,11 @@ impl Abilities {
         })
     }
 
-    /// Returns the form of a release for this node. It is never a digest if the release has to `repair`.
+    /// Returns the form of a release for this node. The form is never a digest if the release has to `repair`.
     ///
-    /// Debts are also released natively first, because the user may not be allowed to run scripts. If the previous
-    /// connection has refused the native command, the script comes first. A connection that is given up after its
-    /// handshake, because the same server is connected under another name, leaves time for one way only.
+    /// Debts are also released natively first, because the user may not be permitted to run scripts. If the previous
+    /// connection has refused the native command, the script comes first. A connection that is closed after its
+    /// handshake, because the same server is connected under another name, has time for one way only.
     pub(super) fn release_dialect(&self, repair: bool) -> Dialect {
         match self.native_release() {
             Some(native) => native,
@@ -223,7 +226,7 @@ impl Abilities {
         }
     }
 
-    // ----- what it has shown ----------------------------------------------------------------
+    // ----- answers --------------------------------------------------------------------------
 
     /// Keeps `entry` until the node has answered the commands for `claim`.
     pub(super) fn begin_trial(&mut self, claim: ClaimKey, entry: &Entry) {
@@ -237,8 +240,8 @@ impl Abilities {
         Some(self.trials.remove(place)?.1)
     }
 
-    /// Handles the answer of a script that has taken the keys of `claim`, or says why not. Returns the meaning of the
-    /// answer, and the next commands.
+    /// Handles the answer of a script that has taken the keys of `claim`, or has said why it did not. Returns the
+    /// meaning of the answer, and the next commands.
     #[cold]
     #[inline(never)]
     pub(super) fn taken(&mut self, claim: ClaimKey, by: Taking, reply: Reply) -> (Reply, Then) {
@@ -248,7 +251,7 @@ impl Abilities {
                 self.scripts_permitted();
             }
             (Taking::First, Some(missing)) => return self.first_withheld(claim, missing),
-            // This shows nothing about locks on one name, which may be released in another way.
+            // The answer shows nothing about locks on one name, which may be released in another way.
             (Taking::Untaught, None) => self.missing = None,
             (Taking::Untaught, Some(missing)) if self.native_release().is_none() => {
                 self.forbidden(missing);
@@ -258,7 +261,7 @@ impl Abilities {
                 self.scripts.has_run_fenced = !matches!(missing, Some(Unusable::Permission { .. }));
                 self.trust_scripts();
             }
-            // A lock of another kind needs other permissions, so the answer says nothing about it.
+            // A lock of another kind needs other permissions, so the answer says nothing about such permissions.
             (Taking::Member { .. }, None) => {
                 self.scripts.members.run();
                 self.trust_scripts();
@@ -282,7 +285,8 @@ impl Abilities {
         self.shown = Shown::Native;
     }
 
-    /// Records that the user lacks a permission. A missing permission for one key says nothing about other names.
+    /// Records that the user lacks a permission. A permission that is missing for one key says nothing about other
+    /// names.
     pub(crate) fn forbidden(&mut self, missing: Unusable) {
         if missing != Unusable::KeyPermission {
             self.shown = Shown::Nothing;

@@ -1,5 +1,5 @@
-//! The consequences when a node refuses a command about a lock: the command is sent in another form, or the reason is
-//! reported.
+//! Decides what follows when a node refuses a command about a lock: the command is sent in another form, or the reason
+//! is reported.
 //!
 //! | refused | what follows |
 //! | --- | --- |
@@ -11,11 +11,12 @@
 //!
 //! # Guarantees
 //!
-//! * A refusal counts as "nothing was done" only if that is certain.
+//! * A refusal counts as "nothing was done" only if this is certain.
 //!
 //! # Not here
 //!
-//! Refusals in unknown words that may be about scripts: see `doubt`. Trials of a way to release: see `ways`.
+//! The file `doubt` handles refusals in unknown words that may be about scripts. The file `ways` handles trials of a
+//! way to release.
 
 use crate::error::{NodeOutcome, ServerError, Unusable};
 use crate::keys::ClaimKey;
@@ -30,8 +31,8 @@ use super::ways::Refused;
 use super::{Abilities, Hints, Then};
 
 impl Abilities {
-    /// Returns the meaning of the `refusal` of `request`, and the next commands. `transacted` says that a transaction
-    /// was used.
+    /// Returns the meaning of the `refusal` of `request`, and the next commands. `transacted` says whether a
+    /// transaction was used.
     #[cold]
     #[inline(never)]
     pub(in crate::node) fn refused(
@@ -70,7 +71,7 @@ impl Abilities {
             | Request::Name { .. }
             | Request::Probe { .. } => reported(refusal, Dialect::Text.verb()),
         };
-        // The script of such a lock is never loaded, so the server may still have the other scripts.
+        // The script for a lock of this kind is never loaded, so the server may still have the other scripts.
         let is_never_loaded = matches!(
             request,
             Request::Take {
@@ -98,7 +99,7 @@ impl Abilities {
         (Reply::Later, entry.map_or(Then::Nothing, Then::TryAll))
     }
 
-    /// Tries the native release of the node, if there is one: the script that takes a lock has found that no script of
+    /// Tries the native release of the node, if there is one. The script that takes a lock has found that no script of
     /// this user may release it.
     #[cold]
     pub(super) fn first_withheld(&mut self, claim: ClaimKey, missing: Unusable) -> (Reply, Then) {
@@ -143,7 +144,7 @@ impl Abilities {
                 self.scripts.members = Digests::Forbidden;
                 again_for(verb)
             }
-            // Other locks need fewer permissions, so this refusal says nothing about them.
+            // Other kinds of lock need fewer permissions, so this refusal says nothing about them.
             Refusal::Forbidden(_) if is_fenced || is_member => reported(refusal, verb),
             Refusal::Forbidden(Forbidden::Command) if is_script => {
                 match self.scripts_refused(verb) {
@@ -238,7 +239,8 @@ impl Abilities {
         })
     }
 
-    /// Finds another way to write a release that a node with scripts has refused. Returns `true` if there is one.
+    /// Finds another way to write a release that a node with scripts has refused. Returns `true` if there is another
+    /// way.
     fn find_another_way(&mut self, by: Dialect, error: ServerError) -> bool {
         let refused = refuses_the_verb(error);
         match by {
@@ -258,7 +260,7 @@ impl Abilities {
     }
 }
 
-/// Returns `true` if the key is no lock.
+/// Returns `true` if the key has a type that no lock uses.
 fn has_other_type(refusal: Refusal) -> bool {
     matches!(refusal, Refusal::Error(error) if error.code() == "WRONGTYPE")
 }
@@ -283,10 +285,10 @@ const fn again_for(verb: &'static str) -> Reply {
     }))
 }
 
-/// Only reports the `refusal` of `command`.
+/// Reports the `refusal` of `command`, and does nothing else.
 fn reported(refusal: Refusal, command: &'static str) -> Reply {
     if refusal == Refusal::Forbidden(Forbidden::Within) {
-        // The commands before it in the script have run.
+        // The earlier commands of the script have already run.
         return Reply::Unsure(NodeOutcome::Unusable(Unusable::NoPermission));
     }
     let outcome = refusal.outcome(command);
@@ -306,8 +308,8 @@ mod tests {
     use crate::resp::Value;
     use crate::slab::Slab;
 
-    /// A node that refuses a script that nothing can replace is asked in the same way again. Other locks are not
-    /// affected.
+    /// If a node refuses a script that nothing can replace, the node is asked in the same way again. Other locks are
+    /// not affected.
     #[test]
     fn a_refused_script_of_a_shared_lock_says_nothing_about_other_locks() {
         let claim = ClaimKey(Slab::new().insert(()));

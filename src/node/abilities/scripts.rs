@@ -18,7 +18,7 @@ impl Taught {
         }
     }
 
-    /// Returns the script's index in [`Scripts`]. A server never loads both extensions.
+    /// Returns the index of the script in [`Scripts`]. A server never loads both of the scripts for extensions.
     const fn place(self) -> usize {
         match self {
             Self::Release => 0,
@@ -30,13 +30,14 @@ impl Taught {
     }
 }
 
-/// Whether a script that adds a member is sent by its digest. Such a script is never loaded in the handshake.
+/// Whether a script that adds a member is sent by its digest. A script that adds a member is never loaded in the
+/// handshake.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum Digests {
     /// The server may not know the script.
     #[default]
     Unknown,
-    /// The server has run one of these scripts. It may not know the other.
+    /// The server has run one of the scripts that add a member. The server may not know the other script.
     Known,
     /// The user may not run scripts by their digests.
     Forbidden,
@@ -50,18 +51,19 @@ impl Digests {
     }
 }
 
-/// The scripts that a server holds.
+/// The scripts that the server has loaded.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Scripts {
     known: [bool; 5],
-    /// Whether the server could not load them at that moment.
+    /// Whether the server could not load the scripts when it was asked.
     postponed: bool,
-    /// Whether the server has refused to load or run them, in unknown words.
+    /// Whether the server has refused to load or run the scripts, in unknown words.
     pub(super) refused: bool,
-    /// Whether a script that does nothing was tried after that refusal. The server has run it or refused it.
+    /// Whether a script that does nothing was tried after the server refused scripts. The server has run the script
+    /// that does nothing, or has refused it.
     pub(super) tried: bool,
-    /// Whether the script that takes a fenced lock has run, and was not refused since. If so, the next one is sent by
-    /// its digest.
+    /// Whether the script that takes a fenced lock has run, and was not refused since then. If it has, the next such
+    /// script is sent by its digest.
     pub(in crate::node) has_run_fenced: bool,
     pub(super) members: Digests,
 }
@@ -84,7 +86,7 @@ impl Scripts {
     }
 
     /// Records that the server has run the script that does nothing. If the server has refused to load the other
-    /// scripts, it is asked again after its next answer.
+    /// scripts, the server is asked again after its next answer.
     pub(super) fn ran(&mut self) {
         let is_loaded = self.knows(Taught::Release);
         self.tried = true;
@@ -92,12 +94,13 @@ impl Scripts {
         self.postponed |= !is_loaded;
     }
 
-    /// Records that the server has lost the scripts. Returns `true` if it had any.
+    /// Records that the server has lost the scripts. Returns `true` if the server had any scripts.
     pub(crate) fn forget(&mut self) -> bool {
         core::mem::take(self).known.contains(&true)
     }
 
-    /// Records that the server runs scripts again. Returns `true` if it has to be asked to load them again.
+    /// Records that the server runs scripts again. Returns `true` if the server has to be asked to load the scripts
+    /// again.
     pub(crate) fn take_postponed(&mut self) -> bool {
         core::mem::take(&mut self.postponed)
     }

@@ -2,12 +2,13 @@
 //! permits.
 //!
 //! A node may refuse to run a script, because the user may not run it or the server does not know the command. From
-//! then on, it is asked without scripts. If it loads the scripts in a later handshake, it is asked with scripts again.
+//! then on, the node is asked without scripts. If the node loads the scripts in a later handshake, it is asked with
+//! scripts again.
 //!
 //! Before the first `SET` of a connection, the engine tries all ways at once with a token that no key has. From then
-//! on, it uses the first way that the node knows and permits. It remembers this way for the next connection, which
-//! begins with debts. It does not rely on the version of the server, because a proxy that answers in its place may know
-//! fewer commands.
+//! on, the engine uses the first way that the node knows and permits. The engine remembers this way for the next
+//! connection, which begins with debts. The engine does not rely on the version of the server, because a proxy that
+//! answers instead of the server may know fewer commands.
 //!
 //! | answer to a way | means |
 //! | --- | --- |
@@ -17,14 +18,14 @@
 //!
 //! # Guarantees
 //!
-//! * No `SET` goes over a connection until it has shown that some way to release is permitted.
-//! * The engine sends a debt in one way after another, even if the node has refused all of them. If none works, it
-//!   sends the debt by a script again, unless the configuration forbids scripts.
+//! * No `SET` goes over a connection until the connection has shown that some way to release is permitted.
+//! * The engine sends a debt in one way after another, even if the node has refused all of the ways. If no way works,
+//!   the engine sends the debt by a script again, unless the configuration forbids scripts.
 //! * If a node runs scripts, the engine does not try other ways.
 //!
 //! # Not here
 //!
-//! Nodes that run scripts: see the [module above](super).
+//! For nodes that run scripts, see the [module above](super).
 
 use crate::error::{NodeOutcome, Unusable};
 use crate::keys::ClaimKey;
@@ -63,11 +64,11 @@ pub(super) struct Ways {
 /// What to do after a node has refused a way.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Refused {
-    /// Try it again later: the node may permit it then.
+    /// Try the way again later, because the node may permit it then.
     ForNow,
     /// Use another way.
     UseAnother,
-    /// No way is left. Contains the missing command or permission.
+    /// No way is left. The value is the missing command or permission.
     NoneLeft(Unusable),
 }
 
@@ -92,7 +93,7 @@ impl Ways {
     }
 
     /// Records that the node refuses `way`. From now on, the engine uses the next way that the node has not refused. If
-    /// the node has refused all ways, the engine uses them in turn.
+    /// the node has refused all ways, the engine uses the ways in turn.
     fn refuse(&mut self, way: Dialect) {
         let Some(place) = ORDER.iter().position(|other| *other == way) else {
             return;
@@ -106,7 +107,7 @@ impl Ways {
     }
 
     /// Records that the node permits `way`. A way that was `used` always replaces the present way. Any other way
-    /// replaces it only if it is better.
+    /// replaces the present way only if it is better.
     fn permit(&mut self, way: Dialect, used: bool) {
         if let Some(place) = ORDER.iter().position(|other| *other == way) {
             self.refused[place] = false;
@@ -146,7 +147,7 @@ impl Abilities {
     ///
     /// # Errors
     ///
-    /// The restart guard needs scripts.
+    /// Fails if the restart guard needs scripts.
     #[cold]
     pub(super) fn scripts_refused(&mut self, verb: &'static str) -> Result<(), Unusable> {
         if self.needs_scripts {
@@ -163,7 +164,7 @@ impl Abilities {
         Ok(())
     }
 
-    /// Uses scripts again, because the node runs them or because they are worth another try.
+    /// Uses scripts again, because the node runs them or because scripts are worth another try.
     #[cold]
     pub(super) fn use_scripts(&mut self) {
         if self.ways.never || !self.ways.on {
@@ -175,8 +176,8 @@ impl Abilities {
         self.scripts.tried = false;
     }
 
-    /// Uses scripts again if the node has refused every other way of releasing one resource, or the transaction that
-    /// releases several.
+    /// Uses scripts again if the node has refused every other way to release one resource, or the transaction that
+    /// releases several resources.
     #[cold]
     pub(crate) fn reconsider_scripts(&mut self) {
         if self.ways.is_none_left() || self.ways.several_refused {
@@ -257,7 +258,8 @@ impl Abilities {
         }
     }
 
-    /// Handles the answer to a trial of the native way. It was tried because scripts may not delete the key.
+    /// Handles the answer to a trial of the native way. The native way was tried because scripts may not delete the
+    /// key.
     fn native_tried(&mut self, refusal: Option<Refusal>) -> Reply {
         match refusal.map(Refusal::error) {
             None => {
@@ -274,7 +276,7 @@ impl Abilities {
     }
 
     /// Handles the answer to the trial of one way, while all ways are on trial. The first way that is permitted
-    /// decides. If all are refused, the last answer decides.
+    /// decides. If all ways are refused, the last answer decides.
     fn way_tried(
         &mut self,
         claim: ClaimKey,
@@ -294,7 +296,8 @@ impl Abilities {
             self.way_permitted(way);
             return is_waited_for.then_some(Reply::Done);
         };
-        // Another lock may have shown a way meanwhile. That way may still be forbidden for the name of this lock.
+        // Another lock may have found a way to release locks in the meantime. The user may still be forbidden to
+        // release the key of this lock in that way.
         let is_told = is_last && (is_waited_for || !self.may_release());
         if !is_told {
             self.way_refused(way, refusal, hints);
@@ -311,7 +314,7 @@ impl Abilities {
                     self.forbidden(missing);
                     NodeOutcome::Unusable(missing)
                 }
-                // The node has refused this way or another one, but may permit it later.
+                // The node has refused a way to release, but may permit it later.
                 (Refused::ForNow | Refused::UseAnother, None) => {
                     NodeOutcome::Refused(refusal.error())
                 }
@@ -319,7 +322,7 @@ impl Abilities {
         ))
     }
 
-    /// Records that the node has refused `way`. If it permitted the way before, this no longer holds.
+    /// Records that the node has refused `way`. If the node permitted the way before, this is no longer true.
     pub(super) fn way_refused(
         &mut self,
         way: Dialect,
@@ -348,7 +351,7 @@ impl Abilities {
 fn is_final(way: Dialect, refusal: Refusal) -> bool {
     match refusal {
         Refusal::Forbidden(Forbidden::Command | Forbidden::Part) => true,
-        // A server answers an unknown option with a syntax error, which has no code of its own.
+        // A server answers an unknown option with a syntax error, which has only the general code `ERR`.
         Refusal::Error(error) => way == Dialect::SetIfEq && error.code() == "ERR",
         Refusal::Forbidden(Forbidden::Key | Forbidden::Within) => false,
     }
@@ -365,7 +368,7 @@ mod tests {
             assert_eq!(ways.way(), way);
             assert!(!ways.is_none_left());
             ways.refuse(way);
-            // A second refusal, of a command sent at the same time, changes nothing.
+            // The refusal of a second command sent at the same time changes nothing.
             ways.refuse(way);
             let next = ORDER[(place + 1) % ORDER.len()];
             if place + 1 < ORDER.len() {
@@ -373,7 +376,7 @@ mod tests {
             }
         }
         assert!(ways.is_none_left());
-        // Meanwhile, the debts are sent in each of the ways in turn.
+        // While no way is left, the debts are sent in each of the ways in turn.
         let first = ways.way();
         ways.refuse(first);
         assert_ne!(ways.way(), first);

@@ -1,26 +1,26 @@
 //! Batches: renewals of kept locks that are due together go to a node in one command.
 //!
-//! The node collects renewals until another command is sent, or until the socket is written to. Then it writes them as
-//! scripts that take many keys. A single renewal is written as an ordinary extension. Renewals wait for the node's
-//! turn; another module decides whose turn it is and how long they wait.
+//! The node collects renewals until another command is sent, or until the socket is written to. The node then writes
+//! the collected renewals as scripts that take many keys. A single renewal is written as an ordinary extension.
+//! Renewals wait for the turn of the node. Another module decides which node has its turn and how long renewals wait.
 //!
-//! Releases have batches too. Another module makes those batches; this one handles the answers to both.
+//! Releases have batches too. Another module makes those batches, and this module handles the answers to both kinds.
 //!
-//! Among the commands in flight, a batch comes before its renewals. Each renewal gets its own answer, as if it were a
-//! command of its own, so the layers above do not know about batches.
+//! Among the commands in flight, a batch comes in front of its renewals. Each renewal gets its own answer, as if it
+//! were a separate command, so the layers above do not know about batches.
 //!
 //! # Guarantees
 //!
 //! * Each renewal gets the answer for its own key. If the number of answers is wrong, the connection ends.
-//! * A command that is sent after a renewal is also written after it. Only the `SET`s and releases of other locks
-//!   overtake renewals that wait for the turn of their node.
-//! * If a refusal may be due to the batch, it is not passed on. Each renewal of the batch is sent again alone, and so
-//!   are all later ones on this connection.
+//! * A command that is sent after a renewal is also written after the renewal. Only the `SET`s and releases of other
+//!   locks overtake renewals that wait for the turn of their node.
+//! * If a refusal may be due to the batch, the refusal is not passed on. Each renewal of the batch is then sent again
+//!   alone, and so are all later renewals on this connection.
 //!
 //! # Not here
 //!
-//! The node cannot take a renewal out of a command that was written. If the connection has no room for a long time, a
-//! renewal may reach the server after its lock is over, but still before the release of the lock.
+//! After a command was written, the node cannot take a renewal out of this command. If the connection has no room for a
+//! long time, a renewal may reach the server after its lock is over, but still before the release of the lock.
 //!
 //! Renewals to nodes with a marker, to nodes that have forgotten the script, and for locks on several resources are
 //! sent one at a time.
@@ -45,33 +45,35 @@ use crate::node::reply::{Reply, in_batch};
 use crate::node::request::{Asker, Purpose, Request, Waking};
 use crate::node::script::{self, Script};
 
-/// If an emptied buffer is larger than this, the allocator gets it back.
+/// An emptied buffer that is larger than this goes back to the allocator.
 const KEPT_BYTES: usize = 64 << 10;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// The collected renewals. A renewal that also asks for a notification of the next change of its key is in the
-    /// first pile. This pile is written first, in commands of its own.
+    /// first pile. The first pile is written first, in separate commands.
     piles: [Pile; 2],
     /// When the first renewal was added.
     pub(super) since: Instant,
-    /// Whether the renewals wait for this node's turn (`nodes::turns`). Set only while some are collected.
+    /// Whether the renewals wait for this node's turn (`nodes::turns`). This flag is set only while some renewals are
+    /// collected.
     pub(crate) waits: bool,
     /// The number of renewals in unanswered batches.
     unanswered: usize,
     /// Whether the server has refused a batch on this connection.
     pub(in crate::node) is_refused: bool,
-    /// How many of the renewals or releases at the front of the commands in flight were done.
+    /// The number of renewals or releases at the front of the commands in flight that were done.
     done: usize,
-    /// The answers to those at the front, if some were not done. `None` for an answer that made no sense.
+    /// The answers to the renewals or releases at the front, if some were not done. `None` for an answer that made no
+    /// sense.
     answers: VecDeque<Result<Option<Reply>, Refusal>>,
 }
 
 /// One pile of collected renewals.
 #[derive(Debug, Default)]
 struct Pile {
-    /// The keys, and the tokens and ttls, as arguments in wire form.
+    /// The keys as arguments in wire form, and the tokens and ttls in the same form.
     keys: Vec<u8>,
     arguments: Vec<u8>,
     collected: Vec<Collected>,
@@ -155,7 +157,8 @@ impl Batch {
         found
     }
 
-    /// Writes one command. A single renewal is written as [`EXTEND`](script::EXTEND), which takes the same arguments.
+    /// Writes one command for the collected renewals. A single renewal is written as [`EXTEND`](script::EXTEND), which
+    /// takes the same arguments.
     fn write(out: &mut Vec<u8>, count: usize, keys: &[u8], arguments: &[u8]) {
         let script = match count {
             1 => &script::EXTEND,
@@ -213,7 +216,8 @@ impl Batch {
         watched.taken().chain(others.taken())
     }
 
-    /// Forgets everything because the connection is gone. Yields the collected renewals. None of them has left.
+    /// Forgets everything because the connection is gone. Yields the collected renewals. No byte of these renewals has
+    /// left.
     pub(in crate::node) fn drain(&mut self) -> impl Iterator<Item = (Request, bool)> {
         self.done = 0;
         self.answers.clear();
@@ -226,7 +230,7 @@ impl Batch {
     ///
     /// # Errors
     ///
-    /// The reply is not an answer to a batch.
+    /// Fails if the reply is not an answer to a batch.
     #[cold]
     #[inline(never)]
     pub(in crate::node) fn answered(
@@ -261,7 +265,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Takes the next answer to a renewal or release, if the answers to a batch are here.
+    /// Takes the next answer to a renewal or release, if the answers to a batch have arrived.
     pub(in crate::node) fn next_answer(&mut self) -> Option<Result<Option<Reply>, Refusal>> {
         match self.done.checked_sub(1) {
             Some(left) => {
@@ -273,8 +277,8 @@ impl Batch {
     }
 
     /// Handles the refusal of a whole batch, and returns the refusal for each of its parts. If the batch may be the
-    /// reason, each part is sent again alone, with the text of the ordinary script. It does no harm if a part runs
-    /// twice.
+    /// reason for the refusal, each part is sent again alone, with the text of the ordinary script. A part that runs
+    /// twice does no harm.
     fn refusal(&mut self, refusal: Refusal) -> Refusal {
         let error = refusal.error();
         let code = error.code();
@@ -318,8 +322,8 @@ impl Pile {
         true
     }
 
-    /// Returns how many renewals go into the next command, beginning with `first`, and how many bytes these have in
-    /// `keys` and in `arguments`.
+    /// Returns how many renewals go into the next command, beginning with `first`, and how many bytes of `keys` and of
+    /// `arguments` belong to them.
     fn next_command(&self, first: usize) -> (usize, usize, usize) {
         let (mut count, mut keys, mut arguments) = (0, 0, 0);
         for renewal in &self.collected[first..] {
@@ -341,7 +345,7 @@ impl Pile {
     }
 }
 
-/// Empties `buffer`. If the buffer is much larger than usual, the allocator gets it back.
+/// Empties `buffer`. A buffer that is much larger than usual goes back to the allocator.
 pub(super) fn empty(buffer: &mut Vec<u8>) {
     buffer.clear();
     if buffer.capacity() > KEPT_BYTES {
@@ -349,8 +353,8 @@ pub(super) fn empty(buffer: &mut Vec<u8>) {
     }
 }
 
-/// Writes a command that runs `script` on this number of `keys`, up to the keys. `words` is the number of keys and
-/// arguments.
+/// Writes the part of a command before its keys. The command runs `script` on this number of `keys`. `words` is the
+/// number of keys and arguments.
 pub(super) fn begin_command(out: &mut Vec<u8>, script: &Script, keys: usize, words: usize) {
     out.push(b'*');
     out.extend_from_slice(decimal(3 + words).as_bytes());

@@ -1,6 +1,6 @@
-//! The commands that one node has not answered, in the order in which it will answer.
+//! The commands that one node has not answered, in the order in which the node will answer them.
 //!
-//! Replies are matched by count alone: the next reply answers the command at the front.
+//! Replies are matched by count alone, so the next reply answers the command at the front.
 
 use alloc::collections::{BTreeMap, VecDeque};
 
@@ -15,18 +15,19 @@ use crate::node::request::{Asker, Purpose, Remaining, Request};
 /// An event from a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Heard {
-    /// The command was done, as most are. This variant exists because an `Answer` is twice as large.
+    /// The command was done, as most commands are. This variant exists because an `Answer` is twice as large.
     Done(Request),
     /// Another answer to a command about locks.
     Answer(Answer),
-    /// The server accepts the connection: debts are sent first, then [`Node::survey`](crate::node::Node::survey).
+    /// The server accepts the connection. The engine sends the debts, then
+    /// calls [`Node::survey`](crate::node::Node::survey).
     Admitted,
     /// An answer to a command about locks that does not count as a vote.
     Uncounted {
         answer: Answer,
         /// The outcome for the report.
         outcome: NodeOutcome,
-        /// Whether the node's answers counted until now.
+        /// Whether the answers of the node counted until now.
         first: bool,
     },
     /// The server has identified itself, and has to be asked to join.
@@ -40,25 +41,25 @@ pub(crate) enum Heard {
     /// The answer to a look.
     Looked {
         place: PlaceKey,
-        /// How much longer the key lives. `None` if the answer does not say.
+        /// How much longer the key lives. `None` if the answer does not say how long.
         left: Option<Remaining>,
         /// Whether the node will push the next change of the key.
         pushes: bool,
     },
     /// The node has shown whether it can release a lock in some way without scripts.
     Tried {
-        /// The answer for the claim, if it is already known.
+        /// The answer for the claim, if the answer is already known.
         answer: Option<Answer>,
-        /// The error with which the node has refused.
+        /// The error with which the node has refused the command.
         error: Option<ServerError>,
-        /// Whether a permission that was missing is there now, so that the node may be asked for locks again.
+        /// Whether the user now has a permission that was missing, so that the node may be asked for locks again.
         is_usable_again: bool,
-        /// Whether the node has shown this for the first time.
+        /// Whether the node has shown its ability for the first time.
         is_news: bool,
     },
     /// The answers to a batch: see [`Node::next_in_batch`](crate::node::Node::next_in_batch).
     Batch,
-    /// A push. If it says that keys have changed, `changed` has already got them.
+    /// A push. If the push says that keys have changed, `changed` has already received their names.
     Pushed,
 }
 
@@ -68,7 +69,8 @@ pub(crate) struct Sent {
     pub(crate) purpose: Purpose,
     /// When the command was put into the out buffer.
     pub(crate) at: Instant,
-    /// The start of the command in the stream, and its length. The length is zero if the command is a renewal of a batch.
+    /// The start of the command in the stream, and its length. The length is zero if the command is a renewal of a
+    /// batch.
     start: u64,
     len: u32,
     /// The number of the marker for which the command was written.
@@ -78,7 +80,7 @@ pub(crate) struct Sent {
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     queue: VecDeque<Sent>,
-    /// The number of `SET`s. The release of each has a reserved place.
+    /// The number of `SET`s. Each `SET` has a reserved place for its release.
     sets: usize,
     /// The number of repeated releases, usually zero.
     repairs: usize,
@@ -90,19 +92,19 @@ pub(crate) struct InFlight {
     unsent: Unsent,
 }
 
-/// An index from each asker to the start of its question, among the bytes that are not written to the socket yet. The
+/// An index from each asker to the start of its question, for the bytes that are not written to the socket yet. The
 /// index is empty until a question has to be found among many.
 #[derive(Debug, Default)]
 struct Unsent {
     starts: BTreeMap<Asker, u64>,
-    /// The index contains the questions that start before this position, except those that had left.
+    /// The index contains the questions that start before this position, except the questions that had already left.
     until: u64,
-    /// The number of commands that were looked at.
+    /// The number of commands that a search has visited.
     #[cfg(test)]
     steps: usize,
 }
 
-/// Up to this many commands are searched one by one.
+/// Up to this number of commands are searched one by one.
 const FEW: usize = 32;
 
 impl InFlight {
@@ -124,15 +126,15 @@ impl InFlight {
         });
     }
 
-    /// Returns the command that the next reply answers; `None` if there is none.
+    /// Returns the command that the next reply answers. Returns `None` if there is no such command.
     pub(crate) fn pop(&mut self) -> Option<Sent> {
         let sent = self.queue.pop_front()?;
         self.left(sent.purpose);
         Some(sent)
     }
 
-    /// The reply to the latest command from [`pop`](Self::pop) made no sense. Puts the command back, and returns why
-    /// the connection ends.
+    /// Handles a reply to the latest command from [`pop`](Self::pop) that made no sense. Puts the command back, and
+    /// returns why the connection ends.
     #[cold]
     #[inline(never)]
     pub(in crate::node) fn nonsense(&mut self, sent: Sent) -> Trouble {
@@ -142,17 +144,18 @@ impl InFlight {
         Trouble::Link(LinkFault::Protocol)
     }
 
-    /// Returns the start of the last command, which leaves the out buffer as the first release of a row. Returns `None`
-    /// if the server has answered the command without being asked, or if `unsent` returns `false` for its start.
+    /// Returns the start of the last command, which moves from the out buffer to the front of a new row. Returns `None`
+    /// if the server has already answered the command without receiving it, or if `unsent` returns `false` for its
+    /// start.
     pub(super) fn begin_row(&self, unsent: impl Fn(u64) -> bool) -> Option<u64> {
         let first = self.queue.back()?.start;
         unsent(first).then_some(first)
     }
 
-    /// The last `count` commands, the releases of a row, are written as one command.
+    /// Records that the last `count` commands, the releases of a row, are written as one command.
     ///
-    /// If the server has answered some of them without being asked, the row has more keys than the server is expected
-    /// to answer. So the answer ends the connection.
+    /// If the server has already answered some of these releases, without receiving them, the row has more keys than
+    /// the server is expected to answer. The answer of the server then ends the connection.
     pub(super) fn end_row(&mut self, count: usize) {
         let place = self.queue.len().saturating_sub(count);
         let count = self.queue.len() - place;
@@ -164,7 +167,7 @@ impl InFlight {
         self.queue.insert(place, Sent { purpose, ..*first });
     }
 
-    /// From now on, commands are written for another marker.
+    /// Records that, from now on, commands are written for another marker.
     pub(crate) fn begin_era(&mut self) {
         self.era = self.era.wrapping_add(1);
     }
@@ -184,7 +187,7 @@ impl InFlight {
         self.sets -= 1;
     }
 
-    /// Returns the number of places that are taken, by the commands and by later releases of their `SET`s.
+    /// Returns the number of places that are taken by the commands and by the later releases of their `SET`s.
     pub(crate) fn reserved(&self) -> usize {
         self.len() + self.sets
     }
@@ -193,14 +196,14 @@ impl InFlight {
         self.queue.len() - self.withdrawn
     }
 
-    /// Returns the start of the first command in the stream.
+    /// Returns the start of the first command as a position in the stream.
     #[inline]
     pub(crate) fn front(&self) -> Option<u64> {
         self.queue.front().map(|sent| sent.start)
     }
 
-    /// Returns `true` if a repeated release is in flight for which `same` holds. This takes one step for each command,
-    /// but only while there is a repeated release.
+    /// Returns `true` if a repeated release is in flight for which `same` returns `true`. The search takes one step for
+    /// each command, but happens only while there is a repeated release.
     pub(crate) fn is_repairing(&self, mut same: impl FnMut(ClaimKey) -> bool) -> bool {
         self.repairs != 0
             && self.queue.iter().any(|sent| {
@@ -208,11 +211,11 @@ impl InFlight {
             })
     }
 
-    /// Withdraws the question of `asker` if `unsent` returns `true` for its start. Returns its length. The question
-    /// keeps its place until [`sweep`](Self::sweep), so that the commands behind it do not move each time.
+    /// Withdraws the question of `asker` if `unsent` returns `true` for its start. Returns the length of the question.
+    /// The question keeps its place until [`sweep`](Self::sweep), so that the commands behind it do not move each time.
     ///
-    /// If all questions have left, this takes a single step. So a failed attempt does not search through the releases
-    /// of all other locks. If there are many questions that have not left, an index finds the right one.
+    /// If all questions have left, the search takes a single step. So a failed attempt does not search through the
+    /// releases of all other locks. If many questions have not left, an index finds the right question.
     pub(crate) fn withdraw(&mut self, asker: Asker, unsent: impl Fn(u64) -> bool) -> Option<usize> {
         if !unsent(self.latest_question) {
             return None;
@@ -233,7 +236,8 @@ impl InFlight {
         Some(len)
     }
 
-    /// Returns the index of the question of `asker`. No command from `first` on has left.
+    /// Returns the index of the question of `asker`. No byte of the command at `first`, or of any later command, has
+    /// left.
     #[cold]
     fn find(&mut self, first: usize, asker: Asker) -> Option<usize> {
         let Self { queue, unsent, .. } = self;
@@ -260,7 +264,7 @@ impl InFlight {
         (first <= place && found.start == start && asker.asks(found.purpose)).then_some(place)
     }
 
-    /// Returns `true` if more than half of the commands are withdrawn, and enough to be worth a sweep.
+    /// Returns `true` if more than half of the commands are withdrawn, and if their number is worth a sweep.
     pub(crate) fn is_mostly_withdrawn(&self) -> bool {
         FEW < self.withdrawn && self.queue.len() < 2 * self.withdrawn
     }
@@ -271,7 +275,7 @@ impl InFlight {
         self.withdrawn -= 1;
     }
 
-    /// Removes all withdrawn commands. Calls `remove` with the start and the length of each, in order.
+    /// Removes all withdrawn commands. Calls `remove` with the start and the length of each removed command, in order.
     #[cold]
     #[inline(never)]
     pub(crate) fn sweep(&mut self, mut remove: impl FnMut(u64, usize)) {
@@ -293,13 +297,14 @@ impl InFlight {
         self.unsent.until = 0;
     }
 
-    /// Returns how many commands were looked at to find those to withdraw.
+    /// Returns how many commands were visited in searches for commands to withdraw.
     #[cfg(test)]
     pub(crate) fn steps(&self) -> usize {
         self.unsent.steps
     }
 
-    /// Removes all commands because the connection is gone. Yields each request, with whether its bytes may have left.
+    /// Removes all commands because the connection is gone. Yields each request, together with a flag that is `true` if
+    /// its bytes may have left.
     pub(crate) fn drain(
         &mut self,
         unsent: impl Fn(u64) -> bool,
@@ -364,11 +369,11 @@ mod tests {
         };
         assert_eq!(in_flight.withdraw(Asker::Claim(claim), unsent), None);
         assert_eq!(steps.get(), 1);
-        // The index also finds a command that is added later.
+        // The index also finds a command that is pushed after the index was built.
         in_flight.push(set(other), Instant::ZERO, 10_000, 10);
         let found = in_flight.withdraw(Asker::Claim(other), unsent);
         assert_eq!(found, Some(10));
-        // The index also finds a command of the next connection, where positions begin at zero again.
+        // The index also finds a command of the next connection, whose positions begin at zero again.
         assert_eq!(in_flight.drain(unsent).count(), 1_000);
         in_flight.push(set(claim), Instant::ZERO, 0, 10);
         assert!(in_flight.withdraw(Asker::Claim(claim), |_| true).is_some());
@@ -424,8 +429,8 @@ mod tests {
             let len = in_flight.len();
             in_flight.sweep(|_, _| swept += 1);
             assert_eq!((len, swept, in_flight.reserved()), (0, ALL, 0));
-            // Building the index looks at each command once. Each sweep looks at all remaining commands, and halves
-            // their number.
+            // Building the index visits each command once. Each sweep visits all remaining commands, and halves their
+            // number.
             assert!(
                 in_flight.steps() < 6 * ALL as usize,
                 "{}",
@@ -434,7 +439,7 @@ mod tests {
         }
     }
 
-    /// Commands that are added in between are found too, and commands that have left are not.
+    /// The index finds commands that are added in between, and does not find commands that have left.
     #[test]
     fn the_index_of_what_has_not_left_follows_what_comes_and_goes() {
         let mut slab = Slab::new();
@@ -458,7 +463,7 @@ mod tests {
                 }
                 assert_eq!(in_flight.withdraw(Asker::Claim(claim), |_| false), None);
             }
-            // No bytes leave between the withdrawals and the sweep.
+            // No bytes are sent between the withdrawals and the sweep.
             if round % 5 == 4 || round % 7 == 6 {
                 let mut gone = 0;
                 in_flight.sweep(|start, len| {

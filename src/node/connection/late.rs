@@ -1,8 +1,8 @@
-//! The operations whose question to one node has to wait. It waits until the handshake is done, or later until the
-//! release of an earlier key of our own is written.
+//! The operations whose question to one node has to wait. A question waits until the handshake is done. Later, a
+//! question may also wait until the release of an earlier key of this engine is written.
 //!
 //! There are two queues, each with its own limit. Questions about held locks are asked first, and other questions never
-//! take their room.
+//! take the room of such questions.
 
 use alloc::collections::VecDeque;
 
@@ -26,7 +26,8 @@ pub(crate) struct Late {
 }
 
 impl Late {
-    /// Puts `operation` behind the others of the same kind. Returns `false` if there is no room.
+    /// Puts `operation` behind the other operations of the same kind. Returns `false` if there is no room for the
+    /// operation.
     pub(crate) fn push(&mut self, operation: OperationKey, whose: Whose) -> bool {
         let queue = match whose {
             Whose::Holder => &mut self.holders,
@@ -39,7 +40,7 @@ impl Late {
         room
     }
 
-    /// Returns the next operation to ask for.
+    /// Returns the next operation whose question can be asked.
     pub(crate) fn pop(&mut self) -> Option<OperationKey> {
         self.holders.pop_front().or_else(|| self.others.pop_front())
     }

@@ -2,7 +2,8 @@
 //!
 //! # Not here
 //!
-//! How a connection begins: see `handshake`. What to send, and the meaning of the answers.
+//! The module `handshake` contains the beginning of a connection. Other modules decide what to send, and interpret the
+//! answers.
 
 mod batch;
 mod in_flight;
@@ -49,16 +50,16 @@ pub(crate) struct Connection {
     pub(crate) wire: Wire,
     pub(crate) transactions: Transactions,
     pub(crate) pulse: Pulse,
-    /// Pushes since the last answer.
+    /// The number of pushes since the last answer.
     pub(super) pushes: u32,
     /// Operations whose question waits until the handshake is done.
     pub(crate) waiting: Late,
     /// The token that an inspection or a look has found, until it is taken.
     pub(crate) token: Option<OwnedToken>,
-    /// The holders that an inspection has found in place of a token, until they are taken.
+    /// The holders that an inspection has found instead of a token, until they are taken.
     pub(crate) members: Option<Box<[Member]>>,
-    /// How often a probe has ended the connection since the node last answered a command about locks. The engine opens
-    /// no further probe before the time.
+    /// The number of times that a probe has ended the connection since the node last answered a command about locks.
+    /// The engine opens no further probe before the given time.
     pub(super) probed: u32,
     pub(super) probed_until: Instant,
     /// The node timeout of the latest question, in nanoseconds.
@@ -96,8 +97,8 @@ impl Connection {
         self.pulse.connected(now);
     }
 
-    /// The connection is gone, or could not be opened. Forgets everything that belongs to it. Returns every unanswered
-    /// request, with whether its command may have left.
+    /// Handles the loss of the connection, or the failure to open it. Forgets everything that belongs to the
+    /// connection. Returns every unanswered request, with a flag that is `true` if its command may have left.
     pub(super) fn disconnected(&mut self) -> Vec<(Request, bool)> {
         let mut lost = self.wire.drain();
         lost.extend(self.transactions.drain());
@@ -112,7 +113,7 @@ impl Connection {
         self.wire.in_flight.len() + self.wire.batch.len() + self.transactions.len()
     }
 
-    /// Returns `true` if nothing waits that was requested in an earlier turn.
+    /// Returns `true` if nothing that was requested in an earlier turn still waits.
     #[inline]
     pub(super) fn keeps_up(&self) -> bool {
         let wire = &self.wire;

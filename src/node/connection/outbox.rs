@@ -1,36 +1,38 @@
 //! The bytes that wait to be written to one node.
 //!
 //! A position counts from the first byte of the connection, so it stays valid when bytes leave at the front. Bytes that
-//! the operating system has taken are gone. A command can be withdrawn if the system has taken none of its bytes.
+//! the operating system has taken are removed. A command can be withdrawn if the operating system has taken none of its
+//! bytes.
 
 use alloc::vec::Vec;
 
 /// Once this many bytes have left, the rest moves to the front.
 const COMPACT_BYTES: usize = 64 << 10;
 
-/// If an emptied buffer is larger than this, the allocator gets it back.
+/// An emptied buffer that is larger than this goes back to the allocator.
 const KEPT_BYTES: usize = 256 << 10;
 
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     bytes: Vec<u8>,
-    /// The number of bytes in `bytes` that have left.
+    /// The number of bytes in `bytes` that have already left.
     sent: usize,
     /// The number of bytes that belong to withdrawn commands and have not left.
     withdrawn: usize,
     /// The position of the first byte of `bytes`.
     base: u64,
-    /// Whether the last write was cut short. If so, nothing is offered until the socket is writable.
+    /// Whether the last write was cut short. After a write that was cut short, nothing is offered until the socket is
+    /// writable.
     blocked: bool,
 }
 
 impl Outbox {
-    /// Queues `command`. Returns its start position.
+    /// Queues `command`. Returns the start position of the command.
     pub(crate) fn push(&mut self, command: &[u8]) -> u64 {
         self.push_with(|bytes| bytes.extend_from_slice(command))
     }
 
-    /// Queues the command that `write` appends. Returns its start position.
+    /// Queues the command that `write` appends. Returns the start position of the command.
     #[inline(always)]
     pub(crate) fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> u64 {
         let start = self.end();
@@ -38,12 +40,12 @@ impl Outbox {
         start
     }
 
-    /// Returns the bytes from `start` on. None of them has left.
+    /// Returns the bytes from `start` on. None of these bytes may have left.
     pub(crate) fn bytes_from(&self, start: u64) -> &[u8] {
         &self.bytes[(start - self.base) as usize..]
     }
 
-    /// Removes the bytes from `start` on. None of them has left or is withdrawn.
+    /// Removes the bytes from `start` on. None of these bytes may have left or be withdrawn.
     pub(crate) fn cut_off(&mut self, start: u64) {
         self.bytes.truncate((start - self.base) as usize);
     }
@@ -58,8 +60,9 @@ impl Outbox {
         (!self.blocked && !self.is_empty()).then(|| &self.bytes[self.sent..])
     }
 
-    /// The operating system has taken the first `len` of the offered bytes. A larger `len` counts as all of them. Once
-    /// the connection is gone, nothing is offered, and this does nothing.
+    /// Records that the operating system has taken the first `len` of the offered bytes. A `len` larger than the offer
+    /// counts as all of the offered bytes. After the end of the connection, nothing is offered, and this call does
+    /// nothing.
     pub(crate) fn transmitted(&mut self, len: usize) {
         let offered = self.len();
         let len = len.min(offered);
@@ -84,7 +87,7 @@ impl Outbox {
         self.blocked
     }
 
-    /// The socket is writable again.
+    /// Records that the socket is writable again.
     pub(crate) fn unblock(&mut self) {
         self.blocked = false;
     }
@@ -94,7 +97,7 @@ impl Outbox {
         self.base + self.sent as u64 <= start
     }
 
-    /// Marks `len` bytes that have not left as withdrawn. They stay in the buffer until [`remove`](Self::remove).
+    /// Marks `len` bytes that have not left as withdrawn. The bytes stay in the buffer until [`remove`](Self::remove).
     pub(crate) fn withdraw(&mut self, len: usize) {
         self.withdrawn += len;
     }
@@ -105,8 +108,8 @@ impl Outbox {
         self.withdrawn != 0
     }
 
-    /// Removes the bytes of all withdrawn commands. `places` passes the start and the length of each, in order, to its
-    /// argument.
+    /// Removes the bytes of all withdrawn commands. `places` passes the start and the length of each command, in order,
+    /// to its argument.
     pub(crate) fn remove(&mut self, places: impl FnOnce(&mut dyn FnMut(u64, usize))) {
         let (mut kept, mut read) = (0, 0);
         let Self { bytes, base, .. } = self;

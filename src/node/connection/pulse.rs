@@ -5,31 +5,32 @@ use core::time::Duration;
 use crate::histogram::Histogram;
 use crate::time::Instant;
 
-/// The round trip of a node is the shortest of this number of answers.
+/// The number of answers that are compared: the round trip of a node is the shortest among them.
 const SAMPLES: usize = 32;
 
 /// If the path becomes longer during a connection, the node timeout follows up to a round trip of this many
-/// nanoseconds; four times this is 240 ms. An even longer path looks the same as a node that stalls at each question.
+/// nanoseconds. Four times this round trip is 240 ms. An even longer path looks the same as a node that stalls at each
+/// question.
 const FOLLOWED: u64 = 60_000_000;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Pulse {
-    /// The latest round trips in nanoseconds. [`u64::MAX`] for those that do not exist yet.
+    /// The latest round trips in nanoseconds. [`u64::MAX`] for round trips that do not exist yet.
     samples: [u64; SAMPLES],
     /// The index of the latest round trip.
     latest: usize,
-    /// The shortest of these round trips.
+    /// The shortest of the latest round trips.
     round_trip: u64,
     /// The shortest round trip on this connection.
     nearest: u64,
     /// When the latest sample was taken.
     sampled_at: Instant,
-    /// Answers to commands that were sent before this time may have arrived before they were read.
+    /// An answer to a command that was sent before this time may have arrived earlier than it was read.
     measured_from: Instant,
-    /// The round trips of all answers, except those that may have arrived before they were read.
+    /// The round trips of all answers, except answers that may have arrived earlier than they were read.
     pub(crate) latency: Histogram,
-    /// When the present silence began: since then, answers are due and no byte has arrived.
+    /// When the present silence began. During a silence, answers are due and no byte arrives.
     silent_since: Option<Instant>,
     /// Whether the silence has lasted too long.
     suspect: bool,
@@ -52,28 +53,28 @@ impl Default for Pulse {
 }
 
 impl Pulse {
-    /// A connection is up, and its handshake will measure the path.
+    /// Records that a connection is up. The handshake of the connection will measure the path.
     pub(in crate::node) fn connected(&mut self, now: Instant) {
         self.samples = [u64::MAX; SAMPLES];
         self.nearest = u64::MAX;
         self.measured_from = now;
     }
 
-    /// Records that the driver did not read for a while before `now`. The arrival times of the answers that it reads
-    /// now are not known.
+    /// Records that the driver did not read for a while before `now`. The arrival times of the answers that the driver
+    /// reads now are not known.
     #[cfg(any(test, feature = "std"))]
     pub(crate) fn was_away(&mut self, now: Instant) {
         self.measured_from = now;
     }
 
-    /// Bytes have arrived.
+    /// Records that bytes have arrived.
     pub(in crate::node) fn heard(&mut self) {
         self.silent_since = None;
         self.suspect = false;
     }
 
-    /// A command sent at `sent` is answered `now`. All answers that are read at once give one sample, the shortest,
-    /// because together they measure one round trip.
+    /// Records that a command sent at `sent` was answered at `now`. All answers that are read at once give one sample,
+    /// which is their shortest round trip, because together they measure only one round trip.
     pub(in crate::node) fn answered(&mut self, now: Instant, sent: Instant) {
         if sent < self.measured_from {
             return;
@@ -97,7 +98,7 @@ impl Pulse {
     }
 
     /// Looks for a silence after a turn has read everything that had arrived. If answers are still `open`, a silence
-    /// begins here, unless one has begun before. Returns when the silence began.
+    /// begins now, unless one has begun before. Returns when the silence began.
     pub(in crate::node) fn listen(&mut self, now: Instant, open: bool) -> Option<Instant> {
         if !open {
             self.silent_since = None;
@@ -111,7 +112,7 @@ impl Pulse {
         self.silent_since
     }
 
-    /// The silence has lasted too long.
+    /// Records that the silence has lasted too long.
     pub(crate) fn suspect(&mut self) {
         self.suspect = true;
     }
@@ -126,20 +127,20 @@ impl Pulse {
     }
 
     /// Returns `true` if the path seems to have become so much longer that no answer arrives in time. Only the
-    /// handshake of another connection can tell this from stalls.
+    /// handshake of another connection can distinguish a longer path from stalls.
     pub(in crate::node) fn has_moved_away(&self) -> bool {
         let far = self.nearest.max(FOLLOWED).saturating_mul(4) < self.round_trip;
-        // The next sample to be replaced is the oldest. If it exists, all samples exist.
+        // The next sample to be replaced is the oldest one, so if it exists, all samples exist.
         far && self.samples[(self.latest + 1) % SAMPLES] != u64::MAX
     }
 
-    /// Returns the round trip for which the node timeout allows. It exceeds [`FOLLOWED`] only after a new connection,
-    /// so that stalls, however many, do not make all callers wait longer for the node.
+    /// Returns the round trip for which the node timeout allows. This round trip exceeds [`FOLLOWED`] only after a new
+    /// connection. So stalls, however many, do not make all callers wait longer for the node.
     pub(crate) fn distance(&self) -> Duration {
         Duration::from_nanos(self.distance_nanos())
     }
 
-    /// Returns the distance in nanoseconds.
+    /// Returns the result of [`distance`](Self::distance) in nanoseconds.
     pub(crate) fn distance_nanos(&self) -> u64 {
         match self.round_trip {
             u64::MAX => 0,
@@ -152,8 +153,8 @@ impl Pulse {
 mod tests {
     use super::*;
 
-    /// Returns the round trip and the distance in milliseconds after these samples. Each sample comes from a turn of
-    /// its own.
+    /// Returns the round trip and the distance in milliseconds after these samples. Each sample comes from a separate
+    /// turn.
     fn measured(samples: &[u64]) -> (u64, u64) {
         let mut pulse = Pulse::default();
         let mut now = 1_000;
@@ -179,13 +180,13 @@ mod tests {
             measured(&samples)
         };
         assert_eq!(with(&[1], 31, 10_000), (1, 1));
-        // All 32 were stalls: the round trip follows them, but the node timeout hardly grows.
+        // If all 32 samples are stalls, the round trip follows them, but the node timeout hardly grows.
         assert_eq!(with(&[1], 32, 10_000), (10_000, 60));
         assert_eq!(with(&[1], 320, 60), (60, 60));
         assert_eq!(with(&[9, 1], 30, 5), (1, 1));
         assert_eq!(with(&[9, 1], 31, 5), (1, 1));
         assert_eq!(with(&[9, 1], 32, 5), (5, 5));
-        // The path was already this long when the node was connected.
+        // The round trip was already this long when the node was connected.
         assert_eq!(with(&[200], 31, 900), (200, 200));
         assert_eq!(with(&[200], 32, 900), (900, 200));
         assert_eq!(with(&[200], 32, 100), (100, 100));

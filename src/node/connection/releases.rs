@@ -1,21 +1,22 @@
 //! A row of releases that follow one another becomes one command.
 //!
-//! The first release of a row enters the out buffer as a command of its own. When a second one follows it, the row
-//! takes both, and all that come next. It is written as a script that takes many keys, before another command goes
-//! behind it or the socket is written to. A server needs two thirds of the time for such a script, measured with 64
-//! keys.
+//! The first release of a row enters the out buffer as a separate command. When a second release follows it, the row
+//! takes both, and all later releases. The row is written as a script that takes many keys. The row is written before
+//! another command goes behind it, or before the socket is written to. In a measurement with 64 keys, a server needs
+//! two thirds of the time for a script that takes many keys.
 //!
 //! Among the commands in flight, a batch of releases works like a batch of renewals: see [`batch`](super::batch).
 //!
 //! # Guarantees
 //!
 //! * The commands keep their order.
-//! * A release in a row is an ordinary command until the row ends: if the connection ends, it counts as not sent.
+//! * A release in a row is an ordinary command until the row ends. If the connection ends before, the release counts as
+//!   not sent.
 //!
 //! # Not here
 //!
-//! Releases are sent one at a time to nodes with a native release and to nodes that have forgotten the script, and so
-//! are repeated releases and releases of locks on several resources.
+//! Releases are sent one at a time to nodes with a native release and to nodes that have forgotten the script. Repeated
+//! releases and releases of locks on several resources are also sent one at a time.
 
 use alloc::vec::Vec;
 
@@ -26,15 +27,15 @@ use super::batch::{begin_command, empty};
 use super::in_flight::InFlight;
 use super::outbox::Outbox;
 
-/// The bytes of a release by digest before its key.
+/// The bytes that come before the key in a release by digest.
 const HEAD: usize =
     b"*5\r\n$7\r\nEVALSHA\r\n$40\r\n\r\n$1\r\n1\r\n".len() + RELEASE_EACH.sha1.len();
 
-/// The releases behind the last other command.
+/// The releases that follow the last other command.
 #[derive(Debug, Default)]
 pub(super) struct Row {
     count: usize,
-    /// The length of the first key. The first release stays in the out buffer until the second comes.
+    /// The length of the first key. The first release stays in the out buffer until the second release comes.
     first_key: usize,
     /// The keys and the tokens of all releases, as arguments in wire form.
     keys: Vec<u8>,
@@ -56,13 +57,14 @@ impl Row {
         self.keys.len() + self.tokens.len()
     }
 
-    /// Begins with a release that is put into the out buffer.
+    /// Begins the row with a release that is put into the out buffer.
     #[inline(always)]
     pub(super) fn begin(&mut self, key: &[u8]) {
         (self.count, self.first_key) = (1, key.len());
     }
 
-    /// Adds a release. Its command in flight comes next. Returns `false` if there is no row to which it can be added.
+    /// Adds a release. The caller adds the command in flight of this release next. Returns `false` if there is no row
+    /// to which the release can be added.
     pub(super) fn add(
         &mut self,
         key: &[u8],
@@ -89,7 +91,7 @@ impl Row {
         true
     }
 
-    /// Ends the row. Puts its releases into the out buffer; a single one is there already.
+    /// Ends the row. Puts the releases of the row into the out buffer. A single release is already in the out buffer.
     #[inline(always)]
     pub(super) fn end(&mut self, outbox: &mut Outbox, in_flight: &mut InFlight) {
         match self.count {

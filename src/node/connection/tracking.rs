@@ -1,19 +1,20 @@
-//! Looks at a key: a look asks for the remaining time of the key, and for a notification of its next change.
+//! A look at a key asks for the remaining time of the key, and for a notification of its next change.
 //!
-//! Redis and Valkey call this client-side caching. When the first look of a connection needs it, the node sends `CLIENT
-//! TRACKING ON OPTIN NOLOOP` once. `CLIENT CACHING YES` makes the next command register its key. It is written in one
-//! piece with the `PTTL` behind it, because a command between the two would take the registration. The server then
-//! pushes the next change of the key, once, to this connection.
+//! Redis and Valkey call such notifications client-side caching. When the first look of a connection needs
+//! notifications, the node sends `CLIENT TRACKING ON OPTIN NOLOOP` once. `CLIENT CACHING YES` makes the next command
+//! register its key. The node writes this command in one piece with the `PTTL` behind it, because a command between the
+//! two would take the registration. The server then pushes the next change of the key, once, to this connection.
 //!
 //! # Guarantees
 //!
-//! * Nothing comes between `CACHING` and its `PTTL`.
-//! * A look says whether it has registered. If the user may not track, or the connection speaks RESP2, which has no
-//!   pushes, only the `PTTL` is sent.
+//! * Nothing comes between `CLIENT CACHING YES` and its `PTTL`.
+//! * The answer to a look says whether the look has registered the key. If the user may not track, or the connection
+//!   speaks RESP2, which has no pushes, only the `PTTL` is sent.
 //!
 //! # Not here
 //!
-//! The consequences of a look. A later write of our own to the key, which uses up the registration.
+//! Other modules handle the consequences of a look. Other modules also handle a later write of this engine to the key,
+//! which uses up the registration.
 
 use core::time::Duration;
 
@@ -32,7 +33,7 @@ const CACHING: &[u8] = b"*3\r\n$6\r\nCLIENT\r\n$7\r\nCACHING\r\n$3\r\nYES\r\n";
 
 impl Waking {
     /// Handles an answer to a tracking command. If `value` is an error, the node sends no notifications. If the error
-    /// is one that passes, the next look asks again.
+    /// is temporary, the next look asks for notifications again.
     pub(in crate::node) fn refused(&mut self, value: Value<'_>) {
         if let (Self::Push, Some(line)) = (*self, value.as_error()) {
             let error = ServerError::from_line(line);
@@ -54,7 +55,7 @@ impl Waking {
     }
 }
 
-/// Makes the next command register the keys that it reads, if the node can do that.
+/// Makes the next command register the keys that it reads, if the node supports registrations.
 pub(in crate::node) fn register_next(
     now: Instant,
     waking: &mut Waking,
@@ -87,7 +88,8 @@ pub(in crate::node) fn looked(waking: &mut Waking, place: PlaceKey, value: Value
     }
 }
 
-/// Returns the remaining time of the key from this answer to a look. Returns `None` if the answer does not say.
+/// Returns the remaining time of the key from this answer to a look. Returns `None` if the answer does not say how
+/// long.
 fn left(value: Value<'_>) -> Option<Remaining> {
     match value.as_integer()? {
         -2 => Some(Remaining::Missing),
@@ -99,8 +101,8 @@ fn left(value: Value<'_>) -> Option<Remaining> {
     }
 }
 
-/// Passes the keys that a push reports as changed to `changed`; `None` stands for all keys. A key of
-/// [`STRING_BYTES_MAX`](crate::limits::STRING_BYTES_MAX) bytes stands for every key that begins with these bytes. Other
+/// Passes the keys that a push reports as changed to `changed`. `None` means all keys. A key
+/// of [`STRING_BYTES_MAX`](crate::limits::STRING_BYTES_MAX) bytes means every key that begins with these bytes. Other
 /// pushes are ignored. Returns `true` if `changed` returns `true` for any key.
 #[cold]
 #[inline(never)]

@@ -1,15 +1,15 @@
-//! The commands to one node that wait to be written, and those that the node has not answered.
+//! The commands to one node that wait to be written, and the commands that the node has not answered.
 //!
 //! # Guarantees
 //!
-//! * **Order.** Commands leave in the order in which they were put, and get their answers in that order. Collected
-//!   renewals are written before a command that has to follow them: see [`Batch`]. A row of releases becomes one
-//!   command in its place: see [`releases`](super::releases).
+//! * **Order.** Commands leave in the order in which they were put, and get their answers in the same order. Collected
+//!   renewals are written before a command that has to follow them: see [`Batch`]. A row of releases is written as one
+//!   command, at the place of the row: see [`releases`](super::releases).
 //! * A command is withdrawn only if none of its bytes has left.
 //!
 //! # Not here
 //!
-//! The choice of what to send, and work that takes several commands: see `transaction`.
+//! The file `transaction` handles work that takes several commands. Other modules decide what to send.
 
 use alloc::vec::Vec;
 
@@ -36,7 +36,7 @@ pub(crate) struct Wire {
     pub(crate) outbox: Outbox,
     pub(crate) in_flight: InFlight,
     pub(crate) batch: Batch,
-    /// The releases behind the last other command.
+    /// The releases that follow the last other command.
     row: Row,
     /// How the node wakes waiters when a lock may be free.
     pub(crate) waking: Waking,
@@ -46,10 +46,18 @@ impl Wire {
     // ----- putting --------------------------------------------------------------------------
 
     /// Puts `command`, which has this `purpose`, into the out buffer.
+    // Inlined into the loop over the nodes, as everything on the way from there.
+    #[inline(always)]
     pub(in crate::node) fn put(&mut self, now: Instant, purpose: Purpose, command: &[u8]) {
         if self.has_before() {
             self.write_before(now, purpose);
         }
+        self.push(now, purpose, command);
+    }
+
+    /// Puts `command` into the out buffer, behind everything that has to go before it.
+    #[inline(always)]
+    fn push(&mut self, now: Instant, purpose: Purpose, command: &[u8]) {
         let start = self.outbox.push(command);
         self.in_flight.push(purpose, now, start, command.len());
     }
@@ -69,8 +77,8 @@ impl Wire {
         self.in_flight.push(purpose, now, start, len);
     }
 
-    /// Makes the next command register the keys that it reads, if the node can do that. `MULTI` registers all keys that
-    /// are read until `EXEC`.
+    /// Makes the next command register the keys that it reads, if the node supports registrations. A `MULTI` makes the
+    /// server register all keys that are read until `EXEC`.
     pub(in crate::node) fn register(&mut self, now: Instant) {
         if !self.batch.is_empty() {
             self.write_batch(now);
@@ -100,15 +108,16 @@ impl Wire {
         self.in_flight.len() >= IN_FLIGHT_MAX / 2 || self.outbox.len() >= OUT_BYTES_MAX / 2
     }
 
-    /// Returns `true` if too many commands are unanswered for looks that can wait.
+    /// Returns `true` if so many commands are unanswered that looks have to wait.
     pub(crate) fn is_busy(&self) -> bool {
         BUSY <= self.in_flight.len()
     }
 
     // ----- releases -------------------------------------------------------------------------
 
-    /// Works like [`put`](Self::put) for the release of `entry` by digest, which may join its neighbours in one command.
-    // Inlined into its only caller, which is on the hot path.
+    /// Works like [`put`](Self::put) for the release of `entry` by digest. The release may join its neighbours in one
+    /// command.
+    // This function is inlined into its only caller, which is on the hot path.
     #[inline(always)]
     pub(in crate::node) fn put_release(
         &mut self,
@@ -122,13 +131,12 @@ impl Wire {
             return self.put_release_behind(now, purpose, entry, command);
         }
         self.row.begin(entry.key_argument());
-        let start = self.outbox.push(command);
-        self.in_flight.push(purpose, now, start, command.len());
+        self.push(now, purpose, command);
     }
 
-    /// Does the same if a row or renewals come before the release.
-    #[cold]
-    #[inline(never)]
+    /// Does the same as `put_release` if a row or renewals come before the release.
+    // With many callers, nearly all releases come here.
+    #[inline(always)]
     fn put_release_behind(
         &mut self,
         now: Instant,
@@ -148,8 +156,7 @@ impl Wire {
             in_flight.push(purpose, now, outbox.end(), 0);
         } else {
             self.row.begin(key);
-            let start = outbox.push(command);
-            in_flight.push(purpose, now, start, command.len());
+            self.push(now, purpose, command);
         }
     }
 
@@ -159,7 +166,7 @@ impl Wire {
         self.row.end(&mut self.outbox, &mut self.in_flight);
     }
 
-    // ----- writes before a command ----------------------------------------------------------
+    // ----- bytes that go before a command ---------------------------------------------------
 
     /// Returns `true` if something may have to be written before the next command.
     #[inline(always)]
@@ -196,13 +203,14 @@ impl Wire {
         self.batch.flush(now, &mut self.waking, outbox, in_flight);
     }
 
-    /// Returns `true` if renewals can be written now, and the node needs a turn because there are so many.
+    /// Returns `true` if renewals can be written now, and their number is so large that the node needs a turn.
     #[inline]
     pub(crate) fn is_to_renew(&self) -> bool {
         RENEWALS_FEW < self.batch.len() && !self.batch.waits && !self.outbox.is_blocked()
     }
 
-    /// Returns since when renewals have waited for the node's turn. Returns `None` if they also wait for the socket.
+    /// Returns the time since which renewals have waited for the turn of the node. Returns `None` if the renewals also
+    /// wait for the socket.
     pub(crate) fn waiting_since(&self) -> Option<Instant> {
         (self.batch.waits && !self.outbox.is_blocked()).then_some(self.batch.since)
     }
@@ -235,7 +243,7 @@ impl Wire {
 
     // ----- writing --------------------------------------------------------------------------
 
-    /// Returns `true` if there is something to write now.
+    /// Returns `true` if the node has anything to write now.
     pub(crate) fn is_to_write(&self) -> bool {
         let empty = self.outbox.is_empty() && self.row.is_empty() && !self.batch.is_to_write();
         !(empty || self.outbox.is_blocked())
@@ -253,7 +261,7 @@ impl Wire {
         self.outbox.offer()
     }
 
-    /// The operating system has taken the first `len` of the offered bytes.
+    /// Records that the operating system has taken the first `len` of the offered bytes.
     pub(crate) fn transmitted(&mut self, len: usize) {
         if self.outbox.has_withdrawn() {
             self.sweep();
@@ -266,7 +274,8 @@ impl Wire {
         self.outbox.len() + self.row.bytes() + self.batch.bytes()
     }
 
-    /// The connection is gone. Returns every unanswered request, with whether its command may have left.
+    /// Handles the loss of the connection. Returns every unanswered request, with a flag that is `true` if its command
+    /// may have left.
     pub(super) fn drain(&mut self) -> Vec<(Request, bool)> {
         let unsent = |start| self.outbox.is_unsent(start);
         let lost = self.in_flight.drain(unsent).chain(self.batch.drain());

@@ -1,7 +1,7 @@
-//! The delay before a connection is tried again: none at first, then longer and longer.
+//! The delay before a connection is tried again. There is no delay at first, and then the delay grows.
 //!
-//! The delay starts at 50 ms and doubles up to 2 s. Each delay is shortened by a random part, up to a half of it, so
-//! that many clients do not come back at the same time.
+//! The delay starts at 50 ms and doubles up to 2 s. Each delay is shortened by a random part of up to one half, so that
+//! many clients do not come back at the same time.
 
 use core::time::Duration;
 
@@ -17,7 +17,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// Records that a connection failed or did not last. Returns the delay before the next one.
+    /// Records that a connection failed or did not last. Returns the delay before the next connection.
     pub(crate) fn failed(&mut self, random: &mut StdRng) -> Duration {
         let doubled = FIRST.saturating_mul(1 << self.failures.min(6)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
@@ -25,7 +25,7 @@ impl Backoff {
         half + Duration::from_nanos(random.random_range(0..=half.as_nanos() as u64))
     }
 
-    /// Records that a connection lasted: the next delay is the shortest again.
+    /// Records that a connection lasted, so that the next delay is the shortest again.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }

@@ -1,4 +1,4 @@
-//! The commands of the handshake. They depend on the user, the password, the client name and the database.
+//! The commands of the handshake. These commands depend on the user, the password, the client name and the database.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -29,7 +29,7 @@ impl Credentials {
         }
     }
 
-    /// Prepares for a connection that is being opened. Returns `true` if a provider has to give its credentials.
+    /// Prepares for a connection that is being opened. Returns `true` if a provider has to give the credentials.
     pub(super) fn ask_again(&mut self) -> bool {
         self.given = None;
         self.is_given
@@ -45,7 +45,7 @@ impl Credentials {
         self.is_given && self.given.is_none()
     }
 
-    /// Returns the text of a server's error, unless it is about a login or repeats our user or password.
+    /// Returns the text of a server's error, unless the error is about a login or repeats our user or password.
     #[cold]
     pub(super) fn words_of(
         &self,
@@ -101,7 +101,7 @@ impl Credentials {
             Step::Memory => &[b"INFO", b"memory"],
             Step::Load(taught) => &[b"SCRIPT", b"LOAD", taught.script().text.as_bytes()],
             Step::Durability => &[b"CONFIG", b"GET", b"*append*"],
-            // `Node` writes this command itself, because it differs between connections.
+            // `Node` writes the command to join itself, because it differs between connections.
             Step::Join => return false,
         };
         resp::command(out, words);

@@ -1,14 +1,15 @@
-//! The beginning of a connection to one node: when it is opened, which server answers, and whether this server can
-//! serve.
+//! The beginning of a connection to one node: when it is opened, which server answers, and whether this server can be
+//! used.
 //!
-//! `HELLO 3` with credentials and client name comes first and alone, because its answer shows whether anything else
-//! makes sense. The rest goes in one write: the database, the debts from the previous connection, the questions that
-//! identify the server, and the scripts. A server that does not know `HELLO` gets the same questions in RESP2.
+//! The command `HELLO 3`, with credentials and client name, is sent first and alone, because its answer shows whether
+//! anything else makes sense. Everything else is sent in one write: the database, the debts from the previous
+//! connection, the questions that identify the server, and the scripts. A server that does not know `HELLO` gets the
+//! same questions in RESP2.
 //!
 //! # Not here
 //!
-//! Writing to the node: [`Node`](super::Node) sends the questions, and hands in the answers. Whether the node's votes
-//! count: see `trust`.
+//! The [`Node`](super::Node) sends the questions to the node, and passes the answers to the handshake. The module
+//! `trust` decides whether the node's votes count.
 
 mod backoff;
 mod credentials;
@@ -37,27 +38,27 @@ use super::request::Purpose;
 use backoff::Backoff;
 use credentials::Credentials;
 
-/// The command of a probe. Every server answers it in some way, even a server that refuses us.
+/// The command of a probe. Every server answers this command in some way, even a server that refuses us.
 pub(crate) const HELLO: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";
 
-/// If a connection that lasted at least this long ends, the next one is opened at once: the reason is probably that it
-/// was idle, or that its server restarted.
+/// If a connection that lasted at least this long ends, the next connection is opened at once. The reason is probably
+/// that the connection was idle, or that its server restarted.
 const LASTED: Duration = Duration::from_secs(1);
 
-/// A server may overstate its uptime by this much: it subtracts two times in whole seconds, and may tick some
-/// milliseconds early.
+/// The time by which a server may overstate its uptime. The server subtracts two times in whole seconds, and may tick
+/// some milliseconds early.
 pub(super) const UPTIME_GRAIN: Duration = Duration::from_secs(2);
 
-/// A text about the node, with the error that it belongs to.
+/// A text about the node, with the error to which the text belongs.
 pub(super) type Words = Option<(Option<ServerError>, Arc<str>)>;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Handshake {
     pub(super) phase: Phase,
-    /// Why the node is not ready. Has no meaning while the node is ready.
+    /// Why the node is not ready. This field has no meaning while the node is ready.
     pub(crate) trouble: Trouble,
-    /// The latest text about the node. It comes from the server, with its error, or from the provider of the
+    /// The latest text about the node. The text comes from the server, with its error, or from the provider of the
     /// credentials, with `None`.
     pub(super) words: Words,
     /// The latest error on this connection that an operator can repair, and the number of locks that the node had
@@ -67,8 +68,8 @@ pub(crate) struct Handshake {
     backoff: Backoff,
     /// When a connection was last tried.
     pub(crate) tried_at: Instant,
-    /// The timer of the connection and the time at which it fires: the end of a back-off, or the deadline for the
-    /// connection and its handshake.
+    /// The timer of the connection and the time at which it fires. This time is the end of a back-off, or the deadline
+    /// for the connection and its handshake.
     pub(crate) timer: Option<(TimerKey, Instant)>,
 }
 
@@ -116,7 +117,7 @@ impl Handshake {
         is_new
     }
 
-    /// Records that the connection is gone, or could not be opened.
+    /// Records that the connection is lost, or could not be opened.
     pub(super) fn disconnected(&mut self, trouble: Trouble) {
         self.phase = Phase::Down;
         self.trouble = trouble;
@@ -152,8 +153,8 @@ impl Handshake {
         (before == grants).then_some(error)
     }
 
-    /// Returns how long to wait before the next connection. This depends on how long the last one lasted, so it must be
-    /// called before [`Self::disconnected`].
+    /// Returns how long to wait before the next connection. The delay depends on how long the last connection lasted,
+    /// so this method must be called before [`Self::disconnected`].
     pub(crate) fn delay(&mut self, now: Instant, random: &mut StdRng) -> Duration {
         let lasted = matches!(&self.phase, Phase::Ready { since, .. }
             if since.saturating_add(LASTED) <= now);
@@ -178,7 +179,7 @@ impl Handshake {
         matches!(self.phase, Phase::Ready { .. })
     }
 
-    /// Returns `true` if the node's connection is up, so that its bytes mean something.
+    /// Returns `true` if the node's connection is up, so that bytes from it have a meaning.
     pub(crate) fn hears(&self) -> bool {
         self.phase.server().is_some()
     }
@@ -188,7 +189,7 @@ impl Handshake {
         self.credentials.are_missing()
     }
 
-    /// Returns the text that belongs to this outcome: see `words`.
+    /// Returns the text that belongs to this outcome, from the field `words`.
     pub(crate) fn words_of(&self, outcome: NodeOutcome) -> Option<&Arc<str>> {
         let (error, words) = self.words.as_ref()?;
         outcome.is_due_to(*error).then_some(words)
@@ -205,7 +206,7 @@ impl Handshake {
     }
 
     /// Returns the shortest time for which the server has been up. A server reports whole seconds, and may overstate
-    /// them by [`UPTIME_GRAIN`].
+    /// its uptime by [`UPTIME_GRAIN`].
     pub(crate) fn uptime(&self, now: Instant) -> Option<Duration> {
         let Phase::Ready { server, since } = &self.phase else {
             return None;

@@ -1,4 +1,4 @@
-//! The phases of a connection, and the questions that each allows.
+//! The phases of a connection, and the questions that each phase allows.
 
 use core::fmt;
 use core::time::Duration;
@@ -13,28 +13,28 @@ use super::server::Server;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum NodeState {
-    /// The node has never been reached; the first connection is being opened.
+    /// The node has never been reached, and its first connection is being opened.
     New,
     /// The connection is being opened again, or the handshake is under way.
     Connecting,
     /// The node votes.
     Ready,
-    /// The node is asked and answers, but does not vote yet. Either it restarted or was replaced and may have forgotten
-    /// locks, or its clock has stepped, or it has a barrier. See [`RestartGuard`](crate::RestartGuard) and
-    /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
+    /// The node is asked and answers, but does not vote yet. Either the node restarted or was replaced and may have
+    /// forgotten locks, or its clock has stepped, or it has a barrier. See [`RestartGuard`](crate::RestartGuard)
+    /// and [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     Quarantined {
-        /// The time until it may vote. Zero while the node is being asked.
+        /// The time until the node may vote. Zero while the node is being asked.
         left: Duration,
     },
     /// The node has a connection, but is not asked, because it has been silent for too long.
     Suspect,
-    /// There is no connection. The next one is tried after a delay.
+    /// There is no connection. The next connection is tried after a delay.
     Down(LinkError),
-    /// The node can be reached but cannot serve. It is tried again after a delay.
+    /// The node can be reached but cannot serve. The connection is tried again after a delay.
     Unusable(Unusable),
 }
 
-/// The text for operators: the state, with the reason if the node does not vote.
+/// Writes the text for operators: the state, with the reason if the node does not vote.
 impl fmt::Display for NodeState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -52,12 +52,13 @@ impl fmt::Display for NodeState {
     }
 }
 
-/// The phase of the connection. Each phase owns the data that exists in it.
-// `repr(u8)` keeps the tag out of the niches of `Server`: every command reads it, and a plain byte is faster.
+/// The phase of the connection. Each phase owns the data that exists in this phase.
+// `repr(u8)` keeps the tag out of the niches of `Server`, because every command reads the tag and a plain byte is
+// faster.
 #[derive(Debug)]
 #[repr(u8)]
 pub(in crate::node) enum Phase {
-    /// There is no connection; the next one is tried when the timer fires.
+    /// There is no connection. The next connection is tried when the timer fires.
     Down,
     /// A connection is wanted, and is not up yet.
     Connecting,
@@ -82,8 +83,8 @@ impl Trouble {
         }
     }
 
-    /// Returns the trouble behind an unexpected reply. Some servers say why they close a connection before they get a
-    /// command.
+    /// Returns the trouble behind an unexpected reply. Some servers say why they close a connection before they receive
+    /// a command.
     pub(in crate::node) fn of_unasked(value: Value<'_>) -> Self {
         let Some(line) = value.as_error() else {
             return Self::Link(LinkFault::Protocol);
@@ -101,14 +102,14 @@ impl Trouble {
 /// Whether a node can be asked now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Access {
-    /// It can be asked now.
+    /// The node can be asked now.
     Open,
-    /// It can be asked after the handshake.
+    /// The node can be asked after the handshake.
     Handshake {
         /// Whether the node has never been reached before.
         first: bool,
     },
-    /// It cannot be asked. Contains the outcome of a question.
+    /// The node cannot be asked. The value is the outcome that a question would have now.
     Shut(NodeOutcome),
 }
 

@@ -2,8 +2,8 @@
 //!
 //! # Not here
 //!
-//! The meaning of an identity: whether a node restarted, or is the same server as another. `Trust` decides this, with
-//! the engine, which knows all nodes.
+//! This file does not decide whether a node restarted, or is the same server as another node. `Trust` decides this
+//! together with the engine, which knows all nodes.
 
 use alloc::string::String;
 use core::time::Duration;
@@ -17,7 +17,7 @@ use crate::resp::Value;
 pub(crate) enum Next {
     /// Wait for the other answers.
     Wait,
-    /// Ask again in RESP2, then continue as after [`Next::Survey`].
+    /// Ask the questions again in RESP2, then continue as after [`Next::Survey`].
     Fallback,
     /// The server accepts the connection: send the debts, then ask the remaining questions.
     Survey,
@@ -28,19 +28,19 @@ pub(crate) enum Next {
 /// The facts that a server reports about itself.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Identity {
-    /// The identifier that the server makes at each of its starts. `None` if `INFO` is forbidden.
+    /// The identifier that the server chooses at each of its starts. `None` if `INFO` is forbidden.
     pub(crate) run_id: Option<String>,
     /// The replication history that the server belongs to.
     pub(crate) replid: Option<String>,
     /// How long the server has run, by its own clock.
     pub(crate) uptime: Option<Duration>,
-    /// Whether the server's policy evicts keys that have an expiry. Such a server may evict locks.
+    /// Whether the server's policy evicts keys that have an expiry. A server with such a policy may evict locks.
     pub(crate) evicts_locks: bool,
     /// The share of `maxmemory` in use, in percent, if there is such a limit.
     pub(crate) memory_percent: Option<u8>,
-    /// Whether every write is on disk before it is answered. `None` if the server does not report this.
+    /// Whether every write is on disk before it is answered. `None` if the server does not report these settings.
     writes_through: Option<bool>,
-    /// Whether the server has no replica, and neither is nor was a replica itself.
+    /// Whether the server has no replica, is no replica, and never was one.
     is_alone: bool,
     /// Product and version as the server reports them, such as `valkey 9.1.2`.
     pub(crate) product: Option<String>,
@@ -49,7 +49,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Returns whether the server loses nothing in a restart, if it has reported that.
+    /// Returns whether the server loses nothing in a restart, if the server has reported this fact.
     pub(in crate::node) fn is_durable(&self) -> Option<bool> {
         Some(self.writes_through? && self.is_alone)
     }
@@ -77,7 +77,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// The reason why the server cannot serve.
+    /// Returns the reason why the server cannot be used.
     pub(crate) fn answer(&mut self, step: Step, value: Value<'_>) -> Result<Next, Unusable> {
         self.open = self.open.saturating_sub(1);
         match step {
@@ -94,7 +94,7 @@ impl Server {
             Step::Durability => self.identity.writes_through = writes_through(value),
             Step::Join => self.joined = true,
             Step::Load(_) => {} // See `abilities`.
-            // A client name only helps the operator, so a server that refuses it can still serve.
+            // A client name only helps the operator, so a server that refuses it can still be used.
             Step::SetName => {}
         }
         Ok(Next::Wait)
@@ -119,7 +119,7 @@ impl Server {
     }
 
     fn server(&mut self, info: &[u8]) -> Result<(), Unusable> {
-        // Valkey 9 uses another name for this field.
+        // Valkey 9 calls this field `server_mode`.
         let mode = field(info, b"redis_mode").or_else(|| field(info, b"server_mode"));
         check_mode(mode)?;
         self.identity.run_id = field(info, b"run_id").and_then(name);
@@ -146,7 +146,7 @@ fn evicts_locks(info: &[u8]) -> bool {
 }
 
 /// Returns, from this `INFO memory`, the share of `maxmemory` in use in percent, at most 255. Returns `None` if there
-/// is no such limit.
+/// is no limit.
 fn memory_percent(info: &[u8]) -> Option<u8> {
     let number = |name: &[u8]| core::str::from_utf8(field(info, name)?).ok()?.parse().ok();
     let (used, most): (u64, u64) = (number(b"used_memory")?, number(b"maxmemory")?);
@@ -177,7 +177,7 @@ fn hello_refused(line: &[u8]) -> Result<Next, Unusable> {
     let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
     match error.code() {
         "ERR" if says(b"max number of clients") => Err(Unusable::TooManyClients),
-        // Proxies use their own texts for an unknown command.
+        // Proxies have their own error texts for an unknown command.
         "NOPROTO" | "NOPERM" | "HELLO" => Ok(Next::Fallback),
         _ if error.is_plain() => Ok(Next::Fallback),
         _ => Err(refused(error)),
@@ -195,7 +195,7 @@ pub(in crate::node) fn refused(error: ServerError) -> Unusable {
 }
 
 /// Returns the meaning of a refused `AUTH`. An error without its own code comes from a server that wants no password,
-/// or from an old server that refuses this password. In both cases the configuration is wrong.
+/// or from an old server that refuses this password. In both cases the configured credentials are wrong.
 fn auth_refused(error: ServerError) -> Unusable {
     match error.code() {
         "NOAUTH" | "NOPERM" | "DENIED" => refused(error),
@@ -215,9 +215,9 @@ fn error_in(value: Value<'_>) -> Option<ServerError> {
     value.as_error().map(ServerError::from_line)
 }
 
-/// Returns the text of an `INFO`. Returns `None` if `INFO` is forbidden or not available, because the node can serve
-/// without these facts. If the server is busy with a script, the handshake fails and is retried later: without this
-/// `INFO` one server could have two votes, and a busy server does not vote anyway.
+/// Returns the text of an `INFO`. Returns `None` if `INFO` is forbidden or not available, because the node can be used
+/// without these facts. If the server is busy with a script, the handshake fails and is retried later. Without this
+/// `INFO`, one server could have two votes, and a busy server does not vote anyway.
 fn info(value: Value<'_>) -> Result<Option<&[u8]>, Unusable> {
     match error_in(value).as_ref().map(ServerError::code) {
         Some("NOAUTH") => Err(Unusable::NoCredentials),
@@ -244,7 +244,7 @@ fn check_mode(mode: Option<&[u8]>) -> Result<(), Unusable> {
     right.then_some(()).ok_or(Unusable::Mode)
 }
 
-/// Returns `text` if it can be an identifier: alphanumeric, and no longer than the identifier of any server.
+/// Returns `text` if it can be an identifier, which is alphanumeric and no longer than the identifier of any server.
 fn name(text: &[u8]) -> Option<String> {
     let fits = (1..=64).contains(&text.len()) && text.iter().all(u8::is_ascii_alphanumeric);
     let text = fits.then(|| core::str::from_utf8(text).ok())??;
@@ -255,7 +255,7 @@ fn number(text: &[u8]) -> Option<u64> {
     core::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Returns the product and the version of a server, if they can be shown.
+/// Returns the product and the version of a server, if both can be shown.
 fn product(server: Option<&[u8]>, version: Option<&[u8]>) -> Option<String> {
     const LONGEST: usize = 64;
     let text = [server?, b" ", version?].concat();

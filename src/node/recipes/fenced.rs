@@ -1,12 +1,12 @@
 //! The commands about fencing tokens.
 //!
-//! A script takes a fenced lock and raises a counter for each of its names. A node refuses it unless its counter floor
-//! belongs to the present `run_id`: see [`script::fencing`](crate::node::script). All other commands about a fenced
-//! lock are the same as for a lock without a fencing token.
+//! A script takes a fenced lock and raises a counter for each name of the lock. A node refuses this script unless the
+//! counter floor of the node belongs to the present `run_id`: see [`script::fencing`](crate::node::script). All other
+//! commands about a fenced lock are the same as for a lock without a fencing token.
 //!
 //! # Not here
 //!
-//! The choice of the proposal, and the meaning of a majority of answers.
+//! Other modules choose the proposal, and interpret a majority of answers.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -28,12 +28,12 @@ use super::{Filling, permit, to_ask};
 pub(in crate::node) struct Counters<'a> {
     /// The number to which the counters are raised at least.
     pub(in crate::node) number: u64,
-    /// How long the counters live after their last token.
+    /// How long the counters live after they were last used for a token.
     pub(in crate::node) ttl: Duration,
     pub(in crate::node) run_id: &'a str,
 }
 
-/// Takes all keys of `entry`, or none, and raises the counters, if the user may run all of `commands`.
+/// Takes all keys of `entry` or none, and raises the counters, if the user may run all of `commands`.
 pub(in crate::node) fn take(
     out: &mut Vec<u8>,
     entry: &Entry,
@@ -50,7 +50,7 @@ pub(in crate::node) fn take(
     to_ask(out, commands);
 }
 
-/// Adds a reader or takes a slot, and raises the counter. Each such command also checks the permissions.
+/// Adds a reader or takes a slot, and raises the counter. Each command of this kind also checks the user's permissions.
 fn take_member(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>, counters: &Counters<'_>) {
     let (life, marker) = (Decimal::millis(filling.life), filling.marker);
     let commands = TO_JOIN.len() + TO_NUMBER.len();
@@ -75,7 +75,7 @@ fn take_member(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>, counters
 /// The command that a fencing token needs, besides [`TO_JOIN`].
 pub(in crate::node) const TO_NUMBER: [&str; 1] = ["set"];
 
-/// Raises the counters of `entry`, if the keys are there.
+/// Raises the counters of `entry`, if the keys of `entry` are there.
 pub(in crate::node) fn raise(
     out: &mut Vec<u8>,
     entry: &Entry,
@@ -94,19 +94,19 @@ pub(in crate::node) fn raise(
     }
 }
 
-/// Binds the counter floor to this `run_id`. Raises it to `seen`, and to `proposal` as far as the server's clock
+/// Binds the counter floor to this `run_id`. Raises the floor to `seen`, and to `proposal` as far as the server's clock
 /// allows.
 pub(in crate::node) fn set_floor(run_id: &str, [seen, proposal]: [u64; 2]) -> Vec<u8> {
     about_floor(&SET_FLOOR, run_id, [seen, proposal])
 }
 
-/// Asks for the counter floor. If the floor is missing or belongs to another `run_id`, it is in repair under `nonce`
-/// from then on.
+/// Asks for the counter floor. If the floor is missing or belongs to another `run_id`, the floor is in repair under
+/// `nonce` from then on.
 pub(in crate::node) fn look_at_floor(run_id: &str, nonce: u64) -> Vec<u8> {
     about_floor(&LOOK_AT_FLOOR, run_id, [nonce])
 }
 
-/// If the counter floor is in repair under `nonce`, binds it to this `run_id` and raises it to `number`.
+/// If the counter floor is in repair under `nonce`, binds the floor to this `run_id` and raises it to `number`.
 pub(in crate::node) fn repair_floor(run_id: &str, nonce: u64, number: u64) -> Vec<u8> {
     about_floor(&REPAIR_FLOOR, run_id, [nonce, number])
 }
@@ -119,7 +119,7 @@ pub(in crate::node) fn count(cursor: u64) -> Vec<u8> {
     out
 }
 
-/// Writes a script whose only key is the counter floor. The script is sent as text, because it is rare.
+/// Writes a script whose only key is the counter floor. The script is sent as text, because it is used rarely.
 fn about_floor<const N: usize>(script: &Script, run_id: &str, numbers: [u64; N]) -> Vec<u8> {
     let (mut out, numbers) = (Vec::new(), numbers.map(Decimal::new));
     let (script, run_id) = (script.text.as_bytes(), run_id.as_bytes());
@@ -129,7 +129,7 @@ fn about_floor<const N: usize>(script: &Script, run_id: &str, numbers: [u64; N])
     out
 }
 
-/// Writes the command up to the token, with room for the words of [`tail`] and `more` others.
+/// Writes the command up to the token, with room for the words of [`tail`] and for `more` other words.
 fn head(
     out: &mut Vec<u8>,
     script: (&Script, Dialect),

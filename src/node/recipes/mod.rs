@@ -1,4 +1,5 @@
-//! The commands about locks, as bytes. A kind of lock is a [`Recipe`]: a row with one command for each question.
+//! The commands about locks, as bytes. A kind of lock is a [`Recipe`], which is a row with one command for each
+//! question.
 //!
 //! | kind | take | release | extend | confirm | inspect, overwrite |
 //! | --- | --- | --- | --- | --- | --- |
@@ -8,13 +9,14 @@
 //! | shared by readers: [`shared`] | a script | a script | a script | a script | none |
 //! | a permit: [`permit`] | a script | as shared | as shared | as shared | none |
 //!
-//! A node without scripts gets a transaction in place of each script, and no fenced lock, shared lock or permit: see
-//! [`transaction`](super::connection). To add a kind of lock, write its file with its row, and choose it in [`of`].
+//! A node without scripts gets a transaction instead of each script. A node without scripts gets no fenced lock, shared
+//! lock or permit: see [`transaction`](super::connection). To add a kind of lock, write its file with its row, and
+//! let [`of`] choose it.
 //!
 //! Each command is a template that was encoded at compile time. At run time, the entry (key and token in wire form) and
-//! the numbers are filled in. This happens once for each form in each round: nodes that take a command in the same form
-//! share its bytes. A node that carries a marker gets scripts that check the marker, except for releases: see
-//! [`script`](super::script). Commands with such scripts are written for that node alone.
+//! the numbers are filled in. A command is filled in once for each form in each round, because nodes that take a
+//! command in the same form share its bytes. A node that carries a marker gets scripts that check the marker, except
+//! for releases: see [`script`](super::script). Commands with such scripts are written for one node alone.
 
 pub(super) mod fenced;
 pub(super) mod one;
@@ -54,8 +56,8 @@ impl Command {
         self.bytes
     }
 
-    /// Returns the command in `dialect`. Calls `write` unless the command already has this form. A command that checks
-    /// a `marker` is written for one node alone.
+    /// Returns the command in the form `dialect`. Calls `write` unless the command already has this form. A command
+    /// that checks a `marker` is written for one node alone.
     #[inline]
     pub(super) fn written(
         &mut self,
@@ -72,7 +74,7 @@ impl Command {
     }
 }
 
-/// The variable parts of a command, besides the entry.
+/// The variable parts of a command, in addition to the entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Filling<'a> {
     /// How long the keys are kept.
@@ -112,11 +114,11 @@ pub(super) struct Recipe {
 /// How nodes get the scripts for a kind of lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Form {
-    /// Nodes load the scripts, or have native commands in place of them. A `SET` takes such a lock, once a trial has
+    /// Nodes load the scripts, or have native commands that replace them. A `SET` takes such a lock, after a trial has
     /// shown that the user may release it.
     Taught,
     /// The scripts are sent by their text each time, and the script that takes a lock checks the permissions itself. On
-    /// a node without scripts, transactions replace them.
+    /// a node without scripts, transactions replace the scripts.
     Untaught,
     /// Like `Untaught`, but nothing replaces the scripts on a node without scripts.
     Only,
@@ -155,7 +157,7 @@ pub(super) fn take(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
     (of(entry).take)(out, entry, filling);
 }
 
-/// Deletes the keys of `entry` that hold its token.
+/// Deletes the keys of `entry` that contain its token.
 pub(super) fn release(out: &mut Vec<u8>, entry: &Entry, by: Dialect) {
     (of(entry).release)(out, entry, by);
 }
@@ -184,11 +186,12 @@ pub(super) fn ask(out: &mut Vec<u8>, entry: &Entry, commands: &[&'static str]) {
     (of(entry).ask)(out, entry, commands);
 }
 
-/// The argument in place of a marker if none is checked: an empty one.
+/// The empty argument that replaces the marker if none is checked.
 const NO_MARKER: &[u8] = b"$0\r\n\r\n";
 
-/// Writes a command that runs a script about `entry`, up to the token. Its keys are the names, then `more`, each in two
-/// parts, then the marker and the barrier if a marker is checked. This number of `words` follows.
+/// Writes a command that runs a script about `entry`, up to the token. The keys of the script are the names, then
+/// `more`, each in two parts, then the marker and the barrier if a marker is checked. After the keys, this number of
+/// `words` follows.
 #[cold]
 fn head<'a>(
     out: &mut Vec<u8>,
@@ -225,7 +228,7 @@ fn head<'a>(
     out.extend_from_slice(entry.token_argument());
 }
 
-/// Writes the words that follow the token in most of these commands: the ttl and the marker.
+/// Writes the ttl and the marker, which follow the token in most of these commands.
 fn tail(out: &mut Vec<u8>, ttl: &[u8], marker: Option<&[u8]>) {
     argument(out, ttl);
     out.extend_from_slice(marker.unwrap_or(NO_MARKER));

@@ -24,14 +24,14 @@ pub(super) static RECIPE: Recipe = Recipe {
     form: Form::Taught,
 };
 
-/// The commands that run a script. The last words of each are the keys and the arguments.
+/// The commands that run a script. The last words of each command are the keys and the arguments.
 struct Run<const HOLES: usize, const BYTES: usize> {
     by_sha1: Template<HOLES, 192>,
     by_text: Template<HOLES, BYTES>,
 }
 
 impl<const HOLES: usize, const BYTES: usize> Run<HOLES, BYTES> {
-    // Always inlined, as `Template::write` is.
+    // This function is always inlined, like `Template::write`.
     #[inline(always)]
     fn write(&self, out: &mut Vec<u8>, fillings: [&[u8]; HOLES], dialect: Dialect) {
         match dialect {
@@ -149,15 +149,15 @@ fn inspect(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
     }
 }
 
-/// Writes the command without a marker check: the node changes the key even if its answers do not count.
+/// Writes the command without a marker check, because the node changes the key even if its answers do not count.
 fn overwrite(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
     let mut other = Vec::new();
     argument(&mut other, &broken(entry.token()));
     OVERWRITE.write(out, [entry.arguments(), &other], filling.by);
 }
 
-/// Writes a release of the name of `entry` that deletes nothing, to see whether the user may use this `way`. Its token
-/// is longer than the token of `entry`, and no key has it.
+/// Writes a release of the name of `entry` that deletes nothing, in order to see whether the user may use this `way`.
+/// The token of this release is longer than the token of `entry`, and no key has it.
 pub(in crate::node) fn trial(out: &mut Vec<u8>, entry: &Entry, way: Dialect) {
     let longer = [entry.token().as_bytes(), b"?"].concat();
     let entry = Entry::new(Vec::new(), entry.resource(), &longer);
@@ -289,7 +289,7 @@ mod tests {
         ) {
             let entry = &Entry::new(Vec::new(), &key, &token);
             let (key, token) = (&key[..], &token[..]);
-            // A fraction of a millisecond is cut off.
+            // The command drops the fraction of a millisecond.
             let whole = Duration::from_millis(ttl) + Duration::from_micros(999);
             let digits = ttl.to_string();
             let ttl = digits.as_bytes();

@@ -1,4 +1,4 @@
-//! The commands about a permit: one of several slots. See [`script::permit`](crate::node::script).
+//! The commands about a permit: one of several slots. For the script, see [`script::permit`](crate::node::script).
 
 use alloc::vec::Vec;
 use core::iter::empty;
@@ -25,8 +25,8 @@ pub(super) static RECIPE: Recipe = Recipe {
     form: Form::Only,
 };
 
-/// Takes the first free slot, or the only wanted slot. The first such command also checks whether the user may release
-/// it. With an empty ttl, the command does nothing else.
+/// Takes the first free slot, or the one slot that is wanted. The first such command also checks whether the user may
+/// release the slot. With an empty ttl, the command only checks.
 #[cold]
 fn take_if_permitted(out: &mut Vec<u8>, entry: &Entry, ttl: &[u8], filling: &Filling<'_>) {
     let Filling { marker, by, .. } = *filling;

@@ -1,7 +1,8 @@
 //! The commands about a lock on several names.
 //!
-//! They are scripts. They are sent by their text, because the number of keys varies and such locks are rare. Every kind
-//! of node gets the same form; only the marker differs. See [`script::several`](crate::node::script).
+//! These commands are scripts. The scripts are sent by their text, because the number of keys varies and such locks are
+//! rare. Every kind of node gets the same form, except for the marker. For the scripts,
+//! see [`script::several`](crate::node::script).
 
 use alloc::vec::Vec;
 use core::iter::empty;
@@ -25,11 +26,12 @@ pub(super) static RECIPE: Recipe = Recipe {
     form: Form::Untaught,
 };
 
-/// The commands that the lock needs. An answer names a forbidden command by its index, so the order is the same as in
-/// `TO_LOCK` in `abilities`. `evalsha` is not needed, because the release of such a lock is always sent by its text.
+/// The commands that a lock on several names needs. An answer names a forbidden command by its index, so the order is
+/// the same as in `TO_LOCK` in `abilities`. The command `evalsha` is not needed, because the release of a lock on
+/// several names is always sent by its text.
 const TO_LOCK_SEVERAL: [&str; 3] = ["get", "del", "set"];
 
-/// Takes all keys, or none. Each such command also checks whether the user may release them.
+/// Takes all keys, or none. Each command of this kind also checks whether the user may release the keys.
 #[cold]
 #[inline(never)]
 fn take(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
@@ -37,8 +39,8 @@ fn take(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
     take_if_permitted(out, entry, ttl.as_bytes(), filling.marker, &TO_LOCK_SEVERAL);
 }
 
-/// Takes the keys if the user may run all of `commands`. With an empty ttl, only asks which of them the user may not
-/// run.
+/// Takes the keys if the user may run all of `commands`. With an empty ttl, only asks which of these commands the user
+/// may not run.
 #[cold]
 #[inline(never)]
 fn take_if_permitted(
@@ -54,7 +56,7 @@ fn take_if_permitted(
     to_ask(out, commands);
 }
 
-/// Deletes the keys that hold the token.
+/// Deletes the keys that contain the token.
 #[cold]
 #[inline(never)]
 fn release(out: &mut Vec<u8>, entry: &Entry, _by: Dialect) {

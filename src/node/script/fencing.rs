@@ -1,17 +1,18 @@
 //! The scripts of fencing tokens: a counter for each name, and one counter floor for the whole node.
 //!
-//! The keys are the names, the counter of each name, the floor, and the keys of the
-//! [marker](super::super::trust::marker) and the barrier if a marker is checked. The arguments are the token, the ttl,
-//! the marker (empty if none is checked), a number, the life of a counter in milliseconds, and the `run_id` of the
+//! The keys are the names, the counter of each name, the floor, and the keys of
+//! the [marker](super::super::trust::marker) and the barrier if a marker is checked. The arguments are the token, the
+//! ttl, the marker (empty if none is checked), a number, the life of a counter in milliseconds, and the `run_id` of the
 //! server.
 //!
 //! * A missing counter reads as the floor. The floor is at least as high as every counter has ever been.
 //! * The floor is `run_id:base:number`. If the floor is missing, or belongs to another `run_id`, the node may have lost
-//!   counters. It then refuses, and changes nothing.
-//! * In repair, the floor is `run_id:?nonce:number`. The node may have lost its data, and refuses as well. The nonce is
-//!   random and new for each loss that is seen, so a repair of an earlier loss changes nothing.
-//! * The base is the number with which the floor of this `run_id` began. A lower counter is an old one that came back
-//!   from a disk. It reads as the base.
+//!   counters. A node without a usable floor refuses fenced locks, and changes nothing.
+//! * During a repair, the floor is `run_id:?nonce:number`. A node in repair may have lost its data, and refuses fenced
+//!   locks as well. The nonce is random, and new for each loss that is seen, so the repair of an earlier loss changes
+//!   nothing.
+//! * The base is the number with which the floor of this `run_id` began. A counter below the base is an old counter
+//!   that came back from a disk. An old counter of this kind reads as the base.
 //! * Counters are whole numbers below 2^53, which Lua keeps exactly, and are printed by `%.0f`.
 
 use super::{Script, end_unless_permitted};
@@ -25,10 +26,10 @@ macro_rules! read_arguments {
     };
 }
 
-/// Puts the floor into `r`, `o` and `x` (its `run_id`, its base as text, and its number), and the base as a number into
-/// `l`. If there is no usable floor, `r` becomes nil.
+/// Puts the floor into `r`, `o` and `x` (its `run_id`, its base as text, and its number). Puts the base as a number
+/// into `l`. If there is no usable floor, `r` becomes nil.
 ///
-/// The script converts a number to text only if it changes: `%.0f` costs a server as much as a `SET`.
+/// The script converts a number to text only if the number changes, because `%.0f` costs a server as much as a `SET`.
 macro_rules! read_floor {
     () => {
         "local r,v=A[6],call('get',f) or '' local o,x=string.match(v,'^:(%d+):(%d+)$',#r+1) local l \
@@ -37,8 +38,8 @@ macro_rules! read_floor {
     };
 }
 
-/// Puts the counter with this key into `k`. A counter that is not a number, or is too large to be one of ours, reads as
-/// the floor.
+/// Puts the counter with this key into `k`. A counter that is not a number, or is too large to be a counter of this
+/// library, reads as the floor.
 macro_rules! read_counter {
     ($key:literal) => {
         concat!(
@@ -56,7 +57,7 @@ macro_rules! lift_floor {
     };
 }
 
-/// Puts into `b` whether the answer counts: see the [module](super) above.
+/// Puts into `b` whether the answer counts, as the [module](super) above describes.
 macro_rules! whether_it_counts {
     () => {
         "local b=0 if g~='' then \
@@ -67,11 +68,11 @@ macro_rules! whether_it_counts {
 
 pub(super) use {lift_floor, read_counter, read_floor};
 
-/// Takes all names, or none, and raises all their counters to one number. This number is higher than each counter, and
-/// at least the proposal. The script limits the proposal to one second more than the server's clock, unless the token
-/// says that nodes have asked for the proposal. If it has taken the names and checks no marker, it answers with the
-/// number alone, as text: three integers cost a server half a microsecond more. Otherwise it answers with three
-/// integers:
+/// Takes all names or none, and raises the counters of all names to one number. The new number of the counters is
+/// higher than each counter, and at least the proposal. The script limits the proposal to one second more than the
+/// server's clock, unless the token says that nodes have asked for the proposal. If the script has taken the names and
+/// checks no marker, it answers with the number alone, as text, because three integers cost a server half a microsecond
+/// more. Otherwise the script answers with three integers:
 ///
 /// ```text
 /// {1, b, number}   taken
@@ -83,8 +84,8 @@ pub(super) use {lift_floor, read_counter, read_floor};
 /// {-i - 2, 0, 0}   the user may not run the i-th of the commands after the run_id
 /// ```
 ///
-/// The script does nothing unless it takes the lock; `b` says whether that counts. The key of the lock is written last:
-/// a script that fails half-way leaves counters that are too high, which does no harm.
+/// The script does nothing unless it takes the lock. The integer `b` says whether the answer counts. The key of the
+/// lock is written last. A script that fails half-way leaves counters that are too high, which does no harm.
 pub(crate) const TAKE_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -115,10 +116,10 @@ pub(crate) const TAKE_FENCED: Script = Script {
     sha1: "2a551eb002439e625d86d348863b23d88f2f1f44",
 };
 
-/// Raises all counters and the floor to at least the number, if all names hold the token. Answers `1` if that is done.
-/// Otherwise nothing changes. The answer is then `-1` if a name belongs to another client, and `0` if a name is not
-/// there, or if the floor is missing or belongs to another `run_id`. With a marker check, the script adds whether the
-/// answer counts.
+/// Raises all counters and the floor to at least the number, if all names have the token. Answers `1` if they were
+/// raised. Otherwise the script changes nothing. The answer is then `-1` if a name belongs to another client, and `0`
+/// if a name is not there, or if the floor is missing or belongs to another `run_id`. With a marker check, the script
+/// adds whether the answer counts.
 pub(crate) const RAISE_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -136,8 +137,8 @@ pub(crate) const RAISE_FENCED: Script = Script {
     sha1: "e69f119ba81e7b0ed194a4dc871fbeb827a62803",
 };
 
-/// Writes a floor for this `run_id`, no lower than the present one. Answers `1`. Arguments: the `run_id`, a number, and
-/// a second number, which is limited to the server's clock plus one second. The floor is the only key.
+/// Writes a floor for this `run_id`, no lower than the present floor. Answers `1`. The arguments are the `run_id`, a
+/// number, and a second number, which is limited to the server's clock plus one second. The floor is the only key.
 pub(crate) const SET_FLOOR: Script = Script {
     text: "local x=tonumber(string.match(redis.call('get',KEYS[1]) or '',':(%d+)$') or 0) \
            if x>9e15 then x=0 end \
@@ -148,8 +149,8 @@ pub(crate) const SET_FLOOR: Script = Script {
 };
 
 /// Looks at the floor. Answers `{1, number}` if the floor belongs to this `run_id`. Otherwise the floor is in repair,
-/// from now on if not before, and the answer is `{0, nonce}` with the nonce of the repair. Arguments: the `run_id`, and
-/// the nonce for a repair that begins now. The floor is the only key.
+/// from now on if not before, and the answer is `{0, nonce}` with the nonce of the repair. The arguments are the
+/// `run_id`, and the nonce for a repair that begins now. The floor is the only key.
 pub(crate) const LOOK_AT_FLOOR: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) or '' local \
            r,m,n,x=string.match(v,'^(.+):(%??)(%d+):(%d+)$') x=tonumber(x or \
@@ -161,9 +162,10 @@ pub(crate) const LOOK_AT_FLOOR: Script = Script {
     sha1: "9c87c1eb40af6ce1f518b8faefe13843ba4cc932",
 };
 
-/// Ends the repair of the floor under this nonce. Answers `1` if that is done: the floor then belongs to this `run_id`,
-/// and was raised to the number if it was lower. Answers `0` if the floor is not in repair, or is under another nonce;
-/// in that case nothing is done. Arguments: the `run_id`, the nonce, the number. The floor is the only key.
+/// Ends the repair of the floor under this nonce. Answers `1` if the repair has ended. The floor then belongs to this
+/// `run_id`, and was raised to the number if it was lower. Answers `0` if the floor is not in repair, or is in repair
+/// under another nonce. If `0` is the answer, nothing is changed. The arguments are the `run_id`, the nonce and the
+/// number. The floor is the only key.
 pub(crate) const REPAIR_FLOOR: Script = Script {
     text: "local r,n,x=string.match(redis.call('get',KEYS[1]) or '','^(.+):%?(%d+):(%d+)$') if \
            r~=ARGV[1] or n~=ARGV[2] then return 0 end local \
@@ -174,7 +176,7 @@ pub(crate) const REPAIR_FLOOR: Script = Script {
 
 /// Counts the counters among about the next two thousand keys, which takes a server one or two milliseconds. The answer
 /// has the form of [`INSPECT`](super::INSPECT): the count, 0, and the cursor for the next call, which is `0` at the
-/// end. The cursor is the only argument, and there is no key.
+/// end. The only argument is the cursor, and there is no key.
 ///
 /// The cursor stays a text, because its 64 bits do not fit into a number of Lua.
 pub(crate) const COUNT_COUNTERS: Script = Script {

@@ -1,9 +1,9 @@
 //! The scripts of shared locks and permits with a fencing token.
 //!
-//! They do the same as the scripts in [`shared`](super::shared) and [`permit`](super::permit), and also raise the
-//! counter of the name as in [`fencing`](super::fencing). All slots of a name share one counter, so a permit keeps its
-//! number when it moves to another slot. From holder to holder, the numbers of one slot grow as the numbers of a plain
-//! lock do.
+//! These scripts do the same as the scripts in [`shared`](super::shared) and [`permit`](super::permit), and also raise
+//! the counter of the name as in [`fencing`](super::fencing). All slots of a name share one counter, so a permit keeps
+//! its number when it moves to another slot. From one holder of a slot to the next, the numbers grow as the numbers of
+//! a plain lock do.
 //!
 //! The keys are the name, the counter, the floor, the intent of a shared lock, and the keys of the marker and the
 //! barrier if a marker is checked. The arguments are the token, the ttl, the marker, a number, the life of a counter in
@@ -18,7 +18,7 @@ use super::shared::{
 };
 
 /// Puts the next number into `D` (as text) and `S`. If this number needs a higher floor, puts that floor into `L`. Ends
-/// the script if the floor cannot be used, or there is no larger number.
+/// the script if the floor cannot be used, or if there is no larger number.
 macro_rules! choose_number {
     () => {
         concat!(
@@ -50,8 +50,8 @@ macro_rules! raise_to_it {
 /// {-1, 0, 1}       there is no larger number
 /// ```
 ///
-/// `b` says whether that counts. A single number of `-5` or less means that the user may not run one of the commands.
-/// The script does nothing unless it takes the lock.
+/// The integer `b` says whether the answer counts. A single number of `-5` or less means that the user may not run one
+/// of the commands. The script does nothing unless it takes the lock.
 pub(crate) const TAKE_SHARED_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -65,9 +65,9 @@ pub(crate) const TAKE_SHARED_FENCED: Script = Script {
     sha1: "c6c967feb928242bdee272fbdf9aa2444b405c72",
 };
 
-/// Does the same as [`TAKE_SLOT`](super::TAKE_SLOT), and raises the counter. Answers with four integers: those of
-/// `TAKE_SLOT`, and the number, which is 0 unless a slot was taken. If it cannot choose a number, it answers as
-/// [`TAKE_SHARED_FENCED`] does.
+/// Does the same as [`TAKE_SLOT`](super::TAKE_SLOT), and raises the counter. Answers with four integers: the integers
+/// of `TAKE_SLOT`, and the number, which is 0 unless a slot was taken. If the script cannot choose a number, it answers
+/// as [`TAKE_SHARED_FENCED`] does.
 pub(crate) const TAKE_SLOT_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -81,9 +81,9 @@ pub(crate) const TAKE_SLOT_FENCED: Script = Script {
     sha1: "2e339c5161596cf90229882a1c6d423de4477115",
 };
 
-/// Raises the counter and the floor to at least the number, if the member is live. Answers `1` if that is done.
-/// Otherwise nothing changes, and the answer is `0`: there is no such member, it is over, or the floor cannot be used.
-/// The ttl is empty, and the last argument is the prefix of the member.
+/// Raises the counter and the floor to at least the number, if the member is live. Answers `1` if they were raised.
+/// Otherwise nothing changes, and the answer is `0`. There is no such member, its time is over, or the floor cannot be
+/// used. The ttl is empty, and the last argument is the prefix of the member.
 pub(crate) const RAISE_MEMBER: Script = Script {
     text: concat!(
         read_arguments!(),

@@ -1,4 +1,4 @@
-//! The scripts of a shared lock, including those that permits share.
+//! The scripts of a shared lock, including the scripts that permits use too.
 //!
 //! The holders are in a sorted set under the name of the lock. A member is a prefix, which shows the kind of the
 //! holder, and the token. The score of a member is its deadline, in milliseconds of the server's clock.
@@ -8,18 +8,18 @@
 //! K/SLOT/TOKEN    it holds the slot SLOT of K permits: see `permit`
 //! ```
 //!
-//! * A member is live up to and including the millisecond of its deadline, as a key is. After that, the member is over
+//! * A member is live up to and including the millisecond of its deadline, like a key. Afterwards the member is over
 //!   and does not count.
 //! * The key expires at the latest deadline of its members. A script never removes a live member of another client, and
-//!   never brings its deadline forward.
-//! * A set that is not ours counts as a key of another client, and stays as it is. A set is not ours if a member that
-//!   is over, or the last member, has another form, or if the last deadline is no whole number up to 9e15. So the
-//!   scripts remove members that are over one by one. They check the last member first, because a set of another
-//!   program may be large.
+//!   never makes the deadline of such a member earlier.
+//! * A set that this library has not written counts as a key of another client, and stays as it is. The scripts
+//!   recognise the set of another program if a member that is over, or the last member, has another form, or if the
+//!   last deadline is no whole number up to 9e15. Therefore the scripts remove members that are over one by one. The
+//!   scripts check the last member first, because a set of another program may be large.
 //!
 //! The keys are the name, and the keys of the [marker](super::super::trust::marker) and the barrier if a marker is
 //! checked. The arguments are the token, the ttl, and the marker, which is empty if none is checked. The answers have
-//! the same form as for a plain lock, with and without the check. All these scripts are sent by their text.
+//! the same form as for a plain lock, with and without the check. All scripts of shared locks are sent by their text.
 
 use super::Script;
 
@@ -31,7 +31,8 @@ macro_rules! read_arguments {
 }
 
 /// Ends a script with the expression `$refused` if the user may not run the command `ARGV[i]`, for each argument from
-/// the index `$first` on. Then ends it with 0 if there is no ttl, because the caller only asked for the permissions.
+/// the index `$first` on. If there is no ttl, then ends the script with 0, because the caller only asked for the
+/// permissions.
 macro_rules! end_unless_all_permitted {
     ($first:literal, $refused:literal) => {
         concat!(
@@ -53,7 +54,8 @@ macro_rules! read_time {
     };
 }
 
-/// Defines `o`, which returns the kind of a member: `r` for a reader, `K` for a permit, and nil for any other form.
+/// Defines `o`, which returns the kind of a member. The kind is `r` for a reader, `K` for a permit, and nil for any
+/// other form.
 macro_rules! kind_of_member {
     () => {
         "local function o(m) if string.sub(m,1,2)=='r/' then return 'r' end \
@@ -62,15 +64,15 @@ macro_rules! kind_of_member {
     };
 }
 
-/// Puts the members that are over into `z`, and makes `y` false if one of them has another form.
+/// Puts the members that are over into `z`, and makes `y` false if one of these members has another form.
 macro_rules! read_what_is_over {
     () => {
         "z=call('zrange',k,'-inf','('..n,'byscore') for i=1,#z do y=y and o(z[i]) end "
     };
 }
 
-/// Puts the deadline of the member `m` into `v`. If the key holds the token alone, because the lock was exclusive until
-/// now, it becomes a set with this member and the same end.
+/// Puts the deadline of the member `m` into `v`. If the key contains only the token, because the lock was exclusive
+/// until now, the key becomes a set with this member and the same end.
 macro_rules! read_deadline {
     () => {
         "local v=redis.pcall('zscore',k,m) if type(v)=='table' then \
@@ -89,7 +91,7 @@ macro_rules! whether_it_counts {
     };
 }
 
-/// Ends a script. It returns the answer `s` and, if it checks a marker, whether the answer counts.
+/// Ends a script. The script returns the answer `s` and, if it checks a marker, whether the answer counts.
 macro_rules! said_and_whether_it_counts {
     () => {
         concat!(
@@ -110,7 +112,7 @@ macro_rules! is_time {
 /// Adds a reader, and puts the answer into `s`: see [`TAKE_SHARED`]. `$intent` is the key of the intent, `$passes` is
 /// the argument with which a reader passes the intent, and `$before` runs before the first write.
 ///
-/// At which ages the intent keeps readers out: see [`keeps_out`].
+/// The function [`keeps_out`] describes at which ages the intent keeps readers out.
 macro_rules! add_reader {
     ($intent:literal, $passes:literal, $before:expr) => {
         concat!(
@@ -152,15 +154,15 @@ pub(super) use {
     read_what_is_over, said_and_whether_it_counts, whether_it_counts, write_member,
 };
 
-/// Adds a reader. A reader that is already there gets at least this ttl. Answers `1` if the reader has the lock, and
+/// Adds a reader. A reader that is already a member gets at least this ttl. Answers `1` if the reader has the lock, and
 /// `2` if the key belongs to another client. An answer of `3` or more means that a caller waits for the exclusive lock.
-/// Its intent keeps readers out for two milliseconds less than the answer: until readers may pass, or until the intent
-/// ends. An answer of `-5` or less means that the user may not run one of the commands after the fourth argument; `-5`
-/// stands for the first. The script does nothing unless it takes the lock. Without a ttl it only checks the
-/// permissions.
+/// The intent of this caller keeps readers out for two milliseconds less than the answer. After this time, readers may
+/// pass or the intent has ended. An answer of `-5` or less means that the user may not run one of the commands after
+/// the fourth argument. For the first of these commands, the answer is `-5`. The script does nothing unless it takes
+/// the lock. Without a ttl the script only checks the permissions.
 ///
-/// The second key is the intent of that caller: see [`LEAVE_INTENT`]. The reader passes it if the fourth argument is
-/// not empty, or if the reader is already there. The commands to check follow.
+/// The second key is the intent of the caller that waits: see [`LEAVE_INTENT`]. The reader passes the intent if the
+/// fourth argument is not empty, or if the reader is already a member. The further arguments are the commands to check.
 pub(crate) const TAKE_SHARED: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -173,8 +175,9 @@ pub(crate) const TAKE_SHARED: Script = Script {
 };
 
 /// Leaves the intent of a caller that waits for the exclusive lock. The intent contains the time when the wait began.
-/// The arguments are in milliseconds: how long the caller has waited, by its own clock, and how long the intent lasts.
-/// An earlier time that is already there stays: of several callers, the one that has waited the longest counts.
+/// The two arguments are how long the caller has waited, by its own clock, and how long the intent lasts, both in
+/// milliseconds. An earlier time that is already in the intent stays, so that the caller that has waited the longest
+/// counts.
 pub(crate) const LEAVE_INTENT: Script = Script {
     text: concat!(
         "local k,w=KEYS[1],redis.call('time') local b=w[1]*1000+(w[2]-w[2]%1000)/1000-ARGV[1] \
@@ -189,12 +192,12 @@ pub(crate) const LEAVE_INTENT: Script = Script {
 const WINDOW: u64 = 250;
 
 /// The age of an intent at which the first window begins, in milliseconds. Readers that hold their locks for less than
-/// two seconds have gone by then. Each further window begins at twice the age of the previous one. So there is a time
-/// without new readers that is longer than any reader holds its lock.
+/// two seconds have gone by then. Each further window begins at twice the age at which the previous window began. So
+/// there is a time without new readers that is longer than any reader holds its lock.
 const FIRST_WINDOW: u64 = 2_200;
 
-/// Returns how many milliseconds an intent of this age keeps readers out. Readers pass it together, in windows of
-/// [`WINDOW`].
+/// Returns how many milliseconds an intent of this age keeps readers out. Readers pass the intent together, in windows
+/// of [`WINDOW`].
 pub(crate) fn keeps_out(age: u64) -> u64 {
     let mut window = FIRST_WINDOW;
     while window.saturating_add(WINDOW) <= age {
@@ -203,9 +206,9 @@ pub(crate) fn keeps_out(age: u64) -> u64 {
     window.saturating_sub(age)
 }
 
-/// Raises the deadline of a member; see also `read_deadline`. Answers `1` if the member now lives at least that long,
-/// `0` if there is no such member or it is over, and `-1` if the set is not ours. The fourth argument is the prefix of
-/// the member.
+/// Raises the deadline of a member: see also `read_deadline`. Answers `1` if the member now lives at least that long,
+/// `0` if there is no such member or it is over, and `-1` if this library has not written the set. The fourth argument
+/// is the prefix of the member.
 ///
 /// After its own write, the script reads the key again, as [`EXTEND`](super::EXTEND) does.
 pub(crate) const EXTEND_MEMBER: Script = Script {
@@ -225,9 +228,9 @@ pub(crate) const EXTEND_MEMBER: Script = Script {
     sha1: "2232429a27c2f1f899a40db44187bcd51653bdd3",
 };
 
-/// Answers how much longer a member and its key live, in the form of [`CONFIRM`](super::CONFIRM); see also
-/// `read_deadline`. Answers `0` if there is no such member or it is over. The ttl is empty, and the fourth argument is
-/// the prefix of the member.
+/// Answers how much longer a member and its key live, in the form of [`CONFIRM`](super::CONFIRM): see also
+/// `read_deadline`. Answers `0` if there is no such member, or if the member is over. The ttl is empty, and the fourth
+/// argument is the prefix of the member.
 pub(crate) const CONFIRM_MEMBER: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -240,13 +243,13 @@ pub(crate) const CONFIRM_MEMBER: Script = Script {
     sha1: "2e379200fcd56c443c354f48849e7202d0792549",
 };
 
-/// Removes a member, or the key if it holds the token alone. If no live member is left, removes the key; otherwise the
-/// key expires at the latest deadline that is left. Answers `1` if the member was removed, and `0` if there was no such
-/// member or it was over.
+/// Removes a member, or removes the key if it contains only the token. If no live member is left, removes the key. If
+/// live members are left, the key expires at the latest deadline of these members. Answers `1` if the member was
+/// removed, and `0` if there was no such member or if it was over.
 ///
-/// The arguments are the token and the prefix. If a permit of this token is in another slot than the prefix says, the
-/// script finds it too. With a third argument, the script removes the permit only from another slot: a node that runs
-/// this late must not remove the token from the slot that is held by then.
+/// The arguments are the token and the prefix. If the permit of this token is in another slot than the prefix says, the
+/// script also finds the permit there. With a third argument, the script removes the permit only from another slot. A
+/// node that runs such a script late must not remove the token from the slot that the permit has at that time.
 pub(crate) const RELEASE_MEMBER: Script = Script {
     text: concat!(
         "local call,k,t=redis.call,KEYS[1],ARGV[1] local m=ARGV[2]..t local v=redis.pcall('zscore',k,m) \

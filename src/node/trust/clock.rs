@@ -1,32 +1,34 @@
 //! The clock watch of one node: checks whether the server's wall clock was stepped.
 //!
-//! Keys expire by the server's wall clock. A step forward ends locks early, and nothing else shows it: the connection
-//! stays up, and the identity of the server stays the same. But the server can be asked for its `TIME`. Our own clock
-//! is never stepped, so without a step the difference between the two clocks changes no faster than clocks drift.
+//! Keys expire by the server's wall clock. A step forward ends locks early, and nothing else shows it, because the
+//! connection stays up and the identity of the server stays the same. The server can be asked for its `TIME`, however.
+//! The clock of this process is never stepped. So without a step the difference between the two clocks changes no
+//! faster than clocks drift.
 //!
-//! `TIME` is sent right before a lock command, in the same write, at most once a second. So the answer to `TIME` comes
-//! before the answer to the command. If the clock has stepped since the last `TIME`, the vote of the node already does
-//! not count in this round. A node that gets no lock command is not asked for its time.
+//! The engine sends `TIME` right before a lock command, in the same write, at most once a second. So the answer to
+//! `TIME` comes before the answer to the command. If the clock has stepped since the last `TIME`, the vote of the node
+//! already does not count in this round. A node that gets no lock command is not asked for its time.
 //!
 //! The server has read its time after the question was sent and before the answer was read. So each answer bounds the
-//! difference from both sides, no matter how long it takes. The bounds widen as fast as clocks drift. If two answers
-//! contradict each other, the clock was set in between, by the amount of the contradiction. These amounts add up: the
-//! node keeps bounds that contradict each other, and the contradiction shrinks only as the bounds widen.
+//! difference from both sides, no matter how long the answer takes. The bounds widen as fast as clocks drift. If two
+//! answers contradict each other, the clock was set in between, and the contradiction is the amount. These amounts add
+//! up, because the node keeps bounds that contradict each other, and the contradiction shrinks only as the bounds
+//! widen.
 //!
 //! # What is allowed
 //!
-//! The drift of a lock covers both the rate of clocks and their steps, while its keys live. One fifth of it is for the
-//! rate ([`Drift::rate`](crate::quorum::Drift::rate)): the bounds widen at this rate. After two seconds without an
-//! answer (a [`PAUSE`]) they widen by at most 0.05 % of the further time, because no clock is slewed faster. The rest
-//! of the drift is for steps. The steps of one clock may add up to the allowance of the shortest ttl that a caller has
-//! asked for. Up to that sum, no lock with this or a longer ttl has ended early. If the steps add up to more, the clock
-//! counts as stepped, and a new sum begins.
+//! The drift of a lock covers both the rates of the clocks and their steps, while the keys of the lock live. One fifth
+//! of the drift is for the rate ([`Drift::rate`](crate::quorum::Drift::rate)), and the bounds widen at this rate. After
+//! two seconds without an answer (a [`PAUSE`]), the bounds widen by at most 0.05 % of the further time, because no
+//! clock is slewed faster. The rest of the drift is for steps. The steps of one clock may add up to the allowance of
+//! the shortest ttl that a caller has asked for. Up to that sum, no lock with this ttl or a longer ttl has ended early.
+//! If the steps add up to more, the clock counts as stepped, and a new sum begins.
 //!
 //! # Not here
 //!
-//! The consequences of a step: the restart guard and the engine decide these. Some steps are not seen: a step that is
-//! taken back before the next question, a step within the last second, and a step below [`SLACK`]. The drift of the
-//! locks has to cover these.
+//! The restart guard and the engine decide what follows from a step. Some steps are not seen: a step that is taken back
+//! before the next question, a step within the last second, and a step below [`SLACK`]. The drift of the locks has to
+//! cover these unseen steps.
 
 use core::time::Duration;
 
@@ -40,11 +42,11 @@ use crate::node::refusal::{Refusal, refuses_the_verb};
 /// The `TIME` command.
 pub(in crate::node) const TIME: &[u8] = b"*1\r\n$4\r\nTIME\r\n";
 
-/// The shortest time between two questions.
+/// The shortest time between two questions for the time.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// After this time without an answer, the bounds widen only as fast as a kernel slews a clock. The node was not asked
-/// during this time, so any gain of its clock was not seen.
+/// during this pause, so any gain of its clock was not seen.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// The sum of steps that is always allowed.
@@ -57,16 +59,16 @@ pub(crate) struct Clock {
     /// When the node may be asked again. [`Instant::MAX`] while a question is open.
     next: Instant,
     known: Option<Difference>,
-    /// How fast the server's clock may run away from ours, in parts per billion.
+    /// How fast the server's clock may diverge from our clock, in parts per billion.
     rate: u64,
     /// The sum of steps that is allowed, in nanoseconds.
     allowed: i128,
-    /// How many times the clock was seen to be stepped.
+    /// The number of times that the clock was seen to be stepped.
     steps: u32,
 }
 
-/// How many nanoseconds the server's clock is ahead of ours: at least `least`, at most `most`. If `most` is less than
-/// `least`, the clock was set, by the difference of the two.
+/// The number of nanoseconds by which the server's clock is ahead of our clock: at least `least`, and at most `most`.
+/// If `most` is less than `least`, the clock was set by the difference of the two.
 #[derive(Clone, Copy, Debug)]
 struct Difference {
     at: Instant,
@@ -89,7 +91,7 @@ impl Clock {
         clock
     }
 
-    /// Returns `true` if it is time to ask.
+    /// Returns `true` if the server should be asked for its time now.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.next <= now
     }
@@ -98,15 +100,15 @@ impl Clock {
         self.next = Instant::MAX;
     }
 
-    /// Records that the connection is gone, and the open answer with it. The next connection asks for the time at once.
+    /// Records that the connection is lost, and with it any open answer. The next connection asks for the time at once.
     pub(crate) fn disconnected(&mut self) {
         if self.watched {
             self.next = Instant::ZERO;
         }
     }
 
-    /// Allows the steps to add up to `steps`, or to [`SLACK`] if that is more. If they have already added up to more,
-    /// the node is asked at once.
+    /// Allows the steps to add up to `steps`, or to [`SLACK`] if that is more. If the steps already add up to more, the
+    /// node is asked at once.
     pub(crate) fn allow(&mut self, steps: Duration) {
         self.allowed = nanos(steps.max(SLACK)).into();
         if self.next != Instant::MAX
@@ -122,8 +124,8 @@ impl Clock {
         self.steps
     }
 
-    /// Handles the answer at `now` to the question of `sent`. Returns `true` if the clock was stepped. If the user may
-    /// not run `TIME`, the node is not asked again over this connection.
+    /// Handles the answer at `now` to the question that was sent at `sent`. Returns `true` if the clock was stepped. If
+    /// the user may not run `TIME`, the node is not asked again over this connection.
     #[cold]
     #[inline(never)]
     pub(crate) fn told(&mut self, sent: Instant, now: Instant, value: Value<'_>) -> bool {
@@ -158,7 +160,7 @@ impl Difference {
         allowed < self.least - self.most
     }
 
-    /// Returns the bounds that both answers allow. Since the earlier answer, the clocks have run apart by at most
+    /// Returns the bounds that both answers permit. Since the earlier answer, the clocks have diverged by at most
     /// `rate`, and in a [`PAUSE`] only as fast as a kernel slews a clock.
     fn narrowed(self, later: Self, rate: u64) -> Self {
         let passed = later.at.saturating_since(self.at);
@@ -174,7 +176,7 @@ impl Difference {
     }
 }
 
-/// Returns the time of an answer: seconds since 1970, and microseconds.
+/// Returns the time in an answer, which consists of the seconds since 1970 and the microseconds.
 fn time_of(value: Value<'_>) -> Option<Duration> {
     let mut words = value.as_items()?.iter();
     let mut number = || {
@@ -198,7 +200,8 @@ mod tests {
         Clock::new(&builder.config().expect("valid"))
     }
 
-    /// Returns the number of steps that are seen in answers `(sent, now, time of the server)`, in microseconds.
+    /// Returns the number of steps that are seen in answers of the form `(sent, now, time of the server)`, in
+    /// microseconds.
     fn steps(answers: &[(u64, u64, u64)]) -> u32 {
         let mut clock = clock(true);
         for (sent, now, time) in answers {
@@ -232,14 +235,14 @@ mod tests {
     fn a_clock_that_drifts_is_not_stepped() {
         let s = SECOND;
         assert_eq!(steps(&[(0, 1_000, 70 * s)]), 0, "nothing is known before");
-        // The clock may gain 10 ms at once, and two milliseconds in each second.
+        // The clock may jump by 10 ms, and may drift by two milliseconds in each second.
         for (time, stepped) in [(81_012_000, 0), (81_012_001, 1)] {
             assert_eq!(steps(&[(0, 0, 80 * s), (s, s, time)]), stepped, "{time}");
         }
         for (time, stepped) in [(80_988_000, 0), (80_987_999, 1)] {
             assert_eq!(steps(&[(0, 0, 80 * s), (s, s, time)]), stepped, "{time}");
         }
-        // After a day, the clock may be 43.2 s off.
+        // After a day, the clock may be off by 43.2 s.
         let day = 86_400 * s;
         assert_eq!(steps(&[(0, 0, s), (day, day, day + 44 * s)]), 0);
         assert_eq!(steps(&[(0, 0, s), (day, day, day + 45 * s)]), 1);
@@ -266,8 +269,8 @@ mod tests {
         }
     }
 
-    /// Each row: the shortest ttl; the number of steps, their size, and the time between them, in milliseconds; and the
-    /// step after which the clock counts as stepped, if any.
+    /// Each row has the shortest ttl, the number of steps, their size, and the time between them, in milliseconds, and
+    /// the step after which the clock counts as stepped, if any.
     #[test]
     fn steps_add_up_to_what_the_shortest_lock_allows_for() {
         let ms = SECOND / 1_000;
@@ -308,12 +311,12 @@ mod tests {
     #[test]
     fn what_an_answer_took_is_no_step() {
         let s = SECOND;
-        // The server may have read the time at any instant of the three seconds.
+        // The server may have read its clock at any instant of the three seconds.
         for time in [82 * s, 83 * s, 85 * s] {
             assert_eq!(steps(&[(0, 0, 80 * s), (2 * s, 5 * s, time)]), 0);
         }
         assert_eq!(steps(&[(0, 0, 80 * s), (2 * s, 5 * s, 86 * s)]), 1);
-        // A slow answer does not discard the bounds of a fast one.
+        // A slow answer does not replace the bounds of a fast one.
         let slow = (2 * s, 5 * s, 83 * s);
         assert_eq!(steps(&[(0, 0, 80 * s), slow, (7 * s, 7 * s, 87 * s)]), 0);
         assert_eq!(steps(&[(0, 0, 80 * s), slow, (7 * s, 7 * s, 88 * s)]), 1);

@@ -1,14 +1,15 @@
 //! The membership of one node in the group, for the strict restart guard.
 //!
-//! A node is *joined* while the engine knows the marker that its scripts have to check. It stops being joined when an
-//! answer says that this marker is gone, or when a ttl longer than the marker's becomes known. It is joined again when
-//! it answers [`JOIN`](crate::node::script::JOIN). The node itself checks the marker, so a question for an old marker
-//! is never counted by mistake.
+//! A node is *joined* while the engine knows the marker that its scripts have to check. The node stops being joined
+//! when an answer says that this marker is gone, or when a ttl becomes known that is longer than the ttl in the marker.
+//! The node is joined again when it answers [`JOIN`](crate::node::script::JOIN). The node itself checks the marker, so
+//! an answer to a question for an old marker is never counted by mistake.
 //!
 //! # Guarantees
 //!
-//! * If the node's last answer said that it belongs to another group, this holds until the node has joined.
-//! * An operator's request holds for the connection that carries it, and for no later one.
+//! * If the node's last answer said that it belongs to another group, the engine believes this until the node has
+//!   joined.
+//! * An operator's request is valid for the connection that carries it, and for no later connection.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -25,11 +26,11 @@ use crate::time::Instant;
 
 use super::marker::{Cluster, Marker, UNREADABLE, whole_millis};
 
-/// How long a barrier counts before the node is asked again. An operator may have ended the barrier through another
-/// client.
+/// How long the engine believes in a barrier before it asks the node again. An operator may have ended the barrier
+/// through another client.
 const BELIEVED: Duration = Duration::from_secs(1);
 
-/// See the [module](self). Only with a strict guard.
+/// See the [module](self). This type is used only with a strict guard.
 #[derive(Debug, Default)]
 pub(crate) struct Membership {
     cluster: Cluster,
@@ -48,21 +49,21 @@ pub(crate) struct Membership {
     pub(in crate::node) mode: Mode,
     /// When the node's barrier ends, according to its last answer.
     pub(super) barrier: Option<Instant>,
-    /// The time of that answer.
+    /// The time of the node's last answer.
     answered: Instant,
-    /// Why the node belongs to another group, if its last answer said so.
+    /// The reason why the node belongs to another group, if its last answer said so.
     pub(crate) other: Option<Unusable>,
 }
 
 /// The mode in which a node is asked to join.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Mode {
-    /// Like any client.
+    /// Join as any client does.
     #[default]
     Join,
-    /// An operator vouches that every lock that the node may have forgotten is over.
+    /// Join without a barrier, because an operator vouches that every lock that the node may have forgotten is over.
     Trust,
-    /// The node becomes a member of this group, regardless of its marker.
+    /// Make the node a member of this group, regardless of its marker.
     Reinit,
 }
 
@@ -84,7 +85,7 @@ impl Membership {
         }
     }
 
-    /// Records that the node's connection is gone.
+    /// Records that the node's connection is lost.
     pub(super) fn disconnected(&mut self) {
         (self.joined, self.is_ready, self.open) = (false, false, 0);
         self.mode = Mode::Join;
@@ -132,7 +133,7 @@ impl Membership {
     ///
     /// # Errors
     ///
-    /// The reason why the connection is of no use.
+    /// Returns the reason why the connection cannot be used.
     pub(in crate::node) fn answered(
         &mut self,
         now: Instant,
@@ -165,7 +166,7 @@ impl Membership {
         self.marker.clear();
         argument(&mut self.marker, text);
         self.other = None;
-        // Only the last of several answers counts, because it belongs to the script that ran last.
+        // If several answers are open, only the last one counts, because it belongs to the script that ran last.
         if self.open == 0 {
             self.said(now, left);
             self.joined = true;
@@ -173,7 +174,7 @@ impl Membership {
         Ok(())
     }
 
-    /// Returns the outcome for the report if the answer does not count. `stale` says whether the question was asked
+    /// Returns the outcome for the report if the answer does not count. `stale` says whether the question was sent
     /// under an older marker. Returns `None` if the answer says nothing about the marker, although it should.
     pub(super) fn judge(
         &mut self,
@@ -200,8 +201,8 @@ impl Membership {
         Some(NodeOutcome::Quarantined { until })
     }
 
-    /// Returns when the node's answers count again, or `None` if they count at `now`. If this is not known before the
-    /// node has joined again, returns `now`. During its handshake, a node joins before it is asked anything else.
+    /// Returns when the node's answers count again, or `None` if they count at `now`. If this time is not known before
+    /// the node has joined again, returns `now`. During its handshake, a node joins before it is asked anything else.
     pub(super) fn until(&self, now: Instant) -> Option<Instant> {
         let barrier = self.barrier.filter(|until| now < *until);
         match self.is_ready && !self.joined {
@@ -232,15 +233,15 @@ impl Membership {
         Some(until.saturating_since(now))
     }
 
-    /// Records the node's answer: its barrier lasts for another `left` milliseconds.
+    /// Records the node's answer that its barrier lasts for another `left` milliseconds.
     fn said(&mut self, now: Instant, left: i64) {
         let left = Duration::from_millis(u64::try_from(left).unwrap_or_default());
         self.barrier = guard!(BarrierIgnored, !left.is_zero()).then(|| now.saturating_add(left));
         self.answered = now;
     }
 
-    /// Trusts the node: its barrier is over. From now on, questions check the known marker, if its ttl is at least
-    /// `longest`.
+    /// Trusts the node, so that its barrier is over. From now on, questions check the known marker, if its ttl is at
+    /// least `longest`.
     pub(in crate::node) fn trust(&mut self, longest: Duration) {
         self.mode = Mode::Trust;
         self.barrier = None;
@@ -248,7 +249,7 @@ impl Membership {
     }
 
     /// Sets the longest ttl of all clients. The node stays joined only if its marker has at least this ttl. Returns
-    /// `true` if it was joined and no longer is.
+    /// `true` if the node was joined and no longer is.
     pub(super) fn demand(&mut self, longest: Duration) -> bool {
         let falls = guard!(ShorterMarkerVotes, self.joined && self.longest < longest);
         self.joined &= !falls;
@@ -256,7 +257,8 @@ impl Membership {
     }
 }
 
-/// Writes the request to join, with these `arguments` of [`JOIN`]. It is always sent by its text, because it is rare.
+/// Writes the request to join, with these `arguments` of [`JOIN`]. The request is always sent by its text, because it
+/// is used rarely.
 fn join(out: &mut Vec<u8>, arguments: [&[u8]; 8]) {
     let mut words: Vec<&[u8]> = Vec::with_capacity(13);
     words.extend([b"EVAL", JOIN.text.as_bytes(), b"2", MARKER_KEY, BARRIER_KEY]);

@@ -1,37 +1,37 @@
-//! Trust in one node: whether its answers count, and if not, why and until when.
+//! Decides whether the answers of one node count, and if they do not, why and until when.
 //!
-//! Three parts decide this: the restart guard in this file, the [membership] in the group with its marker, and the
-//! [clock] watch. The guard also decides how commands to the node are written.
+//! Three parts decide whether an answer counts: the restart guard in this file, the [membership] in the group with its
+//! marker, and the [clock] watch. The guard also decides how commands to the node are written.
 //!
 //! | guard | an answer counts | commands |
 //! | --- | --- | --- |
 //! | off | always | are plain |
 //! | observed | unless the node is in quarantine | are plain |
-//! | strict | unless the node is in quarantine, or its answer says that the marker or a barrier forbids it | check the
-//! marker |
+//! | strict | unless the node is in quarantine, or its answer reports a wrong marker or a barrier | check the marker |
 //!
-//! A node that restarts without its data has forgotten which locks it has granted, and would vote a second time. So it
-//! is *quarantined* until every lock that it may have forgotten is over. It is still asked, because its key keeps
-//! others out, but its answers do not count.
+//! A node that restarts without its data has forgotten which locks it has granted, and would vote a second time.
+//! Therefore it is *quarantined* until every lock that it may have forgotten is over. A node in quarantine is still
+//! asked, because its key keeps other clients out, but its answers do not count.
 //!
 //! Each handshake identifies the server by its `run_id`, which is new at each start, and its `master_replid`, which is
-//! new at each promotion. If one of the two differs or can no longer be read, the server counts as another one, even if
-//! it still has its keys. At the first connection to a node, the uptime shows whether it restarted a short while ago.
+//! new at each promotion. If one of the two differs or can no longer be read, the server counts as another server, even
+//! if it still has its keys. At the first connection to a node, the uptime shows whether the server restarted a short
+//! while ago.
 //!
 //! # Guarantees
 //!
 //! * A quarantine counts from the *end* of the handshake that showed the change, never from the loss of the connection.
-//!   The restart was before that end, but may have been long after the loss.
+//!   The restart happened before that end, but may have happened long after the loss.
 //! * Only [`Trust::lift`] shortens a quarantine.
 //!
 //! # Not here
 //!
-//! Writing to the node: [`Node`](super::Node) sends the requests to join and asks for the time.
+//! The [`Node`](super::Node) sends the requests to join, and asks for the time.
 //!
-//! Losses that no client can see from outside: a restart before the first handshake of a client that does not know the
+//! No client can see some losses from outside: a restart before the first handshake of a client that does not know the
 //! longest ttl, keys that were deleted, and a server that became a replica and a master again between two questions.
 //! Markers on the nodes show these losses ([`membership`]), unless the server has followed a copy of itself. With
-//! markers, the guard uses identities only for this last case.
+//! markers, the guard uses identities only for a server that has followed a copy of itself.
 
 mod clock;
 pub(super) mod marker;
@@ -75,18 +75,18 @@ pub(crate) struct Trust {
     /// The latest `run_id` of the server.
     run_id: Option<String>,
     replid: Option<String>,
-    /// The server refused a command because it was loading or a replica. When it accepts writes again, its keys may
-    /// have been replaced, even if its identity is the same.
+    /// Whether the server refused a command because it was loading or a replica. When the server accepts writes again,
+    /// its keys may have been replaced, even if its identity is the same.
     alarmed: bool,
-    /// How long the server had been up at the first handshake, if this is shorter than an assumed longest ttl. Such a
-    /// server counts at once, although it may have forgotten locks.
+    /// How long the server had been up at the first handshake, if this time is shorter than an assumed longest ttl. A
+    /// server that is younger than the assumed longest ttl counts at once, although it may have forgotten locks.
     pub(crate) met_young: Option<Duration>,
-    /// When the quarantine for forgotten locks ends. Zero if there was none.
+    /// When the quarantine for forgotten locks ends. Zero if there was no such quarantine.
     until: Instant,
     /// When the quarantine for a step of the clock ends.
     stepped_until: Instant,
-    /// This node, and the nodes of the configuration that were seen to be the same server. Kept for good: a server that
-    /// restarts gets another `run_id`, and keeps its names.
+    /// This node, and the nodes of the configuration that were seen to be the same server. This set is kept for good,
+    /// because a server that restarts gets another `run_id` and keeps its names.
     pub(crate) names: NodeSet,
     pub(crate) clock: Clock,
 }
@@ -117,7 +117,7 @@ impl Trust {
         }
     }
 
-    // ----- how commands are written ---------------------------------------------------------
+    // ----- commands -------------------------------------------------------------------------
 
     /// Returns the marker that commands have to check, as an argument in wire form. Returns `None` if commands are
     /// plain.
@@ -152,7 +152,7 @@ impl Trust {
         }
     }
 
-    /// Records that the node's connection is gone.
+    /// Records that the node's connection is lost.
     pub(super) fn disconnected(&mut self) {
         self.clock.disconnected();
         if let Some(membership) = self.membership_mut() {
@@ -175,16 +175,16 @@ impl Trust {
         }
     }
 
-    // ----- whether answers count ------------------------------------------------------------
+    // ----- answers that count ---------------------------------------------------------------
 
-    /// Returns when the node's answers count again, or `None` if they count at `now`. Considers both what this handle
-    /// has seen, and the node's answers about its marker and its barrier.
+    /// Returns when the node's answers count again, or `None` if they count at `now`. The result considers both what
+    /// this handle has seen, and the node's answers about its marker and its barrier.
     pub(crate) fn kept_until(&self, now: Instant) -> Option<Instant> {
         self.kept_until_about(now, false)
     }
 
-    /// Like [`kept_until`](Self::kept_until), but for an answer about a copy. If the copy `is_old`, which means older
-    /// than any step of the node's clock, only a loss of data matters, because a step makes the node forget nothing.
+    /// Like [`kept_until`](Self::kept_until), but for an answer about a copy. If the copy `is_old`, which means that it
+    /// is older than any step of the node's clock, only a loss of data matters. A step makes the node forget nothing.
     #[inline]
     pub(crate) fn kept_until_about(&self, now: Instant, is_old: bool) -> Option<Instant> {
         let there = match self.membership() {
@@ -202,7 +202,7 @@ impl Trust {
     }
 
     /// Returns when the node may again be asked questions that check the marker, or `None` if it may be asked at `now`.
-    /// Before that time, its answers would not count.
+    /// Before that time, the node's answers to such questions would not count.
     pub(crate) fn unasked_until(&self, now: Instant) -> Option<Instant> {
         match self.membership() {
             None => self.until(now),
@@ -210,8 +210,8 @@ impl Trust {
         }
     }
 
-    /// Decides whether the answer of a server whose handshake is done counts. `stale` says whether it was asked under
-    /// an older marker. Returns `None` if the answer says nothing about the marker, although it should.
+    /// Decides whether the answer of a server whose handshake is done counts. `stale` says whether the question was
+    /// sent under an older marker. Returns `None` if the answer says nothing about the marker, although it should.
     pub(super) fn judge(
         &mut self,
         now: Instant,
@@ -239,7 +239,7 @@ impl Trust {
     }
 
     /// Like [`judge`](Self::judge), but for a refusal, which does not mention the marker. A refusal may say that the
-    /// lock's key has another type, but it does not say whether this answer counts.
+    /// lock's key has another type, but does not say whether the answer counts.
     #[cold]
     pub(super) fn judge_refusal(&self, request: Request, reply: Reply) -> Heard {
         let answer = Answer { request, reply };
@@ -254,14 +254,14 @@ impl Trust {
         }
     }
 
-    /// Returns when the node's answers count again, or `None` if nothing that this handle has seen forbids them at
-    /// `now`.
+    /// Returns when the node's answers count again, or `None` if nothing that this handle has seen prevents them from
+    /// counting at `now`.
     pub(crate) fn until(&self, now: Instant) -> Option<Instant> {
         let until = self.until.max(self.stepped_until);
         guard!(QuarantineIgnored, now < until).then_some(until)
     }
 
-    /// Returns why the connection has to be given up, if `error` shows that the server may come back without its locks.
+    /// Returns why the connection has to be closed, if `error` shows that the server may come back without its locks.
     #[cold]
     pub(crate) fn heard(&mut self, error: ServerError) -> Option<Trouble> {
         match self.kind {
@@ -273,13 +273,13 @@ impl Trust {
         }
     }
 
-    /// Returns `true` if `other` belongs to the same server, as far as both know.
+    /// Returns `true` if `other` belongs to the same server, as far as the handle knows.
     pub(crate) fn is_of(&self, other: &Self) -> bool {
         self.run_id.is_some() && self.run_id == other.run_id
     }
 
     /// Records that the server refused a command because it loads its data or follows another server, so that its keys
-    /// may be replaced. After that, an unchanged identity in the next handshake proves nothing.
+    /// may be replaced. Afterwards an unchanged identity in the next handshake proves nothing.
     pub(crate) fn alarm(&mut self) {
         self.alarmed = true;
     }
@@ -332,9 +332,9 @@ impl Trust {
     }
 
     /// Handles the end of the handshake at `now` if there is a marker, which says whether the server forgot anything.
-    /// Two cases remain for identities: an alarm, and the same process with another replication history. In the second
-    /// case, the server may have had the keys of another server in between. If that was a copy of its own, the marker
-    /// came back with the keys.
+    /// Identities matter only in two cases: an alarm, and the same process with another replication history. In the
+    /// second case, the server may have had the keys of another server in between. If that other server was a copy of
+    /// this server, the marker came back with the keys.
     fn joined(&mut self, now: Instant, identity: &Identity, terms: Terms) {
         let returned = self.run_id.is_some()
             && self.run_id == identity.run_id
@@ -349,7 +349,7 @@ impl Trust {
     /// Records that the clock was seen to have stepped at `now`, so that every key on the node may have ended early.
     /// Returns when the answers of the node count again.
     pub(crate) fn stepped(&mut self, now: Instant, terms: Terms) -> Option<Instant> {
-        let on = !matches!(self.kind, Kind::Off); // Otherwise the step is only reported.
+        let on = !matches!(self.kind, Kind::Off); // With the kind `Off`, the step is only reported.
         if guard!(StepIgnored, on) {
             self.stepped_until = now.saturating_add(terms.span).max(self.stepped_until);
             return self.until(now);
@@ -358,8 +358,9 @@ impl Trust {
     }
 
     /// Passes the quarantine of this name on to another name of the same server, whose handshake has ended. Returns the
-    /// time before which that name must not vote. If both names lead to the `same` process, the handshake also ends the
-    /// alarm of this name. Otherwise the alarm stays, because this name may lead to another server by now.
+    /// time before which the other name must not vote. If both names lead to the `same` process, the handshake also
+    /// ends the alarm of this name. If the names lead to different processes, the alarm stays, because this name may
+    /// lead to another server by now.
     pub(crate) fn hand_on(&mut self, now: Instant, terms: Terms, same: bool) -> Instant {
         let alarm = match self.alarmed {
             true => now.saturating_add(terms.span),
@@ -372,12 +373,13 @@ impl Trust {
         self.until.max(self.stepped_until).max(alarm)
     }
 
-    /// Keeps the node from voting until this time, or for longer if its quarantine already lasts longer.
+    /// Keeps the node from voting until this time, or until its present quarantine ends, if that is later.
     pub(crate) fn keep_until(&mut self, until: Instant) {
         self.until = self.until.max(until);
     }
 
-    /// Makes the node's answers count from now on: an operator vouches that every lock that it has forgotten is over.
+    /// Makes the node's answers count from now on. An operator vouches that every lock that the node has forgotten is
+    /// over.
     pub(crate) fn lift(&mut self) {
         self.until = Instant::ZERO;
         self.stepped_until = Instant::ZERO;
@@ -409,7 +411,7 @@ impl Trust {
     }
 }
 
-/// Returns `true` if `said` differs from the known value. If there is no known value, nothing differs.
+/// Returns `true` if `said` differs from the known value. If there is no known value, the result is `false`.
 fn differs(known: &Option<String>, said: &Option<String>) -> bool {
     known.is_some() && known != said
 }
@@ -447,8 +449,8 @@ mod tests {
         Trust::new(&Config::builder().node("a").config().expect("valid"))
     }
 
-    /// Does these handshakes, each at its second. Returns when the node may vote after the last one, or `None` if it
-    /// may vote at once.
+    /// Runs these handshakes, each at its second. Returns when the node may vote after the last handshake, or `None` if
+    /// it may vote at once.
     fn after(terms: Terms, handshakes: &[(u64, Identity)]) -> Option<u64> {
         let mut trust = observed();
         let mut last = 0;
@@ -478,7 +480,7 @@ mod tests {
     fn what_could_never_be_read_is_no_change() {
         let blind = || identity("?", "?", 0);
         assert_eq!(after(KNOWN, &[(1, blind()), (2, blind())]), None);
-        // A known identity stays known while it cannot be read.
+        // A server whose identity cannot be read for a while keeps its known identity.
         let seen = || identity("a", "r", 100);
         let back = [(1, seen()), (2, blind()), (30, seen())];
         assert_eq!(after(KNOWN, &back), None);
@@ -493,7 +495,7 @@ mod tests {
         assert_eq!(met(KNOWN, 5), Some(107));
         assert_eq!(met(KNOWN, 11), Some(101));
         assert_eq!(met(KNOWN, 12), None);
-        // If `max_ttl` was not set, its assumed value does not keep a new node from voting, but reports name the young
+        // If `max_ttl` was not set, the assumed value does not stop a young node from voting, but reports name that
         // node.
         assert_eq!(met(ASSUMED, 0), None);
         let met_young = |terms, handshakes: &[Identity]| {

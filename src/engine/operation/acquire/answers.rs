@@ -1,8 +1,8 @@
-//! The answers of nodes to the commands that take a lock, and their consequences.
+//! The answers of nodes to the commands that take a lock, and what follows from these answers.
 //!
 //! # Guarantees
 //!
-//! * After each answer the claim knows whether the node may have the key, even if the attempt is over.
+//! * After each answer, the claim knows whether the node may have the key, even if the attempt is over.
 
 use crate::engine::claims::copy::Event;
 use crate::engine::operation::top_up::copy_late;
@@ -17,8 +17,9 @@ use crate::time::Instant;
 use super::permit::{astray_on, is_astray};
 use super::{Acquire, Verdict};
 
-/// Handles the answer of `node` to a request to take the keys of the claim of `key`. Returns the operation, if this
+/// Handles the answer of `node` to a request to take the keys of the claim of `key`. Returns the operation if its
 /// attempt is still under way.
+#[inline(always)]
 pub(in crate::engine) fn take_answered(
     now: Instant,
     node: NodeId,
@@ -38,8 +39,8 @@ pub(in crate::engine) fn take_answered(
             return None;
         }
         parts.nodes[node].grants += 1;
-        // While the attempt is open, every grant is recorded as one that counts. At its end, the attempt leaves out the
-        // grants that do not count.
+        // While an attempt is open, every grant is recorded as one that counts. At the end of the attempt, the grants
+        // that do not count are left out.
         let counts = operation.is_some() || !parts.nodes[node].trust.is_kept_by_steps(now);
         let gone_by = parts.settings.drift.gone_by(now, claim.life());
         claim.found_on(node, Event::Granted, gone_by, counts);
@@ -80,7 +81,7 @@ impl Acquire {
             Reply::Done if matches!(request, Request::Probe { .. }) => {
                 return self.permitted(node, cx);
             }
-            // An answer to an earlier attempt, which may be an error.
+            // The answer, which may be an error, belongs to an earlier attempt.
             _ if matches!(request, Request::Question { claim, .. } if claim != self.claim) => {
                 return;
             }
@@ -102,7 +103,7 @@ impl Acquire {
             Reply::Again(_) if self.ask_again(node, false, cx) => return,
             Reply::NotDone(outcome @ NodeOutcome::Unusable(_)) => {
                 self.left_out(outcome, cx);
-                // Even if the answer of this node does not count, the report names the missing permission or command.
+                // The report names the missing permission or command even if the answer of this node does not count.
                 if cx.round.asks(node) && !cx.round.awaits(node) {
                     cx.round[node].outcome = outcome;
                 }
@@ -136,7 +137,7 @@ impl Acquire {
         }
     }
 
-    /// Asks `node` for the lock, because it has shown that it can release the lock.
+    /// Asks `node` for the lock, because `node` has shown that it can release the lock.
     #[cold]
     fn permitted(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let in_time = cx.round.awaits(node) || cx.now < cx.round[node].deadline;
@@ -157,8 +158,8 @@ impl Acquire {
         }
     }
 
-    /// Sends copies to those of `nodes` that first had to show how they release locks. A majority has granted the lock
-    /// before a `SET` could leave for them.
+    /// Sends copies to the nodes of `nodes` that first had to show how they release locks. A majority granted the lock
+    /// before a `SET` could be sent to these nodes.
     #[cold]
     pub(super) fn copy_withdrawn(&self, nodes: NodeSet, end: Instant, cx: &mut Context<'_>) {
         for node in nodes.iter() {

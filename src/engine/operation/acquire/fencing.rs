@@ -1,20 +1,24 @@
-//! Taking a lock with a fencing token: the differences from a lock without one.
+//! Taking a lock with a fencing token: the differences from a lock without a fencing token.
 //!
-//! Each node that grants the lock raises a counter and returns it. A number becomes the token once a majority is known
-//! to have had both the key and a counter at exactly this number. There are two ways, and the first to succeed decides:
+//! Each node that grants the lock raises a counter and returns the number of this counter. A number becomes the fencing
+//! token once a majority is known to have had both the key and a counter at exactly this number. There are two ways to
+//! reach this, and the first to succeed decides:
 //!
-//! * A majority has returned the number: one round trip is enough.
-//! * Nodes were asked to raise their counters to the number, and have answered that they did so and still had the key.
-//!   The engine asks for this once a first majority has returned different numbers; it names the largest of these.
+//! * A majority has returned the number, so one round trip is enough.
+//! * Nodes were asked to raise their counters to the number, and have answered that they raised them and still had the
+//!   key. The engine asks the nodes to raise their counters once a first majority has returned different numbers. The
+//!   engine names the largest of these numbers.
 //!
-//! Readers share a counter, and so do the slots of permits. Such a counter may have become larger meanwhile, which does
-//! no harm.
+//! All readers share a counter, and so do all slots of permits. Another client may have raised a shared counter further
+//! in the meantime, which does no harm.
 //!
-//! A node with a larger number does not count: it may have given that number as the token of an earlier lock.
+//! A node with a larger number does not count, because it may have given that number as the fencing token of an earlier
+//! lock.
 //!
-//! If a lock has an owner text, its token names the proposal. A node grants such a lock only if it would give exactly
-//! that number. So a client that sees the token on a majority also knows the fencing token. Otherwise the node says
-//! which number it would give, and the engine repeats the attempt with the largest of these numbers.
+//! If a lock has an owner text, its token contains the proposed number. A node grants such a lock only if the node
+//! would give exactly that number. So a client that sees the token on a majority also knows the fencing token. A node
+//! that would give a different number answers with that number, and the engine repeats the attempt with the largest of
+//! these numbers.
 //!
 //! # Guarantees
 //!
@@ -24,7 +28,7 @@
 //!
 //! # Not here
 //!
-//! The proof: see [`manual::fencing`](crate::manual::fencing). The commands of a node: see `node::recipes::fenced`.
+//! The proof is in [`manual::fencing`](crate::manual::fencing). The commands of a node are in `node::recipes::fenced`.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -46,31 +50,33 @@ use crate::resource::name_number;
 /// The additional state of an acquisition with a fencing token or its own owner.
 #[derive(Debug)]
 pub(in crate::engine) struct Fencing {
-    /// It wants a fencing token.
+    /// Whether the acquisition wants a fencing token.
     pub(super) is_wanted: bool,
     /// `None` for the owner of the handle.
     pub(super) owner: Option<Owner>,
     proposal: u64,
-    /// The number that each node has returned in this attempt. Zero for none.
+    /// The number that each node has returned in this attempt. Zero if the node has returned none.
     numbers: Box<[u64]>,
-    /// Nodes with smaller numbers were asked to raise their counters to this number. Zero if none was asked.
+    /// Nodes with smaller numbers were asked to raise their counters to this number. Zero if no node was asked.
     raised_to: u64,
     /// The nodes that have raised their counters and still had the key.
     raised: NodeSet,
-    /// The fencing token of this attempt. Zero while it is not known.
+    /// The fencing token of this attempt. Zero while the fencing token is not known.
     pub(super) token: u64,
-    /// Fewer than a majority had returned the token, so a second round trip was needed.
+    /// Fewer than a majority of the nodes had returned the fencing token, so a second round trip was needed.
     pub(super) took_second: bool,
-    /// The nodes that would have given a different number from the one in the token, and the largest of their numbers.
+    /// The nodes that would have given a different number from the number in the token, and the largest of their
+    /// numbers.
     behind: NodeSet,
     wanted: u64,
-    /// Whether nodes have asked for the number that is proposed.
+    /// Whether the proposed number is one that nodes have asked for.
     is_theirs: bool,
-    /// How often the attempt was repeated because nodes asked for another number.
+    /// The number of times that the attempt was repeated because nodes asked for another number.
     renumbered: u8,
 }
 
-/// How often an attempt is repeated at once. One repetition is enough unless another client gets a number in between.
+/// The maximum number of immediate repetitions of an attempt. One repetition is enough unless another client gets a
+/// number in between.
 const RENUMBERED_MAX: u8 = 2;
 
 impl Fencing {
@@ -96,14 +102,15 @@ impl Fencing {
         self.proposal
     }
 
-    /// Stores these wishes in the state of a new acquisition.
+    /// Stores the caller's wishes in the state of a new acquisition.
     pub(super) fn set_wishes(&mut self, fenced: bool, owner: Option<Owner>) {
         (self.is_wanted, self.owner) = (fenced, owner);
         self.stop_renumbering();
     }
 
-    /// Puts the owner and the proposal into a token of this length, which has the owner of the handle. Returns its new
-    /// length. The token of a shared lock names no number, and neither does a token without an owner.
+    /// Puts the owner and the proposal into a token of this length, which contains the owner of the handle. Returns the
+    /// new length of the token. The token of a shared lock contains no number, and neither does a token without an
+    /// owner.
     pub(super) fn name_in(
         &self,
         token: &mut [u8; TOKEN_BYTES_MAX],
@@ -142,14 +149,14 @@ impl Fencing {
     }
 
     /// Returns `true` if the counter of `node` is known to have had exactly this number while the node had the key. A
-    /// counter that was raised on request has had two numbers in that time.
+    /// counter that was raised on request has had two numbers while the node had the key.
     fn confirms(&self, node: NodeId, number: u64) -> bool {
         let raised = number == self.raised_to && self.raised.contains(node);
         self.numbers[node.index()] == number || raised
     }
 
-    /// Makes `number` the token if a majority confirms it, counting only nodes in `open`. Returns the nodes that
-    /// confirm it.
+    /// Makes `number` the fencing token if a majority confirms it, counting only nodes in `open`. Returns the nodes
+    /// that confirm the number.
     fn decide(&mut self, number: u64, open: NodeSet, quorum: usize) -> Option<NodeSet> {
         let same = open.filter(|node| self.confirms(node, number));
         if same.len() < quorum {
@@ -189,7 +196,7 @@ impl Acquire {
         }
     }
 
-    /// Handles the answer of `node` that it has raised its counter as requested, and has the key.
+    /// Handles the answer of `node` that it has raised its counter as requested, and still has the key.
     #[cold]
     pub(super) fn raised(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let Some(fencing) = self.fencing.as_mut().filter(|_| cx.round.awaits(node)) else {
@@ -203,7 +210,7 @@ impl Acquire {
         }
     }
 
-    /// Handles a refusal of `node`: it would have given `number`, but the token names another number.
+    /// Handles a refusal of `node`, which would have given `number` while the token contains another number.
     #[cold]
     pub(super) fn renumbered(&mut self, node: NodeId, number: u64, cx: &mut Context<'_>) {
         if let Some(fencing) = self.fencing.as_mut().filter(|_| cx.round.awaits(node)) {
@@ -223,7 +230,7 @@ impl Acquire {
         })
     }
 
-    /// Repeats the attempt with the number that the nodes want. This counts as the same try.
+    /// Repeats the attempt with the number that the nodes want. The repetition counts as the same try.
     #[cold]
     pub(super) fn renumber(&mut self, cx: &mut Context<'_>) {
         if let Some(claim) = self.claim.take() {
@@ -240,15 +247,15 @@ impl Acquire {
         cx.round.rest(State::Resting { until: cx.now }, cx.parts);
     }
 
-    /// Counts a yes for each of these nodes, which confirm the token.
+    /// Counts a yes for each of these nodes, which confirm the fencing token.
     pub(super) fn vote_yes(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
         for node in nodes.iter() {
             self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx);
         }
     }
 
-    /// Records that a node was left out with this `outcome`. If it says that too few nodes have a counter floor to
-    /// repair the others, the report no longer calls a node "in repair".
+    /// Records that a node was left out with this `outcome`. If the outcome says that too few nodes have a counter
+    /// floor to repair the other nodes, the report no longer calls a node "in repair".
     #[cold]
     #[inline(never)]
     pub(super) fn left_out(&self, outcome: NodeOutcome, cx: &mut Context<'_>) {
@@ -262,7 +269,7 @@ impl Acquire {
     }
 
     /// Asks `node`, which has granted the lock, to raise its counter if its number is smaller than the number that all
-    /// are to have. If its number is larger, `node` does not count.
+    /// nodes should have. If the number of `node` is larger, `node` does not count.
     fn raise(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let Some(fencing) = self.fencing.as_ref().filter(|_| cx.round.awaits(node)) else {
             return; // The outcome is certain.
@@ -275,7 +282,7 @@ impl Acquire {
         }
     }
 
-    /// Asks `node` to raise its counter if it still has the key, and gives it time for another answer.
+    /// Asks `node` to raise its counter if it still has the key, and gives the node time for another answer.
     fn ask_to_raise(&self, node: NodeId, raised_to: u64, cx: &mut Context<'_>) {
         let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
             return;

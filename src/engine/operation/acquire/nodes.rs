@@ -1,4 +1,4 @@
-//! The state of the nodes before an attempt asks them, and after it has failed.
+//! The state of the nodes before an attempt asks them, and after the attempt has failed.
 
 use crate::engine::operation::Context;
 use crate::engine::operation::ballot::Bounds;
@@ -9,7 +9,7 @@ use crate::keys::NodeId;
 use crate::node::Access;
 use crate::quorum::Vote;
 
-/// Records which nodes cannot be asked, and how long the others may take to answer.
+/// Records which nodes cannot be asked, and how long the other nodes may take to answer.
 pub(super) fn prepare_ballots(cx: &mut Context<'_>) {
     let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
     for node in cx.parts.nodes.ids() {
@@ -20,8 +20,8 @@ pub(super) fn prepare_ballots(cx: &mut Context<'_>) {
                 let connected = cx.now.saturating_add(cx.parts.settings.connect_timeout);
                 until.max(connected)
             }
-            // Opening the connection may take as long as the first time, so the node gets the same time, but at most
-            // half of the ttl.
+            // Opening the connection again may take as long as the first time, so the node gets the same time, but at
+            // most half of the ttl.
             Access::Handshake { first: false } if cx.parts.nodes.were_closed() => {
                 let settings = &cx.parts.settings;
                 let longest = settings.connect_timeout.min(settings.half_of(cx.round.ttl));
@@ -37,8 +37,8 @@ pub(super) fn prepare_ballots(cx: &mut Context<'_>) {
     }
 }
 
-/// Returns why too few nodes answered: too many are down, or too many are so far away that their answers cannot arrive
-/// within half of the ttl.
+/// Returns why too few nodes answered: either too many nodes are down, or too many nodes are so far away that their
+/// answers cannot arrive within half of the ttl.
 pub(super) fn why_no_quorum(cx: &Context<'_>) -> Refusal {
     let half = cx.parts.settings.half_of(cx.round.ttl);
     let too_far = |&node: &NodeId| {
@@ -52,8 +52,9 @@ pub(super) fn why_no_quorum(cx: &Context<'_>) -> Refusal {
     }
 }
 
-/// Returns why a call that has waited gets no lock. If too few nodes can be asked now, this is the reason, and the
-/// report says which nodes are away. In that case, their earlier answers no longer matter.
+/// Returns why a call that has waited does not get the lock. If too few nodes can be asked now, the reason is this lack
+/// of nodes, and the report says which nodes are away. The earlier answers of the nodes that are away then no longer
+/// matter.
 pub(super) fn why_at_last(why: Refusal, cx: &mut Context<'_>) -> Refusal {
     let outcomes = || cx.parts.nodes.outcomes(cx.now);
     let there = outcomes().filter(|outcome| *outcome == NodeOutcome::Granted);
@@ -70,9 +71,12 @@ pub(super) fn why_at_last(why: Refusal, cx: &mut Context<'_>) -> Refusal {
     Refusal::NoQuorum
 }
 
-/// Marks the nodes of other groups in the report. Returns `true` if there are any.
+/// Marks the nodes of other groups in the report. Returns `true` if there are such nodes.
 pub(super) fn name_other_clusters(cx: &mut Context<'_>) -> bool {
     let mut any = false;
+    if !cx.parts.restarts.uses_markers() {
+        return any;
+    }
     for node in cx.parts.nodes.ids() {
         let membership = cx.parts.nodes[node].trust.membership();
         if let Some(reason) = membership.and_then(|there| there.other) {

@@ -12,9 +12,9 @@ use crate::quorum::{Keeping, Lock, Majority};
 use crate::time::Instant;
 
 impl Acquire {
-    /// Reports the answer of each node and the known facts about the holder. The holder is this engine, or another
-    /// client with its owner text and the time for which the nodes keep its lock. All operations that wait for the
-    /// resource share these facts.
+    /// Reports the answer of each node, and the known facts about the holder. The holder is this engine or another
+    /// client. For another client, the facts are its owner text and the time for which the nodes keep its lock. All
+    /// operations that wait for the resource share these facts about the holder.
     pub(super) fn report_held(&mut self, cx: &mut Context<'_>) -> Report {
         let taken = self.all_taken(cx);
         let report = cx.report(self);
@@ -41,7 +41,7 @@ impl Acquire {
         }
     }
 
-    /// Hands the lock out. The claim stays, and its timer is armed.
+    /// Hands the lock out. The claim stays, and the timer of the claim is armed.
     pub(super) fn hand_out(
         &mut self,
         majority: &Majority,
@@ -57,7 +57,7 @@ impl Acquire {
             }
             Some(Special::Reading(reading)) => {
                 let is_permit = reading.slots.is_some();
-                // The operation may be in the queue again. If it stayed there, it would get the next turn.
+                // The operation may be in the queue again, and would get the next turn if it stayed there.
                 reading.step_out(self.place, &mut parts.queues);
                 parts.share(self.place, Some((cx.round.key, is_permit)), key);
                 self.place
@@ -99,8 +99,8 @@ impl Acquire {
         PlaceKey::NONE
     }
 
-    /// Makes the engine keep `lock`, which this operation has taken. The limit counts from the time when the attempt
-    /// was sent.
+    /// Makes the engine keep `lock`, which this operation has taken. The limit is counted from the time when the
+    /// attempt was sent.
     #[cold]
     pub(super) fn keep(&self, lock: Option<&mut Lock>, cx: &mut Context<'_>) {
         let (Some(lock), Some(key)) = (lock, self.claim) else {

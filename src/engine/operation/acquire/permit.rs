@@ -1,17 +1,17 @@
 //! Taking a permit: the differences from a shared lock.
 //!
 //! A permit is one of several numbered slots. Each node gives the first free slot that it finds. All clients let the
-//! nodes begin the search at the same slot, so usually all nodes give the same slot, and one round trip is enough. If a
-//! majority has given slots, but different ones, the engine asks the nodes to move the token to the slot that most of
-//! them gave. It does so within the time of the same attempt. A node that has given this slot to another client
-//! refuses; then the engine tries the next slot. If there is none left, the attempt fails, and the next attempt begins
-//! its search anywhere.
+//! nodes begin the search at the same slot. So usually all nodes give the same slot, and one round trip is enough. If a
+//! majority has given slots, but not the same slot, the engine asks the nodes to move the token to the slot that most
+//! of them gave. The moves of the token happen within the time of the same attempt. A node that has given this slot to
+//! another client refuses the move. After a refused move, the engine tries the next slot. If no slot is left, the
+//! attempt fails, and the next attempt begins its search at a random slot.
 //!
-//! When the permit is held, a node that has the token in another slot does not count. The engine gives that slot back,
-//! and asks the node for the right one.
+//! When the permit is held, a node that has the token in another slot does not count. The engine gives the wrong slot
+//! back, and asks the node for the right slot.
 //!
 //! A node that refuses an attempt says when the first slot becomes free. Every attempt of a caller that waits also
-//! registers the key, so that the nodes report its next change. Such a caller looks by making an attempt, because a
+//! registers the key, so that the nodes report its next change. A waiting caller looks by making an attempt, because a
 //! `PTTL` does not say whether a slot is free.
 //!
 //! # Guarantees
@@ -19,17 +19,18 @@
 //! * No permit is granted without a majority of nodes that have the token in the same slot, within the time of the
 //!   attempt.
 //! * No permit is granted while a node may still move the token to another slot.
-//! * With a fencing token, each number that counts was given together with the slot, or later: see
-//!   [`fencing`](super::fencing).
+//! * With a fencing token, each number that counts was given together with the slot, or later than the slot:
+//!   see [`fencing`](super::fencing).
 //!
 //! # Fencing tokens
 //!
-//! All slots of a name share one counter on each node. Consider two holders of one slot. Some node is in the majorities
-//! of both. While the earlier holder had the slot there, the node raised its counter at least to the earlier fencing
-//! token. After the earlier holder had gone, the node gave the slot to the later holder with a larger number. The later
-//! fencing token is at least that number. So only numbers that were given with the slot count. If a node moves the
-//! token to the slot afterwards, its number is useless. Therefore the engine asks the node for the slot again behind
-//! each move, and the node gives its next number.
+//! All slots of a name share one counter on each node. The reason becomes clear with two holders of one slot, one after
+//! the other. At least one node is in the majorities of both holders. While the earlier holder had the slot on this
+//! node, the node raised its counter at least to the earlier fencing token. After the earlier holder had gone, the node
+//! gave the slot to the later holder with a larger number. The later fencing token is at least that number of the node.
+//! Therefore only numbers that were given with the slot count. If a node moves the token to the slot later, the number
+//! that it gave before does not count. So the engine asks the node for the slot again behind each move, and the node
+//! gives its next number.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -68,27 +69,29 @@ pub(super) struct Slots {
     has_asked: bool,
     /// The slot that a majority has given in this attempt.
     slot: Option<u16>,
-    /// Where the token is on each node, in this attempt.
+    /// Where each node has the token, in this attempt.
     at: Box<[At]>,
-    /// The number that each node has given with its slot. Zero for none.
+    /// The number that each node has given with its slot. Zero if the node has given no number.
     numbers: Box<[u64]>,
-    /// Slots that nodes have given to other clients. The nodes said so when they were asked to move the token.
+    /// The slots that nodes have given to other clients. The nodes reported these slots when they were asked to move
+    /// the token.
     refused: Vec<(NodeId, u16)>,
 }
 
-/// The vote of a node that has the token in another slot than a majority. This node gives no other answer.
+/// The vote of a node that has the token in a different slot than a majority. A node that votes in this way gives no
+/// other answer.
 const ELSEWHERE: (Vote, NodeOutcome) = (Vote::Abstain, NodeOutcome::Granted);
 
-/// Where the token is on one node.
+/// Where one node has the token.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum At {
     /// Not known.
     Unknown,
-    /// Nowhere: all slots are taken. The first of them becomes free at this time.
+    /// The token is in no slot, because all slots are taken. The first slot becomes free at this time.
     Full(Instant),
-    /// In this slot.
+    /// The token is in this slot.
     In(u16),
-    /// In the first of these slots, unless the node has already moved it to the other one.
+    /// The token is in the first of these slots, unless the node has already moved it to the second slot.
     Moving(u16, u16),
 }
 
@@ -106,9 +109,9 @@ impl Slots {
         }
     }
 
-    /// Begins another attempt. Returns its entry, for `name` with this `token`. If the caller `has_waited`, the attempt
-    /// asks the nodes at once to report changes of the key. `given_back` is the number of permits that this engine has
-    /// given back so far.
+    /// Begins another attempt. Returns the entry of the attempt, for `name` with this `token`. If the caller
+    /// `has_waited`, the attempt asks the nodes at once to report changes of the key. `given_back` is the number of
+    /// permits that this engine has given back so far.
     #[cold]
     pub(super) fn entry(
         &mut self,
@@ -133,8 +136,8 @@ impl Slots {
         }
     }
 
-    /// Returns `true` if the token is known to be in `slot` on `node`. If the node was asked to move the token, it may
-    /// have done so.
+    /// Returns `true` if the token is known to be in `slot` on `node`. After a request to move the token, the result is
+    /// `false` until the node answers.
     fn is_in(&self, node: NodeId, slot: u16) -> bool {
         match self.at[node.index()] {
             At::In(is) => !guard!(AnySlotCounts, is != slot),
@@ -156,9 +159,9 @@ impl Slots {
         self.refused.contains(&(node, slot))
     }
 
-    /// Returns the slot to which a node was asked to move the token, if its answer is missing. If the connection of
-    /// that node was lost, the node may still move the token at any time, even after it has confirmed an extension. So
-    /// this attempt takes no other slot, and asks no node to move the token to another one.
+    /// Returns the slot to which a node was asked to move the token, if the node has not answered. If the connection of
+    /// such a node was lost, the node may still move the token at any time, even after it has confirmed an extension.
+    /// Therefore this attempt takes no other slot, and asks no node to move the token to another slot.
     fn moves_to(&self) -> Option<u16> {
         self.at.iter().find_map(|at| match at {
             At::Moving(_, to) => Some(*to),
@@ -178,15 +181,16 @@ impl Slots {
         })
     }
 
-    /// Returns the number of permits, if so many nodes say that all are taken that the others are no `quorum`.
+    /// Returns the number of permits, if so many nodes say that all permits are taken that the other nodes are no
+    /// `quorum`.
     fn all_taken(&self, quorum: usize) -> Option<u16> {
         let full = self.at.iter().filter(|at| matches!(at, At::Full(_)));
         (self.at.len() < quorum + full.count()).then_some(self.permits)
     }
 
-    /// Returns the slot to which the `open` nodes should move the token: the slot to which it is being moved, or else
-    /// the slot in which most of them have it. Returns `None` if so many nodes refuse this slot that the others are no
-    /// majority.
+    /// Returns the slot to which the `open` nodes should move the token. The result is the slot to which the token is
+    /// being moved, or else the slot in which most of the nodes have the token. Returns `None` if so many nodes refuse
+    /// this slot that the other nodes are no majority.
     fn target(&self, open: NodeSet, quorum: usize) -> Option<u16> {
         let may_be_moved = |slot: &u16| {
             let others = open.filter(|node| !self.is_refused(node, *slot));
@@ -204,14 +208,14 @@ impl Slots {
     }
 }
 
-/// Returns a number that is the same for all clients (FNV-1a).
+/// Returns a hash of `name` that is the same for all clients (FNV-1a).
 fn hash(name: &[u8]) -> u32 {
     let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
     name.iter().fold(0x811c_9dc5, step)
 }
 
 impl Acquire {
-    /// Returns its state, if this is an acquisition of a permit.
+    /// Returns the state of the slots, if this is an acquisition of a permit.
     pub(super) fn slots(&mut self) -> Option<&mut Slots> {
         match self.special.as_deref_mut()? {
             Special::Several(_) => None,
@@ -221,7 +225,7 @@ impl Acquire {
 
     // ----- answers --------------------------------------------------------------------------
 
-    /// Records that all slots that `node` may give are taken. The first becomes free after the time `left`.
+    /// Records that all slots that `node` may give are taken. The first slot becomes free after the time `left`.
     #[cold]
     pub(super) fn is_full(&mut self, node: NodeId, left: Duration, now: Instant) {
         if let Some(slots) = self.slots() {
@@ -230,8 +234,8 @@ impl Acquire {
         }
     }
 
-    /// Handles the grant of `slot` by `node`, with `number` unless this is zero. The node has the token even if its
-    /// vote does not count.
+    /// Handles the grant of `slot` by `node`. A `number` of zero means that the node has given no number. Even if the
+    /// vote of the node does not count, the node has the token.
     #[cold]
     #[inline(never)]
     pub(super) fn gave(&mut self, node: NodeId, slot: u16, number: u64, cx: &mut Context<'_>) {
@@ -263,8 +267,8 @@ impl Acquire {
         }
     }
 
-    /// Handles the answer of `node` to a move: it has moved the token, or has refused because another client has the
-    /// slot.
+    /// Handles the answer of `node` to a move. The node has moved the token, or has refused because another client has
+    /// the slot.
     #[cold]
     #[inline(never)]
     pub(super) fn moved(&mut self, node: NodeId, is_moved: bool, cx: &mut Context<'_>) {
@@ -291,8 +295,8 @@ impl Acquire {
         }
     }
 
-    /// Takes the slot that a majority has given, or asks nodes to move the token. Ends the attempt if neither is
-    /// possible.
+    /// Takes the slot that a majority has given, or asks nodes to move the token. Ends the attempt if no slot can get a
+    /// majority.
     #[cold]
     #[inline(never)]
     pub(super) fn weigh(&mut self, cx: &mut Context<'_>) {
@@ -330,7 +334,7 @@ impl Acquire {
         }
     }
 
-    /// Asks `node` to move the token to the slot `to`, and gives it time for another answer.
+    /// Asks `node` to move the token to the slot `to`, and gives the node time for another answer.
     fn ask_to_move(&mut self, node: NodeId, to: u16, cx: &mut Context<'_>) {
         let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
             return;
@@ -372,8 +376,8 @@ impl Acquire {
 
     // ----- after the verdict ----------------------------------------------------------------
 
-    /// Returns the number of permits, if all are taken. Either the nodes say so, or this engine has taken all, so that
-    /// the operation never asked.
+    /// Returns the number of permits, if all permits are taken. Either the nodes say so, or this engine has taken all
+    /// permits, so that the operation never asked.
     #[cold]
     pub(super) fn all_taken(&mut self, cx: &Context<'_>) -> Option<u16> {
         let place = self.place;
@@ -385,7 +389,7 @@ impl Acquire {
     }
 
     /// Brings all copies of a held permit into the right slot, on each node that has or may have the token in another
-    /// one.
+    /// slot.
     #[cold]
     pub(super) fn gather(&mut self, key: ClaimKey, slot: u16, cx: &mut Context<'_>) {
         let Some(slots) = self.slots() else {
@@ -405,7 +409,8 @@ impl Acquire {
     }
 
     /// Passes the answers of a refused attempt to the contender. Returns `true` if the attempt has registered nothing.
-    /// In that case the contender asks again at once, unless its votes were split.
+    /// If the attempt has registered nothing, the contender asks again at once, unless the votes of the attempt were
+    /// split.
     #[cold]
     #[inline(never)]
     pub(super) fn learns_of_slots(&mut self, cx: &mut Context<'_>) -> bool {
@@ -413,7 +418,7 @@ impl Acquire {
         let Some(slots) = self.slots() else {
             return false;
         };
-        // This engine has given back a permit since then, perhaps too late for this attempt.
+        // Since this attempt began, this engine has given back a permit, perhaps too late for the attempt.
         let is_free = slots.given_back != parts.queues.given_back(place);
         let round_trip = parts.nodes.round_trip();
         let Some((waiting, _)) = parts.queues.waiting(place) else {
@@ -444,8 +449,9 @@ impl Acquire {
     }
 }
 
-/// Takes the token of the permit of `key` out of a wrong slot on `node`, where it is or may be. If the node `is_new`
-/// and the right slot is free, also takes the right slot; otherwise the next extension does so.
+/// Takes the token of the permit of `key` out of a wrong slot on `node`, where the token is or may be. If the node
+/// `is_new` and the right slot is free, also takes the right slot. If the right slot is not taken now, the next
+/// extension takes it.
 #[cold]
 #[inline(never)]
 pub(in crate::engine) fn astray_on(
@@ -476,7 +482,7 @@ pub(in crate::engine) fn astray_on(
     parts.claims.rest(key);
 }
 
-/// Returns `true` if the permit of `claim` is held, and its slot is not `slot`, where a node has its token.
+/// Returns `true` if the permit of `claim` is held and its slot is not `slot`, although a node has the token in `slot`.
 #[cold]
 pub(super) fn is_astray(claim: &Claim, slot: u16) -> bool {
     let is_other = |kind| matches!(kind, Kind::Permit { slot: own, .. } if own != slot);

@@ -1,6 +1,6 @@
-//! Taking a lock on several resources: the differences from one resource.
+//! Taking a lock on several resources: the differences from a lock on one resource.
 //!
-//! A node takes all keys or none, so its vote is for all of them. A node that refuses names a resource that is taken.
+//! A node takes all keys or none, so its vote is for all keys. A node that refuses names one resource that is taken.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -14,11 +14,12 @@ use crate::quorum::NodeSet;
 /// The additional state of an acquisition of several resources.
 #[derive(Debug)]
 pub(super) struct Several {
-    /// The places of the resources, in their order.
+    /// The places of the resources, in the order of the resources.
     pub(super) places: Box<[PlaceKey]>,
-    /// For each place, the record in the queue there, if there is or was one.
+    /// For each place, the record of the acquisition in the queue of this place, if a record exists or has existed.
     pub(super) waiters: Box<[Option<WaiterKey>]>,
-    /// For each node, the resource that it has named as taken in this attempt, counted from 1. Zero for none.
+    /// For each node, the resource that the node has named as taken in this attempt, counted from 1. Zero if the node
+    /// has named none.
     held: Box<[u8]>,
 }
 
@@ -41,7 +42,7 @@ impl Several {
         self.held.fill(number as u8 + 1);
     }
 
-    /// Returns the nodes that have named a resource other than this one, counted from 0.
+    /// Returns the nodes that have named a resource other than this resource, counted from 0.
     pub(super) fn named_others(&self, number: usize) -> NodeSet {
         NodeSet::first(self.held.len()).filter(|node| {
             let named = usize::from(self.held[node.index()]);
@@ -49,7 +50,8 @@ impl Several {
         })
     }
 
-    /// Returns the resource that most nodes have named, counted from 0. In a tie, the first one.
+    /// Returns the resource that most nodes have named, counted from 0. In a tie, returns the first of the most named
+    /// resources.
     pub(super) fn most_named(&self) -> Option<usize> {
         let count = |number: u8| self.held.iter().filter(|held| **held == number).count();
         let numbers = self.held.iter().copied().filter(|number| *number != 0);
@@ -59,7 +61,7 @@ impl Several {
 }
 
 impl Acquire {
-    /// Records that `node` says that resource `which`, counted from 0, is taken.
+    /// Records that `node` says that the resource `which`, counted from 0, is taken.
     pub(super) fn named(&mut self, node: NodeId, which: u8) {
         if let Some(Special::Several(several)) = self.special.as_deref_mut()
             && usize::from(which) < several.places.len()
@@ -68,7 +70,8 @@ impl Acquire {
         }
     }
 
-    /// Returns the place of the resource that prevents the lock, if it is known, and names this resource in `report`.
+    /// Returns the place of the resource that prevents the lock, if this resource is known. Also names the resource in
+    /// `report`.
     #[cold]
     pub(super) fn name_held(&self, report: Report, cx: &Context<'_>) -> (Report, Option<PlaceKey>) {
         let Some(several) = self.several() else {

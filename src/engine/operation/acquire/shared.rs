@@ -1,10 +1,10 @@
 //! Taking a shared lock: the differences from an exclusive lock.
 //!
-//! A reader asks at the same time as other readers: see [`queues`](crate::engine::queues). It waits only if it is
-//! refused. A caller that waits for the exclusive lock keeps new readers out by its intent, so that a series of readers
-//! does not keep it waiting for ever. From time to time, the nodes let readers pass the intent for a moment. Otherwise
-//! a reader could wait for as long as the readers before it hold their locks. A node that refuses a reader says when
-//! the next such moment is.
+//! A reader asks the nodes at the same time as other readers: see [`queues`](crate::engine::queues). A reader waits
+//! only if it is refused. The intent of a caller that waits for the exclusive lock keeps new readers out, so that a
+//! series of readers cannot make the caller wait for ever. From time to time, the nodes let readers pass the intent for
+//! a moment. Without such moments, a reader could have to wait for as long as earlier readers hold their locks. A node
+//! that refuses a reader says when it will let readers pass again.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -27,14 +27,15 @@ use crate::time::Instant;
 /// The additional state of an acquisition of a shared lock.
 #[derive(Debug)]
 pub(super) struct Reading {
-    /// The nodes that have refused this attempt because of an intent, each with the time until which it keeps readers
-    /// out.
+    /// The nodes that have refused this attempt because of an intent, each with the time until which the intent keeps
+    /// readers out.
     intents: Vec<(NodeId, Instant)>,
     /// The time from which this reader may ask beside a contender that waits for readers.
     asks_at: Instant,
     /// The record of this reader in the queue, if it was refused beside the contender.
     again: Option<WaiterKey>,
-    /// `None` for a shared lock. Otherwise the operation wants a permit, and asks beside others as a reader does.
+    /// `None` for a shared lock. With a value, the operation wants a permit, and asks beside other operations as a
+    /// reader does.
     pub(super) slots: Option<Slots>,
 }
 
@@ -72,7 +73,7 @@ impl Reading {
 }
 
 impl Acquire {
-    /// Makes this an acquisition of a shared lock.
+    /// Makes this operation an acquisition of a shared lock.
     #[cold]
     #[inline(never)]
     pub(super) fn share(&mut self) {
@@ -80,7 +81,7 @@ impl Acquire {
         self.special = Some(Box::new(Special::Reading(reading)));
     }
 
-    /// Makes this an acquisition of one of the `permits`.
+    /// Makes this operation an acquisition of one of the `permits`.
     #[cold]
     #[inline(never)]
     pub(super) fn permit(&mut self, permits: u16, nodes: usize) {
@@ -88,7 +89,8 @@ impl Acquire {
         self.special = Some(Box::new(Special::Reading(reading)));
     }
 
-    /// Makes the operation the contender at its place, if it may ask now. Others may ask at the same time.
+    /// Makes the operation the contender at its place, if the operation may ask now. Other operations may ask at the
+    /// same time.
     #[cold]
     pub(super) fn contends_beside(&mut self, cx: &mut Context<'_>) -> bool {
         let (queues, key, place) = (&mut cx.parts.queues, cx.round.key, self.place);
@@ -107,8 +109,8 @@ impl Acquire {
         }
     }
 
-    /// Lets others ask at the same time, because the operation has asked the nodes. If a contender waits nevertheless,
-    /// this write has ended the registrations of the contender on the nodes.
+    /// Lets other operations ask at the same time, because this operation has asked the nodes. If a contender still
+    /// waits, this write has ended the registrations of the contender on the nodes.
     #[cold]
     #[inline(never)]
     pub(super) fn ask_beside(&mut self, cx: &mut Context<'_>) {
@@ -132,8 +134,8 @@ impl Acquire {
         }
     }
 
-    /// Returns when the reader asks again: when a majority has said that its intents end, or that readers may pass
-    /// them. Without such a majority, it asks at the end of the random `delay`.
+    /// Returns when the reader asks again. The reader asks when a majority has said that its intents end or that
+    /// readers may pass them. Without such a majority, the reader asks at the end of the random `delay`.
     pub(super) fn kept_out_until(&self, delay: Instant, cx: &Context<'_>) -> Instant {
         let granted = |ballot: &&Ballot| ballot.outcome == NodeOutcome::Granted;
         let granted = cx.round.ballots.iter().filter(granted).count();
@@ -145,8 +147,8 @@ impl Acquire {
         times.get(missing).map_or(delay, |at| soonest.max(*at))
     }
 
-    /// Returns why the attempt was refused. Either so many nodes have another number of permits that the others are no
-    /// majority, or the lock is held.
+    /// Returns why the attempt was refused. Either so many nodes have another number of permits that the other nodes
+    /// are no majority, or the lock is held.
     pub(super) fn refusal(&self, cx: &Context<'_>) -> Refusal {
         let all = cx.round.ballots.iter();
         let others = all.filter(|ballot| matches!(ballot.outcome, NodeOutcome::OtherPermits(_)));
@@ -166,9 +168,9 @@ impl Acquire {
         intents
     }
 
-    /// Puts the operation, whose attempt was refused, at the front of the queue if another operation waits at its place
-    /// or this engine holds the lock. Returns `true` in that case. The operation asks again beside others at `at`, if
-    /// it may.
+    /// Puts the operation, whose attempt was refused, at the front of the queue if another operation waits at the same
+    /// place or this engine holds the lock. Returns `true` if the operation was put into the queue. The operation asks
+    /// again beside other operations at `at`, if it may.
     #[cold]
     #[inline(never)]
     pub(super) fn steps_back(&mut self, at: Instant, after: Refusal, cx: &mut Context<'_>) -> bool {
@@ -197,7 +199,8 @@ impl Acquire {
         }
     }
 
-    /// If it is time to pass the intent of the contender, asks beside the contender. Returns `true` in that case.
+    /// If it is time to pass the intent of the contender, asks the nodes beside the contender. Returns `true` if the
+    /// operation has asked.
     #[cold]
     pub(super) fn passes_by(&mut self, cx: &mut Context<'_>) -> bool {
         let queues = &mut cx.parts.queues;
@@ -214,8 +217,8 @@ impl Acquire {
         true
     }
 
-    /// Begins the operation's turn. It drops what an operation that wanted another kind of lock has learned: this is of
-    /// no use to a reader, or to an operation that wants a permit.
+    /// Begins the operation's turn. Drops what an operation for another kind of lock has learned, because a reader or
+    /// an operation for a permit cannot use this knowledge.
     pub(super) fn begins_to_lead(&mut self, cx: &mut Context<'_>) {
         let wants = self.wants();
         if let Some((waiting, _)) = cx.parts.queues.waiting(self.place) {

@@ -1,17 +1,18 @@
-//! The turns of an acquisition: it waits until it is the contender at all its places.
+//! The turns of an acquisition: it waits until it is the contender at all of its places.
 //!
-//! Between two attempts, an acquisition of several resources waits at one of its places: at the resource that most
-//! nodes have named as taken. There it does what every contender does: it looks, learns of changes, and decides when to
-//! ask again ([`waiting`](super::waiting)). Meanwhile it stays the contender of its other resources.
+//! Between two attempts, an acquisition of several resources waits at one place only: at the resource that most nodes
+//! have named as taken. At this place it does what every contender does: it looks, learns of changes, and decides when
+//! to ask again ([`waiting`](super::waiting)). In the meantime it stays the contender of its other resources.
 //!
 //! # Guarantees
 //!
-//! * It asks no node while this engine holds one of its resources, or another operation of this engine contends for
-//!   one. An acquisition that makes only one attempt asks beside those operations.
+//! * An acquisition asks no node while this engine holds one of its resources, or while another operation of this
+//!   engine contends for one of its resources. An acquisition that makes only one attempt asks the nodes beside such
+//!   other operations.
 //!
 //! # Not here
 //!
-//! The queue in which operations wait for their turn: see [queues](crate::engine::queues).
+//! The queue in which operations wait for their turn is in [queues](crate::engine::queues).
 
 use alloc::boxed::Box;
 
@@ -32,8 +33,9 @@ impl Acquire {
         self.places().iter().all(leads)
     }
 
-    /// Returns the first resource, counted from 0, on which this engine holds a valid lock. No operation asks for such
-    /// a resource. A lock that is over does not count, even if its end was not reported yet.
+    /// Returns the first resource, counted from 0, on which this engine holds a valid lock. No operation asks the nodes
+    /// for a resource that this engine holds. A lock that is over does not count as held, even if its end was not
+    /// reported yet.
     pub(super) fn held_here(&self, cx: &Context<'_>) -> Option<usize> {
         let is_held = |place: &PlaceKey| {
             let claim = cx.parts.queues.holder(*place);
@@ -43,8 +45,8 @@ impl Acquire {
         self.places().iter().position(is_held)
     }
 
-    /// Joins the end of the queue at each place where the operation is not the contender. If it wants one resource,
-    /// only its [`Waiter`] record is kept.
+    /// Joins the end of the queue at each place where the operation is not the contender. If the operation wants one
+    /// resource, only its [`Waiter`] record is kept.
     #[cold]
     pub(super) fn queue(&mut self, cx: &mut Context<'_>) {
         let (queues, key) = (&mut cx.parts.queues, cx.round.key);
@@ -81,22 +83,22 @@ impl Acquire {
         }
     }
 
-    /// Waits until this engine has released its locks and earlier contenders have ended, or until it has waited for as
-    /// long as its tries could have taken.
+    /// Waits until this engine has released its locks and earlier contenders have ended. The wait ends at the latest
+    /// when the operation has waited for as long as its tries could have taken.
     pub(super) fn wait_for_turn(&mut self, cx: &mut Context<'_>) {
         let until = self.tries_end(cx).min(self.may_pass_at(cx));
         cx.round.rest(State::Queued { until }, cx.parts);
     }
 
-    /// Makes the operation wait at `place` only. Its knowledge from another place is now out of date.
+    /// Makes the operation wait at `place` only. The knowledge of the operation about another place is now out of date.
     pub(super) fn wait_at(&mut self, place: PlaceKey, cx: &mut Context<'_>) {
         self.place = place;
         let others = self.places().iter().filter(|other| **other != place);
         others.for_each(|other| cx.parts.queues.stop_waiting(*other));
     }
 
-    /// Begins the operation's turn, if it has come. Between attempts, the operation waits where it waited before, or
-    /// where an earlier contender has waited.
+    /// Begins the turn of the operation, if the turn has come. Between attempts, the operation waits at the resource
+    /// where it waited before, or where an earlier contender has waited.
     pub(super) fn lead(&mut self, cx: &mut Context<'_>) {
         let waits = matches!(cx.round.state, State::Queued { .. } | State::Resting { .. });
         if !waits || !self.leads(cx) {
@@ -126,13 +128,13 @@ impl Acquire {
         }
     }
 
-    /// Ends the wait for a turn, if it is over: at `until` at the latest.
+    /// Ends the wait for a turn if its time is over. The wait ends at `until` at the latest.
     pub(super) fn waited(&mut self, until: Instant, cx: &mut Context<'_>) {
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
         if deadline.min(self.tries_end(cx)) <= cx.now {
             self.give_up_waiting(cx);
         } else if self.passes_by(cx) {
-            // The operation asks beside the contender.
+            // The operation asks the nodes beside the contender.
         } else if until <= cx.now {
             self.wait_for_turn(cx);
         } else {
@@ -140,7 +142,7 @@ impl Acquire {
         }
     }
 
-    // ----- its end ----------------------------------------------------------------------------
+    // ----- the end of the wait ----------------------------------------------------------------
 
     /// Returns when the operation has waited for others for as long as its tries could have taken.
     pub(super) fn tries_end(&self, cx: &Context<'_>) -> Instant {
@@ -148,16 +150,16 @@ impl Acquire {
         settings.tries_end(cx.round.started, self.tries_allowed)
     }
 
-    /// Returns `true` if there is time to leave the lock to others for a while and then ask.
+    /// Returns `true` if there is time to leave the lock to others for a while and to ask afterwards.
     pub(super) fn has_time(&self, cx: &Context<'_>) -> bool {
         let least = LAST_CHANCE.saturating_add(cx.parts.nodes.round_trip().saturating_mul(16));
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
         cx.now.saturating_add(least) < deadline.min(self.tries_end(cx))
     }
 
-    /// Ends without an attempt. The report has the nodes' answers to the latest attempt for the resource that this
-    /// engine holds. If it holds none of the resources, the report is about the resource that an earlier contender
-    /// waits for. The report says "held" for a node that has granted this engine's lock.
+    /// Ends the operation without an attempt. The report contains the nodes' answers to the latest attempt for the
+    /// resource that this engine holds. If this engine holds none of the resources, the report is about the resource
+    /// that an earlier contender waits for. The report says "held" for a node that has granted this engine's lock.
     pub(super) fn give_up_waiting(&mut self, cx: &mut Context<'_>) {
         let (queues, key) = (&mut cx.parts.queues, cx.round.key);
         let waits_behind = |place: &PlaceKey| {

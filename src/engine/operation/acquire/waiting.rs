@@ -2,7 +2,7 @@
 //!
 //! # Not here
 //!
-//! When a refused contender asks again: see the [policy](crate::engine::queues::Wait).
+//! The [policy](crate::engine::queues::Wait) decides when a refused contender asks again.
 
 use core::time::Duration;
 
@@ -16,8 +16,8 @@ use crate::engine::settings::SHORTEST_REST;
 use crate::time::Instant;
 
 /// Another attempt is planned only if the time before the caller's deadline is at least this constant plus two round
-/// trips. The attempt begins while at least half of that time is left: an attempt that is cut short says less than the
-/// attempt before it.
+/// trips. The attempt begins while at least half of that time is left, because an attempt that is cut short says less
+/// than the attempt before it.
 pub(super) const LAST_CHANCE: Duration = Duration::from_millis(2);
 
 impl Acquire {
@@ -25,7 +25,7 @@ impl Acquire {
     /// `delay`.
     pub(super) fn rest_until(&mut self, delay: Instant, after: Refusal, cx: &mut Context<'_>) {
         let rest = delay.saturating_since(cx.now);
-        // A reader that some nodes keep out may still be let in by the nodes that have not answered.
+        // A reader that is kept out by some nodes may still be let in by the nodes that have not answered.
         let delay = match after == Refusal::Held {
             true => self.kept_out_until(delay, cx),
             false => delay,
@@ -62,8 +62,8 @@ impl Acquire {
         self.wait(cx);
     }
 
-    /// Asks nodes whether the lock is free, and to report the next change. Skips a node that was asked already and has
-    /// reported nothing since.
+    /// Asks nodes whether the lock is free, and asks them to report the next change. Skips a node that was asked
+    /// already and has reported nothing since then.
     fn look(&self, cx: &mut Context<'_>) {
         let (now, place) = (cx.now, self.place);
         let claims = &mut cx.parts.claims;
@@ -108,8 +108,8 @@ impl Acquire {
         cx.round.rest(State::Resting { until }, cx.parts);
     }
 
-    /// Like [`tries_end`](Self::tries_end), but for the time between attempts. There is no such end after too few
-    /// answers, because then each attempt counts.
+    /// Like [`tries_end`](Self::tries_end), but for the wait between two attempts. After too few answers there is no
+    /// such end, because then each attempt counts.
     pub(super) fn rest_end(&self, cx: &Context<'_>) -> Instant {
         match self.verdict {
             Verdict::Open | Verdict::Refused(Refusal::Held) => self.tries_end(cx),
@@ -127,7 +127,7 @@ impl Acquire {
         }
     }
 
-    /// Ends the delay, if it is over: at `until` at the latest.
+    /// Ends the delay if its time is over. The delay ends at `until` at the latest.
     pub(super) fn rested(&mut self, until: Instant, cx: &mut Context<'_>) {
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
         if deadline.min(self.rest_end(cx)) <= cx.now {
@@ -159,11 +159,11 @@ impl Acquire {
         Some(waiting.next(now, cx.round.started, from))
     }
 
-    /// Makes an attempt if it is time, or continues to wait. If this engine holds one of the resources, waits for a
-    /// turn.
+    /// Makes an attempt if the time for it has come, or continues to wait. If this engine holds one of the resources,
+    /// waits for a turn.
     ///
-    /// An acquisition that has asked before ends here if only an operator can make a majority possible again. One that
-    /// has not asked continues, because a fault that other calls met may be repaired by now.
+    /// An acquisition that has asked the nodes before ends in this call if only an operator can restore a majority. An
+    /// acquisition that has not asked continues, because a fault that other calls met may be repaired by now.
     pub(super) fn go_on(&mut self, cx: &mut Context<'_>) {
         if self.held_here(cx).is_some() {
             return self.wait_for_turn(cx);
@@ -185,7 +185,7 @@ impl Acquire {
         }
     }
 
-    /// Makes another attempt. It must be the operation's turn: it leads, and [this engine holds](Self::held_here) none
+    /// Makes another attempt. The operation must have its turn: it leads, and [this engine holds](Self::held_here) none
     /// of its resources.
     pub(super) fn try_again(&mut self, cx: &mut Context<'_>) {
         if cx.parts.claims.has_room() {
@@ -196,10 +196,11 @@ impl Acquire {
         }
     }
 
-    /// Returns when the next attempt may begin: after a random delay, and while tries and time are left.
+    /// Returns when the next attempt may begin. The next attempt comes after a random delay, provided that tries and
+    /// time are left.
     ///
-    /// If the delay would end too late for another attempt, draws a shorter delay from the remaining time, so that a
-    /// waiter still looks shortly before it gives up.
+    /// If the delay would end too late for another attempt, draws a shorter delay from the remaining time. So a waiter
+    /// still looks shortly before it gives up.
     pub(super) fn rest(&self, cx: &mut Context<'_>) -> Option<Instant> {
         let tries = cx.round.tries;
         if self.tries_allowed.is_some_and(|most| most <= tries) {

@@ -1,4 +1,4 @@
-//! The answers of nodes to questions about held locks, and how claims learn from them.
+//! The answers of nodes to questions about held locks, and what claims learn from these answers.
 
 use crate::engine::claims::copy;
 use crate::engine::operation::acquire::permit::astray_on;
@@ -8,7 +8,7 @@ use crate::node::{Question, Reply};
 use crate::quorum::Vote;
 use crate::time::Instant;
 
-/// Handles the answer of `node` to `question`. The claim learns from it even if the question is over.
+/// Handles the answer of `node` to `question`. The claim learns from the answer even if the question is over.
 pub(in crate::engine) fn learn(
     now: Instant,
     node: NodeId,
@@ -30,7 +30,7 @@ pub(in crate::engine) fn learn(
             let gone_by = parts.settings.drift.gone_by(now, claim.life());
             claim.found_on(node, copy::Event::Has, gone_by, counts);
         }
-        // The node has not moved the token of the permit, which is still in its old slot.
+        // The node has not moved the token of the permit: the token is still in its old slot.
         Vote::No if question == Question::Move && reply != Reply::Missing => {
             return astray_on(now, node, (key, true), parts);
         }

@@ -1,18 +1,18 @@
-//! Watching a resource: an [inspection](super) that ends when the state of the nodes differs from the state that the
-//! caller knows. Each look asks every node for its state, and asks it to report the next change of the key. If there is
-//! nothing new, the operation rests. It looks again when a node reports a change or comes back, when this engine writes
-//! to the key, and when a key, a connection or a quarantine ends. If a node sends no notifications, or is connected but
-//! has not shown its state, the operation looks from time to time.
+//! Watching a resource means an [inspection](super) that ends when the state of the nodes differs from the state that
+//! the caller knows. Each look asks every node for its state, and asks the node to report the next change of the key.
+//! If there is nothing new, the operation rests and asks no node. The operation looks again when a node reports a
+//! change or comes back, when this engine writes to the key, and when a key, a connection or a quarantine ends. If a
+//! node sends no notifications, or is connected but has not shown its state, the operation looks from time to time.
 //!
 //! # Guarantees
 //!
 //! * If all nodes send notifications and nothing changes, the engine sends nothing.
 //! * An outcome shows the state of the nodes after the last change that was reported before the look.
-//! * An answer to an earlier look does not count for the current one.
+//! * An answer to an earlier look does not count for the current look.
 //!
 //! # Not here
 //!
-//! The question, and the meaning of the answers: see the inspection.
+//! The file `inspect.rs` contains the question, and the meaning of the answers.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -33,11 +33,11 @@ use crate::engine::operation::{Context, Operate};
 use crate::engine::parts::Parts;
 use crate::engine::settings::SHORTEST_REST;
 
-/// The delay between a change and a look. One change reaches the nodes one by one, so this merges several reports. The
-/// delay is longer than the rounding of a key's time to live.
+/// The delay between a change and a look. One change reaches the nodes one by one, so the delay merges several reports.
+/// The delay is longer than the rounding of a key's time to live.
 const SETTLE: Duration = Duration::from_millis(10);
 
-/// How often a look may be put off because a node has many commands to answer.
+/// How often a look may be delayed because a node has many commands to answer.
 const PUT_OFF_MAX: u32 = 10;
 
 /// See the [module](self).
@@ -49,7 +49,7 @@ pub(in crate::engine) struct Watch {
     key: Option<OperationKey>,
     /// Something may have changed since the nodes were asked.
     stirred: bool,
-    /// The number of times that the next look was put off.
+    /// The number of times that the next look was delayed.
     put_off: u32,
     /// The nodes that have not answered the latest question.
     asked: NodeSet,
@@ -78,7 +78,7 @@ impl Watch {
         self.late[node.index()] != 0
     }
 
-    /// Handles the `answer` of `node`. Returns `true` if it belongs to an earlier question.
+    /// Handles the `answer` of `node`. Returns `true` if the answer belongs to an earlier question.
     pub(super) fn answered(&mut self, node: NodeId, answer: &Answer) -> bool {
         let is_late = self.is_late(node);
         if matches!(answer.request, Request::Question { .. }) {
@@ -90,7 +90,7 @@ impl Watch {
         is_late
     }
 
-    /// Records that the latest question to `node` was answered, or never reached it.
+    /// Records that the latest question to `node` was answered, or never reached the node.
     pub(super) fn forget(&mut self, node: NodeId) {
         self.asked.remove(node);
     }
@@ -105,8 +105,8 @@ impl Watch {
 }
 
 impl Inspect {
-    /// Called before the nodes are asked, to register the watch. Returns `false` if the watch asks later because a node
-    /// has many commands to answer. Locks come first, because one change may make thousands of watches look.
+    /// Registers the watch before the nodes are asked. Returns `false` if the watch asks later because a node has many
+    /// commands to answer. Locks take precedence, because one change may make thousands of watches look.
     pub(super) fn begin_to_watch(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(watch) = &mut self.watch else {
             return true;
@@ -139,8 +139,8 @@ impl Inspect {
         }
     }
 
-    /// Returns `true` if the state of the nodes differs from the state that the caller knows. Otherwise the operation
-    /// rests.
+    /// Returns `true` if the state of the nodes differs from the state that the caller knows. If the state does not
+    /// differ, the operation rests.
     pub(super) fn is_news(&self, cx: &mut Context<'_>) -> bool {
         let Some(watch) = &self.watch else {
             return true;
@@ -177,9 +177,9 @@ impl Inspect {
         kept.chain(next).min().unwrap_or(Instant::MAX)
     }
 
-    /// Returns `true` if `node` answers but has not shown its state: it had no room, took too long, or has refused.
-    /// Such a node may not have registered the key, so it may not report the end of the key. Returns `false` if the
-    /// user may not ask, because this will not change.
+    /// Returns `true` if `node` answers commands but has not shown its state, because it had no room, took too long, or
+    /// has refused. A node that has not shown its state may not have registered the key, so it may not report the end
+    /// of the key. Returns `false` if the user may not ask, because asking again would not help.
     fn is_to_be_asked(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let there = &cx.parts.nodes[node];
         let lasts = matches!(cx.round[node].outcome, NodeOutcome::Unusable(_));
@@ -189,7 +189,7 @@ impl Inspect {
             && !there.connection.pulse.is_suspect()
     }
 
-    /// Looks again soon: something may have changed.
+    /// Looks again soon, because something may have changed.
     pub(super) fn look_soon(&mut self, cx: &mut Context<'_>) {
         if let Some(watch) = &mut self.watch {
             watch.stirred = true;
@@ -200,7 +200,7 @@ impl Inspect {
         }
     }
 
-    /// Looks again if the rest, which ends at `until`, is over.
+    /// Looks again if the rest of the operation, which ends at `until`, is over.
     pub(super) fn look_if_due(&mut self, until: Instant, cx: &mut Context<'_>) {
         if cx.now < until {
             cx.round.arm(&mut cx.parts.timers);

@@ -1,7 +1,7 @@
 //! One piece of work in a transaction: its reads, its writes, and its answer.
 //!
-//! The answer is the same as a script for the same work would give, so the layers above do not know which way was used.
-//! The work may be about several names. Each name has one bit.
+//! The answer is the same as the answer of a script for the same work, so the layers above do not know which way was
+//! used. The work may concern several names. Each name of the lock has one bit.
 
 use core::time::Duration;
 
@@ -17,27 +17,27 @@ use crate::resp::Value;
 /// What to do with the keys.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Work {
-    /// Take the keys for at least this ttl, if none belongs to another client and the user may delete all of them.
+    /// Take the keys for at least this ttl, if no key belongs to another client and the user may delete all keys.
     Take(Duration),
-    /// Delete the keys that hold the token.
+    /// Delete the keys that contain the token.
     Release,
-    /// Raise the ttl of the keys to at least `life`, if all hold the token.
+    /// Raise the ttl of the keys to at least `life`, if all keys contain the token.
     Extend {
-        /// The ttl.
+        /// The new ttl.
         life: Duration,
         /// Whether the node also has to report the next changes of the keys.
         watched: bool,
     },
-    /// Return how much longer the keys live, if all hold the token.
+    /// Return how much longer the keys live, if all keys contain the token.
     Confirm,
-    /// Return the content of the key, and how much longer it lives.
+    /// Return the content of the key, and how much longer the key lives.
     Inspect {
         /// Whether the node also has to report the next change of the key.
         watched: bool,
     },
-    /// Put the token of a broken lock into the key, if it holds the token.
+    /// Put the token of a broken lock into the key, if the key contains the holder's token.
     Overwrite,
-    /// Do nothing: ask only whether the user may do all of this.
+    /// Do nothing except ask whether the user may do all of this work.
     Probe,
 }
 
@@ -61,7 +61,7 @@ impl Work {
         }
     }
 
-    /// Returns the shortest ttl that keys get, if the work changes it. For the simulator.
+    /// Returns the shortest ttl that keys get, if the work changes the ttl. This method is for the simulator.
     #[cfg(feature = "internals")]
     pub(crate) const fn life(self) -> Option<Duration> {
         if let Self::Take(life) | Self::Extend { life, .. } = self {
@@ -77,7 +77,7 @@ pub(super) struct Job {
     pub(super) request: Request,
     pub(super) entry: Entry,
     pub(super) work: Work,
-    /// The work was withdrawn after it had begun, so it is not repeated if its transaction is aborted.
+    /// Whether the work was withdrawn after it had begun, so that it is not repeated if its transaction is aborted.
     pub(super) withdrawn: bool,
     /// Whether some of the keys may have been taken.
     pub(super) may_be_done: bool,
@@ -88,7 +88,7 @@ pub(super) struct Job {
     /// Whether the keys are read first from now on, because `MSETEX` was refused or has found some of the keys.
     reads_first: bool,
     seen: Seen,
-    /// The refusal, if it was refused.
+    /// The refusal, if the work was refused.
     error: Option<Refusal>,
     /// The token that an inspection has found.
     token: Option<OwnedToken>,
@@ -104,7 +104,7 @@ struct Seen {
     short: u64,
     /// The keys that were written to.
     done: u64,
-    /// The remaining milliseconds of the key that ends first, plus one. Zero if these were not read.
+    /// The remaining milliseconds of the key that expires first, plus one. Zero if the remaining times were not read.
     above: i64,
 }
 
@@ -117,7 +117,7 @@ pub(super) enum Step {
     Set(Duration),
     /// `MSETEX` with `NX PX ttl`, which sets all keys or none.
     SetAll(Duration),
-    /// A `PEXPIRE` with a wrong argument. It makes the transaction fail if the user may not write the key.
+    /// A `PEXPIRE` with a wrong argument. The command makes the transaction fail if the user may not write the key.
     TryWrite,
     /// `PEXPIRE key -1`.
     Delete,
@@ -148,7 +148,7 @@ impl Job {
         }
     }
 
-    /// The work begins. `known` says whether `MSETEX` is known to be permitted; if so, it takes the keys.
+    /// Begins the work. `known` says whether `MSETEX` is known to be permitted. If it is, `MSETEX` takes the keys.
     pub(super) fn begin(&mut self, known: bool) {
         self.at_once = known && self.takes() && !self.reads_first;
     }
@@ -163,7 +163,7 @@ impl Job {
         self.reads_first = true;
     }
 
-    /// Returns `true` if the next try does not use `MSETEX`, because it was refused.
+    /// Returns `true` if the next try does not use `MSETEX`, because `MSETEX` was refused.
     pub(super) fn is_to_change(&self) -> bool {
         self.at_once && self.reads_first
     }
@@ -173,13 +173,13 @@ impl Job {
         self.seen = Seen::default();
     }
 
-    /// Forgets the answers and the refusal: the work is tried again alone.
+    /// Forgets the answers and the refusal, so that the work can be tried again alone.
     pub(super) fn alone(&mut self) {
         self.again();
         self.error = None;
     }
 
-    /// Records a refusal. The first one counts.
+    /// Records a refusal. Only the first refusal counts.
     pub(super) fn refused(&mut self, refusal: Refusal) {
         self.error.get_or_insert(refusal);
     }
@@ -188,7 +188,8 @@ impl Job {
         self.error.is_some()
     }
 
-    /// Returns a number that tells apart two operations or claims that have asked for the same work. For the simulator.
+    /// Returns a number that distinguishes two operations or claims that have asked for the same work. This method is
+    /// for the simulator.
     #[cfg(feature = "internals")]
     #[expect(
         clippy::wildcard_enum_match_arm,
@@ -215,19 +216,19 @@ impl Job {
         matches!(self.work, Work::Take(_))
     }
 
-    /// Returns `true` if the work was withdrawn before it took anything, so that its answer is of no use.
+    /// Returns `true` if the work was withdrawn before it took anything, so that its answer is not needed.
     pub(super) fn is_untaken(&self) -> bool {
         self.withdrawn && self.takes() && !self.may_be_done
     }
 
-    /// Returns `true` if one of the two would change keys that the other has read in the same batch.
+    /// Returns `true` if one of the two pieces of work would change keys that the other has read in the same batch.
     pub(super) fn disturbs(&self, other: &Self) -> bool {
         let changes = |job: &Self| job.takes() || job.work == Work::Overwrite;
         (changes(self) || changes(other)) && self.entry.meets(&other.entry)
     }
 
-    /// Returns `true` if both extend the same lock. Each decides from what it has read, so the shorter extension could
-    /// undo part of the longer one.
+    /// Returns `true` if both pieces of work extend the same lock. Each extension decides from what it has read, so the
+    /// shorter extension could undo part of the longer one.
     pub(super) fn extends_too(&self, other: &Self) -> bool {
         let both = matches!(
             (self.work, other.work),
@@ -236,7 +237,7 @@ impl Job {
         both && self.entry.token() == other.entry.token()
     }
 
-    // ----- what is read ---------------------------------------------------------------------
+    // ----- reads ----------------------------------------------------------------------------
 
     /// Handles `value`, the content of the key with this number.
     #[expect(
@@ -276,7 +277,7 @@ impl Job {
         };
         let bit = 1 << number;
         match left {
-            // A key without an expiry would keep others out for ever.
+            // A key without an expiry would keep other clients out for ever.
             -1 if self.work == Work::Overwrite => {
                 self.seen.ours &= !bit;
                 self.seen.foreign |= bit;
@@ -305,20 +306,19 @@ impl Job {
         };
     }
 
-    /// Handles the answer to a write with a wrong argument. A complaint about the argument shows that the user may
-    /// write.
+    /// Handles the answer to a write with a wrong argument. An error about the argument shows that the user may write.
     pub(super) fn may_write(&mut self, value: Value<'_>) {
         if !is_of("ERR", value) {
             self.refused(Refusal::of(value));
         }
     }
 
-    // ----- what is written ------------------------------------------------------------------
+    // ----- writes ---------------------------------------------------------------------------
 
-    /// Returns `true` if the work writes nothing: the reads have already given its answer, or it was refused.
+    /// Returns `true` if the work writes nothing, because the reads have already given its answer or it was refused.
     ///
-    /// For a release, it is not enough that the key is missing: a `SET` that this node delays may run after the read. A
-    /// command that writes runs after that `SET`.
+    /// For a release, it is not enough that the key is missing, because a `SET` that this node delays may run after the
+    /// read. A write command runs after a `SET` that this node delays.
     pub(super) fn is_answered(&self) -> bool {
         let Seen {
             missing, foreign, ..
@@ -362,7 +362,7 @@ impl Job {
                     }
                 }
                 Work::Take(life) if self.seen.short & bit != 0 => write(number, Step::Raise(life)),
-                // The answer shows that the key has not changed since it was read.
+                // The answer to this command shows that the key has not changed since it was read.
                 Work::Extend { .. } | Work::Take(_) => write(number, Step::Left),
                 Work::Confirm | Work::Inspect { .. } => {
                     write(number, Step::Get);
@@ -376,7 +376,7 @@ impl Job {
 
     /// Handles `value`, the answer to `step` for the key with this number.
     pub(super) fn wrote(&mut self, number: u8, step: Step, value: Value<'_>) {
-        // `MSETEX` takes all keys or none; the other steps take nothing.
+        // An `MSETEX` takes either all keys or none, and the other steps take nothing.
         let took = matches!(step, Step::SetAll(_)) && value.as_integer() != Some(0);
         self.may_be_done |= took || !self.at_once;
         match step {
@@ -408,9 +408,9 @@ impl Job {
         }
     }
 
-    /// Returns `true` if the work has to be repeated. Either some of the keys that it takes ended between the read and
-    /// the write, which has not happened to it before. Or `MSETEX` has found keys, and none of them belongs to another
-    /// client.
+    /// Returns `true` if the work has to be repeated. One reason is that some of the keys that the work takes ended
+    /// between the read and the write, for the first time. The other reason is that `MSETEX` has found keys, and none
+    /// of them belongs to another client.
     pub(super) fn is_to_repeat(&self) -> bool {
         let is_lacking = match self.is_to_change() {
             true => self.seen.foreign == 0,
@@ -430,9 +430,9 @@ impl Job {
         u64::MAX >> (64 - self.entry.names().len().clamp(1, 64))
     }
 
-    // ----- what is answered -----------------------------------------------------------------
+    // ----- answers --------------------------------------------------------------------------
 
-    /// Returns the result, as a script would have given it.
+    /// Returns the same result that a script would have given.
     pub(super) fn said(&self) -> Result<Reply, Refusal> {
         let Seen {
             missing,
@@ -447,19 +447,19 @@ impl Job {
                 _ => Reply::Foreign(foreign.trailing_zeros() as u8),
             }),
             (None, Work::Take(_)) if foreign | missing & !done == 0 => Ok(Reply::Done),
-            // The node may have some of the keys. A certain refusal would say that it has none.
+            // The node may have some of the keys, so the result is an error that does not rule this out.
             (_, Work::Take(_)) if self.may_be_done => Err(unknown),
             (Some(Refusal::Forbidden(Forbidden::Command | Forbidden::Within)), _) => {
                 Err(Refusal::Forbidden(Forbidden::Part))
             }
             (Some(refusal), _) => Err(refusal),
             (None, Work::Take(_)) => Err(unknown),
-            // A missing key may have appeared before it was deleted.
+            // A key that was missing at first may have appeared before it was deleted.
             (None, Work::Release) if done == self.all() => Ok(Reply::Done),
             (None, Work::Release) if foreign == 0 => Ok(Reply::Missing),
             (None, Work::Release | Work::Extend { .. }) => Ok(self.of_token(Reply::Done)),
             (None, Work::Probe) => Ok(Reply::Done),
-            // The key ended between reading and writing.
+            // The key expired between the read and the write.
             (None, Work::Overwrite) if (done | missing | foreign) != self.all() => {
                 Ok(Reply::Missing)
             }
@@ -477,7 +477,7 @@ impl Job {
         }
     }
 
-    /// Returns how long all keys are kept, in the form that `read` makes of it.
+    /// Returns how long all keys are kept. The function `read` turns the number into a reply.
     fn kept(&self, read: fn(i64) -> Option<Reply>) -> Reply {
         let kept = read(self.seen.above.max(1));
         self.of_token(kept.unwrap_or(Reply::Missing))

@@ -1,4 +1,4 @@
-//! Work without scripts, in several commands: `WATCH`, reads, and `MULTI .. EXEC`.
+//! Work without scripts takes several commands: `WATCH`, reads, and `MULTI` to `EXEC`.
 //!
 //! ```text
 //!           .-------------- aborted: a key has changed, all of it again ----------.
@@ -6,32 +6,33 @@
 //!   Idle --begin--> Reading: MULTI EXEC, WATCH keys, GET, PTTL --ours--> Writing: MULTI, .., EXEC --> answers
 //! ```
 //!
-//! Work waits in a queue until no transaction is open. Then as much of it as fits becomes a batch. One write watches
-//! and reads all keys of the batch, and another write changes the keys that hold our tokens. Extensions and releases
-//! change a key only by `PEXPIRE`; with a time in the past it deletes the key. For a lock on several resources, each
-//! key is taken by a `SET` in the same transaction.
+//! Work waits in a queue until no transaction is open. As soon as no transaction is open, a batch takes as much of this
+//! work as fits. One write watches and reads all keys of the batch, and another write changes the keys that contain our
+//! tokens. Extensions and releases change a key only by `PEXPIRE`. With a time in the past, `PEXPIRE` deletes the key.
+//! For a lock on several resources, each key is taken by a `SET` in the same transaction.
 //!
-//! If the node knows and permits `MSETEX`, one such command takes all keys in one transaction without reading them
-//! first. The first such lock on a connection asks for the permission. If `MSETEX` has not taken the keys although none
-//! belongs to another client, the keys are read after all. If the node has refused it, the keys of all later locks are
-//! read too.
+//! If the node knows and permits `MSETEX`, one `MSETEX` takes all keys in one transaction without reading them first.
+//! On each connection, the first lock on several resources asks whether `MSETEX` is permitted. If `MSETEX` has not
+//! taken the keys although none of them belongs to another client, the keys are read after all. If the node has refused
+//! `MSETEX`, the keys of all later locks are read too.
 //!
 //! # Guarantees
 //!
 //! * One transaction is open at a time on a connection, because `EXEC` ends all watches of the connection.
-//! * A key is changed only if it was not another client's when it was read and has not changed since. Between `MULTI`
-//!   and `EXEC` there are only the writes of one batch. An aborted `EXEC` has done nothing.
-//! * Before a `MULTI` with commands, the server has to accept an empty `MULTI` in the same batch: a server that refuses
-//!   `MULTI` would run the commands at once. With `MSETEX`, an earlier empty `MULTI` on the same connection is enough.
-//!   If the server refuses `MULTI` nevertheless, the connection is given up, and all keys that may be set become debts.
+//! * A key is changed only if it did not belong to another client when it was read, and has not changed since then.
+//!   Between `MULTI` and `EXEC` there are only the writes of one batch. An aborted `EXEC` has done nothing.
+//! * Before a `MULTI` with commands, the server has to accept an empty `MULTI` in the same batch, because a server that
+//!   refuses `MULTI` would run the commands at once. With `MSETEX`, an earlier empty `MULTI` on the same connection is
+//!   enough. If the server still refuses a `MULTI`, the engine closes the connection, and all keys that may be set
+//!   become debts.
 //! * Aborted work is repeated until it is done, refused or withdrawn, or until the connection is gone.
-//! * A lock on several resources takes all keys or none, and never a key that the user could not release. It shares no
-//!   batch with other work on one of its keys, because each would change keys that the other has read. Two extensions
-//!   of one lock do not share a batch either.
+//! * A lock on several resources takes all keys or none, and never a key that the user could not release. A lock on
+//!   several resources shares no batch with other work on one of its keys, because each would change keys that the
+//!   other has read. Two extensions of one lock do not share a batch either.
 //!
 //! # Not here
 //!
-//! The callers of the work. The meaning of its answers: these are the same as the answers of scripts.
+//! Other modules call for the work. The answers have the same meaning as the answers of scripts.
 
 mod job;
 mod replies;
@@ -54,14 +55,14 @@ use job::{Job, Step};
 
 pub(crate) use job::Work;
 
-/// The most work in one batch.
+/// The maximum number of pieces of work in one batch.
 const BATCH_MAX: usize = 256;
 
-// The answer to `EXEC` holds the string and the time that each piece of work reads, with their headers. It fits into
-// the longest reply.
+// The answer to `EXEC` contains the string and the time that each piece of work reads, with their headers. The answer
+// must fit into the longest allowed reply.
 const _: () = assert!(BATCH_MAX * (STRING_BYTES_MAX + 48) <= REPLY_BYTES_MAX);
 
-/// The most keys in one batch, unless a single piece of work has more.
+/// The maximum number of keys in one batch, unless a single piece of work has more keys.
 const KEYS_MAX: usize = 256;
 
 /// See the [module](self).
@@ -75,10 +76,10 @@ pub(crate) struct Transactions {
     expected: VecDeque<Expected>,
     /// The commands between `MULTI` and `EXEC`, in order.
     steps: Vec<(usize, u8, Step)>,
-    /// The most work for the next batch. An abort halves it.
+    /// The maximum number of pieces of work in the next batch. An abort halves the next batch.
     most: usize,
     pub(in crate::node) done: VecDeque<Done>,
-    /// Whether the user may run `MSETEX`. `None` until this connection has shown it.
+    /// Whether the user may run `MSETEX`. `None` until the connection has shown whether this is permitted.
     sets_all: Option<bool>,
     /// The latest command that was forbidden.
     forbidden: &'static str,
@@ -111,7 +112,7 @@ enum Expected {
     Exec,
 }
 
-/// Work that is finished: it was done or refused.
+/// Work that is finished, because it was done or refused.
 #[derive(Debug)]
 pub(in crate::node) struct Done {
     pub(in crate::node) request: Request,
@@ -137,7 +138,7 @@ impl Default for Transactions {
 }
 
 impl Transactions {
-    /// Returns how much work waits or is being done.
+    /// Returns how many pieces of work wait or are being done.
     pub(in crate::node) fn len(&self) -> usize {
         self.queue.len() + self.batch.len()
     }
@@ -146,8 +147,8 @@ impl Transactions {
         self.len() == 0
     }
 
-    /// Returns the work of the open transaction. Each item is the kind of work, the entry, the number of steps that
-    /// follow from the reads, the asker, and whether the asker still wants it.
+    /// Returns the work of the open transaction. Each item contains the kind of work, the entry, the number of steps
+    /// that follow from the reads, the asker, and whether the asker still wants the work.
     #[cfg(feature = "internals")]
     pub(crate) fn open(&self) -> impl Iterator<Item = (Work, &Entry, usize, (u64, bool))> {
         self.batch.iter().map(|job| {
@@ -169,14 +170,14 @@ impl Transactions {
         self.forbidden
     }
 
-    /// Returns `true` if a release is unfinished for which `same` holds.
+    /// Returns `true` if a release for which `same` returns `true` is unfinished.
     pub(in crate::node) fn is_releasing(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         let mut all = self.queue.iter().chain(&self.batch);
         all.any(|job| matches!(job.request, Request::Release { claim, .. } if same(claim)))
     }
 
-    /// Returns `true` if a release for which `same` holds is not written yet: a command that is sent now would overtake
-    /// it.
+    /// Returns `true` if a release for which `same` returns `true` is not written yet, so that a command that is sent
+    /// now would overtake it.
     pub(crate) fn is_to_release(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         let is_written = self.stage == Stage::Writing;
         let begun = self.batch.iter().filter(|_| !is_written);
@@ -208,7 +209,7 @@ impl Transactions {
         self.start(now, wire);
     }
 
-    /// Removes the work of `asker` if it has not begun.
+    /// Removes the work of `asker` if the work has not begun.
     #[cold]
     pub(super) fn withdraw(&mut self, asker: Asker, wire: &mut Wire) -> bool {
         let is = |job: &Job| Asker::of(job.request) == Some(asker);
@@ -221,16 +222,16 @@ impl Transactions {
             wire.in_flight.unreserve();
             return true;
         }
-        // Work that has begun continues, but an abort does not repeat it. Work that takes keys is not withdrawn: it
-        // counts as a copy that was sent.
+        // Work that has begun continues, but is not repeated after an abort. Work that takes keys is not withdrawn,
+        // because it counts as a copy that was sent.
         for job in self.batch.iter_mut().filter(|job| is(job) && !job.takes()) {
             job.withdrawn = true;
         }
         false
     }
 
-    /// Gives up the keys that are being taken for `claim`. Returns `true` if they were only read so far, so that none
-    /// is taken.
+    /// Stops taking the keys for `claim`. Returns `true` if the keys were only read so far, so that none of them is
+    /// taken.
     #[cold]
     pub(in crate::node) fn give_up_taking(&mut self, claim: ClaimKey) -> bool {
         let reading = self.stage == Stage::Reading;
@@ -250,7 +251,7 @@ impl Transactions {
         self.stage = Stage::Idle;
         self.expected.clear();
         self.sets_all = None;
-        // Answers that were not passed on before the connection was given up.
+        // These answers were not passed on before the connection was closed.
         let done = self.done.drain(..).map(|done| (done.request, true));
         let gone = move |job: &Job| !may_be_done && job.is_untaken();
         let batch = self.batch.drain(..).filter(move |job| !gone(job));
@@ -260,7 +261,7 @@ impl Transactions {
         done.chain(batch).chain(queue)
     }
 
-    // ----- a batch --------------------------------------------------------------------------
+    // ----- batches --------------------------------------------------------------------------
 
     /// Makes the next batch from the waiting work.
     fn begin(&mut self) {

@@ -9,12 +9,12 @@ use super::job::{Job, Step};
 use super::{BATCH_MAX, Expected, Transactions};
 
 impl Transactions {
-    /// Handles `value`, the reply to the next command of the transaction. Returns `true` if it was the last reply of a
-    /// stage.
+    /// Handles `value`, the reply to the next command of the transaction. Returns `true` if this was the last reply of
+    /// a stage.
     ///
     /// # Errors
     ///
-    /// It is no longer known how far the server is in the transaction.
+    /// Fails if it is no longer known how far the server is in the transaction.
     #[cold]
     #[inline(never)]
     pub(in crate::node) fn heard(&mut self, value: Value<'_>) -> Result<bool, Trouble> {
@@ -37,8 +37,8 @@ impl Transactions {
                 self.batch[place].may_write(value);
             }
             Expected::TrySetAll(place) => self.may_set_all(place, value),
-            // The server accepted a `MULTI` a moment ago, and has now refused one. It may have run the commands behind
-            // it.
+            // The server accepted a `MULTI` a moment ago and has refused this one, so it may have run the commands
+            // behind it.
             Expected::Multi if !is_ok(value) => {
                 if self.batch.iter().any(|job| job.work.watches()) {
                     return Err(Trouble::Link(LinkFault::Protocol));
@@ -73,13 +73,13 @@ impl Transactions {
         Ok(self.expected.is_empty())
     }
 
-    /// Handles the answer to an `MSETEX` with a wrong argument, which shows whether the user may run it. A refusal that
-    /// passes, or that is about these keys, says nothing.
+    /// Handles the answer to an `MSETEX` with a wrong argument, which shows whether the user may run it. A temporary
+    /// refusal, or a refusal that concerns these keys, says nothing.
     fn may_set_all(&mut self, place: usize, value: Value<'_>) {
         if self.batch[place].is_refused() {
             return;
         }
-        // The server complains about the argument.
+        // The server lets the user run the command, and only rejects its argument.
         let permits = is_error(value)
             && matches!(Refusal::of(value), Refusal::Error(error) if error.code() == "ERR");
         if permits || refuses_for_good(value) {
@@ -87,7 +87,7 @@ impl Transactions {
         }
     }
 
-    /// Remembers that `verb` is forbidden, if `value` says so. Only the first such answer in a batch counts.
+    /// Remembers that `verb` is forbidden, if `value` says so. Only the first answer of this kind in a batch counts.
     fn note(&mut self, verb: &'static str, value: Value<'_>) {
         if is_error(value)
             && Refusal::of(value) == Refusal::Forbidden(Forbidden::Command)
@@ -120,7 +120,7 @@ impl Transactions {
         }
     }
 
-    /// Handles `value`, the reply to `EXEC`: either everything was done, or nothing.
+    /// Handles `value`, the reply to `EXEC`. Either everything was done, or nothing.
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "what no transaction is answered with ends the connection"
@@ -140,7 +140,7 @@ impl Transactions {
                 self.most = (2 * self.most).min(BATCH_MAX);
             }
             Value::Error(line) if line.starts_with(b"EXECABORT") => {
-                // Work whose own commands were refused stays refused. The other work is tried again.
+                // Work whose own commands were refused stays refused, and the other work is tried again.
                 let known = |job: &Job| job.is_refused() || job.is_to_change();
                 if !self.batch.iter().any(known) {
                     let refusal = Refusal::of(value);
@@ -164,7 +164,7 @@ const fn is_ok(value: Value<'_>) -> bool {
     matches!(value, Value::Simple(b"OK"))
 }
 
-/// Returns `true` if a server that answers `value` does not know the command, or forbids it to the user.
+/// Returns `true` if the answer `value` means that the server does not know the command, or forbids it to the user.
 fn refuses_for_good(value: Value<'_>) -> bool {
     is_error(value)
         && match Refusal::of(value) {

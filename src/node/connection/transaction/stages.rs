@@ -15,7 +15,7 @@ const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
 impl Transactions {
-    /// Continues with the next stage, because all commands of the present one are answered.
+    /// Continues with the next stage, because all commands of the present stage are answered.
     #[cold]
     #[inline(never)]
     pub(in crate::node) fn go_on(&mut self, now: Instant, wire: &mut Wire) {
@@ -92,11 +92,11 @@ impl Transactions {
         }
     }
 
-    /// Ends the work that the reads alone have answered.
+    /// Ends the work whose answer follows from the reads alone.
     fn finish_answered(&mut self) {
         let mut watching = self.batch.iter().filter(|job| job.work.watches());
         if 1 < watching.clone().count() && watching.all(Job::is_refused) {
-            // The refusal may be about one key among many, so each piece of work is tried alone.
+            // The refusal may concern one key among many, so each piece of work is tried alone.
             let mut batch = core::mem::take(&mut self.batch);
             self.most = 1;
             while let Some(mut job) = batch.pop() {
@@ -166,7 +166,8 @@ impl Transactions {
         (self.batch, self.steps) = (batch, steps);
     }
 
-    /// Ends the rest of the batch after the last stage. If some keys of a lock ended in between, takes the lock again.
+    /// Ends the rest of the batch after the last stage. If some keys of a lock ended in between, tries to take the lock
+    /// again.
     fn finish_all(&mut self) {
         let batch = core::mem::take(&mut self.batch).into_iter();
         let (again, done): (Vec<_>, Vec<_>) = batch.partition(Job::is_to_repeat);
