@@ -1,4 +1,4 @@
-//! Acquire and release on embedded nodes, to be compared with themselves before and after a change.
+//! Measures acquire and release on embedded nodes, for comparisons before and after a change.
 //!
 //! ```text
 //! cargo bench -p shearline-benches --bench lock -- --save-baseline before

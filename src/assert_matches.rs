@@ -1,7 +1,7 @@
-//! An assertion about the form of a value.
+//! An assertion that a value matches a pattern.
 
-/// Asserts that `value` has this form, and otherwise shows it. (The macro of the standard library is newer than the
-/// oldest compiler that builds this.)
+/// Asserts that `value` matches the pattern, and otherwise shows `value`. (The macro of the standard library is newer
+/// than the oldest supported compiler.)
 macro_rules! assert_matches {
     ($value:expr, $form:pat $(if $guard:expr)? $(, $($why:tt)+)?) => {
         match $value {

@@ -1,8 +1,7 @@
-//! The parts of a user's operation that all handles have in common: how it begins, and how its outcome becomes the
-//! result of the call.
+//! The common parts of all handles: how a call begins an operation, and how the outcome becomes the result of the call.
 //!
-//! A call begins an operation with the engine, waits, and finishes with the outcome. Each handle waits in its own way:
-//! see [`LocalRedlock`](crate::LocalRedlock) and [`Redlock`](crate::Redlock).
+//! A call begins an operation with the engine, waits, and returns the outcome. [`LocalRedlock`](crate::LocalRedlock)
+//! and [`Redlock`](crate::Redlock) wait in different ways.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -19,15 +18,15 @@ use crate::quorum::Lock;
 use crate::time::Instant;
 use crate::trace::Operation;
 
-/// The outcome of an operation, or a report that none came in time.
+/// The outcome of an operation, or a report that no outcome came in time.
 pub(crate) type Awaited = Result<Event, Report>;
 
-/// The result of trusting nodes, and the nodes that needed a counter floor but did not get one, with the reasons.
+/// The result of trusting nodes, and the nodes that still lack a counter floor, with the reasons.
 pub(crate) type Trusted<T> = (T, Vec<(NodeId, NodeOutcome)>);
 
 // ----- beginning ------------------------------------------------------------------------------
 
-/// Begins to take a lock. A fenced lock proposes the present time.
+/// Begins to take a lock. A fenced lock proposes the current time as its fencing token.
 #[inline]
 pub(crate) fn acquire(
     engine: &mut Engine,
@@ -40,8 +39,8 @@ pub(crate) fn acquire(
     engine.acquire(now, request)
 }
 
-/// Trusts the server behind `address`. Its counter floor for fencing tokens is based on the present time. Also returns
-/// the round that says whether the node has got a floor, if it needs one.
+/// Trusts the server behind `address`. The counter floor of the node for fencing tokens is based on the current time.
+/// If the node needs a floor, also returns the round whose outcome says whether the node has written it.
 pub(crate) fn trust(
     engine: &mut Engine,
     address: &str,
@@ -53,7 +52,7 @@ pub(crate) fn trust(
     Ok(engine.trust_for(now, node, run_id)?)
 }
 
-/// Trusts all servers that are connected now, each as [`trust`] does.
+/// Calls [`trust`] for all servers that are connected now.
 pub(crate) fn trust_all(engine: &mut Engine) -> (Vec<(NodeId, String)>, Option<RoundId>) {
     let now = clock::now();
     engine.set_wall_clock(now, clock::wall());
@@ -62,7 +61,8 @@ pub(crate) fn trust_all(engine: &mut Engine) -> (Vec<(NodeId, String)>, Option<R
 
 // ----- finishing ------------------------------------------------------------------------------
 
-/// Functions from the outcome of an operation to the result of its call, with the error for a call without an outcome.
+/// Defines functions that turn the outcome of an operation into the result of its call. Each has an error for a call
+/// without an outcome.
 macro_rules! results {
     ($($name:ident: $event:ident => $success:ty, $error:ident, $unanswered:expr;)*) => {$(
         pub(crate) fn $name(outcome: Awaited) -> Result<$success, $error> {
@@ -82,12 +82,13 @@ results! {
     reinitialised: Reinitialised => (), OperatorError, OperatorError::Unconfirmed;
 }
 
-/// The result of breaking the lock that was `seen`.
+/// Returns the result of breaking the lock that was `seen`.
 pub(crate) fn broken(outcome: Awaited, seen: &Inspection) -> Result<Broken, OperatorError> {
     breaking::finish(outcome.map_err(OperatorError::Unconfirmed)?, seen)
 }
 
-/// The result of an extension or a confirmation, which changes `lock`. Without an outcome the lock stays as it was.
+/// Returns the result of an extension or a confirmation, and updates `lock`. Without an outcome the lock does not
+/// change.
 pub(crate) fn prolonged(
     operation: &Operation,
     lock: &mut Lock,
@@ -104,7 +105,7 @@ pub(crate) fn prolonged(
     Ok(())
 }
 
-/// The result of counting counters.
+/// Returns the result of counting counters.
 pub(crate) fn counted<E>(outcome: Result<Awaited, E>) -> Vec<(u64, Option<NodeOutcome>)> {
     match outcome {
         Ok(Ok(Event::CountersCounted { counters, .. })) => counters,
@@ -124,7 +125,7 @@ pub(crate) fn without_floors(outcome: Awaited) -> Vec<(NodeId, NodeOutcome)> {
     }
 }
 
-/// The result of trusting one node.
+/// Returns the result of trusting one node.
 pub(crate) fn with_floor((kept, without): Trusted<bool>) -> Result<bool, OperatorError> {
     match without.first() {
         Some((_, outcome)) => Err(TrustFault::NoFloor { outcome: *outcome }.into()),
@@ -132,7 +133,7 @@ pub(crate) fn with_floor((kept, without): Trusted<bool>) -> Result<bool, Operato
     }
 }
 
-/// The result of trusting all nodes: the run_ids of the nodes that got every counter floor that they needed.
+/// Returns the result of trusting all nodes: the run_ids of the nodes that have the counter floors that they need.
 pub(crate) fn with_floors((trusted, without): Trusted<Vec<(NodeId, String)>>) -> Vec<String> {
     let has_none = |node: NodeId| without.iter().any(|(other, _)| *other == node);
     let trusted = trusted.into_iter().filter(|(node, _)| !has_none(*node));

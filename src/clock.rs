@@ -1,14 +1,13 @@
-//! The only place that reads a clock.
+//! Reads the clocks. No other module reads a clock.
 //!
-//! On Linux and Android this is `CLOCK_BOOTTIME`, which keeps running while the machine is suspended, is never set
-//! back, and costs no system call. Elsewhere it is `CLOCK_MONOTONIC`. On macOS this clock runs during sleep, according
-//! to the manual of the system; on the BSDs it depends on the release. Only Linux is tested. If the clock stops during
-//! suspend, a lock may look valid after a suspend that it did not survive.
+//! The clock of locks on Linux and Android is `CLOCK_BOOTTIME`, which keeps running while the machine is suspended, is
+//! never set back, and costs no system call. On other systems it is `CLOCK_MONOTONIC`. On macOS `CLOCK_MONOTONIC` runs
+//! during sleep, according to its manual, and on the BSDs this depends on the release. Only Linux is tested. If the
+//! clock stops during suspend, a lock that has expired during the suspend may look valid.
 //!
 //! # Not here
 //!
-//! A pause that no clock of a virtual machine shows, because the machine was stopped together with its paravirtual
-//! clock.
+//! The clock does not show a pause in which a virtual machine was stopped together with its paravirtual clock.
 
 use core::time::Duration;
 use std::fs;
@@ -23,7 +22,7 @@ const CLOCK: ClockId = ClockId::Boottime;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const CLOCK: ClockId = ClockId::Monotonic;
 
-/// Returns the time by the clock that measures all locks of this machine.
+/// Returns the time of the clock that measures all locks of this machine.
 pub fn now() -> Instant {
     let time = clock_gettime(CLOCK);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
@@ -40,10 +39,11 @@ pub(crate) fn wall() -> Duration {
     Duration::new(seconds, nanos)
 }
 
-/// Identifies the clock that an [`Instant`] was read from. Instants may be compared if the identities are equal.
+/// Identifies the clock that an [`Instant`] was read from. Two instants may be compared only if the identities are
+/// equal.
 ///
 /// The identity changes with each boot, and differs between time namespaces, whose clocks have different offsets. If
-/// the system does not identify the clock, there is no identity, and nothing may be compared.
+/// the system does not identify the clock, there is no identity, and no instants may be compared.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct ClockIdentity {
     boot: u128,
@@ -53,9 +53,10 @@ pub(crate) struct ClockIdentity {
 impl ClockIdentity {
     pub(crate) const BYTES: usize = 24;
 
-    /// Returns the identity of the clock that [`now`] reads in this process; `None` if the system does not report it.
+    /// Returns the identity of the clock that [`now`] reads in this process, or `None` if the system does not report
+    /// it.
     ///
-    /// It is read each time, because a process can move to another time namespace.
+    /// Each call reads the identity, because a process can move to another time namespace.
     pub(crate) fn current() -> Option<Self> {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         Some(Self {
@@ -82,7 +83,7 @@ fn parse_uuid(text: &str) -> Option<u128> {
     (digits == 32).then_some(value)
 }
 
-/// Returns the number of the process's time namespace; zero before Linux 5.6, which has no time namespaces.
+/// Returns the number of the process's time namespace. Returns zero before Linux 5.6, which has no time namespaces.
 fn time_namespace() -> Option<u64> {
     match fs::read_link("/proc/self/ns/time") {
         Ok(link) => {

@@ -1,21 +1,22 @@
-//! The lock delay: how much longer nodes keep the key of a lock than its holder may trust it.
+//! The lock delay is the time that nodes keep the key of a lock after its validity has ended.
 //!
-//! It gives an operator or a supervisor time to stop a holder that died or hangs, before another client can get the
+//! The delay gives an operator or a supervisor time to stop a holder that hangs, before another client can take the
 //! lock.
 //!
 //! # Guarantees
 //!
-//! * No sum wraps. Without a delay, the life of a key is the ttl of its lock.
+//! * No sum wraps. Without a delay, a key lives for the ttl of its lock.
 //!
 //! # Not here
 //!
-//! The clock of a node may be fast, which adds to the delay: see `Drift` in `quorum`.
+//! `Drift` in `quorum` makes the delay longer, because the clock of a node may be fast.
 
 #![warn(clippy::arithmetic_side_effects)]
 
 use core::time::Duration;
 
-/// See the [module](self). The milliseconds that are added to each ttl. Every lock has a delay, which may be zero.
+/// See the [module](self). The number of milliseconds that are added to each ttl. Every lock has a delay, which may be
+/// zero.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Delay(u32);
 
@@ -50,7 +51,7 @@ impl Delay {
     }
 }
 
-// This is out of line because most locks have no delay.
+// The two functions are out of line because most locks have no delay.
 #[cold]
 fn longer(ttl: Duration, added: u32) -> Duration {
     ttl.saturating_add(Duration::from_millis(added.into()))

@@ -1,8 +1,8 @@
-//! How much work the unit tests do: a sample in each ordinary run, everything in the long run.
+//! How much work the unit tests do: a sample in each ordinary run, and everything in the long run.
 //!
-//! A test that draws histories, cuts bytes or walks through states takes its numbers from here. With the small number,
-//! it meets every kind of case that it meets with the large number, but fewer cases of each kind.
-//! `SHEARLINE_TEST_LONG=1` selects the large numbers, as `tests/long.sh` does.
+//! Tests that draw histories, cut bytes or search states take their numbers from this module. With the small number, a
+//! test covers the same kinds of cases as with the large number, but fewer cases of each kind. `SHEARLINE_TEST_LONG=1`
+//! selects the large numbers, as `tests/long.sh` does.
 
 use std::env;
 

@@ -1,14 +1,14 @@
-//! The name and the token of a lock, as nodes store them: the key (the resource) and its value (the token). A lock on
-//! several resources has several names and one token.
+//! An entry has the name and the token of a lock, as nodes store them: the key (the resource) and its value (the
+//! token). A lock on several resources has several names and one token.
 //!
-//! Both are in one buffer, side by side and in wire form, as arguments of a command. They are encoded once, when the
-//! token is made, and copied in one piece into every command about the lock. The holder, the claim and the requests
-//! about the lock share the buffer. It comes from the engine's pool and goes back there, so that steady locking
-//! allocates nothing. Next to the buffer are the lock delay, the end of the lock's validity and its longest ttl, which
-//! all clones of the entry share. The numbers of a permit and the fencing token, if there are any, are in the buffer
-//! after the token.
+//! Name and token are in one buffer, side by side and in wire form, as arguments of a command. Both are encoded once,
+//! when the token is drawn, and copied in one piece into every command about the lock. The holder, the claim and the
+//! requests about the lock share the buffer. The buffer comes from the engine's pool and returns to it, so that steady
+//! locking allocates nothing. Next to the buffer are the lock delay, the end of the lock's validity and its longest
+//! ttl, which all clones of the entry share. The numbers of a permit and the fencing token are in the buffer after the
+//! token.
 //!
-//! The entry also holds the [`Kind`] of the lock.
+//! The entry also contains the [`Kind`] of the lock.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -24,24 +24,24 @@ use crate::resource::Token;
 use crate::resp::{argument, argument_len};
 use crate::time::{Instant, nanos};
 
-/// See the [module](self). Cloning it copies nothing.
+/// See the [module](self). Cloning an entry copies nothing.
 #[derive(Clone)]
 pub(crate) struct Entry(Arc<Body>);
 
-/// The memory of an entry that no longer exists, for another entry.
+/// The memory of a dropped entry, for reuse by another entry.
 #[derive(Default)]
 pub(crate) struct Spare(Arc<Body>);
 
 #[derive(Default)]
 struct Body {
-    /// The keys in their order, then the token. After a single key and its token there may be unused room.
+    /// The keys in their order, then the token. After a single key and its token there may be unused bytes.
     buffer: Box<[u8]>,
     shape: Shape,
-    /// The lock delay: how much longer than the lock is valid the nodes keep the keys.
+    /// The lock delay: how long the nodes keep the keys after the validity ends.
     delay: Delay,
-    /// The end of the validity, in nanoseconds. Zero if it is not known.
+    /// The end of the validity, in nanoseconds. Zero if the end is not known.
     end: AtomicU64,
-    /// The longest ttl that the keys got, without the delay, in nanoseconds. Zero if the lock was never granted.
+    /// The longest ttl of the keys so far, without the delay, in nanoseconds. Zero if the lock was never granted.
     ttl: AtomicU64,
 }
 
@@ -66,11 +66,11 @@ enum Shape {
         /// The length of the token in wire form.
         token_len: u8,
     },
-    /// A lock on several names: the rest of the layout is read from the buffer, which has no other bytes.
+    /// A lock on several names. The rest of the layout is read from the buffer, which has no unused bytes.
     ///
-    /// An entry with one name has this shape too if it has room for a fencing token, or is of another kind than
-    /// [`Kind::Plain`]. The numbers of a permit are after the token, followed by the room for the fencing token, which
-    /// is zero until it is known.
+    /// An entry with one name also has this shape if it has room for a fencing token, or is of another kind
+    /// than [`Kind::Plain`]. After the token come the numbers of a permit, then the fencing token, which is zero until
+    /// it is known.
     Several {
         /// The number of names, with [`FENCED`] set if there is room for a fencing token.
         names: u8,
@@ -83,15 +83,15 @@ enum Shape {
 /// The kind of a lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Kind {
-    /// One holder: the keys hold its token.
+    /// A lock with one holder, whose token is the value of the keys.
     Plain,
-    /// Any number of holders, in a sorted set.
+    /// A lock with any number of holders, in a sorted set.
     Shared,
-    /// One holder for each slot, in a sorted set too.
+    /// A lock with one holder for each slot, in a sorted set.
     Permit {
         /// The number of slots.
         permits: u16,
-        /// The slot that is held. Before one is held, the slot at which a node begins its search.
+        /// The held slot. Before the grant, the slot at which a node begins its search.
         slot: u16,
     },
 }
@@ -104,9 +104,9 @@ enum Mark {
     Shared,
     /// A permit for any slot.
     AnySlot,
-    /// A permit for any slot. In addition, a node without a free slot reports the next change of the key.
+    /// A permit for any slot. A node without a free slot also reports the next change of the key.
     AnySlotOrPush,
-    /// A permit for this slot alone.
+    /// A permit for this slot only.
     ThisSlot,
 }
 
@@ -127,10 +127,10 @@ impl Default for Shape {
 }
 
 const _: () = assert!(size_of::<Shape>() == 4);
-// The buffer has 16 bytes, shape and delay have 8, end and ttl have 16.
+// The buffer takes 16 bytes, shape and delay take 8, and end and ttl take 16.
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Body>() == 40);
-/// This bit in the number of names means that there is room for a fencing token at the end, with the length below.
+/// A bit in the number of names. If it is set, the buffer ends with [`FENCING_BYTES`] bytes for a fencing token.
 const FENCED: u8 = 0x80;
 const FENCING_BYTES: usize = 8;
 /// The length of a permit's numbers: the number of slots, and the slot.
@@ -147,8 +147,8 @@ const _: () = assert!(argument_len(TOKEN_LEN_MAX) <= u8::MAX as usize);
 impl Entry {
     /// Writes `resource` and `token` into the memory of `spare`.
     ///
-    /// The caller has checked both. Text that is too long for its length field is cut, so that no read goes beyond its
-    /// end.
+    /// The caller has checked name and token. Text that is too long for its length field is cut, so that no read goes
+    /// beyond the end of the text.
     #[inline(always)]
     pub(crate) fn new(spare: impl Into<Spare>, resource: &[u8], token: &[u8]) -> Self {
         let resource = &resource[..resource.len().min(RESOURCE_BYTES_MAX)];
@@ -165,7 +165,7 @@ impl Entry {
         })
     }
 
-    /// Does [`new`](Self::new) for several `resources`. The caller has checked each name and their number. For one
+    /// Like [`new`](Self::new), for several `resources`. The caller has checked the names and their number. For one
     /// resource, returns the same as [`new`](Self::new).
     #[cold]
     pub(crate) fn of_several<'a>(
@@ -180,7 +180,7 @@ impl Entry {
         }
     }
 
-    /// Does [`new`](Self::new) for one resource or several, with room for a fencing token.
+    /// Like [`new`](Self::new), for one resource or several, with room for a fencing token.
     #[cold]
     pub(crate) fn to_be_fenced<'a>(
         spare: impl Into<Spare>,
@@ -192,7 +192,7 @@ impl Entry {
             .write_all(resources, token, Mark::Plain, &[0; FENCING_BYTES])
     }
 
-    /// Does [`new`](Self::new) for a shared lock, with room for a fencing token if it `is_fenced`.
+    /// Like [`new`](Self::new), for a shared lock. If the lock `is_fenced`, the entry has room for a fencing token.
     #[cold]
     pub(crate) fn shared(
         spare: impl Into<Spare>,
@@ -205,8 +205,8 @@ impl Entry {
         spare.into().write_all(resources, token, Mark::Shared, room)
     }
 
-    /// Does [`new`](Self::new) for one of `permits` permits, with room for a fencing token if it `is_fenced`. Each node
-    /// gives the first free slot, and begins its search at the slot `start`.
+    /// Like [`new`](Self::new), for one of `permits` permits. If the permit `is_fenced`, the entry has room for a
+    /// fencing token. Each node grants the first free slot, and begins its search at the slot `start`.
     #[cold]
     pub(crate) fn permit(
         spare: impl Into<Spare>,
@@ -237,12 +237,12 @@ impl Entry {
         self
     }
 
-    /// Returns `true` if it is [`registering`](Self::registering).
+    /// Returns `true` if the entry is [`registering`](Self::registering).
     pub(crate) fn registers(&self) -> bool {
         self.mark() == Mark::AnySlotOrPush
     }
 
-    /// Sets the slot of a permit. From now on a node gives this slot or none. Copies the entry if it is shared.
+    /// Sets the slot of a permit. Nodes then grant this slot or none. Copies the entry if it is shared.
     #[cold]
     pub(crate) fn set_slot(&mut self, slot: u16) {
         let body = Arc::make_mut(&mut self.0);
@@ -255,7 +255,8 @@ impl Entry {
         }
     }
 
-    /// Returns the entry of a shared lock with the same name, token and end. It shares nothing with this one.
+    /// Returns the entry of a shared lock with the same name, token and end. The returned entry shares nothing with
+    /// this entry.
     #[cold]
     pub(crate) fn as_shared(&self) -> Self {
         let token = self.token().as_bytes();
@@ -288,7 +289,7 @@ impl Entry {
         }
     }
 
-    /// Returns `true` if a node gives this slot or none, because the slot was [set](Self::set_slot).
+    /// Returns `true` if nodes grant only this slot, because it was [set](Self::set_slot).
     pub(crate) fn has_slot(&self) -> bool {
         self.mark() == Mark::ThisSlot
     }
@@ -300,7 +301,7 @@ impl Entry {
         self
     }
 
-    /// Sets the fencing token. Copies the entry if it has no room for one, or is shared.
+    /// Sets the fencing token. Copies the entry if it has no room for a fencing token, or is shared.
     #[cold]
     pub(crate) fn set_fencing_token(&mut self, token: u64) {
         if !self.has_room() {
@@ -343,7 +344,7 @@ impl Entry {
         }
     }
 
-    /// Returns `true` if it is a plain lock on one name without room for a fencing token.
+    /// Returns `true` for a plain lock on one name without room for a fencing token.
     #[inline]
     pub(crate) fn is_bare(&self) -> bool {
         matches!(self.0.shape, Shape::One { .. })
@@ -364,31 +365,31 @@ impl Entry {
         self.0.delay
     }
 
-    /// Returns the end of the validity; zero if it is not known.
+    /// Returns the end of the validity, or zero if the end is not known.
     pub(crate) fn end(&self) -> Instant {
         Instant::from_nanos(self.0.end.load(Ordering::Acquire))
     }
 
-    /// Moves the end to `end`, earlier or later, and raises the longest ttl to `ttl`.
+    /// Sets the end to `end`, which may be earlier than before, and raises the longest ttl to `ttl`.
     pub(crate) fn set_end(&self, end: Instant, ttl: Duration) {
         self.raise_ttl(ttl);
         self.0.end.store(end.as_nanos(), Ordering::Release);
     }
 
-    /// Moves the end to `end` if that is later, and raises the longest ttl to `ttl`.
+    /// Sets the end to `end` if `end` is later, and raises the longest ttl to `ttl`.
     pub(crate) fn lengthen_end(&self, end: Instant, ttl: Duration) {
         self.raise_ttl(ttl);
         self.0.end.fetch_max(end.as_nanos(), Ordering::AcqRel);
     }
 
-    /// Moves the end to `now` if it is later or not known, because the lock is lost.
+    /// Sets the end to `now` if the end is later or not known, because the lock is lost.
     pub(crate) fn end_now(&self, now: Instant) {
         let later = |end: u64| (end == 0 || now.as_nanos() < end).then_some(now.as_nanos());
         let (set, get) = (Ordering::AcqRel, Ordering::Acquire);
         let _ = self.0.end.fetch_update(set, get, later);
     }
 
-    /// Returns the longest ttl that the keys got, without the delay.
+    /// Returns the longest ttl of the keys so far, without the delay.
     pub(crate) fn ttl(&self) -> Duration {
         Duration::from_nanos(self.0.ttl.load(Ordering::Acquire))
     }
@@ -398,7 +399,7 @@ impl Entry {
         self.0.ttl.fetch_max(nanos(ttl).max(1), Ordering::AcqRel);
     }
 
-    /// Gives this entry a body of its own, so that it no longer shares its end with clones.
+    /// Copies the body of this entry, so that the entry no longer shares its end with clones.
     #[cold]
     pub(crate) fn part(&mut self) {
         Arc::make_mut(&mut self.0);
@@ -409,13 +410,13 @@ impl Entry {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Returns `true` if it has several names.
+    /// Returns `true` if the entry has several names.
     #[inline]
     pub(crate) fn is_several(&self) -> bool {
         matches!(self.0.shape, Shape::Several { names, .. } if names & !FENCED != 1)
     }
 
-    /// Returns the name, or the first of several.
+    /// Returns the name, or the first of several names.
     pub(crate) fn resource(&self) -> &[u8] {
         match self.0.shape {
             Shape::One { .. } => text(self.key_argument()),
@@ -452,7 +453,7 @@ impl Entry {
         Token::new(text(self.token_argument()))
     }
 
-    /// Returns key and token as two arguments in wire form, side by side; for several keys, all of them and the token.
+    /// Returns the key (or all keys) and the token as arguments in wire form, side by side.
     pub(crate) fn arguments(&self) -> &[u8] {
         match self.0.shape {
             Shape::One {
@@ -462,7 +463,7 @@ impl Entry {
         }
     }
 
-    /// Returns the key as an argument in wire form, or the first of several.
+    /// Returns the key, or the first of several keys, as an argument in wire form.
     #[inline]
     pub(crate) fn key_argument(&self) -> &[u8] {
         match self.0.shape {
@@ -532,7 +533,7 @@ impl Spare {
     /// Returns the entry that `write` writes into the empty buffer.
     #[inline(always)]
     fn write(mut self, write: impl FnOnce(&mut Vec<u8>) -> Shape) -> Entry {
-        let body = Arc::make_mut(&mut self.0); // It is not shared.
+        let body = Arc::make_mut(&mut self.0); // The spare body is not shared.
         let mut buffer = core::mem::take(&mut body.buffer).into_vec();
         buffer.clear();
         body.shape = write(&mut buffer);
@@ -541,12 +542,12 @@ impl Spare {
         }
         body.buffer = buffer.into_boxed_slice();
         body.delay = Delay::default();
-        (body.end, body.ttl) = Default::default(); // The previous lock of this buffer may have set them.
+        (body.end, body.ttl) = Default::default(); // The previous lock of this body may have set these fields.
         Entry(self.0)
     }
 
-    /// Returns the entry of these `resources` and this `token`, followed by `room` for the numbers of a permit, and for
-    /// a fencing token if the lock is to get one.
+    /// Returns the entry of these `resources` and this `token`, followed by `room` for the numbers of a permit and for
+    /// a fencing token.
     fn write_all<'a>(
         self,
         resources: impl Iterator<Item = &'a [u8]>,
@@ -628,13 +629,12 @@ impl<'a> Iterator for Names<'a> {
 
 impl ExactSizeIterator for Names<'_> {}
 
-/// Returns the length of the room for a fencing token. `names` is the number of names of an entry, with [`FENCED`] if
-/// there is room.
+/// Returns the length of the room for a fencing token, or zero without [`FENCED`] in `names`.
 fn fencing_len(names: u8) -> usize {
     FENCING_BYTES * usize::from(names / FENCED)
 }
 
-/// Returns the text of the first of `arguments`, and the others.
+/// Returns the text of the first of `arguments`, and the remaining arguments.
 fn first_text(arguments: &[u8]) -> (&[u8], &[u8]) {
     let digit = |byte: &u8| byte.is_ascii_digit();
     let digits = arguments.iter().skip(1).take_while(|byte| digit(byte));
@@ -648,7 +648,7 @@ fn first_text(arguments: &[u8]) -> (&[u8], &[u8]) {
     (text, rest.get(LINE_END_BYTES..).unwrap_or_default())
 }
 
-/// The number of bytes after the text of an argument.
+/// The length of the line end after the text of an argument.
 const LINE_END_BYTES: usize = 2;
 
 const _: () = assert!(argument_len(RESOURCE_BYTES_MAX) <= u16::MAX as usize);
@@ -670,7 +670,7 @@ mod tests {
     use alloc::format;
     use alloc::vec;
 
-    /// Uses lengths just below and above each point where a header gets longer.
+    /// Uses lengths just below and just above each length at which a header becomes longer.
     #[test]
     fn the_name_and_the_token_are_read_back_and_stored_in_wire_form() {
         for resource_len in [0, 1, 9, 10, 99, 100, 999, 1000, RESOURCE_BYTES_MAX] {
@@ -726,7 +726,7 @@ mod tests {
         }
     }
 
-    /// Includes a name that ends like a number in the token, and a buffer of another length.
+    /// Also covers a name that ends like a number in the token, and a buffer of another length.
     #[test]
     fn a_fencing_token_changes_nothing_else() {
         let delay = Delay::of_millis(7);
@@ -738,7 +738,7 @@ mod tests {
             let entry = Entry::of_several(Vec::new(), names.iter().copied(), b"token");
             let entry = entry.delayed(delay);
             assert_eq!(entry.fencing_token(), None);
-            // The state before the token is known. If the token never becomes known, the state does not change.
+            // An entry with room for a fencing token reads like an entry without one until the token is set.
             let room = Entry::to_be_fenced(vec![9; 300], names.iter().copied(), b"token");
             let room = room.delayed(delay);
             assert_eq!((&room, room.fencing_token()), (&entry, None));
@@ -746,7 +746,7 @@ mod tests {
             assert_eq!(room.key_arguments(), entry.key_arguments());
             assert_eq!(room.token_argument(), entry.token_argument());
             assert_eq!(room.token().as_bytes(), b"token");
-            // A clone from before does not get the token.
+            // A clone that was made earlier does not get the fencing token.
             let reader = room.clone();
             assert_eq!(room.fenced(5).fencing_token(), Some(5));
             assert_eq!(reader.fencing_token(), None);

@@ -1,25 +1,25 @@
-//! The names of the guards on which safety depends.
+//! Names the guards on which safety depends.
 //!
-//! In every ordinary build, `guard!(Name, condition)` is `condition`, and nothing else. It marks a line on which a
-//! promise of the library depends: if the condition holds, the guard acts. The list below says what goes wrong without
-//! each guard.
+//! In every ordinary build, `guard!(Name, condition)` expands to `condition`. The macro marks a condition on which a
+//! guarantee of the library depends: if the condition holds, the guard acts. The list below says what goes wrong
+//! without each guard.
 //!
-//! In a build with `RUSTFLAGS="--cfg shearline_mutants"` one guard at a time can be taken out for the whole process:
-//! its condition is then not evaluated and counts as `false`, so that the guard does not act. The simulator takes out
-//! one guard after the other, and each time an oracle has to find the fault (`tests/sim/mutations.rs`, run by
-//! `tests/breakages.sh`). In the tests of the library, a variable chooses the guard:
-//! `SHEARLINE_MUTANT=DeniedCopyForgotten cargo test --lib engine::tests`. The command (`cli`) works in the same way;
-//! all of its breakages are patches.
+//! A build with `RUSTFLAGS="--cfg shearline_mutants"` can take out one guard at a time for the whole process. The
+//! condition of that guard is then not evaluated and counts as `false`, so that the guard does not act. The simulator
+//! takes out one guard after the other, and each time an oracle has to find the fault (`tests/sim/mutations.rs`, run by
+//! `tests/breakages.sh`). In the tests of the library, an environment variable selects the guard, as in
+//! `SHEARLINE_MUTANT=DeniedCopyForgotten cargo test --lib engine::tests`. All breakages of the command (`cli`) are
+//! patches.
 //!
 //! # Not here
 //!
-//! * The guard against servers that restart (`node::trust`). It uses some of these guards.
-//! * Breakages other than a missing condition: a wrong value, a wrong order or an extra step. They are patches, in
-//!   `tests/breakages`.
-//! * Things that the engine does not decide: which connection carries the bytes, how a connection is closed, and which
-//!   clock gives the time. The simulated worlds have switches for them.
+//! * The module `node::trust`, which protects against restarted servers and uses some of these guards.
+//! * Breakages other than a missing condition, such as a wrong value, a wrong order or an extra step. Such breakages
+//!   are patches in `tests/breakages`.
+//! * Decisions that the engine does not make: which connection carries the bytes, how a connection is closed, and which
+//!   clock is read. The simulated worlds have switches for these decisions.
 
-/// Returns `condition`, which is the guard with this name. See the module [`guards`](crate::guards).
+/// Returns `condition`, and marks it as the guard `name`. See the module [`guards`](crate::guards).
 #[cfg(not(shearline_mutants))]
 macro_rules! guard {
     ($name:ident, $condition:expr) => {{
@@ -60,107 +60,113 @@ macro_rules! guards {
 
 guards! {
     // ----- votes ----------------------------------------------------------------------------
-    /// A server that the configuration lists under two names has two votes.
+    /// Without this guard, a server that the configuration lists under two names has two votes.
     TwinVotes,
-    /// A node's yes still counts when its connection is lost before the decision.
+    /// Without this guard, a node's yes still counts after its connection is lost before the decision.
     VoteKeptOverReconnect,
-    /// Any error counts as a certain refusal, so nothing is released on a node that ran the command after all.
+    /// Without this guard, any error counts as a certain refusal, so a node that has run the command gets no release.
     ErrorIsDenial,
-    /// An extension of a lock that was handed over also counts nodes on which the previous owner may still release it.
+    /// Without this guard, an extension of a lock that was handed over also counts nodes on which the previous owner
+    /// may still release the lock.
     EveryVoterCounts,
-    /// Votes for a permit count together although the nodes gave different slots.
+    /// Without this guard, votes for different slots of a permit count together.
     AnySlotCounts,
-    /// A node counts for the old slot of a permit, although it was asked to move it and has not answered.
+    /// Without this guard, a node that has not answered a request to move a permit still counts for the old slot.
     MovedSlotCounts,
-    /// A number that a node gave with one slot of a permit counts for the slot to which the permit moves.
+    /// Without this guard, a fencing token from one slot of a permit counts for the slot to which the permit moves.
     OldNumberCounts,
-    /// A call continues to wait, although a lost connection has made its outcome certain.
+    /// Without this guard, a call continues to wait after a lost connection has made its outcome certain.
     LostVoteNotJudged,
 
     // ----- validity -------------------------------------------------------------------------
-    /// A lock is returned even if no validity is left.
+    /// Without this guard, a lock is returned even if no validity is left.
     ValidityUnchecked,
-    /// The validity is checked at the time of the last answer, but not again when the lock is reported.
+    /// Without this guard, the validity is checked at the last answer, but not again when the lock is reported.
     StaleNow,
 
     // ----- releases and debts ---------------------------------------------------------------
-    /// A `SET` that was sent counts as withdrawn when its connection is lost, so it leaves no debt.
+    /// Without this guard, a sent `SET` counts as withdrawn when its connection is lost, so it leaves no debt.
     SentSetForgotten,
-    /// A release that was refused is tried again only over the next connection.
+    /// Without this guard, a refused release is sent again only over the next connection.
     RefusedNotTriedAgain,
-    /// The token of a `SET` is released although the node denied it.
+    /// Without this guard, the token of a denied `SET` is released.
     DeniedReleased,
-    /// The token of a `SET` is released although the node certainly refused it.
+    /// Without this guard, the token of a `SET` that the node has certainly refused is released.
     RefusedReleased,
-    /// A debt is forgotten if there is no room to send it.
+    /// Without this guard, a debt is forgotten if there is no room to send it.
     DebtWithoutRoomForgotten,
-    /// The number of tokens is not limited.
+    /// Without this guard, the number of tokens is not limited.
     ClaimsUnbounded,
-    /// A lock that is handed over loses a copy on which its end rests, because an earlier `SET` may still run there.
+    /// Without this guard, a lock that is handed over loses a copy on which its end depends, because an earlier `SET`
+    /// may still run on that node.
     ConfirmedCopyReleased,
-    /// If a copy was denied or taken back, no token is released, although an earlier `SET` may have left one.
+    /// Without this guard, no token is released after a copy was denied or withdrawn, although an earlier `SET` may
+    /// have left one.
     DeniedCopyForgotten,
 
     // ----- extensions -----------------------------------------------------------------------
-    /// An answer counts although it came after the old validity had run out.
+    /// Without this guard, an answer to an extension counts even after the old validity has ended.
     ExtensionAfterValidity,
-    /// An extension is not sent again after it met a server without the script.
+    /// Without this guard, an extension is not sent again after a server has answered that it lacks the script.
     NoscriptExtensionDropped,
-    /// An extension that met a server without the script is sent again although its lock was released.
+    /// Without this guard, an extension is sent again after a server has answered that it lacks the script, even if the
+    /// lock was released.
     ExtensionRepairedAfterEnd,
-    /// When a lock ends, only its newest extension ends too, and earlier ones continue.
+    /// Without this guard, the end of a lock ends only its newest extension, and earlier extensions continue.
     OlderExtensionGoesOn,
-    /// A lock that is handed over also stays on nodes that do not vote.
+    /// Without this guard, a lock that is handed over also stays on nodes that do not vote.
     QuarantinedHandedOver,
 
     // ----- shared locks -----------------------------------------------------------------------
-    /// A lock that became a shared one still counts as exclusive, although nodes let readers in.
+    /// Without this guard, a lock that was downgraded to a shared lock still counts as exclusive, although nodes grant
+    /// it to readers.
     DowngradeStaysExclusive,
 
     // ----- restarts -------------------------------------------------------------------------
-    /// The answers of a node that may have forgotten locks still count.
+    /// Without this guard, the answers of a node that may have forgotten locks still count.
     QuarantineIgnored,
-    /// A node that this handle has just met votes, however short its uptime is.
+    /// Without this guard, a node votes at the first connection even with a short uptime.
     YoungTrusted,
-    /// A node that says that it loads its data or follows another server still votes.
+    /// Without this guard, a node that loads its data or is a replica still votes.
     AlarmIgnored,
-    /// A node whose clock was stepped still votes.
+    /// Without this guard, a node whose clock was stepped still votes.
     StepIgnored,
-    /// A copy that a node got after a step of its clock counts for an extension like an older one.
+    /// Without this guard, a copy that a node got after a step of its clock counts for an extension like an older copy.
     NewCopySure,
-    /// A node with a barrier counts.
+    /// Without this guard, a node with a barrier votes.
     BarrierIgnored,
-    /// A node with another marker than the expected one counts.
+    /// Without this guard, a node with another marker than the expected one votes.
     MarkerIgnored,
-    /// A node votes although its marker has a shorter longest ttl than another node's.
+    /// Without this guard, a node votes even if the longest ttl in its marker is shorter than that of another node.
     ShorterMarkerVotes,
-    /// Locks are taken although a node belongs to another cluster.
+    /// Without this guard, locks are taken even if a node belongs to another cluster.
     OtherClusterIgnored,
 
     // ----- order ----------------------------------------------------------------------------
-    /// A `SET` that has not left by its node timeout is sent later.
+    /// Without this guard, a `SET` that is still unsent at its node timeout is sent later.
     QueuedSetSentLate,
 
     // ----- retries --------------------------------------------------------------------------
-    /// A nil counts as held, although it is due to a key of our own whose release is under way.
+    /// Without this guard, a nil counts as held even if it is caused by this handle's own key, whose release is under
+    /// way.
     NilIsHeld,
-    /// A nil counts as due to a key of our own, whichever resource is being released.
+    /// Without this guard, a nil counts as caused by this handle's own key even if another resource is being released.
     AnyKeyIsOurs,
 
     // ----- time -----------------------------------------------------------------------------
-    /// The end of a lock is not reported.
+    /// Without this guard, the end of a lock is not reported.
     LossNotTold,
-    /// A caller's deadline is not kept.
+    /// Without this guard, a call waits beyond its deadline.
     DeadlineIgnored,
-    /// A silent node is asked.
+    /// Without this guard, a call sends its question to a silent node.
     SuspectAsked,
-    /// A connection that has lasted is opened again only after a delay, like any other.
+    /// Without this guard, a lost connection that had lasted is opened again only after a delay.
     NeverReconnectsAtOnce,
-    /// An attempt that lacks a majority leaves nodes in back-off alone.
+    /// Without this guard, an attempt without a majority does not reconnect nodes that are in back-off.
     NeverReconnectsEarly,
 
     // ----- outcomes -------------------------------------------------------------------------
-    /// If too few nodes can vote, the error says that the lock is held.
+    /// Without this guard, the error says that the lock is held if too few nodes can vote.
     NoQuorumReportedHeld,
 }
 
@@ -171,10 +177,10 @@ pub use switch::{is_taken_out, number, take_out};
 mod switch {
     use core::sync::atomic::{AtomicU64, Ordering};
 
-    /// The numbers of the guards that are taken out. Zero stands for none.
+    /// The numbers of the guards that are taken out. Zero means no guard.
     static TAKEN_OUT: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-    /// Takes out the guards with these names for the whole process, at most two, and puts back all others.
+    /// Takes out the guards with these names, at most two, for the whole process, and puts all other guards back.
     pub fn take_out(names: &[&str]) {
         assert!(names.len() <= TAKEN_OUT.len(), "there are too many names");
         for (at, taken_out) in TAKEN_OUT.iter().enumerate() {
@@ -192,7 +198,7 @@ mod switch {
         taken_out.any(|taken_out| taken_out.load(Ordering::Relaxed) == number)
     }
 
-    /// Returns the number that stands for `name` (FNV-1a).
+    /// Returns the number of the guard `name` (FNV-1a).
     #[must_use]
     pub const fn number(name: &str) -> u64 {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;

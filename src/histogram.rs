@@ -1,17 +1,17 @@
-//! Counts of durations in buckets whose width grows with the durations.
+//! Counts durations in buckets whose width grows with the durations.
 //!
 //! The first bucket is 64 ns wide. There are 16 buckets for each doubling of the durations, and with each doubling the
-//! buckets get twice as wide. The last one holds everything from some 52 days on. So a value that is read from it is
-//! never too low, and at most 1/16 (6.25 %) and 64 ns too high.
+//! buckets become twice as wide. The last bucket counts all durations of more than some 52 days. So a value that is
+//! read from a histogram is never too low, and at most 1/16 (6.25 %) and 64 ns too high.
 //!
 //! # Guarantees
 //!
-//! * Recording takes constant time and allocates nothing. A histogram takes 5.5 kB, however much it counts.
+//! * Recording takes constant time and allocates nothing. A histogram has a fixed size of 5.5 kB.
 //! * Counts and the sum are exact.
 //!
 //! # Not here
 //!
-//! Which times are measured, and by which clock: see [`Stats`](crate::Stats).
+//! The type [`Stats`](crate::Stats) says which times are measured, and by which clock.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -26,21 +26,21 @@ const FINE: usize = 1 << FINE_BITS;
 /// The number of bits for the width of the first bucket: 64 ns.
 const WIDTH_BITS: u32 = 6;
 
-/// The number that is added to a number of nanoseconds before its doublings are counted.
+/// The number that is added to a duration in nanoseconds, so that every doubling of the sum has [`FINE`] buckets.
 const BASE: u64 = 1 << (FINE_BITS + WIDTH_BITS);
 
-/// The smallest such sum in the last bucket has this number of bits: some 52 days.
+/// The last bucket begins at a sum of 2 to the power of this number: some 52 days.
 const LIMIT_BITS: u32 = 52;
 
-/// The last bucket.
+/// The index of the last bucket.
 const LAST: usize = (LIMIT_BITS - FINE_BITS - WIDTH_BITS) as usize * FINE;
 
-/// The number of low bits of a floating point number that do not matter.
+/// The number of low bits of a floating point number that do not affect the bucket.
 const DROPPED_BITS: u32 = f64::MANTISSA_DIGITS - 1 - FINE_BITS;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
-/// Counts of durations, since a handle was built, or since the first one was recorded.
+/// Counts of durations, since a handle was built or since the first duration was recorded.
 ///
 /// ```no_run
 /// # let redlock = shearline::Redlock::connect(["redis://10.0.0.1"])?;
@@ -85,16 +85,16 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// Returns the sum of all durations, exactly.
+    /// Returns the exact sum of all durations.
     #[must_use]
     pub fn sum(&self) -> Duration {
         let (seconds, nanos) = (self.sum / NANOS_PER_SECOND, self.sum % NANOS_PER_SECOND);
         Duration::new(u64::try_from(seconds).unwrap_or(u64::MAX), nanos as u32)
     }
 
-    /// Returns the duration that this share (0.0 to 1.0) of all durations does not exceed: `0.99` asks for the 99th
-    /// percentile, and `1.0` for the longest duration. The result is never too low, and at most 6.25 % and 64 ns too
-    /// high. `None` if nothing was counted; [`Duration::MAX`] beyond 52 days.
+    /// Returns the duration that this share (0.0 to 1.0) of all durations does not exceed. A share of `0.99` returns
+    /// the 99th percentile, and `1.0` returns the longest duration. The result is never too low, and at most 6.25 %
+    /// and 64 ns too high. Returns `None` if nothing was counted, and [`Duration::MAX`] for more than 52 days.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let total = self.count();
@@ -111,9 +111,8 @@ impl Histogram {
         reached.map(|(upper, _)| upper)
     }
 
-    /// Returns how many durations were surely no longer than `limit`: all in buckets that end there or before. It is
-    /// for exporters that want a few cumulative counts. It may miss durations that are shorter than `limit` by less
-    /// than 6.25 % and 64 ns.
+    /// Returns the number of durations in all buckets that end at or before `limit`. Exporters can use it for
+    /// cumulative counts. The count may miss durations that are shorter than `limit` by less than 6.25 % and 64 ns.
     #[must_use]
     pub fn within(&self, limit: Duration) -> u64 {
         let buckets = self.buckets();
@@ -121,19 +120,19 @@ impl Histogram {
         within.map(|(_, count)| count).sum()
     }
 
-    /// Returns all buckets, including empty ones, from the shortest durations to the longest. Each has the longest
-    /// duration that it counts ([`Duration::MAX`] in the last), and its count. All histograms have the same bounds.
+    /// Returns all buckets, including empty ones, from the shortest durations to the longest. Each bucket is returned
+    /// as its upper bound ([`Duration::MAX`] for the last bucket) and its count. All histograms have the same bounds.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         let counts = self.counts.iter().enumerate();
         counts.map(|(bucket, count)| (upper(bucket), *count))
     }
 }
 
-/// Returns the bucket of a number of nanoseconds. The result is the last bucket or larger if the number belongs there.
+/// Returns the bucket of a number of nanoseconds. For the last bucket, the result may be larger than its index.
 ///
 /// The bucket comes from the exponent of a floating point number and the first bits of its fraction. The conversion is
-/// exact for all numbers below the last bucket. It takes one instruction, because it converts a signed number; numbers
-/// that become negative belong beyond the last bucket anyway.
+/// exact for all numbers below the last bucket. The conversion takes one instruction, because it converts a signed
+/// number. Numbers that become negative are beyond the last bucket.
 #[inline]
 fn bucket(nanos: u64) -> usize {
     let exponent = |sum: u64| (sum as i64 as f64).to_bits() >> DROPPED_BITS;
@@ -181,7 +180,7 @@ mod tests {
 
     const UPPER_MAX: u64 = (1 << LIMIT_BITS) - BASE - 1;
 
-    /// Returns by how much the value that is read for a duration may be too high.
+    /// Returns the largest error of the value that a histogram returns for a duration.
     fn slack(nanos: u64) -> u64 {
         nanos / FINE as u64 + (1 << WIDTH_BITS)
     }

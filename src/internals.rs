@@ -42,17 +42,17 @@ impl LinkError {
     }
 }
 
-/// Parts of the codec that are not public: whole replies, writers for servers, and more.
+/// Non-public parts of the codec, such as whole replies and writers for servers.
 pub mod resp {
     pub use crate::resp::all::*;
 }
 
-/// Every bound that the library keeps.
+/// All bounds of the library.
 pub mod limits {
     pub use crate::limits::*;
 }
 
-/// The scripts that nodes run, each with its text and its digest.
+/// The scripts that nodes run, with their texts and digests.
 #[cfg(feature = "embedded")]
 pub mod scripts {
     use crate::node;

@@ -1,7 +1,7 @@
-//! Invariants: conditions that must hold, whatever servers, drivers and callers do.
+//! Invariants are conditions that must always hold, even if servers, drivers or callers misbehave.
 //!
-//! A broken invariant panics if debug assertions are on. Otherwise it is counted (`Load::broken`), and the engine takes
-//! the safe side: it does not grant the lock, or tries the release again.
+//! A broken invariant panics if debug assertions are on. Otherwise it is counted (`Load::broken`), and the engine
+//! chooses the safe side: it does not grant the lock, or sends the release again.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,7 +10,7 @@ static BROKEN: AtomicUsize = AtomicUsize::new(0);
 
 /// A record that must exist.
 pub(crate) trait Must: Sized {
-    /// Returns the value unchanged. If there is none, reports a broken invariant.
+    /// Returns the value unchanged. If there is no value, reports a broken invariant.
     fn must(self) -> Self;
 }
 
@@ -25,7 +25,7 @@ impl<T> Must for Option<T> {
     }
 }
 
-/// Returns the number of broken invariants found in this process. It should be 0.
+/// Returns the number of broken invariants found in this process, which should be 0.
 pub(crate) fn count() -> usize {
     BROKEN.load(Ordering::Relaxed)
 }

@@ -1,12 +1,12 @@
-//! Keys of the nodes and of the engine's records. Other layers pass them on without looking inside.
+//! Keys of the nodes and of the engine's records. Other layers only pass the keys on.
 //!
-//! Each kind has its own type, so that one cannot be mistaken for another.
+//! Each kind of key has its own type, so that the compiler finds mix-ups.
 
 #[cfg(any(feature = "std", test, fuzzing))]
 use crate::limits::NODES_MAX;
 use crate::slab::Key;
 
-/// A node, by its place in the configuration.
+/// Identifies a node by its place in the configuration.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct NodeId(u8);
 
@@ -18,7 +18,7 @@ impl NodeId {
         Self(index as u8)
     }
 
-    /// Returns the node of the lowest bit that is set in `bits`. Each node has a bit.
+    /// Returns the node of the lowest set bit in `bits`, in which each node has one bit.
     pub(crate) const fn of_lowest_bit(bits: u32) -> Self {
         Self(bits.trailing_zeros() as u8)
     }
@@ -39,25 +39,25 @@ impl NodeId {
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct OperationKey(pub(crate) Key);
 
-/// The index of a key has this bit if the key names an operation by its place in a queue.
+/// A bit in the index of a key. It is set if the key identifies an operation by its place in a queue.
 const WAITS: u64 = 1 << 31;
 
 impl OperationKey {
-    /// A key that is not greater than any other.
+    /// A key that is less than or equal to every other key.
     pub(crate) const LEAST: Self = Self(Key::LEAST);
 
     /// Names no operation.
     #[cfg(feature = "std")]
     pub(crate) const NONE: Self = Self(Key::NONE);
 
-    /// Names the operation that waits, or has waited, as `waiter`.
+    /// Returns the key of the operation that waits, or has waited, as `waiter`.
     pub(crate) fn of_waiter(waiter: WaiterKey) -> Self {
         let key = Key::from_bits(waiter.0.to_bits() | WAITS);
         Self(key.unwrap_or(Key::NONE))
     }
 
-    /// Returns the place of the operation in a queue, if the key names the operation by its place: the operation waits
-    /// for its turn, or has waited.
+    /// Returns the place of the operation in a queue, if the key identifies the operation by this place: the operation
+    /// waits for its turn, or has waited.
     pub(crate) fn waiter(self) -> Option<WaiterKey> {
         let bits = self.0.to_bits();
         let waits = bits & WAITS != 0;
@@ -74,7 +74,7 @@ pub(crate) struct ClaimKey(pub(crate) Key);
 pub(crate) struct PlaceKey(pub(crate) Key);
 
 impl PlaceKey {
-    /// No place: no other caller wants the resource.
+    /// The resource has no place, because no other caller wants it.
     pub(crate) const NONE: Self = Self(Key::NONE);
 }
 

@@ -23,22 +23,23 @@
 //!
 //! # What it guarantees
 //!
-//! * **Exclusion.** No two clients hold a *valid* lock on one resource, if a majority of the nodes
-//!   keeps its keys, clocks run within the drift, and holders stop when their lock is not valid. If others delete
-//!   the keys, the holder of a [kept](manual::keeping) lock learns of it two round trips later.
-//! * **Honest validity.** It counts from before the first byte was sent, ends early rather than late, and also ends
-//!   while the machine is suspended. [`LockGuard::confirm`] asks a majority how long the lock still lives, even if no
-//!   deadline is known.
-//! * **No key left behind.** Every key that an attempt may have left on a node is released, also on a
-//!   node that was silent meanwhile.
-//! * **Early certainty.** A majority that answers decides; dead and silent nodes cost nothing.
-//! * **Every outcome is typed**, and says what each node answered.
+//! * **Exclusion.** No two clients hold a *valid* lock on one resource, if a majority of the nodes keeps its keys,
+//!   clocks run within the drift, and holders stop when their lock is not valid. If another client deletes the keys,
+//!   the handle reports a [kept](manual::keeping) lock as lost two round trips later.
+//! * **Honest validity.** The validity counts from before the first byte was sent, ends early rather than late, and
+//!   also ends while the machine is suspended. A holder can read the remaining ttl from a majority
+//!   with [`LockGuard::confirm`], even if the end of the lock is not known.
+//! * **No key left behind.** Every key that an attempt may have left on a node is released, also on a node that was
+//!   silent for a while.
+//! * **Early certainty.** The answers of a majority decide, so dead and silent nodes cost no time.
+//! * **Every outcome is typed**, and contains the answer of each node.
 //!
 //! # What it does not do
 //!
-//! It cannot stop a holder that was paused between its check and its effect; it does not survive nodes that forget
-//! their keys unnoticed; it is fair inside a handle only, and not re-entrant. [`manual::guarantees`] says on what each
-//! guarantee depends, and which tests show it. [`manual::choosing`] says when something else is better than this lock.
+//! The library cannot stop a holder that was paused between its check and its effect. Exclusion does not survive nodes
+//! that forget their keys unnoticed. Locks are fair only inside a handle, and not re-entrant. The
+//! page [`manual::guarantees`] lists the assumptions and the tests of each guarantee. The page [`manual::choosing`]
+//! says when another tool is better than this lock.
 //!
 //! # The faces, and when to use which
 //!
@@ -65,12 +66,12 @@
 //! | [`LockError`], [`ExtendError`], [`UnlockError`] | why an operation failed, with a [`Report`] of what each node said |
 //! | [`Stats`] | what a handle has done and what it waits for: counts, and histograms of times ([`Histogram`]) |
 //!
-//! For operators: `Redlock::nodes` shows the state of each node, `check` says what has to be repaired, and `trust_node`
-//! and `trust_nodes` let servers vote that have just started.
+//! Operators use `Redlock::nodes` to see the state of each node, `check` to find faults, and `trust_node` and
+//! `trust_nodes` to let new servers vote at once.
 //!
 //! # Where everything lives
 //!
-//! The modules of `src`, from top to bottom: each uses some of those below it and none above.
+//! The table lists the modules of `src` from top to bottom. A module uses only modules below it.
 //!
 //! | module | what it does |
 //! | --- | --- |
@@ -100,17 +101,17 @@
 //! | `guards` | Names the checks on which safety depends, so that the simulator can take out each of them. |
 //! | [`manual`] | The prose, from `docs`: start, recipes, operating, troubles, outcomes, permissions, the command, guarantees and why they hold. |
 //!
-//! Outside of `src`: `cli` is the `shearline` command, a package of its own ([`manual::command`]). `tests/it` runs the
-//! public faces against real servers, `tests/sim` runs whole engines in simulated worlds, and `bash tests/run.sh` runs
-//! the tests.
+//! Outside of `src`, the package `cli` is the `shearline` command ([`manual::command`]). `tests/it` runs the public API
+//! against real servers, `tests/sim` runs whole engines in simulated worlds, and `bash tests/run.sh` runs the tests.
 //!
 //! # Features
 //!
-//! `std` (default): sockets, the event loop and the faces, on Unix. Without it the core is `no_std`
-//! with `alloc`, for targets with atomics of 64 bits. `embedded`: nodes in this process, for tests and demos.
-//! `tls`: nodes with `rediss://` URLs ([`manual::tls`]). `tracing`: spans and events for
-//! subscribers of `tracing` ([`manual::tracing`]). `serde`: [`Stats`], [`Inspection`] and [`NodeStatus`] as objects.
-// Without `std`, some items are not built. Links to these lead to the list of features.
+//! The feature `std` (default) adds sockets, the event loop and the handles, on Unix. Without `std` the core is
+//! `no_std` with `alloc`, for targets with 64-bit atomics. The feature `embedded` adds nodes in this process, for tests
+//! and demos. The feature `tls` allows nodes with `rediss://` URLs ([`manual::tls`]). The feature `tracing` emits spans
+//! and events for subscribers of `tracing` ([`manual::tracing`]). The feature `serde`
+//! serializes [`Stats`], [`Inspection`] and [`NodeStatus`] as objects.
+// Without `std`, some items are not built. Links to items that are not built lead to the list of features.
 #![cfg_attr(not(feature = "std"), doc = "")]
 #![cfg_attr(not(feature = "std"), doc = "[`Redlock`]: #features")]
 #![cfg_attr(not(feature = "std"), doc = "[`LocalRedlock`]: #features")]
@@ -148,7 +149,7 @@ mod guards;
 #[macro_use]
 pub mod guards;
 
-// Leaf modules: they import only one another.
+// The leaf modules import only one another.
 mod delay;
 mod error;
 mod histogram;
@@ -195,7 +196,7 @@ pub mod embedded;
 #[cfg(doc)]
 pub mod manual;
 
-/// The inside, for the simulator, the benches and the fuzz targets. There are no promises about it.
+/// Internal items for the simulator, the benches and the fuzz targets. Internal items may change in any release.
 #[cfg(any(test, feature = "internals"))]
 #[doc(hidden)]
 pub mod internals;

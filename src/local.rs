@@ -1,16 +1,16 @@
-//! The lock on the caller's own thread: blocking calls directly over a [`Driver`].
+//! Locks on the caller's own thread, by blocking calls over a [`Driver`].
 //!
 //! # Guarantees
 //!
-//! * **No other thread**, except a short-lived one that looks up a host name. No hand-over, no lock, no allocation in
-//!   steady use.
-//! * **Cost**: each operation is one write and one read per node, and the wait for the answers.
-//! * **No expired lock is returned.** The last thing a call does is to compare the end of the validity with the clock.
+//! * **No other thread**, except a short-lived thread that looks up a host name. Steady use needs no hand-over, no
+//!   mutex and no allocation.
+//! * **Cost**: each operation costs one write and one read per node, and the wait for the answers.
+//! * **No expired lock is returned.** At its end, each call compares the end of the validity with the clock.
 //!
 //! # Not here
 //!
-//! Guards: a lock that is dropped is not released, because a plain value cannot reach its handle. The algorithm is in
-//! `engine`, the sockets are in `driver`.
+//! There are no guards. Dropping a lock does not release it, because a plain value cannot reach its handle. The
+//! algorithm is in `engine`, and the sockets are in `driver`.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -41,8 +41,8 @@ pub use elections::Observation;
 
 /// A lock handle for one thread, at the lowest cost.
 ///
-/// Every call is made with `&mut self`, on the caller's thread, and returns when its outcome is certain. Locks are
-/// plain [`Lock`] values: dropping one releases nothing, so [`unlock`](Self::unlock) it, or let its keys expire.
+/// Every call takes `&mut self`, runs on the caller's thread, and returns when its outcome is certain. Locks are
+/// plain [`Lock`] values. Dropping a [`Lock`] releases nothing, so [`unlock`](Self::unlock) it, or let its keys expire.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -59,23 +59,23 @@ pub use elections::Observation;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Nothing happens between two calls: late answers, reconnections, debts and the extensions of
-/// [kept](LockOptions::keep) locks wait for the next call, or for [`poll`](Self::poll). A call for a lock that this
-/// handle itself holds waits until its time is up.
+/// Between two calls the handle does nothing: late answers, reconnections, unanswered releases and the extensions
+/// of [kept](LockOptions::keep) locks wait for the next call, or for [`poll`](Self::poll). A call for a lock that this
+/// handle itself holds waits until it times out.
 ///
-/// Dropping the handle writes the releases that nodes still lack, waits at most [`Builder::shutdown_timeout`] for the
-/// answers, and closes the connections. In a forked child it only closes descriptors.
+/// Dropping the handle writes the remaining releases, waits at most [`Builder::shutdown_timeout`] for the answers, and
+/// closes the connections. In a forked child the drop only closes descriptors.
 #[derive(Debug)]
 pub struct LocalRedlock {
     driver: Driver,
     reporter: Reporter,
-    /// When the sockets were last read.
+    /// The time at which the sockets were last read.
     read_at: Instant,
 }
 
 impl LocalRedlock {
-    /// Returns a handle for the nodes at `urls`, with the defaults for everything else. New servers vote at once: see
-    /// [`Redlock::connect`](crate::Redlock::connect).
+    /// Returns a handle for the nodes at `urls`, with the defaults for everything else. New servers vote at once:
+    /// see [`Redlock::connect`](crate::Redlock::connect).
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -90,17 +90,17 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// As [`Builder::build_local`].
+    /// Returns the same errors as [`Builder::build_local`].
     pub fn connect(urls: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, BuildError> {
         Builder::default().nodes(urls).build_local()
     }
 
-    /// Takes the lock on `resource` for `ttl`. If it is held, waits for it: at most 5 s, or as long as the handle's
-    /// [`Retry`](crate::Retry) says.
+    /// Takes the lock on `resource` for `ttl`. If another client holds the lock, waits for it: at most 5 s, or as set
+    /// by the handle's [`Retry`](crate::Retry).
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with).
+    /// Returns the same errors as [`lock_with`](Self::lock_with).
     pub fn lock(&mut self, resource: impl AsRef<[u8]>, ttl: Duration) -> Result<Lock, LockError> {
         self.lock_with(resource, &LockOptions::new(ttl))
     }
@@ -109,7 +109,7 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with).
+    /// Returns the same errors as [`lock_with`](Self::lock_with).
     pub fn try_lock(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -118,14 +118,14 @@ impl LocalRedlock {
         self.lock_with(resource, &LockOptions::new(ttl).tries(1))
     }
 
-    /// Takes the lock on `resource`, a name of 1 to 1024 bytes of any value, as `options` say.
+    /// Takes the lock on `resource`, a name of 1 to 1024 bytes of any value, with these `options`.
     ///
     /// # Errors
     ///
-    /// [`LockError::Invalid`] before any I/O. [`LockError::Held`], [`LockError::NoQuorum`] and [`LockError::TooSlow`]
-    /// with the answer of each node in the last attempt; the keys of that attempt are released.
-    /// [`LockError::OtherCluster`] at once, if a node belongs to another cluster. [`LockError::Saturated`],
-    /// [`LockError::Forked`], [`LockError::Closed`].
+    /// Returns [`LockError::Invalid`] before any I/O. The errors [`LockError::Held`], [`LockError::NoQuorum`]
+    /// and [`LockError::TooSlow`] contain the answer of each node in the last attempt, whose keys are released.
+    /// Returns [`LockError::OtherCluster`] at once if a node belongs to another cluster. Also
+    /// returns [`LockError::Saturated`], [`LockError::Forked`] and [`LockError::Closed`].
     pub fn lock_with(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -134,15 +134,15 @@ impl LocalRedlock {
         self.acquire(&Request::new(resource.as_ref(), options))
     }
 
-    /// Takes one lock on all of `resources` for `ttl`: all of them or none, on each node at once. If any is held, waits
-    /// for it: at most 5 s, or as long as the handle's [`Retry`](crate::Retry) says.
+    /// Takes one lock on all of `resources` for `ttl`. Each node grants all names in one step, or none. If another
+    /// client holds one of the names, waits for it: at most 5 s, or as set by the handle's [`Retry`](crate::Retry).
     ///
-    /// No two callers can block each other for ever, whatever the order in which each names its resources. See
-    /// [`lock_all_with`](Self::lock_all_with).
+    /// Callers cannot deadlock, even if they name the resources in different orders.
+    /// See [`lock_all_with`](Self::lock_all_with).
     ///
     /// # Errors
     ///
-    /// As [`lock_all_with`](Self::lock_all_with).
+    /// Returns the same errors as [`lock_all_with`](Self::lock_all_with).
     pub fn lock_all(
         &mut self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -151,15 +151,15 @@ impl LocalRedlock {
         self.lock_all_with(resources, &LockOptions::new(ttl))
     }
 
-    /// Takes one lock on all of `resources`, 1 to 64 different names, as `options` say.
+    /// Takes one lock on all of `resources`, 1 to 64 different names, with these `options`.
     ///
-    /// The lock has one token and one end for all of them: it is extended, kept, lost and released as a whole, and
-    /// [`resources`](Lock::resources) returns their names. It excludes every other lock on one of the resources,
-    /// including locks of other libraries.
+    /// The lock has one token and one end for all names. The lock is extended, kept, lost and released as a whole,
+    /// and [`resources`](Lock::resources) returns the names. The lock excludes locks on each of the names, including
+    /// locks of other libraries.
     ///
-    /// A node counts only while it has all of the names. The nodes have to allow `EVAL`, and the user needs `GET`,
-    /// `SET` and `DEL` on every name. Taking the lock costs one command per node, as for one name, with a script of
-    /// some 700 bytes.
+    /// A node counts only while it has the keys of all names. The nodes have to allow `EVAL`, and the user needs `GET`,
+    /// `SET` and `DEL` on every name. An acquisition costs one command for each node, as with one name. The command
+    /// contains a script of some 700 bytes.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -176,9 +176,9 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with). For [`LockError::Held`], the report says which of the resources is held
-    /// ([`Report::held_resource`](crate::Report::held_resource)). [`LockError::Invalid`] also if there are no names,
-    /// too many, or equal ones.
+    /// Returns the same errors as [`lock_with`](Self::lock_with). The report in [`LockError::Held`] says which resource
+    /// is held ([`Report::held_resource`](crate::Report::held_resource)). Also returns [`LockError::Invalid`] if there
+    /// are no names, more than 64, or equal names.
     pub fn lock_all_with(
         &mut self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -207,13 +207,14 @@ impl LocalRedlock {
         })
     }
 
-    /// Extends `lock` to last `ttl` from now, if that is later than its present end.
+    /// Extends `lock` to last `ttl` from now. Does not shorten a lock that already lasts longer.
     ///
     /// # Errors
     ///
-    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is over and no longer valid. All other errors
-    /// leave it as it was: [`ExtendError::Unconfirmed`], [`ExtendError::Limit`], [`ExtendError::Invalid`],
-    /// [`ExtendError::Saturated`], [`ExtendError::Forked`], [`ExtendError::Closed`].
+    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is not valid any more. All other errors do not
+    /// change the lock. The other errors
+    /// are [`ExtendError::Unconfirmed`], [`ExtendError::Limit`], [`ExtendError::Invalid`], [`ExtendError::Saturated`],
+    /// [`ExtendError::Forked`] and [`ExtendError::Closed`].
     pub fn extend(&mut self, lock: &mut Lock, ttl: Duration) -> Result<(), ExtendError> {
         let operation = self.driver.tracer().extend(lock, ttl);
         self.prolong(operation, lock, |engine, now, lock| {
@@ -221,10 +222,10 @@ impl LocalRedlock {
         })
     }
 
-    /// Keeps `lock` from now on: the calls of this handle extend it by its [ttl](Lock::ttl) whenever half of its
-    /// validity is left, as [`LockOptions::keep`] does from the grant on. Use it for a lock that was taken without that
-    /// option, or [adopted](Self::adopt). It sends nothing now. A lock that is already kept is kept without a limit
-    /// from now on.
+    /// Makes the calls of this handle extend `lock` automatically from now on, by its [ttl](Lock::ttl) whenever half of
+    /// its validity is left, as with [`LockOptions::keep`]. Use `keep` for a lock that was taken without that option,
+    /// or [adopted](Self::adopt). The call sends nothing. If the lock is already kept with a limit, the call removes
+    /// the limit.
     ///
     /// ```no_run
     /// # use shearline::{Lock, Redlock};
@@ -239,7 +240,7 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// As [`keep_for`](Self::keep_for).
+    /// Returns the same errors as [`keep_for`](Self::keep_for).
     pub fn keep(&mut self, lock: &mut Lock) -> Result<(), ExtendError> {
         self.keep_for(lock, Duration::MAX)
     }
@@ -248,30 +249,32 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`] if the lock is not valid, was reported as lost, or does not belong to this handle;
-    /// [`ExtendError::Limit`], [`ExtendError::Invalid`] (its ttl is longer than this handle allows),
-    /// [`ExtendError::Forked`], [`ExtendError::Closed`]. The lock does not change then.
+    /// Returns [`ExtendError::Expired`] if the lock is not valid, was reported as lost, or does not belong to this
+    /// handle. Returns [`ExtendError::Invalid`] if the ttl of the lock is longer than this handle allows. Also
+    /// returns [`ExtendError::Limit`], [`ExtendError::Forked`] and [`ExtendError::Closed`]. An error does not change
+    /// the lock.
     pub fn keep_for(&mut self, lock: &mut Lock, most: Duration) -> Result<(), ExtendError> {
         self.driver.keep_for(lock, most)
     }
 
-    /// Asks a majority of the nodes how long `lock` still lives, and sets its end to that, which may be later or
-    /// earlier than before. Changes nothing on the nodes. See [`LockGuard::confirm`](crate::LockGuard::confirm), also
-    /// for the errors.
+    /// Asks the nodes for the remaining ttl of `lock`, and sets the end of the lock from the answers of a majority. The
+    /// new end may be later or earlier than before. The call changes nothing on the nodes.
+    /// See [`LockGuard::confirm`](crate::LockGuard::confirm), also for the errors.
     ///
     /// # Errors
     ///
-    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is over and no longer valid. All other
-    /// errors leave it as it was: [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`], [`ExtendError::Forked`],
-    /// [`ExtendError::Closed`].
+    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is not valid any more. The
+    /// errors [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`], [`ExtendError::Forked`]
+    /// and [`ExtendError::Closed`] do not change the lock.
     pub fn confirm(&mut self, lock: &mut Lock) -> Result<(), ExtendError> {
         let operation = self.driver.tracer().confirm(lock);
         self.prolong(operation, lock, Engine::confirm)
     }
 
-    /// Asks every node who holds `resource`, and changes nothing. See [`Redlock::inspect`](crate::Redlock::inspect),
-    /// also for the cost and the errors. To follow changes, use [`observe`](Self::observe),
-    /// [`Redlock::watch`](crate::Redlock::watch) or [`Driver::watch`](crate::Driver::watch).
+    /// Asks every node for the holder of `resource`, and changes nothing.
+    /// See [`Redlock::inspect`](crate::Redlock::inspect), also for the cost and the errors. To follow changes,
+    /// use [`observe`](Self::observe), [`Redlock::watch`](crate::Redlock::watch)
+    /// or [`Driver::watch`](crate::Driver::watch).
     ///
     /// ```no_run
     /// use shearline::LocalRedlock;
@@ -284,8 +287,9 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// [`OperatorError::NoQuorum`] names the answer of each node. After [`OperatorError::Invalid`],
-    /// [`OperatorError::Saturated`], [`OperatorError::Forked`] and [`OperatorError::Closed`], nothing was sent.
+    /// Returns [`OperatorError::NoQuorum`], which contains the answer of each node.
+    /// Returns [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`]
+    /// or [`OperatorError::Closed`] if nothing was sent.
     pub fn inspect(&mut self, resource: impl AsRef<[u8]>) -> Result<Inspection, OperatorError> {
         let resource = resource.as_ref();
         let operation = self.driver.tracer().inspect(resource);
@@ -293,22 +297,23 @@ impl LocalRedlock {
         operation.run(|_| calls::inspected(self.ask(ask)?))
     }
 
-    /// Ends the lock on `resource` of a holder that has stopped or hangs. See
-    /// [`Redlock::break_lock`](crate::Redlock::break_lock).
+    /// Breaks the lock on `resource`, for an operator who knows that its holder is gone or hangs.
+    /// See [`Redlock::break_lock`](crate::Redlock::break_lock).
     ///
     /// # Errors
     ///
-    /// As [`Redlock::break_lock`](crate::Redlock::break_lock).
+    /// Returns the same errors as [`Redlock::break_lock`](crate::Redlock::break_lock).
     pub fn break_lock(&mut self, resource: impl AsRef<[u8]>) -> Result<Broken, OperatorError> {
         let seen = self.inspect(resource.as_ref())?;
         self.break_seen(resource, &seen, Breaking::KeepOut)
     }
 
-    /// Ends exactly the lock on `resource` that was `seen`. See [`Redlock::break_seen`](crate::Redlock::break_seen).
+    /// Breaks the lock on `resource` that was `seen`, but not a lock that was taken later.
+    /// See [`Redlock::break_seen`](crate::Redlock::break_seen).
     ///
     /// # Errors
     ///
-    /// As [`Redlock::break_seen`](crate::Redlock::break_seen).
+    /// Returns the same errors as [`Redlock::break_seen`](crate::Redlock::break_seen).
     pub fn break_seen(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -323,18 +328,18 @@ impl LocalRedlock {
 
     /// Releases `lock` on every node that may hold it, and waits until a majority has answered.
     ///
-    /// It waits for a node timeout at most: the one set by [`Builder::node_timeout`](crate::Builder), or else 5 to 50
-    /// ms by the ttl, or four round trips of a distant node.
+    /// The call waits at most for a node timeout: [`Builder::node_timeout`](crate::Builder), or by default 5 to 50 ms
+    /// depending on the ttl, or four round trips to a distant node.
     ///
-    /// The releases are sent in any case. A release without an answer stays a debt, and is sent again in later calls.
+    /// The releases are sent in any case. Later calls repeat unanswered releases.
     ///
     /// # Errors
     ///
-    /// [`UnlockError::NotHeld`]: the protected work may have overlapped with another holder's.
-    /// [`UnlockError::Unconfirmed`]: too few nodes answered in that time, which can happen on a busy machine. If the
-    /// lock was valid at the call, no other client has held it, and there is nothing to do
-    /// ([`manual::outcomes`](crate::manual::outcomes)). [`UnlockError::Forked`] and [`UnlockError::Closed`]: nothing
-    /// was sent, and the keys end with their ttl.
+    /// Returns [`UnlockError::NotHeld`] if another client may have held the lock during the protected work.
+    /// Returns [`UnlockError::Unconfirmed`] if too few nodes answered in time, as may happen on a busy machine. If the
+    /// lock was valid when `unlock` was called, no other client has held it, and there is nothing to do
+    /// ([`manual::outcomes`](crate::manual::outcomes)). With [`UnlockError::Forked`] and [`UnlockError::Closed`]
+    /// nothing was sent, and the keys expire with their ttl.
     pub fn unlock(&mut self, lock: Lock) -> Result<Released, UnlockError> {
         let operation = self.driver.tracer().release(&lock);
         let ask = |engine: &mut Engine, now| Ok::<_, UnlockError>(engine.release(now, lock));
@@ -342,10 +347,10 @@ impl LocalRedlock {
     }
 
     /// Detaches `lock` from this handle, for another handle or another process ([`Lock::to_bytes`]). This handle no
-    /// longer reports its loss.
+    /// longer reports a loss of the lock.
     ///
-    /// The lock stays on the nodes that have answered. Each `SET` that is still unanswered is followed by a release at
-    /// once, because a release on another connection could overtake the `SET`.
+    /// The lock stays on the nodes that have answered. The handle sends a release behind each unanswered `SET` at once,
+    /// because a release over another connection could overtake the `SET`.
     pub fn detach(&mut self, lock: Lock) -> Lock {
         let Ok(mut call) = self.begin() else {
             return lock;
@@ -356,53 +361,56 @@ impl LocalRedlock {
         lock
     }
 
-    /// Adopts a lock of another handle or process: this handle reports its loss from now on. The validity does not
-    /// change, and nothing is sent. For a lock from another clock, see [`Redlock::adopt`](crate::Redlock::adopt).
+    /// Adopts a lock of another handle or process. This handle then reports a loss of the lock. The validity does not
+    /// change, and the call sends nothing. For a lock from another clock,
+    /// see [`Redlock::adopt`](crate::Redlock::adopt).
     pub fn adopt(&mut self, lock: Lock) -> Lock {
         self.driver.adopt(lock)
     }
 
     /// Returns the state of every node, in the order of the configuration. The states are meant for operators, not for
-    /// decisions. Costs an allocation and no I/O.
+    /// decisions. The call costs one allocation and no I/O.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.driver.nodes()
     }
 
-    /// Counts the counters of fencing tokens on each node. See
-    /// [`Redlock::count_counters`](crate::Redlock::count_counters). Returns nothing if the system cannot wait.
+    /// Counts the counters of fencing tokens on each node.
+    /// See [`Redlock::count_counters`](crate::Redlock::count_counters). Returns an empty list if the operating system
+    /// fails to wait.
     #[must_use]
     pub fn count_counters(&mut self) -> Vec<(u64, Option<NodeOutcome>)> {
         calls::counted(self.ask(|engine, now| Ok::<_, Refusal>(engine.count_counters(now))))
     }
 
-    /// Returns what the handle has done so far, and what it waits for: see [`Stats`]. Costs some microseconds and
-    /// allocations, and no I/O.
+    /// Returns the statistics of the handle: see [`Stats`]. The call costs some microseconds and allocations, and no
+    /// I/O.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.driver.stats()
     }
 
-    /// Returns `Ok` if a majority of the nodes would vote now, or else what an operator has to repair. See
-    /// [`Redlock::check`](crate::Redlock::check). Reads the sockets first, without waiting, so that repairs show.
+    /// Returns `Ok` if a majority of the nodes would vote now. Otherwise returns an error with the reasons.
+    /// See [`Redlock::check`](crate::Redlock::check). The call first reads the sockets, without waiting, so that it
+    /// sees repairs.
     ///
     /// # Errors
     ///
-    /// [`OperatorError::NoQuorum`], [`OperatorError::Forked`], [`OperatorError::Closed`].
+    /// Returns [`OperatorError::NoQuorum`], [`OperatorError::Forked`] or [`OperatorError::Closed`].
     pub fn check(&mut self) -> Result<(), OperatorError> {
         let mut call = self.begin()?;
-        // If the wait fails, the state of the nodes shows it.
+        // Ignores an error of the wait, because the state of the nodes shows the failure too.
         let _ = call.turn(Some(Duration::ZERO));
         call.driver.engine.check(clock::now())
     }
 
-    /// Asserts that every lock that this server may have forgotten is over, so that its votes count from now on. The
-    /// server has this `run_id`, and is connected as the node at `address`. Returns `true` if its votes did not count
-    /// before. See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors.
+    /// Asserts that the server with this `run_id`, connected as the node at `address`, has forgotten no lock that is
+    /// still valid. The votes of the server count from now on. Returns `true` if the votes did not count before.
+    /// See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors.
     ///
     /// # Errors
     ///
-    /// As [`Redlock::trust_node`](crate::Redlock::trust_node).
+    /// Returns the same errors as [`Redlock::trust_node`](crate::Redlock::trust_node).
     pub fn trust_node(
         &mut self,
         address: impl AsRef<str>,
@@ -412,8 +420,8 @@ impl LocalRedlock {
         calls::with_floor(self.trust(|engine| calls::trust(engine, address, run_id))?)
     }
 
-    /// Trusts all servers that are connected now, as [`trust_node`](Self::trust_node) does for one. Returns their
-    /// run_ids. See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
+    /// Calls [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their run_ids.
+    /// See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
     pub fn trust_nodes(&mut self) -> Vec<String> {
         let trusted = self.trust(|engine| Ok::<_, Refusal>(calls::trust_all(engine)));
         trusted.map_or_else(|_| Vec::new(), calls::with_floors)
@@ -430,22 +438,23 @@ impl LocalRedlock {
         Ok((trusted, without.unwrap_or_default()))
     }
 
-    /// Writes the marker of this cluster to every node, whatever marker it has. See
-    /// [`Redlock::reinit`](crate::Redlock::reinit). Takes at most a connect timeout.
+    /// Writes the marker of this cluster to every node, and replaces any other marker.
+    /// See [`Redlock::reinit`](crate::Redlock::reinit). The call takes at most a connect timeout.
     ///
     /// # Errors
     ///
-    /// [`OperatorError::NoQuorum`] and [`OperatorError::Invalid`]: nothing was changed.
-    /// [`OperatorError::Unconfirmed`]: call it again.
+    /// Returns [`OperatorError::NoQuorum`] or [`OperatorError::Invalid`] if nothing was changed.
+    /// After [`OperatorError::Unconfirmed`], call `reinit` again.
     pub fn reinit(&mut self) -> Result<(), OperatorError> {
         let operation = self.driver.tracer().reinit();
         operation.run(|_| calls::reinitialised(self.ask(Engine::reinit)?))
     }
 
-    /// Asks for one [`Event::AtRisk`] when less than `left` is left of the validity of `lock`; [`poll`](Self::poll)
-    /// returns it. It comes at once if less is left already. Otherwise it comes up to two milliseconds early, and never
-    /// late. An extension postpones it. Of several requests, the one with the largest `left` counts until it was
-    /// reported. There is no report about a lock that was released, handed over or reported as lost.
+    /// Requests one [`Event::AtRisk`] for the time when less than `left` is left of the validity of
+    /// `lock`. [`poll`](Self::poll) returns the event. If less than `left` is left already, the event comes at once.
+    /// Otherwise it comes up to two milliseconds early, and never late. An extension postpones the event. If there are
+    /// several requests, only the largest `left` counts until its event has come. There is no event for a lock that was
+    /// released, handed over or reported as lost.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -469,17 +478,17 @@ impl LocalRedlock {
         self.driver.alert_below(lock, left);
     }
 
-    /// Makes progress with late answers, reconnections and debts, and extends [kept](LockOptions::keep) locks. Reports
-    /// a lock that was lost ([`Event::Expired`]), or that is at risk ([`Event::AtRisk`]) if that was [asked
-    /// for](Self::alert_below).
+    /// Handles late answers, reconnections and unanswered releases, and extends [kept](LockOptions::keep) locks.
+    /// Reports lost locks ([`Event::Expired`]), and [requested](Self::alert_below) locks that are at risk
+    /// ([`Event::AtRisk`]).
     ///
-    /// Returns the first report, or `None` when `limit` has passed: at once for [`Duration::ZERO`], never for `None`.
-    /// Reports that came during other calls are returned first. A lock in such a report may have been extended since,
-    /// so look at its validity. Only the latest 1024 reports are kept.
+    /// Returns the first report, or `None` after `limit`. With [`Duration::ZERO`] the call does not wait, and without a
+    /// limit it waits for a report. Reports from earlier calls are returned first. A lock in such a report may have
+    /// been extended since, so check its validity. Only the latest 1024 reports are kept.
     ///
     /// # Errors
     ///
-    /// As [`Driver::turn`].
+    /// Returns the same errors as [`Driver::turn`].
     pub fn poll(&mut self, limit: Option<Duration>) -> io::Result<Option<Event>> {
         let mut call = self.begin()?;
         let end = limit.map(|limit| clock::now().saturating_add(limit));
@@ -499,8 +508,8 @@ impl LocalRedlock {
         }
     }
 
-    /// Returns how long a program may wait on the descriptor ([`AsFd`]) before it calls [`poll`](Self::poll); `None` if
-    /// only a node can make progress. See [`Driver::until_deadline`].
+    /// Returns how long a program may wait on the descriptor ([`AsFd`]) before it calls [`poll`](Self::poll), or `None`
+    /// if no timer is armed. See [`Driver::until_deadline`].
     #[must_use]
     pub fn until_deadline(&self) -> Option<Duration> {
         match self.driver.has_events() {
@@ -521,7 +530,7 @@ impl LocalRedlock {
         })
     }
 
-    /// Begins an operation and waits for its outcome.
+    /// Begins an operation, and waits for its outcome.
     fn ask<E: From<Refusal>>(
         &mut self,
         ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
@@ -542,7 +551,8 @@ impl LocalRedlock {
     }
 }
 
-/// Readable when [`LocalRedlock::poll`] would find something to do. Deadlines do not make it readable.
+/// The descriptor is readable when [`LocalRedlock::poll`] would find a socket ready. A due timer does not make it
+/// readable.
 impl AsFd for LocalRedlock {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.driver.as_fd()
@@ -557,13 +567,13 @@ impl AsRawFd for LocalRedlock {
 }
 
 impl Builder {
-    /// Builds a [`LocalRedlock`]. Returns when a majority of the nodes is ready and the others have answered or 50 ms
-    /// more have passed. Returns at the latest after the connect timeout, even if nodes are down.
+    /// Builds a [`LocalRedlock`]. Returns when a majority of the nodes is ready and every other node has answered or
+    /// another 50 ms have passed. Returns after the connect timeout at the latest, even if nodes are down.
     ///
     /// # Errors
     ///
-    /// [`BuildError::Config`] for the first mistake in the settings, before any I/O, or for a certificate or key that
-    /// cannot be used; [`BuildError::Io`] if the operating system gives no descriptor or random bytes.
+    /// Returns [`BuildError::Config`] for the first mistake in the settings, before any I/O, or for an unusable
+    /// certificate or key. Returns [`BuildError::Io`] if the operating system provides no descriptor or random bytes.
     pub fn build_local(&self) -> Result<LocalRedlock, BuildError> {
         let config = self.config()?;
         let mut driver = Driver::new(&config)?;
@@ -585,7 +595,7 @@ mod tests {
     use crate::quorum::LockId;
 
     const LONG: Duration = Duration::from_secs(120);
-    /// A time that is longer than any pause of this process.
+    /// A ttl that is longer than any pause of this process.
     const SHORT: Duration = Duration::from_secs(1);
 
     /// Returns three nodes and a handle for them.
@@ -620,7 +630,7 @@ mod tests {
         );
         local.alert_below(&lock, 2 * LONG);
         local.alert_below(&other, 2 * LONG);
-        // While another call runs, both locks are found to be at risk.
+        // Takes and releases a third lock until the driver has reported both locks as at risk.
         while local.begin().unwrap().driver.events.len() < 2 {
             let third = local.lock("third", LONG).unwrap();
             local.unlock(third).unwrap();
@@ -631,8 +641,8 @@ mod tests {
         local.unlock(other).unwrap();
     }
 
-    /// A loss may be found while a call waits for an outcome, or without one. In both cases the program must not sleep
-    /// afterwards.
+    /// The handle may find a loss while a call waits for an outcome, or in a call that waits for none. The program must
+    /// not sleep after either call.
     #[test]
     fn a_loss_that_was_met_by_the_way_is_there_for_poll_at_once() {
         for waits in [false, true] {
@@ -651,11 +661,11 @@ mod tests {
             assert_eq!(local.until_deadline(), Some(Duration::ZERO));
             assert_matches!(local.poll(Some(Duration::ZERO)), Ok(Some(Event::Expired { lock: told })) if told == lock.id());
             assert!(local.poll(Some(Duration::ZERO)).unwrap().is_none());
-            drop(local.unlock(lock)); // Its validity is over, but the nodes may still have it.
+            drop(local.unlock(lock)); // The validity has ended, but the nodes may still have the keys.
         }
     }
 
-    /// The turn that brings the outcome fails for lack of memory. The lock does not stay on the nodes.
+    /// The turn that reads the outcome fails because memory is short. The lock does not stay on the nodes.
     #[test]
     fn an_outcome_that_comes_in_a_turn_that_fails_is_not_lost() {
         let (_nodes, mut local) = local();
@@ -679,7 +689,7 @@ mod tests {
         local.unlock(result.unwrap()).unwrap();
     }
 
-    /// The reports are about lost locks and locks at risk.
+    /// The unread reports are about lost locks and locks at risk.
     #[test]
     fn what_calls_meet_by_the_way_does_not_pile_up() {
         let (_nodes, mut local) = local();

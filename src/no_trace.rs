@@ -1,4 +1,4 @@
-//! Replaces `trace` in a build without the feature `tracing`. Its types are empty and its functions do nothing, so the
+//! Replaces `trace` in a build without the feature `tracing`. The types are empty and the functions do nothing, so the
 //! compiler removes the code that uses them.
 
 use core::future::Future;

@@ -1,9 +1,9 @@
-//! The name of a lock, and the token that proves who holds it.
+//! The name of a lock, and the token that identifies its holder.
 //!
-//! A name is 1 to [`RESOURCE_BYTES_MAX`] bytes of any value and *is* the Redis key: locks of any other Redlock library
-//! on the same key exclude ours, and ours exclude them. A token is the value of the key.
+//! A name is 1 to [`RESOURCE_BYTES_MAX`] bytes of any value and *is* the Redis key: locks of this library and of other
+//! Redlock libraries on the same key exclude each other. A token is the value of the key.
 //!
-//! Not here: the name and the token together in wire form; see `entry`.
+//! `entry` has the name and the token in wire form.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ use crate::limits::{
     FENCING_TOKEN_MAX, RESOURCE_BYTES_MAX, RESOURCES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES,
 };
 
-/// Checks that `resource` can be the name of a lock. If the lock has several names, `index` is the place of this one.
+/// Checks that `resource` can be the name of a lock. If the lock has several names, `index` is the place of this name.
 pub(crate) fn check_resource(resource: &[u8], index: Option<usize>) -> Result<(), RequestFault> {
     match resource.len() {
         0 => Err(RequestFault::EmptyResource { index }),
@@ -43,38 +43,39 @@ pub fn check_resources(resources: &[&[u8]]) -> Result<(), RequestFault> {
     Ok(())
 }
 
-/// The key under which a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict) keeps its marker, in the
-/// database of the locks: the incarnation of the server, and the cluster of the node. No lock can have this name. You
-/// may read it. If you delete it, the node does not vote for as long as the longest lock lasts.
+/// The key of the marker on a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict), in the database of the
+/// locks. The marker contains the incarnation of the server, and the cluster of the node. No lock can have this name.
+/// You may read the marker. If you delete it, the node does not vote for the longest ttl.
 pub const MARKER_KEY: &[u8] = b"shearline:marker";
 
-/// The key on a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict) that exists while the node's answers do
-/// not count. Its time to live is the longest ttl plus the drift. No lock can have this name. Do not delete it by hand:
-/// two clients could then hold one lock. `Redlock::trust_node` deletes it, and its documentation says when that is
-/// safe.
+/// The key of the barrier on a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict). While it exists, the
+/// answers of the node do not count. The ttl of a barrier is the longest ttl plus the drift. No lock can have this
+/// name. Do not delete a barrier by hand, because two clients could then hold one lock. `Redlock::trust_node` deletes
+/// the barrier, and its documentation says when that is safe.
 pub const BARRIER_KEY: &[u8] = b"shearline:barrier";
 
-/// The key under which a node keeps the counter floor of its [fencing tokens](crate::LockOptions::fenced), in the
-/// database of the locks. It holds the server that has written it and the largest number that this server has given, or
-/// says that the node is in repair. No lock can have this name. You may read it. If you delete it, the node gives no
+/// The key of the counter floor of a node's [fencing tokens](crate::LockOptions::fenced), in the database of the locks.
+/// The floor contains the incarnation of the server and the largest number that the server has given, or says that the
+/// node is in repair. No lock can have this name. You may read the floor. If you delete it, the node gives no fencing
 /// tokens until it is repaired.
 pub const FLOOR_KEY: &[u8] = b"shearline:floor";
 
-/// The prefix of the keys that count the [fencing tokens](crate::LockOptions::fenced) of one resource. The name of the
-/// resource follows. These keys expire a day after the last token. No lock can have such a name.
+/// The prefix of the keys of the counters of [fencing tokens](crate::LockOptions::fenced). The name of the resource
+/// follows the prefix. By default a counter expires a day after the last fencing token. No lock can have a name with
+/// this prefix.
 pub(crate) const COUNTER_PREFIX: &[u8] = b"shearline:fence:";
 
 /// The prefix of the keys that announce to readers of a [shared lock](crate::entry::Kind) that a caller waits for the
-/// exclusive lock on one resource. The name of the resource follows. No lock can have such a name.
+/// exclusive lock. The name of the resource follows the prefix. No lock can have a name with this prefix.
 pub(crate) const INTENT_PREFIX: &[u8] = b"shearline:intent:";
 
-/// The prefix of the keys of this library that are no locks. No handle takes a lock with such a name. Otherwise a
-/// handle without the strict guard could lock a key that handles with this guard need.
+/// The prefix of the keys of this library that are not locks. No handle takes a lock with this prefix. Otherwise a
+/// handle without the strict guard could lock a key that handles with the strict guard need.
 const RESERVED: &[u8] = b"shearline:";
 
-/// The value of a lock's key on the nodes: 20 random bytes, new for every attempt, followed by the label of
-/// `Builder::owner` or `LockOptions::owner`, if there is one. If a lock with a label is also fenced, its fencing token
-/// replaces the last 12 random bytes.
+/// The value of a lock's key on the nodes. A token has 20 random bytes, new for every attempt, followed by the label of
+/// `Builder::owner` or `LockOptions::owner`. If a lock with a label is also fenced, its fencing token replaces the
+/// last 12 random bytes.
 ///
 /// A client that knows the token can release the lock, so `Debug` shows only its first two bytes and the label.
 ///
@@ -99,14 +100,14 @@ impl<'a> Token<'a> {
         self.0
     }
 
-    /// Returns the label of the holder, which is empty if there is none.
+    /// Returns the label of the holder, or an empty text if there is no label.
     #[must_use]
     pub fn owner(self) -> &'a [u8] {
         self.0.get(TOKEN_RANDOM_BYTES..).unwrap_or_default()
     }
 
-    /// Returns the fencing token of the lock, if the token contains it. A node grants such a lock only with exactly
-    /// this number, or gets a copy of it after a majority has granted it.
+    /// Returns the fencing token of the lock, if the token contains it. A node grants a lock with such a token only
+    /// with this fencing token, or gets a copy of the lock after a majority has granted it.
     pub(crate) fn number(self) -> Option<u64> {
         let named = self.0.get(RANDOM_BEFORE_MARK..TOKEN_RANDOM_BYTES)?;
         let digits = named
@@ -119,7 +120,7 @@ impl<'a> Token<'a> {
     }
 
     /// Returns the label in a token that any client may have written. Tokens of this library begin with random bytes. A
-    /// token that begins with text, including spaces, belongs to another library, and the rest of it is not a label.
+    /// token that begins with text or spaces belongs to another library and has no label.
     pub(crate) fn label(self) -> &'a [u8] {
         let random = &self.0[..self.0.len().min(TOKEN_RANDOM_BYTES)];
         let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
@@ -133,14 +134,15 @@ impl<'a> Token<'a> {
 /// The number of random bytes before the mark in a token that contains its fencing token.
 const RANDOM_BEFORE_MARK: usize = 8;
 
-/// The mark in such a token. The number follows in seven bytes, up to the end of the random part. One in 10^12 random
-/// tokens contains this mark.
+/// The mark in a token that contains its fencing token. The fencing token follows in seven bytes, up to the end of the
+/// random part. One in 10^12 random tokens contains this mark.
 pub(crate) const NUMBER_MARK: [u8; 5] = *b"\0term";
 
-/// The mark if nodes have asked for this number. A node then accepts a number that is far ahead of its clock.
+/// The mark before a fencing token that nodes have requested. A node accepts a requested number even if it is far ahead
+/// of the node's clock.
 pub(crate) const WANTED_MARK: [u8; 5] = *b"\0Term";
 
-/// Puts `number` into the random part of a token. `wanted` means that nodes have asked for it.
+/// Writes `number` into the random part of a token. `wanted` is `true` if nodes have requested this number.
 pub(crate) fn name_number(token: &mut [u8], number: u64, wanted: bool) {
     let mark = if wanted { WANTED_MARK } else { NUMBER_MARK };
     let named = &mut token[RANDOM_BEFORE_MARK..TOKEN_RANDOM_BYTES];
@@ -148,17 +150,17 @@ pub(crate) fn name_number(token: &mut [u8], number: u64, wanted: bool) {
     named[mark.len()..].copy_from_slice(&number.to_be_bytes()[1..]);
 }
 
-/// The first bytes of the token of a broken lock. The bytes after them distinguish it from other broken locks.
+/// The first bytes of the token of a broken lock. The bytes after them differ between broken locks.
 const BROKEN: [u8; 8] = *b"\0broken\0";
 
-/// Returns the token that replaces `token` when its lock is broken. The same token always gives the same result,
-/// different tokens give different ones, and the token of a broken lock stays as it is. The label says that the lock
-/// was broken, and who its owner was.
+/// Returns the token that replaces `token` when its lock is broken. Equal tokens have equal results, different tokens
+/// have different results, and the token of a broken lock does not change. The label says that the lock was broken, and
+/// contains the owner.
 pub(crate) fn broken(token: Token<'_>) -> Vec<u8> {
     if token.0.starts_with(&BROKEN) {
         return token.0.to_vec();
     }
-    // All bytes of the token count, because tokens of another library may have the same beginning or end.
+    // Mixes all bytes of the token, because two tokens of another library may begin or end alike.
     let mut which = [0; TOKEN_RANDOM_BYTES - BROKEN.len()];
     for (place, byte) in token.0.iter().enumerate() {
         which[place % which.len()] ^= byte;
@@ -168,7 +170,7 @@ pub(crate) fn broken(token: Token<'_>) -> Vec<u8> {
     broken
 }
 
-/// A token that was read from a node, where any client may have written it. Printing it shows only its label.
+/// A token that was read from a node, where any client may have written it. The `Debug` output shows only the label.
 #[derive(Clone, Eq, PartialEq)]
 pub(crate) struct OwnedToken(Box<[u8]>);
 

@@ -1,7 +1,7 @@
-//! The feature `serde`: [`Stats`], [`Inspection`] and [`NodeStatus`] as objects, for logs and web pages.
+//! The feature `serde` serializes [`Stats`], [`Inspection`] and [`NodeStatus`] as objects, for logs and web pages.
 //!
-//! Fields have the same names as in Rust. A time is in milliseconds, with a fraction, and its name ends in `_ms`;
-//! `null` stands for a key without an expiry. A name or an owner that is not UTF-8 is given as hexadecimal digits, in
+//! Fields have the same names as in Rust. A time is in milliseconds, with a fraction, and its name ends in `_ms`. A key
+//! without an expiry has the time `null`. A name or an owner that is not UTF-8 is written as hexadecimal digits, in
 //! `resource_hex` or `owner_hex`. A state is a word with a reason. Tokens are not shown.
 
 use alloc::string::{String, ToString};
@@ -28,7 +28,7 @@ macro_rules! objects {
             }
         }
     )*};
-    // Fields with the names that they have in Rust.
+    // Each serialized field has the name of the Rust field.
     ($($type:ident { $($field:ident),* })*) => {
         objects! {$($type |it| { $(stringify!($field) => it.$field,)* })*}
     };
@@ -133,12 +133,12 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1_000.0
 }
 
-/// `None` if the key has no expiry.
+/// Returns `None` if the key has no expiry.
 fn left(time: Duration) -> Option<f64> {
     (time != Duration::MAX).then(|| millis(time))
 }
 
-/// The names of the field, for text and for other bytes.
+/// The names of the field for UTF-8 text and for other bytes.
 const OWNER: [&str; 2] = ["owner", "owner_hex"];
 const RESOURCE: [&str; 2] = ["resource", "resource_hex"];
 

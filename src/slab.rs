@@ -1,27 +1,27 @@
-//! A slab: values at fixed places, which small keys find again.
+//! A slab stores values at fixed places, and finds them by small keys.
 //!
-//! The engine keeps its operations and claims here, and the timer wheel its timers. Inserting, finding and removing
-//! take constant time. Vacant places form a list. The slab first uses the place that was vacated last, because it is
-//! still in the cache.
+//! The engine keeps its operations and claims in slabs, and the timer wheel keeps its timers in one. Inserting, finding
+//! and removing take constant time. Vacant places form a list. The slab reuses the most recently vacated place first,
+//! because it is still in the cache.
 //!
 //! # Guarantees
 //!
-//! * **A key matches one value only.** After its value was removed, it never matches again. The generation of a place
-//!   has 32 bits and does not wrap: a place that was used 2^32 - 1 times is retired. This costs one place in four
-//!   billion removals, and an old key never reaches another value.
-//! * **No allocation** while no more values are held at once than ever before (not counting retired places). Memory is
-//!   freed only when the slab is dropped.
-//! * **The same order everywhere.** The same calls give the same keys, and iteration follows the index.
+//! * **A key matches only one value.** After the removal of its value, a key never matches again. The generation of a
+//!   place has 32 bits and does not wrap. A place that was used 2^32 - 1 times is retired, so an old key never reaches
+//!   another value. Retiring costs one place in four billion removals.
+//! * **No allocation** while the number of values does not exceed its previous maximum (not counting retired places).
+//!   Memory is freed only when the slab is dropped.
+//! * **Deterministic keys and order.** The same calls return the same keys, and iteration follows the index.
 //!
 //! # Not here
 //!
-//! A bound. Code that inserts on behalf of a caller checks the limit in `limits`.
+//! A slab has no bound. Code that inserts on behalf of a caller checks the bound in `limits`.
 
 use alloc::vec::Vec;
 use core::fmt;
 use core::num::NonZeroU32;
 
-/// Names one value of one [`Slab`]. It takes eight bytes, and so does an `Option` of it.
+/// Identifies one value of one [`Slab`]. A key and an `Option` of a key both take eight bytes.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Key {
     index: u32,
@@ -31,19 +31,19 @@ pub(crate) struct Key {
 const _: () = assert!(size_of::<Option<Key>>() == 8);
 
 impl Key {
-    /// A key for a place that is not known yet. It matches nothing, because no slab has that many places.
+    /// A key that matches no value, because no slab has so many places.
     pub(crate) const NONE: Self = Self {
         index: u32::MAX,
         generation: NonZeroU32::MIN,
     };
 
-    /// A key that is not greater than any other.
+    /// A key that is less than or equal to every other key.
     pub(crate) const LEAST: Self = Self {
         index: 0,
         generation: NonZeroU32::MIN,
     };
 
-    /// Returns the place of the value. Another value may be there later, under another key.
+    /// Returns the place of the value. Later, another value may use this place, under another key.
     pub(crate) const fn index(self) -> u32 {
         self.index
     }
@@ -55,8 +55,7 @@ impl Key {
 
     /// Returns the key from which [`Key::to_bits`] made this number, or `None` if there is no such key.
     ///
-    /// An invented number gives a key that matches nothing, or matches whatever value it happens to name. Only the slab
-    /// knows which keys are valid.
+    /// For a number that did not come from a key, the returned key may match no value, or any value of the slab.
     pub(crate) const fn from_bits(bits: u64) -> Option<Self> {
         match NonZeroU32::new((bits >> 32) as u32) {
             Some(generation) => Some(Self {
@@ -68,15 +67,15 @@ impl Key {
     }
 }
 
-/// The index of a place, or none, in four bytes.
+/// An optional index of a place, in four bytes.
 ///
-/// `Option<u32>` would take eight, and the speed of reading lists with a million places depends on the number of cache
-/// lines.
+/// `Option<u32>` would take eight bytes, and the speed of reading lists with a million places depends on the number of
+/// cache lines.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(crate) struct Link(u32);
 
 impl Link {
-    /// No place. No slab has so many places that this could be an index.
+    /// A link to no place. No slab has so many places that this number could be an index.
     pub(crate) const NONE: Self = Self(u32::MAX);
 
     /// Returns the link to the place at `index`.
@@ -104,15 +103,15 @@ impl fmt::Debug for Link {
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     places: Vec<Place<T>>,
-    /// The first of the vacant places. Each vacant place holds the next one.
+    /// The first vacant place. Each vacant place links to the next one.
     vacant: Link,
     len: usize,
 }
 
-/// A value with its key's generation, or room for one.
+/// A place, with a value or vacant.
 #[derive(Debug)]
 pub(crate) struct Place<T> {
-    /// The generation of the present key, or of the next one.
+    /// The generation of the current key, or of the next key if the place is vacant.
     generation: NonZeroU32,
     state: State<T>,
 }
@@ -124,7 +123,7 @@ enum State<T> {
 }
 
 impl<T> Slab<T> {
-    /// Returns a slab that holds nothing and has allocated nothing.
+    /// Returns an empty slab. Allocates nothing.
     pub(crate) const fn new() -> Self {
         Self {
             places: Vec::new(),
@@ -133,11 +132,11 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Keeps `value`, under a key that no value of this slab had before.
+    /// Inserts `value`, under a key that no value of this slab had before.
     ///
     /// # Panics
     ///
-    /// If 2^32 - 1 places are in use. The limits of this crate are far lower.
+    /// Panics if 2^32 - 1 places are in use. The limits of this crate are far lower.
     pub(crate) fn insert(&mut self, value: T) -> Key {
         self.len += 1;
         match self.vacant.index() {
@@ -168,13 +167,13 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Removes the value under `key` and returns it. From then on the key matches nothing.
+    /// Removes the value under `key` and returns it. The key then matches nothing.
     pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
         self.get(key)?;
         Some(self.remove_at(key.index))
     }
 
-    /// Drops the value under `key` in place. From then on the key matches nothing.
+    /// Drops the value under `key` in place. The key then matches nothing.
     pub(crate) fn discard(&mut self, key: Key) {
         if self.get(key).is_some() {
             self.places[key.index as usize].state = State::Vacant(Link::NONE);
@@ -198,7 +197,7 @@ impl<T> Slab<T> {
         self.places.capacity()
     }
 
-    /// Returns all values with their keys, by index. This takes a step for each place, including vacant ones.
+    /// Returns all values with their keys, by index. The iteration visits every place, including vacant places.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         (0..)
             .zip(&self.places)
@@ -234,7 +233,7 @@ impl<T> Slab<T> {
     ///
     /// # Panics
     ///
-    /// If there is none: this means that a link outlived its value.
+    /// Panics if there is no value, because then a link has outlived its value.
     pub(crate) fn at(&self, index: u32) -> &T {
         match &self.places[index as usize].state {
             State::Occupied(value) => value,
@@ -256,7 +255,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Takes the value at `index` out. Panics as [`Slab::at`] does.
+    /// Removes and returns the value at `index`. Panics as [`Slab::at`] does.
     pub(crate) fn remove_at(&mut self, index: u32) -> T {
         let place = &mut self.places[index as usize];
         let State::Occupied(value) =
@@ -268,11 +267,11 @@ impl<T> Slab<T> {
         value
     }
 
-    /// Marks the place at `index` as vacant. It is the next one to be used.
+    /// Marks the place at `index` as vacant. The slab will reuse this place first.
     fn vacate(&mut self, index: u32) {
         self.len -= 1;
         let place = &mut self.places[index as usize];
-        // The last generation of a place has no successor, so the place never returns to the list.
+        // A place that has used its last generation never returns to the list.
         if let Some(generation) = place.generation.checked_add(1) {
             *place = Place {
                 generation,
@@ -297,7 +296,7 @@ impl<T> Slab<T> {
 
     #[cold]
     fn grow(&mut self, value: T) -> Key {
-        make_room(&mut self.places); // Doubling would be too much for many values.
+        make_room(&mut self.places); // With many values, doubling would waste memory.
         let index = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
         assert!(index < u32::MAX, "a slab has at most 2^32 - 1 places");
         let generation = NonZeroU32::MIN;
@@ -309,8 +308,8 @@ impl<T> Slab<T> {
     }
 }
 
-/// If there is no room for another value at the end of `values`, makes room for a sixteenth more. If the memory is
-/// large, the usual allocators can extend it without moving the bytes.
+/// If there is no room for another value in `values`, adds room for a sixteenth more. Usual allocators can extend large
+/// memory without moving the bytes.
 pub(crate) fn make_room<T>(values: &mut Vec<T>) {
     if values.len() == values.capacity() {
         values.reserve_exact((values.len() / 16).max(8));
@@ -358,7 +357,7 @@ mod tests {
         assert_eq!(key.to_bits(), 2 << 32 | 1);
         assert_eq!(Key::from_bits(key.to_bits()), Some(key));
         assert_eq!(Key::from_bits(7), None, "no key has the generation zero");
-        // Invented numbers: an index outside of the slab, or a generation that does not exist yet.
+        // The numbers have an index outside of the slab, or a generation that does not exist yet.
         for bits in [1 << 32 | 9, 3 << 32 | 1, u64::MAX] {
             assert_eq!(
                 Key::from_bits(bits).and_then(|key| slab.get(key)),
@@ -384,7 +383,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(effort(80, 256)))]
 
-        /// Any sequence of insertions (`None`) and removals of the n-th key ever given.
+        /// Runs any sequence of insertions (`None`) and removals of the n-th key so far.
         #[test]
         fn behaves_as_a_map_whose_keys_are_never_reused(
             steps in prop::collection::vec(prop::option::of(0_usize..64), 0..200),

@@ -1,11 +1,12 @@
-//! Points in time, as the core uses them.
+//! The type for points in time in the core.
 //!
-//! The core never reads a clock: it gets every [`Instant`] as an argument. There are two roundings, each for one
-//! purpose: [`Instant::tick_ceil`] for "do not act before", [`Instant::tick_floor`] for "do not trust after".
+//! The core never reads a clock, because callers pass every [`Instant`] as an argument. There are two ways to
+//! round: [`Instant::tick_ceil`] for a time before which nothing may happen, and [`Instant::tick_floor`] for a time
+//! after which a lock must not be trusted.
 //!
 //! # Not here
 //!
-//! Reading a clock. Only `clock` may do that.
+//! Only the module `clock` reads a clock.
 
 use core::time::Duration;
 
@@ -16,9 +17,9 @@ pub(crate) const NANOS_PER_TICK: u64 = 1_000_000;
 
 /// A point on the caller's monotonic clock, in nanoseconds since that clock's epoch.
 ///
-/// The library has a type of its own in place of `std`'s for two reasons. A driver may choose a clock that keeps
-/// running while the machine is suspended. A lock needs such a clock, and `std::time::Instant` is none on Linux. And a
-/// test can write down an instant: `Instant::from_nanos(5)` is the same in every run.
+/// The library does not use the type of `std` for two reasons. A lock needs a clock that keeps running while the
+/// machine is suspended, but on Linux the clock of `std::time::Instant` stops. And a test can write down an instant,
+/// because `Instant::from_nanos(5)` is the same in every run.
 ///
 /// All arithmetic saturates: a deadline beyond [`Instant::MAX`] is `MAX`, some 584 years away.
 ///
@@ -37,7 +38,7 @@ impl Instant {
     /// The epoch of the clock.
     pub const ZERO: Self = Self(0);
 
-    /// The last instant that can be represented. Sums stop here.
+    /// The last instant that can be represented. Larger sums saturate at `MAX`.
     pub const MAX: Self = Self(u64::MAX);
 
     /// Returns the instant `nanos` nanoseconds after the clock's epoch.
@@ -83,8 +84,8 @@ impl Instant {
         self.0.div_ceil(NANOS_PER_TICK)
     }
 
-    /// Returns the last tick at or before `self`. For "do not trust after": a lock may end early,
-    /// never late.
+    /// Returns the last tick at or before `self`. Use this for a time after which a lock must not be trusted: a lock
+    /// may end early, never late.
     pub(crate) const fn tick_floor(self) -> u64 {
         self.0 / NANOS_PER_TICK
     }

@@ -1,10 +1,10 @@
-//! Locks and unlocks on command, with the tree of the library that it was built with.
+//! Locks and unlocks on command, with the version of the library that the player was built with.
 //!
 //! `shearline-player WAY CALLERS URL...` says `ready` when it has connected. For each line `turn MILLIS` it runs
 //! cycles of lock and unlock for that long, and says `CYCLES NANOS CPU_NANOS P50_NANOS P99_NANOS`: the cycles, how long
 //! they and the processor took altogether, and the latency of one. It ends with its standard input.
 //!
-//! It uses only names that the trees to be compared have in common.
+//! The player uses only names that all compared versions have.
 
 use std::env;
 use std::error::Error;
@@ -21,7 +21,7 @@ type Failure = Box<dyn Error + Send + Sync>;
 /// How long each cycle took, in nanoseconds.
 type Times = Vec<u32>;
 
-/// The same as in `benches/peers`, where the floors are.
+/// The same ttl as in `benches/peers`, which has the floors.
 const TTL: Duration = Duration::from_secs(10);
 
 /// On a busy machine a server may get no processor for longer than the default of 50 ms.
@@ -59,7 +59,7 @@ fn turn(load: &mut Load, slot: Duration) -> Result<String, Failure> {
     let mut times = load.run(begin + slot)?;
     let (mut cycles, mut elapsed) = (times.len(), begin.elapsed());
     if matches!(load.way, Way::Contention(_)) {
-        // When the time is over each has one more lock to wait for, but ever fewer contend for it.
+        // After the end of the turn, each thread still waits for one more lock, with fewer and fewer contenders.
         (cycles, elapsed) = (cycles - load.names.len(), slot);
     }
     let spent = clock_gettime(ClockId::ProcessCPUTime) - cpu;

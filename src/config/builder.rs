@@ -1,4 +1,4 @@
-//! The builder. It takes any settings, keeps the first mistake, and returns it when a [`Config`] is made.
+//! The builder accepts any settings, keeps the first mistake, and returns it when [`Builder::config`] is called.
 
 use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
@@ -19,10 +19,9 @@ use crate::limits::{
 use crate::quorum::Drift;
 use crate::resource::check_resource;
 
-/// Collects the nodes of a handle and its settings.
+/// Collects the nodes and the settings of a handle.
 ///
-/// No method fails or does any I/O. The first mistake is kept and returned by [`Self::config`], and by the methods that
-/// build a handle.
+/// The setters never fail and do no I/O. [`Self::config`] and the methods that build a handle return the first mistake.
 ///
 /// ```
 /// use core::time::Duration;
@@ -42,18 +41,17 @@ use crate::resource::check_resource;
 #[must_use = "a builder does nothing until it builds something"]
 pub struct Builder {
     nodes: Vec<NodeConfig>,
-    /// The number of nodes that were named, including those that are not kept because there are too many or their URL
-    /// is bad.
+    /// The number of nodes that were added, including excess nodes and nodes with an invalid URL.
     named: usize,
     settings: Settings,
     error: Option<ConfigFault>,
 }
 
 impl Builder {
-    /// Adds the node at `url`. [`NodeConfig`] documents the form.
+    /// Adds the node at `url`. [`NodeConfig`] documents the form of the URL.
     ///
-    /// Each node is an independent master with one vote: no node may be a replica of another, and none may be named
-    /// twice.
+    /// Each node is an independent master with one vote. No node may be a replica of another node, and no node may be
+    /// added twice.
     pub fn node(mut self, url: impl AsRef<str>) -> Self {
         self.add(url.as_ref());
         self
@@ -67,9 +65,9 @@ impl Builder {
         self
     }
 
-    /// Waits this long for a node's vote, at least 1 ms. By default the time is derived from the ttl and from the
-    /// distance of the node: 5 to 50 ms, on slow networks four round trips, and 1 s at most. A node that stalls does
-    /// not lengthen this time.
+    /// Sets how long a call waits for a node's vote, at least 1 ms. The default depends on the ttl and on the
+    /// round-trip time: 5 to 50 ms, four round trips on slow networks, and 1 s at most. A node that stalls does not
+    /// increase the default.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         let is_right = NODE_TIMEOUT_MIN <= timeout;
         self.check(is_right, ConfigFault::Timeout("node", timeout));
@@ -77,7 +75,7 @@ impl Builder {
         self
     }
 
-    /// Allows this long for a connection and its handshake, at least 1 ms. Default: 1 s.
+    /// Sets how long a connection and its handshake may take, at least 1 ms. Default: 1 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         let is_right = NODE_TIMEOUT_MIN <= timeout;
         self.check(is_right, ConfigFault::Timeout("connect", timeout));
@@ -85,29 +83,29 @@ impl Builder {
         self
     }
 
-    /// Gives up a connection when an answer on it is overdue by this time: at least 100 ms, and at least the node
-    /// timeout. Default: 30 s.
+    /// Sets how long an answer may be overdue before the handle closes the connection: at least 100 ms, and at least
+    /// the node timeout. Default: 30 s.
     ///
-    /// Choose a long time. The commands to a slow node keep their order only while its connection is kept, and its
-    /// silence does not slow down locks.
+    /// Choose a long time, because a silent node does not slow down locks. A new connection to a slow node would lose
+    /// the order of the commands.
     pub fn dead_after(mut self, silence: Duration) -> Self {
         self.check(DEAD_AFTER_MIN <= silence, ConfigFault::DeadAfter(silence));
         self.settings.dead_after = silence;
         self
     }
 
-    /// Limits how long dropping the last handle waits for the answers to the last releases. Default: 50 ms. With zero
-    /// it does not wait at all.
+    /// Limits how long the drop of the last handle waits for the answers to the last releases. Default: 50 ms. With
+    /// zero, the drop does not wait.
     ///
-    /// After this time, a `Redlock` leaves missing answers to its I/O thread. The thread continues in the background
-    /// until the last answer has come or the last key must have expired.
+    /// After this time, the I/O thread of a `Redlock` repeats unanswered releases in the background, until all are
+    /// answered or all keys must have expired.
     pub fn shutdown_timeout(mut self, most: Duration) -> Self {
         self.settings.shutdown_timeout = most;
         self
     }
 
-    /// Subtracts `factor` times the ttl (from 0 to less than 1) and `fixed` from every validity, because clocks run at
-    /// different rates. Default: 0.01 and 2 ms. Give all clients the same values.
+    /// Subtracts `factor` (from 0 to less than 1) times the ttl, and `fixed`, from every validity, because clocks run
+    /// at different rates. Default: 0.01 and 2 ms. All clients should use the same values.
     pub fn drift(mut self, factor: f64, fixed: Duration) -> Self {
         let drift = Drift::new(factor, fixed);
         self.check(drift.is_some(), ConfigFault::DriftFactor);
@@ -115,8 +113,8 @@ impl Builder {
         self
     }
 
-    /// Sets how a call tries to take a lock, unless its [`LockOptions`](crate::LockOptions) say otherwise. Default: for
-    /// 5 s, any number of attempts.
+    /// Sets how long and how often a call tries to take a lock, unless its [`LockOptions`](crate::LockOptions) set
+    /// this. By default a call tries for 5 s, with any number of attempts.
     pub fn retry(mut self, retry: Retry) -> Self {
         let is_right = retry.tries() != 0 && !retry.delay().is_empty();
         self.check(is_right, ConfigFault::Retry);
@@ -125,18 +123,18 @@ impl Builder {
     }
 
     /// Declares the longest ttl that *any* client of these nodes uses, from 4 ms to 100 years. This handle refuses
-    /// longer ttls. Here, the [lock delay](Self::lock_delay) of a client counts as part of its ttls.
+    /// longer ttls. The [lock delay](Self::lock_delay) of a client counts as part of its ttls.
     ///
-    /// If it is not set, ttls up to 30 days are accepted. The [`RestartGuard`] keeps a restarted node from voting for
-    /// this time; if it is not set, the guard assumes 60 s and the lock delay of this handle. With
-    /// [`RestartGuard::Strict`] the default is 60 s, longer ttls are refused, and the value is written on the nodes:
-    /// all clients use the longest one.
+    /// Without `max_ttl`, ttls up to 30 days are accepted. The [`RestartGuard`] keeps a restarted node from voting for
+    /// `max_ttl`, or, if it is not set, for 60 s and the lock delay of this handle. With [`RestartGuard::Strict`] the
+    /// default is 60 s, longer ttls are refused, and the value is written on the nodes. All clients then use the
+    /// longest value.
     ///
-    /// A node that has been up for less than `max_ttl` when this handle first connects does not vote until it is older,
-    /// because it may have forgotten locks. So after all nodes are started at once, no lock is granted for this time
-    /// and up to three seconds more (servers report their uptime in whole seconds). If the servers are new, an operator
-    /// can end this wait by `Redlock::trust_nodes`, or `--trust` of the command. If `max_ttl` is not set, and the guard
-    /// is not strict, each node votes at once.
+    /// If the uptime of a node at the first connection is shorter than `max_ttl`, the node may have forgotten locks. It
+    /// does not vote until its uptime has reached `max_ttl`. So after a start of all nodes, no lock is granted for
+    /// `max_ttl` and up to three more seconds (servers report their uptime in whole seconds). If the servers are new,
+    /// an operator can end this wait with `Redlock::trust_nodes`, or with `--trust` of the command. If `max_ttl` is not
+    /// set, and the guard is not strict, each node votes at once.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
         let is_right = (TTL_MIN..=TTL_HARD_MAX).contains(&ttl);
         self.check(is_right, ConfigFault::MaxTtl(ttl));
@@ -144,34 +142,34 @@ impl Builder {
         self
     }
 
-    /// Makes the nodes keep every lock of this handle for `delay` longer than its holder may trust it. Default: zero.
-    /// At most 30 days. The delay is part of the longest ttl, and has to be shorter than it: than
-    /// [`max_ttl`](Self::max_ttl), or than 30 days if that is not set (60 s with [`RestartGuard::Strict`]).
+    /// Makes the nodes keep every lock of this handle for `delay` after its validity ends. Default: zero. At most 30
+    /// days. The delay is part of the longest ttl, and has to be shorter than [`max_ttl`](Self::max_ttl), or than 30
+    /// days if `max_ttl` is not set (60 s with [`RestartGuard::Strict`]).
     ///
-    /// It helps if work does not end at the moment when its lock does. Examples are a process that takes time to stop,
-    /// and a program that hangs or was suspended and then continues for a while before it looks at its lock
-    /// ([`manual::keeping`](crate::manual::keeping)). When the validity of a lock has ended, because its holder was
-    /// killed, was cut off, or did not extend it, no other client gets the lock until `delay` has also passed. The old
-    /// holder has to stop within that time. A release deletes the keys at once, even if it is late, and even if it
-    /// comes from a guard that is dropped after a loss. If a request of the old holder may still be under way, keep the
-    /// guard until the request has ended, or leak the guard ([`core::mem::forget`]).
+    /// A delay helps if work may continue after its lock has ended. Examples are a process that takes time to stop, and
+    /// a program that was suspended and continues for a while before it checks its lock
+    /// ([`manual::keeping`](crate::manual::keeping)). After the validity of a lock has ended without a release, no
+    /// other client gets the lock until `delay` has also passed. The old holder has to stop within that time. A release
+    /// deletes the keys at once, even a late release, or one from a guard that is dropped after a loss. If a request of
+    /// the old holder may still be under way, keep the guard until the request has ended, or leak the guard
+    /// ([`core::mem::forget`]).
     ///
-    /// * Validity is the same as without it: `at_risk` and `lost` come at the same times, and
-    ///   `extend` and `confirm` subtract it.
-    /// * The nodes get the ttl plus `delay / (1 - factor)`, with the factor of [`drift`](Self::drift), in whole
-    ///   milliseconds rounded up. That must not exceed [`max_ttl`](Self::max_ttl) of this handle, and `max_ttl` of all
-    ///   other clients has to allow for it.
-    /// * Other clients need not know the delay: they find the lock held for longer. Clients may have different delays.
-    /// * The delay stays with a lock that is handed over (`into_lock`, `to_bytes`), and the next holder extends with
-    ///   it.
-    /// * If a majority of the nodes says that the lock is lost, the handle does not delete its remaining keys, as it
-    ///   would without a delay. They stay until they expire or you release the lock. If the missing keys were forgotten
-    ///   by nodes in quarantine ([`RestartGuard`]), the remaining keys keep other clients out. If an operator has
-    ///   deleted the missing keys, the remaining keys do not. A node that stalls meanwhile, and later runs an extension
-    ///   that was sent before, keeps its copy for the ttl and the delay from then on. This single copy keeps others out
-    ///   only if more nodes are away.
-    /// * `inspect`, `watch` and the reports of waiters say how long the keys live, so they include the delay: no handle
-    ///   knows the delay of another handle's lock.
+    /// * The delay does not change the validity. The signals `at_risk` and `lost` complete at the same times, and
+    ///   `extend` and `confirm` subtract the delay.
+    /// * The nodes get the ttl plus `delay / (1 - factor)`, with the factor of [`drift`](Self::drift), rounded up to
+    ///   whole milliseconds. This sum must not exceed [`max_ttl`](Self::max_ttl) of this handle or of any other client.
+    /// * Other clients need not know the delay, because they only find the lock held for longer. Clients may have
+    ///   different delays.
+    /// * The delay is part of a lock that is handed over (`into_lock`, `to_bytes`), and applies to extensions by the
+    ///   next holder.
+    /// * If a majority of the nodes reports a lock as lost, a handle with a delay does not delete the remaining keys.
+    ///   The remaining keys stay until they expire or you release the lock. If nodes in quarantine ([`RestartGuard`])
+    ///   have forgotten the missing keys, the remaining keys keep other clients out. If an operator has deleted the
+    ///   missing keys, the remaining keys do not keep other clients out. A node that stalls during the loss may later
+    ///   run an extension that was sent before, and then keeps its copy for the ttl and the delay. This single copy
+    ///   keeps other clients out only if more nodes are unreachable.
+    /// * The remaining times in `inspect`, `watch` and the reports of waiting callers include the delay, because no
+    ///   handle knows the delay of another handle's lock.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -198,9 +196,10 @@ impl Builder {
     /// Sets how long a node keeps the counter of a resource after its last [fencing token](crate::LockOptions::fenced).
     /// Default: a day.
     ///
-    /// This affects only the memory of the nodes, if locks have very many different names. An expired counter reads as
-    /// the counter floor of its node, which is at least as high, so tokens still rise. Clients may use different times:
-    /// the client that takes a lock decides how long its counter lives. From a second to 100 years.
+    /// The time matters only for the memory of the nodes, if locks have very many different names. An expired counter
+    /// reads as the counter floor of its node, which is at least as high, so fencing tokens still grow. Clients may use
+    /// different times, because the client that takes a lock sets the ttl of the counter. Allowed are one second to 100
+    /// years.
     ///
     /// ```
     /// use std::time::Duration;
@@ -230,9 +229,9 @@ impl Builder {
     /// Sets the name of the cluster that these nodes form: 1 to 64 printable ASCII characters
     /// without spaces. Default: `default`.
     ///
-    /// Only used with [`RestartGuard::Strict`]: the name is part of the marker of each node. A client with another
+    /// Only [`RestartGuard::Strict`] uses the name, which is part of the marker of each node. A client with another
     /// name, or another number of nodes, gets [`LockError::OtherCluster`](crate::LockError::OtherCluster) and no lock.
-    /// So a staging system that was given a production node by mistake notices it, and so does production.
+    /// So if a staging system gets the URL of a production node by mistake, both systems report it.
     ///
     /// ```
     /// use shearline::{Config, RestartGuard};
@@ -254,33 +253,33 @@ impl Builder {
 
     /// Sets whether the wall clocks of the nodes are watched. Default: `true`.
     ///
-    /// Servers end keys by their wall clock, and a step forward ends locks early. So each node is asked for its `TIME`
-    /// right before a question about a lock, in the same write, at most once a second. Its clock may run faster or
-    /// slower than the clock of this machine by a fifth of the [`drift`](Self::drift) factor. Its steps may add up to
-    /// the other four fifths of this factor, for the shortest ttl that this handle was asked for, and in any case to 10
-    /// ms: 16 ms at a ttl of 2 s, 80 ms at 10 s, 240 ms at 30 s. If the clock has moved by more than this, and by more
-    /// than the time that the answers took, it counts as stepped. The node then gives no new lock for as long as a
-    /// restarted node ([`RestartGuard`]; not with [`RestartGuard::Off`]), and the step is counted in
-    /// [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps). The node still extends and confirms the locks that
-    /// it already had.
+    /// Servers expire keys by their wall clock, so a forward step of the clock ends locks early. So the handle asks
+    /// each node for its `TIME` right before a command about a lock, in the same write, at most once a second. The
+    /// clock of a node may run faster or slower than the clock of this machine by a fifth of the [`drift`](Self::drift)
+    /// factor. The steps of the clock may add up to the other four fifths of the factor, times the shortest ttl that
+    /// this handle was asked for: 16 ms at a ttl of 2 s, 80 ms at 10 s, 240 ms at 30 s. Steps of up to 10 ms in total
+    /// are always allowed. If the clock has moved by more than this limit, and by more than the time that the answers
+    /// took, it counts as stepped. A node whose clock has stepped gets the same quarantine as a restarted node
+    /// ([`RestartGuard`]; not with [`RestartGuard::Off`]),
+    /// and [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps) counts the step. In this quarantine the node
+    /// grants no new lock. The node still extends and confirms the locks that it already had.
     ///
-    /// A node whose user may not run `TIME` is not watched. A step is noticed at the next question. After a step, the
-    /// answers to earlier questions may still count; the last one may be a second old, or older after a pause of this
-    /// process.
+    /// A node whose user may not run `TIME` is not watched. The handle detects a step when it next asks for `TIME`.
+    /// Until then the answers of the node may still count: for up to a second, or longer after a pause of this process.
     pub fn watch_clocks(mut self, watch: bool) -> Self {
         self.settings.watch_clocks = watch;
         self
     }
 
-    /// Sets whether scripts are never used. Default: `false`: scripts are used on nodes that run them.
+    /// Sets whether the handle uses no scripts. By default the handle uses scripts on nodes that run them.
     ///
-    /// If a node refuses to run scripts, because the user may not (`-@scripting`) or the server cannot, its answer
-    /// shows this, and the handle does without scripts on that node anyway. With this option no script is sent at all.
-    /// The rest of this text holds for both cases, except for the guard.
+    /// Even without this option, the handle uses no scripts on a node that refuses them, because the user may not run
+    /// scripts (`-@scripting`) or the server cannot. With this option the handle sends no script at all. The following
+    /// paragraphs apply to both cases, except for the restart guard.
     ///
-    /// A lock is taken by `SET`, as always. With the first lock over a connection, each node is asked how the lock can
-    /// be released, which costs that lock one more round trip. The handle uses the first of these ways that the node
-    /// knows and permits:
+    /// The handle takes a lock with `SET`, as with scripts. With the first lock on a connection, it asks each node how
+    /// the lock can be released, which costs that lock one more round trip. The handle uses the first of these ways
+    /// that the node knows and permits:
     ///
     /// | way | servers | round trips |
     /// | --- | --- | --- |
@@ -289,22 +288,22 @@ impl Builder {
     /// | `SET .. IFEQ .. PXAT 1` | Valkey 8.1 | 1 |
     /// | `WATCH`, `GET`, then `MULTI`, `PEXPIRE`, `EXEC` | all | 2 |
     ///
-    /// Locks are extended by `WATCH`, `GET` and `PTTL`, then `MULTI`, `PEXPIRE`, `EXEC`; they are
-    /// confirmed and inspected by `GET` and `PTTL` between `MULTI` and `EXEC`. The
-    /// [manual](crate::manual::permissions) has the ACL line for this.
+    /// The handle extends a lock with `WATCH`, `GET` and `PTTL`, then `MULTI`, `PEXPIRE`, `EXEC`. The handle confirms
+    /// and inspects a lock with `GET` and `PTTL` between `MULTI` and `EXEC`. The [manual](crate::manual::permissions)
+    /// has the ACL line for these commands.
     ///
     /// # What differs
     ///
-    /// * A way that takes two round trips may not finish if the program ends right after a guard is dropped or a lock
-    ///   is released. Such a lock may stay until its ttl is over.
-    /// * A lock on several resources is taken, extended and released in two round trips each.
-    /// * [`RestartGuard::Strict`] needs scripts, so combining the two is an error. With that guard, a node that turns
-    ///   out to run no scripts is [unusable](crate::Unusable::NeedsScripts).
-    /// * The first lock over new connections may be on a bare majority for a moment. A slower node gets its copy when
-    ///   it has shown how it releases locks.
-    /// * If a key with the name of a lock has a value longer than 64 KiB, reading it ends the connection.
-    /// * If this handle makes a single try (`try_lock`) right after it has released the same resource, the try may
-    ///   arrive before the transaction has released it, and find too few free nodes.
+    /// * A release with two round trips may not finish if the program ends right after the release or the drop of a
+    ///   guard. The keys of such a lock may stay until their ttl ends.
+    /// * Taking, extending and releasing a lock on several resources costs two round trips each.
+    /// * [`RestartGuard::Strict`] needs scripts, so it cannot be combined with this option. With the strict guard, a
+    ///   node that refuses scripts is [unusable](crate::Unusable::NeedsScripts).
+    /// * The first lock over new connections may be on a bare majority for a moment. A slower node gets its copy after
+    ///   the handle knows how the node releases locks.
+    /// * If the key of a lock has a value longer than 64 KiB, reading it ends the connection.
+    /// * A single try (`try_lock`) right after this handle has released the same resource may fail, because it may
+    ///   arrive before the end of the releasing transaction.
     /// * The error for a held lock does not name the holder.
     ///
     /// ```
@@ -322,10 +321,10 @@ impl Builder {
         self
     }
 
-    /// Appends a label of at most 64 bytes to the random bytes of every token, so that a person who reads the key can
-    /// see who holds the lock. Default: none.
+    /// Appends a label of at most 64 bytes to the random bytes of every token, so that the key shows who holds the
+    /// lock. Default: none.
     ///
-    /// Every user who may read the keys sees it, and `Debug` shows it.
+    /// Every user who may read the keys can see the label, and `Debug` output shows it.
     pub fn owner(mut self, label: impl AsRef<[u8]>) -> Self {
         let label = label.as_ref();
         let is_right = label.len() <= OWNER_BYTES_MAX;
@@ -334,13 +333,12 @@ impl Builder {
         self
     }
 
-    /// Puts `prefix` before every name that this handle is given, so that services can share nodes without using each
-    /// other's names. Default: none. It has at most 512 bytes, and does not begin with `shearline:`.
+    /// Puts `prefix` before every name that this handle gets, so that services can share nodes without sharing names.
+    /// Default: none. A prefix has at most 512 bytes, and must not begin with `shearline:`.
     ///
-    /// The name with its prefix is the key, and the resource: locks, guards, errors and events show it in this form.
-    /// Everything that takes a name takes it without the prefix: locks of every kind, `inspect`, `watch`, `break_lock`,
-    /// `campaign` and `observe`. A lock that is adopted keeps its key. Clients exclude each other only if their names
-    /// with the prefixes are the same.
+    /// The name with its prefix is the key and the resource, and locks, guards, errors and events show it with the
+    /// prefix. Every method that takes a name expects it without the prefix. An adopted lock keeps its key. Clients
+    /// exclude each other only if their prefixed names are equal.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -372,16 +370,16 @@ impl Builder {
         self
     }
 
-    /// Asks `provider` for the credentials of each node whose URL has no password, before every connection to it. Use
-    /// it for passwords that are rotated, and for the tokens of cloud services, which last some minutes. An open
-    /// connection stays logged in.
+    /// Calls `provider` for the credentials of each node whose URL has no password, before every connection to that
+    /// node. Use a provider for rotated passwords, and for tokens of cloud services, which are valid for some minutes.
+    /// An open connection stays logged in.
     ///
-    /// * It runs on a thread of its own, which also looks up names, so it may block. There is at most one call at a
-    ///   time for each node, within [`connect_timeout`](Self::connect_timeout). Other nodes do not wait for it. The
-    ///   drivers of this crate ask it; an `Engine` alone does not.
-    /// * If it fails, panics or is late, the node is unreachable, and is tried again after the usual back-off. Reports
-    ///   show the text of its error ([`NodeReport::words`](crate::NodeReport::words)), so the text must not hold a
-    ///   secret. The credentials that it returns are never shown.
+    /// * The provider may block, because it runs on a separate thread, which also looks up names. There is at most one
+    ///   call at a time for each node, within [`connect_timeout`](Self::connect_timeout). Other nodes do not wait for
+    ///   the call. The drivers of this crate call the provider, but an `Engine` alone does not.
+    /// * If the provider fails, panics or is late, the node is unreachable, and the handle tries again after the usual
+    ///   back-off. Reports show the text of the provider's error ([`NodeReport::words`](crate::NodeReport::words)), so
+    ///   the text must not contain a secret. The returned credentials are never shown.
     /// * A user in the URL has precedence over the user from the provider.
     ///
     /// ```no_run
@@ -406,8 +404,8 @@ impl Builder {
         self
     }
 
-    /// Lets a caller that waits for an outcome poll the sockets again and again instead of going to sleep. This keeps a
-    /// processor busy for a few microseconds. Default: off.
+    /// Makes a waiting caller poll the sockets in a loop instead of sleeping, which keeps a processor busy for a few
+    /// microseconds. Default: off.
     pub fn spin(mut self, spin: bool) -> Self {
         self.settings.spin = spin;
         self
@@ -416,16 +414,16 @@ impl Builder {
     /// Sets how nodes with a `rediss://` URL are checked, and the client certificate. Default: the authorities that the
     /// system trusts, and no client certificate. Settings in the URL of a node have precedence.
     ///
-    /// This call does not make a node use TLS; its URL does. If no node uses TLS, [`Self::config`] fails with
-    /// [`ConfigError`]. The files are read when the handle is built. If one cannot be used, the build fails.
+    /// Only the URL of a node makes the node use TLS. If no node uses TLS, [`Self::config`] returns a [`ConfigError`].
+    /// The files are read when the handle is built. If a file is unusable, the build fails.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: super::TlsOptions) -> Self {
         self.settings.tls = options;
         self
     }
 
-    /// Lets the spans and events of `tracing` show the names of resources, and not only a hash of each. Default: off,
-    /// because names may reveal who does what. See [`manual::tracing`](crate::manual::tracing).
+    /// Makes the spans and events of `tracing` show the names of resources instead of a hash. Default: off, because
+    /// names may reveal private data. See [`manual::tracing`](crate::manual::tracing).
     #[cfg(feature = "tracing")]
     pub fn trace_resources(mut self, show: bool) -> Self {
         self.settings.trace_resources = show;
@@ -436,8 +434,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// The first mistake in the order of the calls. If there is none: too many nodes or no node. If the nodes are fine:
-    /// settings that contradict each other. No error holds a credential.
+    /// Returns the first invalid setting in the order of the calls. After that, the error reports too many nodes or no
+    /// node, and then settings that contradict each other. No error contains a credential.
     pub fn config(&self) -> Result<Config, ConfigError> {
         if let Some(error) = &self.error {
             return Err(error.clone().into());
@@ -467,7 +465,8 @@ impl Builder {
         if settings.without_scripts && settings.restart_guard == RestartGuard::Strict {
             return Err(ConfigFault::StrictWithoutScripts);
         }
-        // Validity grows with the ttl, so if the longest ttl leaves no validity, no ttl does.
+        // The longest ttl leaves the longest validity. If the drift of the longest ttl is not shorter than that ttl, no
+        // ttl can be used.
         let maximum = settings.ttl_limit();
         let allowance = drift.of(maximum);
         if maximum <= allowance {
@@ -521,7 +520,7 @@ impl Builder {
     }
 }
 
-/// Returns `true` if servers accept the name: `CLIENT SETNAME` refuses spaces, line ends and anything other than ASCII.
+/// Returns `true` if servers accept the name. `CLIENT SETNAME` refuses spaces, line ends and non-ASCII characters.
 fn is_word(text: &str, most: usize) -> bool {
     (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
@@ -730,7 +729,7 @@ mod tests {
                 too_large(10 * MS),
             ),
             (one().max_ttl(second).lock_delay(second), no_time(second)),
-            // On a node with a fast clock the lock lives for 998 ms, and the drift is longer than the other 2 ms.
+            // For nodes with a fast clock the delay becomes 998 ms, and the drift is longer than the remaining 2 ms.
             (
                 one().max_ttl(second).lock_delay(988 * MS),
                 no_time(988 * MS),
@@ -774,7 +773,7 @@ mod tests {
                 one().client_name("x".repeat(65).as_str()),
                 ConfigFault::ClientName,
             ),
-            // The first mistake is reported; later ones do not replace it.
+            // The builder has several faults, and reports the first of them.
             (
                 one().max_ttl(MS).max_ttl(day).node("").client_name(""),
                 ConfigFault::MaxTtl(MS),
@@ -856,10 +855,10 @@ mod tests {
         }
     }
 
-    /// Returns everything that can be printed about a builder with `url`.
+    /// Returns every text that a program can print about a builder with `url`.
     fn all_that_is_shown(url: &str) -> String {
         let builder = Config::builder().node(url);
-        // If a good URL is named twice, it causes the error of a duplicate.
+        // A handle that gets a valid URL twice reports a duplicate node.
         let twice = builder.clone().node(url);
         let (config, error) = (builder.config(), twice.config());
         let mut shown = format!("{builder:#?} {twice:?} {config:?} {error:?}");
@@ -882,7 +881,7 @@ mod tests {
     }
 
     proptest! {
-        /// This also holds for a URL with an unescaped password or another mistake.
+        /// Includes URLs with an unescaped password or another mistake.
         #[test]
         fn no_password_is_shown_by_a_broken_url(
             scheme in "(redis://|valkey://|unix://|unix:|rediss://|http://|)",

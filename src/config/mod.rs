@@ -1,13 +1,12 @@
-//! The configuration of a handle: nodes, timeouts, limits. Valid by construction.
+//! The configuration of a handle, which is valid by construction: nodes, timeouts and limits.
 //!
-//! A [`Config`] comes only from [`Builder::config`], which finds every mistake before any I/O. It need not be checked
-//! again: there are 1 to 31 nodes with different addresses, every timeout is long enough to be met, and at least one
-//! ttl leaves validity.
+//! Only [`Builder::config`] returns a [`Config`]. This method finds every mistake before any I/O. A `Config` has 1
+//! to 31 nodes with different addresses and no timeout that is too short, and at least one ttl leaves validity.
 //!
-//! Credentials come in with the URLs and stay here: no `Debug`, label or error shows them.
+//! No `Debug` output, label or error shows the credentials from the URLs.
 //!
-//! Not here: name look-up and sockets (the driver). Whether two addresses lead to the same server, which only the
-//! servers can say (the handshake of a node).
+//! Not here: name look-up and sockets, which are in the driver. The handshake of a node finds out whether two addresses
+//! lead to the same server.
 
 mod builder;
 mod node;
@@ -39,7 +38,7 @@ pub use tls::TlsOptions;
 #[cfg(feature = "tls")]
 pub(crate) use tls::{NodeTls, Pem};
 
-/// A checked configuration: the nodes, and everything that [`Builder`] can set.
+/// A checked configuration, with the nodes and all settings of [`Builder`].
 ///
 /// ```
 /// use shearline::Config;
@@ -127,31 +126,30 @@ impl Settings {
 }
 
 impl Config {
-    /// Returns a builder without nodes and with the defaults that its methods name.
+    /// Returns a builder without nodes, with the documented defaults for all settings.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// Returns the nodes, in the order in which they were named: 1 to 31, no address twice.
+    /// Returns the 1 to 31 nodes, with different addresses, in the order in which they were added.
     #[must_use]
     pub fn nodes(&self) -> &[NodeConfig] {
         &self.nodes
     }
 
-    /// Returns how many nodes have to agree: `N / 2 + 1` of the configured ones.
+    /// Returns the number of nodes that have to agree, which is `N / 2 + 1` of the `N` configured nodes.
     #[cfg(any(feature = "std", test))]
     pub(crate) fn quorum(&self) -> usize {
         self.nodes.len() / 2 + 1
     }
 
-    /// Returns how often a handle tries to take a lock, and the delays in between.
+    /// Returns how long and how often a handle tries to take a lock.
     pub(crate) fn retry(&self) -> &Retry {
         &self.settings.retry
     }
 
-    /// Returns the longest ttl that this handle accepts: [`Self::max_ttl`] if set, otherwise 30
-    /// days, or 60 s with [`RestartGuard::Strict`]. A lock delay counts as part
-    /// of each ttl here.
+    /// Returns the longest ttl that this handle accepts: [`Self::max_ttl`] if set, otherwise 30 days, or 60 s
+    /// with [`RestartGuard::Strict`]. A lock delay counts as part of each ttl.
     pub(crate) fn ttl_limit(&self) -> Duration {
         self.settings.ttl_limit()
     }
@@ -173,22 +171,22 @@ impl Config {
         self.settings.without_scripts
     }
 
-    /// Returns the label after the random bytes of every token; empty if none was set.
+    /// Returns the label after the random bytes of every token. The label is empty if none was set.
     pub(crate) fn owner(&self) -> &[u8] {
         &self.settings.owner
     }
 
-    /// Returns the prefix of each name that a caller gives.
+    /// Returns the prefix of all names.
     pub(crate) fn key_prefix(&self) -> &[u8] {
         &self.settings.key_prefix
     }
 
-    /// Returns the name of the connections in the servers' `CLIENT LIST`; `None` if none is sent.
+    /// Returns the name of the connections in the servers' `CLIENT LIST`, or `None` if the handle sends no name.
     pub(crate) fn client_name(&self) -> Option<&str> {
         self.settings.client_name.as_deref()
     }
 
-    /// Returns the provider to ask for credentials for `node` before each connection, if it is needed.
+    /// Returns the credentials provider for `node`, if one has to be called before each connection.
     pub(crate) fn provider(&self, node: &NodeConfig) -> Option<&Provider> {
         let provider = self.settings.credentials.as_ref();
         provider.filter(|_| node.is_without_password())
@@ -201,7 +199,7 @@ impl Config {
     }
 }
 
-/// Makes getters of settings that are `Copy`.
+/// Defines getters for settings that are `Copy`.
 macro_rules! getters {
     ($($(#[$meta:meta])* $name:ident: $type:ty,)*) => {
         impl Config {
@@ -211,29 +209,27 @@ macro_rules! getters {
 }
 
 getters! {
-    /// Returns the part of every validity that is subtracted because clocks run at different rates.
+    /// Returns the drift, which is subtracted from every validity because clocks run at different rates.
     drift: Drift,
-    /// Returns how long to wait for a node's vote; `None` if this follows from the ttl and from how fast the node
-    /// answers.
+    /// Returns how long to wait for a node's vote, or `None` if the time depends on the ttl and the round-trip time.
     node_timeout: Option<Duration>,
-    /// Returns how long a connection and the handshake on it may take.
+    /// Returns how long a connection and its handshake may take.
     connect_timeout: Duration,
-    /// Returns the length of the silence after which a connection is given up, if an answer is due.
+    /// Returns how long an answer may be overdue before the handle closes the connection.
     dead_after: Duration,
-    /// Returns how long dropping the last handle waits, at most, until the nodes have answered the last releases.
+    /// Returns the longest time that the drop of the last handle waits for the answers to the last releases.
     #[cfg(any(feature = "std", test))]
     shutdown_timeout: Duration,
-    /// Returns the longest ttl that any client of these nodes uses, if it was set. If it was not,
-    /// the restart guard assumes 60 s and the lock delay.
+    /// Returns the longest ttl that any client of these nodes uses, if it was set. Otherwise the restart guard
+    /// assumes 60 s and the lock delay.
     max_ttl: Option<Duration>,
     /// Returns how long a node keeps the counter of a resource after its last fencing token.
     counter_ttl: Duration,
-    /// Returns how restarted nodes are kept from voting.
+    /// Returns what happens to the votes of restarted nodes.
     restart_guard: RestartGuard,
     /// Returns `true` if the wall clocks of the nodes are watched.
     watch_clocks: bool,
-    /// Returns `true` if a caller that waits for an outcome polls the sockets again and again instead of going to
-    /// sleep.
+    /// Returns `true` if a waiting caller polls the sockets in a loop instead of sleeping.
     #[cfg(any(feature = "std", test))]
     spin: bool,
     /// Returns `true` if spans and events show the names of resources.

@@ -1,4 +1,4 @@
-//! One configured node: its address, and how to log in to it.
+//! The configuration of one node, with its address and its credentials.
 
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -12,9 +12,9 @@ use crate::error::words;
 #[cfg(feature = "std")]
 use crate::limits::CREDENTIAL_BYTES_MAX;
 
-/// One node, as its URL describes it.
+/// The configuration of one node, which is parsed from a URL.
 ///
-/// Parsed from
+/// The URL has one of these forms:
 ///
 /// ```text
 /// redis://[user[:password]@]host[:port][/database]
@@ -23,21 +23,21 @@ use crate::limits::CREDENTIAL_BYTES_MAX;
 /// host[:port]
 /// ```
 ///
-/// `valkey://` means the same as `redis://`, and so does a URL without a scheme. The default port is 6379, the default
-/// database 0. `host` is a name, an IPv4 address, or an IPv6 address in brackets, without a zone. User, password and
-/// path are percent-decoded and must be UTF-8. The last `@` before the host ends the password, so the password may
-/// contain others; `/`, `?`, `#`, `%` and spaces have to be escaped in it.
+/// `valkey://`, or no scheme, means the same as `redis://`. The default port is 6379, and the default database is 0.
+/// `host` is a name, an IPv4 address, or an IPv6 address in brackets, without a zone. User, password and path are
+/// percent-decoded and must be UTF-8. A password may contain `@`, because the last `@` before the host ends the
+/// password. The characters `/`, `?`, `#`, `%` and spaces have to be escaped in a password.
 ///
-/// `rediss://`, or `valkeys://`, uses TLS. It needs the feature `tls`; without that feature it is refused. `ca` is a
-/// file with the authorities to trust, `cert` and `key` are the files of a client certificate, all in PEM form; `name`
-/// is the name that the certificate of the node must be for, if that is not the host. Each parameter may be given once,
-/// in any order, percent-encoded like a path. `Builder::tls` sets what the URL leaves out.
+/// `rediss://` and `valkeys://` use TLS, and are refused without the feature `tls`. `ca` is a file with the authorities
+/// to trust, and `cert` and `key` are the files of a client certificate, all in PEM form. `name` is the name in the
+/// certificate of the node, if it differs from the host. Each parameter may be given once, in any order,
+/// percent-encoded like a path. `Builder::tls` sets the parameters that the URL leaves out.
 ///
-/// A name is looked up for each connection, in the background, so a slow look-up delays no call. Its addresses are
-/// tried in order, one of each family at the same time, until one has worked.
-/// [`connect_timeout`](crate::Builder::connect_timeout) bounds all of this together.
+/// A host name is looked up for each connection, in the background, so a slow look-up delays no call. The addresses of
+/// the name are tried in order, one of each family at the same time, until an address has worked. The total time of
+/// look-up and connection is limited by [`connect_timeout`](crate::Builder::connect_timeout).
 ///
-/// `Debug` shows no credentials.
+/// `Debug` output shows no credentials.
 ///
 /// ```
 /// use shearline::NodeConfig;
@@ -62,7 +62,7 @@ enum NodeTls {}
 
 /// The credentials for a node, for `Builder::credentials`.
 ///
-/// `Debug` shows none of them.
+/// `Debug` output does not show the credentials.
 #[derive(Clone)]
 pub struct Credentials {
     pub(crate) user: Option<String>,
@@ -70,8 +70,8 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Takes the password, or the token of a cloud service. The user is the one in the node's URL, or the server's
-    /// default user.
+    /// Returns credentials with this password, which may be the token of a cloud service. The user is the user in the
+    /// node's URL, or the server's default user.
     pub fn new(password: impl Into<String>) -> Self {
         let password = password.into();
         Self {
@@ -80,7 +80,7 @@ impl Credentials {
         }
     }
 
-    /// Logs in as this user, if the URL of the node names none.
+    /// Logs in as this user, if the URL of the node names no user.
     #[must_use]
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(user.into());
@@ -94,7 +94,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// The provider of credentials before each connection: see `Builder::credentials`.
+/// The credentials provider, which is called before each connection: see `Builder::credentials`.
 #[derive(Clone)]
 #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "the driver asks it"))]
 pub(crate) struct Provider(pub(super) Arc<Provide>);
@@ -104,11 +104,11 @@ pub(super) type Provide = dyn Fn(&NodeConfig) -> Result<Credentials, Failure> + 
 type Failure = alloc::boxed::Box<dyn core::error::Error + Send + Sync>;
 
 impl Provider {
-    /// Returns the credentials for `node`, or why there are none. The provider may take any time, or panic.
+    /// Returns the credentials for `node`. The provider may block or panic.
     ///
     /// # Errors
     ///
-    /// The error of the provider, or a message that its credentials are too long for a handshake.
+    /// Returns the error of the provider, or a message that the credentials are too long for a handshake.
     #[cfg(feature = "std")]
     pub(crate) fn ask(&self, node: &NodeConfig) -> Result<Credentials, Arc<str>> {
         let given = (self.0)(node).map_err(|error| words(&error.to_string()))?;
@@ -151,7 +151,7 @@ impl NodeConfig {
         self.tls.as_ref()
     }
 
-    /// Returns `true` if the node is reached by TLS. Without the feature `tls`, no node is.
+    /// Returns `true` if the node uses TLS. Without the feature `tls`, no node uses TLS.
     pub(crate) fn uses_tls(&self) -> bool {
         self.tls.is_some()
     }
@@ -161,25 +161,25 @@ impl NodeConfig {
         &self.address
     }
 
-    /// Returns the address as text, in the form of its `Display`: `10.0.0.1:6379`, `unix:/run/r.sock`. It names the
-    /// node in reports, and parses to the same address.
+    /// Returns the address as text, such as `10.0.0.1:6379` or `unix:/run/r.sock`. The label names the node in reports,
+    /// and parses to the same address.
     #[must_use]
     pub fn label(&self) -> &Arc<str> {
         &self.label
     }
 
-    /// Returns the user for the login; `None` means the server's default user, or no password.
+    /// Returns the user for the login, or `None` for the server's default user or for no login.
     pub(crate) fn user(&self) -> Option<&str> {
         self.credentials.as_ref()?.user.as_deref()
     }
 
-    /// Returns the password for the login; `None` for no login at all. A user without a password logs in with an empty
-    /// one, which users that need none (`nopass`) accept.
+    /// Returns the password for the login, or `None` for no login. A user without a password logs in with an empty
+    /// password, which the server accepts for users with `nopass`.
     pub(crate) fn password(&self) -> Option<&str> {
         Some(&self.credentials.as_ref()?.password)
     }
 
-    /// Returns `true` if its URL has no password, or an empty one.
+    /// Returns `true` if the URL has no password, or an empty password.
     pub(crate) fn is_without_password(&self) -> bool {
         self.password().unwrap_or_default().is_empty()
     }
@@ -206,10 +206,10 @@ impl fmt::Debug for NodeConfig {
     }
 }
 
-/// The address of a node. The same place usually has the same value: names are in lower case, addresses are numbers,
-/// the port is always there, paths have no empty or `.` parts.
+/// The address of a node. Equal addresses usually have equal values: names are in lower case, IP addresses are parsed,
+/// the port is always set, and paths have no empty or `.` parts.
 ///
-/// Different values may still lead to one server. The handshake finds that out.
+/// Two different values may still lead to one server. The handshake finds such duplicates.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Address {
     /// A TCP port of a host.
@@ -226,16 +226,16 @@ pub(crate) enum Address {
     },
 }
 
-/// A host by name or by number.
+/// A host name or an IP address.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Host {
-    /// An address. An IPv4 address mapped into IPv6 is kept as IPv4.
+    /// An IP address. An IPv4 address mapped into IPv6 is stored as IPv4.
     Ip(IpAddr),
     /// A name that has to be looked up, in lower case.
     Name(String),
 }
 
-/// In the form that [`NodeConfig`] parses: `name:6379`, `[::1]:6379`, `unix:/path`.
+/// Writes the form that [`NodeConfig`] parses, such as `name:6379`, `[::1]:6379` or `unix:/path`.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -255,7 +255,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Escapes letters that would change the meaning when parsed, and letters that would spoil a line of a log.
+/// Escapes characters that would parse differently, and characters that would break a line of a log.
 fn write_escaped(f: &mut fmt::Formatter<'_>, letter: char) -> fmt::Result {
     let escaped =
         letter.is_control() || letter.is_whitespace() || matches!(letter, '%' | '?' | '#' | '@');

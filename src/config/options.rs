@@ -1,4 +1,4 @@
-//! The options of one lock, and how a handle tries again.
+//! The options of one lock, and the retry policy of a handle.
 
 #[cfg(feature = "std")]
 use alloc::boxed::Box;
@@ -8,12 +8,13 @@ use core::time::Duration;
 use crate::error::RequestFault;
 use crate::limits::OWNER_BYTES_MAX;
 
-/// How long a handle waits for a lock, unless the call sets this itself.
+/// The retry policy of a handle: how long its calls wait for a lock, unless a call sets its own wait.
 ///
-/// The default is 5 s, and any number of attempts. [`Retry::new`] limits the attempts instead.
+/// By default a call waits 5 s and makes any number of attempts. [`Retry::new`] limits the number of attempts instead
+/// of the time.
 ///
-/// The random delay is the time between two attempts, or between two looks at the lock if the nodes do not notify the
-/// handle when it is free: [`manual::waiting`](crate::manual::waiting).
+/// The random delay is the time between two attempts. If the nodes do not notify the handle of a free lock, it is also
+/// the time between two checks of the lock: see [`manual::waiting`](crate::manual::waiting).
 ///
 /// ```
 /// use core::time::Duration;
@@ -31,16 +32,16 @@ pub struct Retry {
     pub(super) wait: Option<Duration>,
 }
 
-/// How long a call waits if neither the call nor its handle sets it.
+/// The wait of a call if neither the call nor its handle sets one.
 const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 
 impl Retry {
-    /// Makes at most `tries` attempts (the first one counts, so 1 is the least), with a random `delay` in between.
+    /// Makes at most `tries` attempts, including the first one, with a random `delay` between two attempts.
     ///
-    /// Only attempts that are sent count. A caller that waits for other callers sends none, so it gives up after
+    /// Only attempts that are sent count. A caller that waits for other callers sends no attempts, so it gives up after
     /// `tries` times the longest delay at the latest.
     ///
-    /// [`Builder::config`](crate::Builder::config) refuses zero tries, and a delay that ends before it begins.
+    /// The method [`Builder::config`](crate::Builder::config) refuses zero tries and an empty range of delays.
     #[must_use]
     pub const fn new(tries: u32, delay: RangeInclusive<Duration>) -> Self {
         Self {
@@ -51,15 +52,15 @@ impl Retry {
         }
     }
 
-    /// Gives up `wait` after the call, and lifts the limit of attempts. Zero means one attempt.
+    /// Gives up `wait` after the call began, and removes the limit of attempts. With zero, a call makes one attempt.
     #[must_use]
     pub const fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
     }
 
-    /// Returns the limit of attempts, including the first one. If there is a deadline, attempts are not limited. The
-    /// default has a deadline, and returns 32.
+    /// Returns the limit of attempts, including the first one. With a wait, attempts are not limited. The default has a
+    /// wait, and returns 32.
     pub(crate) const fn tries(&self) -> u32 {
         self.tries
     }
@@ -76,74 +77,84 @@ impl Default for Retry {
     }
 }
 
-/// How nodes that restarted, and may have forgotten locks, are kept from voting.
+/// The policy for the votes of restarted nodes, which may have forgotten locks.
 ///
-/// Redlock without persistence is safe only if a restarted node does not vote until the locks that it may have
-/// forgotten have expired. The usual advice to operators is to delay restarts by hand; this guard does it in the
-/// client. A node in *quarantine* is still asked, because its key keeps others out, but its answers do not count:
-/// [`NodeOutcome::Quarantined`](crate::NodeOutcome). After the quarantine it votes again. An operator can end the
-/// quarantine with `Redlock::trust_node`.
+/// Redlock without persistence is safe only if a restarted node does not vote until all locks that it may have
+/// forgotten have expired. The usual advice to operators is to delay restarts by hand. This guard ignores the votes of
+/// a restarted node instead. A node in *quarantine* still gets commands, because its keys keep other clients out, but
+/// its answers do not count: [`NodeOutcome::Quarantined`](crate::NodeOutcome). After the quarantine the node votes
+/// again. An operator can end the quarantine with `Redlock::trust_node`.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum RestartGuard {
-    /// A restarted node votes at once. This is right for nodes that write every lock to disk before they answer
+    /// A restarted node votes at once. Use `Off` for nodes that write every lock to disk before they answer
     /// (`appendfsync always`), and for tests.
     Off,
-    /// At every handshake a node identifies itself (`run_id`, `master_replid`). A node is put into quarantine if its
-    /// identity has changed or can no longer be read, or if it refused a command because it loads or follows another
-    /// server (`LOADING`, `READONLY`, `MASTERDOWN`). The quarantine begins at the end of that handshake. It lasts for
-    /// [`Builder::max_ttl`](crate::Builder::max_ttl), or for the longest ttl that this handle was asked for if that is
-    /// longer, plus the drift. By then every such lock has expired.
+    /// At every handshake a node identifies itself (`run_id`, `master_replid`). A node enters quarantine if its
+    /// identity has changed or can no longer be read, or if it refused a command because it loads its data or is a
+    /// replica (`LOADING`, `READONLY`, `MASTERDOWN`). The quarantine begins at the end of that handshake. The
+    /// quarantine lasts for [`Builder::max_ttl`](crate::Builder::max_ttl), or for the longest ttl that this handle was
+    /// asked for if that ttl is longer, plus the drift. After that time every forgotten lock has expired.
     ///
-    /// If `max_ttl` was set, a node that has been up for a shorter time when it is first connected is in quarantine for
+    /// If `max_ttl` was set, a node whose uptime at the first connection is shorter than `max_ttl` is in quarantine for
     /// the rest of that time.
     ///
-    /// A node whose clock was stepped is treated in the same way
+    /// A node whose clock was stepped is also put into quarantine
     /// ([`Builder::watch_clocks`](crate::Builder::watch_clocks)).
     ///
-    /// Not seen: a restart before the first handshake if `max_ttl` was not set; locks of other clients with a longer
-    /// ttl; deleted keys; a node whose user may not run `INFO`.
+    /// `Observed` does not protect locks in these cases:
+    ///
+    /// * A node restarts before the first handshake, and `max_ttl` is not set.
+    /// * Other clients take locks with a longer ttl.
+    /// * Keys are deleted.
+    /// * The user may not run `INFO`.
     #[default]
     Observed,
     /// Every node has a marker (`shearline:marker`), and every command about a lock checks it on the node. The marker
-    /// holds the incarnation of the server that it was written on, the longest ttl of all clients, the number of nodes,
-    /// the number of nodes that are a majority, and the name of the cluster
-    /// ([`Builder::cluster`](crate::Builder::cluster)).
+    /// contains the incarnation of the server that it was written on, the longest ttl of all clients, the number of
+    /// nodes, the size of a majority, and the name of the cluster ([`Builder::cluster`](crate::Builder::cluster)).
     ///
-    /// A marker that is missing or belongs to another incarnation means that there was a restart, a promotion or a
-    /// `FLUSHALL`, or that this is another data set. A client that finds no marker writes a new one, with a *barrier*
-    /// (`shearline:barrier`). The barrier lasts until every lock that may have been forgotten is over: for
-    /// [`Builder::max_ttl`](crate::Builder::max_ttl), 60 s if it is not set, and the drift. Until then no client counts
-    /// the answers of that node.
+    /// If the marker is missing or belongs to another incarnation, there was a restart, a promotion or a `FLUSHALL`, or
+    /// the node has another data set. A client that finds no valid marker writes a new marker with a *barrier*
+    /// (`shearline:barrier`). The barrier lasts until every forgotten lock has expired:
+    /// for [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set, plus the drift. During the barrier
+    /// no client counts the answers of that node.
     ///
-    /// * Longer ttls than `max_ttl` are refused. A client with a shorter `max_ttl` joins and uses the longer one; a
-    ///   client with a longer one raises the markers, with a barrier. It is best if all clients use the same.
-    /// * A client with another number of nodes or another name gets
-    ///   [`LockError::OtherCluster`](crate::LockError::OtherCluster), and no lock. To change these, use
-    ///   `Redlock::reinit`.
-    /// * Nodes that were never used have no marker, so they have to wait too; `Redlock::trust_nodes` skips this wait.
-    /// * There is no barrier if the server has shown, before and after, that it loses nothing in a restart: `appendonly
-    ///   yes`, `appendfsync always`, `no-appendfsync-on-rewrite no`, no replicas, never promoted (asked by `CONFIG GET`
-    ///   and `INFO`). This also relies on the following: the disk honours `fsync`, the data directory is not restored
-    ///   from a copy, these settings are not changed while the server runs, and no replica is promoted *and restarted*
-    ///   before a client asks it.
-    /// * Alarms (`LOADING`, `READONLY`, `MASTERDOWN`) and stepped clocks count as with [`Observed`](Self::Observed).
+    /// * Ttls longer than `max_ttl` are refused. A client with a shorter `max_ttl` than the markers uses the value of
+    ///   the markers. A client with a longer `max_ttl` writes it to the markers, with a barrier. All clients should use
+    ///   the same value.
+    /// * A client with another number of nodes or another cluster name
+    ///   gets [`LockError::OtherCluster`](crate::LockError::OtherCluster), and no lock. To change the number or the
+    ///   name, use `Redlock::reinit`.
+    /// * New nodes have no marker, so they get a barrier too. `Redlock::trust_nodes` removes the barrier of new nodes.
+    /// * There is no barrier if the server, before and after a restart, has settings with which it loses nothing. The
+    ///   settings are `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no`. The server must have
+    ///   no replicas, and must never have been promoted. A client reads all this with `CONFIG GET` and `INFO`. The
+    ///   exception also assumes that the disk honours `fsync`, and that the data directory is not restored from a copy.
+    ///   The exception further assumes that these settings do not change while the server runs, and that no replica is
+    ///   promoted *and restarted* before a client asks it.
+    /// * Alarms (`LOADING`, `READONLY`, `MASTERDOWN`) and stepped clocks cause a quarantine, as
+    ///   with [`Observed`](Self::Observed).
     ///
-    /// Cost: scripts instead of plain `SET`s, some 200 bytes more for each question, one more round trip for a new
-    /// connection, and two keys on each node. The user needs permission for `INFO` and for both keys;
-    /// [`manual::permissions`](crate::manual::permissions) has the line.
+    /// `Strict` costs scripts instead of plain `SET`s, some 200 more bytes for each command, one more round trip for a
+    /// new connection, and two keys on each node. The user needs permission for `INFO` and for both keys: see the ACL
+    /// line in [`manual::permissions`](crate::manual::permissions).
     ///
-    /// Not seen: a lock that was deleted or evicted alone, while the marker stayed; clients that use the same keys
-    /// without this guard; a restart from disk, or a promotion, behind a proxy that hides the loss of the connection; a
-    /// master that followed its own former replica, and was master again, between two questions; a barrier that is
-    /// deleted. If clients have different `max_ttl`, a barrier is as long as the longest ttl that its writer knows. If
-    /// a longer ttl is not on all nodes yet, or a majority has forgotten it, a client that reaches only the other nodes
-    /// does not know it. So start the clients with the longest `max_ttl` first, and let them reach every node before
-    /// the others start.
+    /// `Strict` does not detect these cases:
+    ///
+    /// * A lock was deleted or evicted while the marker stayed.
+    /// * Clients use the same keys without this guard.
+    /// * A server restarts from disk, or a replica is promoted, behind a proxy that hides the lost connection.
+    /// * A master becomes a replica, and a master again, between two commands.
+    /// * A barrier is deleted.
+    ///
+    /// If clients have different `max_ttl`, a barrier is as long as the longest ttl that its writer knows. A client may
+    /// miss a longer ttl that is not on all nodes yet, or that a majority has forgotten. So start the clients with the
+    /// longest `max_ttl` first, and let them reach every node before the other clients start.
     Strict,
 }
 
-/// How one lock is requested: its ttl, and optionally how long or how often to try.
+/// The options of one lock: its ttl, and optionally how long or how often to try.
 ///
 /// With neither [`wait`](Self::wait) nor [`tries`](Self::tries), the handle's [`Retry`] applies: 5 s by default.
 ///
@@ -164,7 +175,7 @@ pub struct LockOptions {
     owner: Option<Owner>,
 }
 
-/// The options of a request that moves from place to place. An owner text is large and rare.
+/// The options of a request in a compact form. The owner text is boxed, because it is large and rare.
 #[cfg(feature = "std")]
 #[derive(Debug)]
 pub(crate) struct PackedOptions {
@@ -186,25 +197,25 @@ impl PackedOptions {
     }
 }
 
-/// All options but the owner text.
+/// All options except the owner text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Terms {
     ttl: Duration,
     wait: Option<Duration>,
     tries: Option<u32>,
-    /// The largest number means any number.
+    /// The allowed number of extensions. [`u32::MAX`] means no limit.
     extensions: u32,
-    /// How many nanoseconds the lock is kept. Zero if it is not kept.
+    /// How many nanoseconds the lock is kept, or zero if the lock is not kept.
     keep: u64,
     fenced: bool,
-    /// Whether it asks for a fencing token or an owner of its own, which few requests do.
+    /// `true` if the request asks for a fencing token or sets an owner text, which few requests do.
     rare: bool,
 }
 
 /// The owner text of one lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Owner {
-    /// The length that was asked for, which may be too long. The rest of the text is zero.
+    /// The length of the given text, which may be too long. The bytes after the text are zero.
     len: usize,
     text: [u8; OWNER_BYTES_MAX],
 }
@@ -226,10 +237,10 @@ impl Owner {
 }
 
 impl LockOptions {
-    /// Requests a lock with this `ttl`, tried for as long as the handle's [`Retry`] says.
+    /// Returns options for a lock with this `ttl`, and with the wait of the handle's [`Retry`].
     ///
-    /// The ttl is checked when the lock is requested: it must be longer than its own drift (some 3 ms), and no longer
-    /// than the handle allows.
+    /// The ttl is checked when the lock is requested. A ttl must be longer than its drift (some 3 ms), and at most the
+    /// longest ttl of the handle.
     pub const fn new(ttl: Duration) -> Self {
         let terms = Terms {
             ttl,
@@ -243,59 +254,58 @@ impl LockOptions {
         Self { terms, owner: None }
     }
 
-    /// Gives up `wait` after the call. Lifts the limit of tries, unless [`tries`](Self::tries) is set too. In that
-    /// case, the call ends at whichever limit it reaches first. Zero means one try.
+    /// Gives up `wait` after the call began. Removes the limit of tries of the handle. If [`tries`](Self::tries) is set
+    /// too, the call ends at the limit that it reaches first. With zero, the call makes one try.
     ///
-    /// A call does not wait if only an operator can repair the fault
-    /// ([`Report::needs_operator`](crate::Report::needs_operator)): it fails at once. A program that calls again should
-    /// pause in between.
+    /// If only an operator can repair the fault ([`Report::needs_operator`](crate::Report::needs_operator)), the call
+    /// fails at once. A program that calls again should pause first.
     pub const fn wait(mut self, wait: Duration) -> Self {
         self.terms.wait = Some(wait);
         self
     }
 
-    /// Makes at most `tries` attempts, the first one included. Gives up after `tries` times the longest delay of the
-    /// handle's [`Retry`] at the latest, because a caller that waits for others sends no attempts. A try may also be
-    /// used up because the holder extends its lock. With one try, the call does not wait. Zero is refused when the lock
-    /// is requested ([`InvalidRequest`](crate::InvalidRequest)).
+    /// Makes at most `tries` attempts, including the first one. Gives up after `tries` times the longest delay of the
+    /// handle's [`Retry`] at the latest, because a caller that waits for other callers sends no attempts. An extension
+    /// by the holder may also use up a try. With one try, the call does not wait. Zero is refused when the lock is
+    /// requested ([`InvalidRequest`](crate::InvalidRequest)).
     pub const fn tries(mut self, tries: u32) -> Self {
         self.terms.tries = Some(tries);
         self
     }
 
-    /// Allows at most this many extensions of the lock; further ones fail with
-    /// [`ExtendError::Limit`](crate::ExtendError::Limit). Without this, and with [`u32::MAX`], there is no such limit.
-    /// An extension does not count if the caller drops its outcome, unless the lock is kept.
+    /// Allows at most this many extensions of the lock. Further extensions fail
+    /// with [`ExtendError::Limit`](crate::ExtendError::Limit). By default, and with [`u32::MAX`], the number is not
+    /// limited. An extension whose outcome the caller drops does not count, unless the lock is kept.
     pub const fn extensions(mut self, most: u32) -> Self {
         self.terms.extensions = most;
         self
     }
 
-    /// Keeps the lock: the handle extends it by its ttl whenever half of its validity is left, until it is released or
-    /// lost. If an extension fails, the handle tries again in the time that is left.
+    /// Makes the handle extend the lock automatically, by its ttl whenever half of its validity is left, until the lock
+    /// is released or lost. If an extension fails, the handle tries again in the remaining time.
     ///
     /// * Keeping ends when the lock is unlocked or lost, when the guard is dropped, with `LockGuard::into_lock`,
     ///   `detach` or `Lock::to_bytes`, when the number of [`extensions`](Self::extensions) is used up, and when the
-    ///   handle ends. For a plain [`Lock`](crate::Lock) it also ends when the lock is dropped, which does not release
-    ///   it. A leaked guard or lock is still kept.
-    /// * A failed extension does not end the lock. The lock is valid until its end, and the extension is tried again
-    ///   (at most 15 times, with shorter and shorter pauses). If a majority says that the key is missing, the lock is
-    ///   lost.
-    /// * The nodes notify the handle when another client deletes or replaces the key, and the handle asks all of them
-    ///   at once. The lock is reported as lost two round trips after the change on a majority. This needs
-    ///   `+client|tracking` and `+client|caching`. It works for 1,000 keys of a handle, from 50 ms after the grant on,
-    ///   because servers have a bounded table for it. Without it, and with a number of
-    ///   [`extensions`](Self::extensions), the next extension finds the change. Between the change and this report
-    ///   another client can have the lock.
-    /// * `Redlock` extends on its I/O thread, whatever the threads of the program do. `LocalRedlock`, `Driver` and
-    ///   `Engine` do it in their turns: the program has to call `poll` or `turn`, at least as often as
-    ///   `until_deadline` says.
-    /// * A lock that is already held, or came from another process, can be kept later: `LockGuard::keep`,
-    ///   `LocalRedlock::keep`.
-    /// * A program that hangs keeps its lock. [`keep_for`](Self::keep_for) limits that.
+    ///   handle is dropped. Dropping a plain [`Lock`](crate::Lock) also ends its keeping, but does not release the
+    ///   lock. A leaked guard or lock is still kept.
+    /// * A failed extension does not end the lock. The lock is valid until its end, and the handle tries to extend it
+    ///   again (at most 15 times, with shorter and shorter pauses). If a majority reports that the key is missing, the
+    ///   lock is lost.
+    /// * The nodes notify the handle when another client deletes or replaces the key, and the handle then asks all
+    ///   nodes. The lock is reported as lost two round trips after the change on a majority. Notifications need
+    ///   `+client|tracking` and `+client|caching`. Notifications cover 1,000 keys of a handle, from 50 ms after the
+    ///   grant on, because the table in the servers is bounded. Without notifications, and with a limited number
+    ///   of [`extensions`](Self::extensions), the next extension finds the change. Between the change and the report
+    ///   another client can take the lock.
+    /// * `Redlock` extends locks on its I/O thread, independently of the threads of the program. `LocalRedlock`,
+    ///   `Driver` and `Engine` extend locks only during calls, so the program has to call `poll` or `turn` at the times
+    ///   that `until_deadline` returns.
+    /// * `LockGuard::keep` and `LocalRedlock::keep` begin to keep a lock that is already held, or that came from
+    ///   another process.
+    /// * A program that hangs keeps its lock. [`keep_for`](Self::keep_for) limits the time.
     ///
-    /// Costs small allocations when the lock is granted, and one command to each node for each extension, from 50 ms
-    /// after the grant on. Extensions that are due in one turn go to each node in one write.
+    /// A kept lock costs small allocations when it is granted, and one command to each node for each extension, from 50
+    /// ms after the grant on. Extensions that are due in one turn share one write to each node.
     /// ```no_run
     /// # use std::time::Duration;
     /// # use shearline::{LockOptions, Redlock};
@@ -313,9 +323,9 @@ impl LockOptions {
         self
     }
 
-    /// Keeps the lock as [`keep`](Self::keep) does, but for at most `most` in total, counted from the grant. No
-    /// extension lasts longer, so the lock ends then unless you extend it yourself. If `most` is shorter than the ttl,
-    /// the lock is not extended at all.
+    /// Keeps the lock as [`keep`](Self::keep) does, but for at most `most` in total, counted from the grant. The lock
+    /// ends after this time unless you extend it yourself. If `most` is shorter than the ttl, the handle does not
+    /// extend the lock at all.
     ///
     /// ```
     /// use core::time::Duration;
@@ -334,27 +344,29 @@ impl LockOptions {
     /// resource, without any assumption about clocks. See [`Lock::fencing_token`](crate::Lock::fencing_token) for its
     /// use, and [`manual::fencing`](crate::manual::fencing) for the proof.
     ///
-    /// * Every node has a counter floor for its tokens (`shearline:floor`). An operator creates it once:
-    ///   `Redlock::trust_nodes`, called on a handle whose request for a token was refused. A node without a floor is
-    ///   [`Unusable::NoFloor`](crate::Unusable::NoFloor) for locks with a token, and votes on other locks.
-    /// * A node that restarts, with or without its data, has no floor again. Any handle whose request for a token it
-    ///   refuses, and that lives longer than the longest ttl, repairs the node from the other nodes. Until then the
-    ///   node is [`Unusable::InRepair`](crate::Unusable::InRepair). If a majority has restarted at once, an operator
-    ///   has to create the floors again. [`manual::operating`](crate::manual::operating#nodes-that-give-fencing-tokens)
-    ///   says how, and how to see which nodes have a floor.
-    /// * A repair waits for the longest ttl, so that every attempt from before the loss is over: for
-    ///   [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set. Set it in every client if any client
-    ///   asks for a token with a longer ttl, because a handle cannot know the requests of others.
-    /// * A fenced lock excludes plain locks on the same resource, and they exclude it.
-    /// * The token of a permit is larger than the tokens of all earlier holders of its
-    ///   [slot](crate::PermitGuard::slot), but perhaps not larger than those of other slots.
-    /// * Every node runs a script, and its user needs permission for the keys `shearline:*`:
-    ///   [`manual::permissions`](crate::manual::permissions). On a handle [without
+    /// * Every node has a counter floor for its fencing tokens (`shearline:floor`). An operator creates the floors
+    ///   once, with `Redlock::trust_nodes`. A node without a floor is [`Unusable::NoFloor`](crate::Unusable::NoFloor)
+    ///   for fenced locks, but votes on other locks.
+    /// * A node loses its floor in a restart, with or without its data. A handle whose request for a fencing token the
+    ///   node refuses, and that lives longer than the longest ttl, repairs the node from the other nodes. Until then
+    ///   the node is [`Unusable::InRepair`](crate::Unusable::InRepair). If a majority has restarted at once, an
+    ///   operator has to create the floors again. The
+    ///   page [`manual::operating`](crate::manual::operating#nodes-that-give-fencing-tokens) explains how to do this,
+    ///   and how to see which nodes have a floor.
+    /// * A repair waits for the longest ttl, so that every attempt from before the loss has expired. The longest ttl
+    ///   is [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set. If any client takes fenced locks
+    ///   with a longer ttl, set `max_ttl` in every client, because a handle does not know the requests of other
+    ///   clients.
+    /// * A fenced lock and a plain lock on the same resource exclude each other.
+    /// * The fencing token of a permit is larger than the fencing tokens of all earlier holders of
+    ///   its [slot](crate::PermitGuard::slot), but perhaps not larger than the tokens of other slots.
+    /// * Every node runs a script, and its user needs permission for the keys
+    ///   `shearline:*`: [`manual::permissions`](crate::manual::permissions). On a handle [without
     ///   scripts](crate::Builder::without_scripts) the request is invalid
     ///   ([`InvalidRequest::needs_scripts`](crate::InvalidRequest::needs_scripts)).
     ///
-    /// Costs a script in place of a `SET`. Sometimes no majority returns the same number, which is rare even if many
-    /// callers ask at once. Then the call makes a second round trip, whose time is taken from the validity
+    /// A fenced lock costs a script instead of a `SET`. In rare cases no majority returns the same fencing token. Then
+    /// the call makes a second round trip, whose time is subtracted from the validity
     /// ([`Stats::second_round_trips`](crate::Stats::second_round_trips)). Steady locking of one name, or of names of
     /// the same length, still allocates nothing.
     ///
@@ -375,14 +387,14 @@ impl LockOptions {
         self
     }
 
-    /// Sets the owner text of this lock, in place of the owner text of the handle
+    /// Sets the owner text of this lock, instead of the owner text of the handle
     /// ([`Builder::owner`](crate::Builder::owner)): at most 64 arbitrary bytes, such as the address of the holder.
-    /// Others see it in an [`Inspection`](crate::Inspection), a [`Watch`](crate::Watch), and the report of
-    /// [`LockError::Held`](crate::LockError::Held). A longer text is refused when the lock is requested
+    /// Other clients see the owner text in an [`Inspection`](crate::Inspection), a [`Watch`](crate::Watch), and the
+    /// report of [`LockError::Held`](crate::LockError::Held). A longer text is refused when the lock is requested
     /// ([`InvalidRequest`](crate::InvalidRequest)).
     ///
-    /// If the lock is also [`fenced`](Self::fenced), others see its fencing token too:
-    /// [`Holder::fencing_token`](crate::Holder::fencing_token).
+    /// If the lock is also [`fenced`](Self::fenced), other clients see its fencing token
+    /// too: [`Holder::fencing_token`](crate::Holder::fencing_token).
     ///
     /// ```
     /// use core::time::Duration;
@@ -407,7 +419,7 @@ impl LockOptions {
         }
     }
 
-    /// Returns the same options in less room.
+    /// Returns the same options in a compact form.
     #[cfg(feature = "std")]
     pub(crate) fn packed(&self) -> PackedOptions {
         PackedOptions {
@@ -416,21 +428,21 @@ impl LockOptions {
         }
     }
 
-    /// Returns the owner text of this lock, if it has one of its own.
+    /// Returns the owner text of this lock, if it was set.
     pub(crate) const fn own_owner(&self) -> Option<&Owner> {
         self.owner.as_ref()
     }
 
-    /// Returns `true` if the request asks for a fencing token or has an owner of its own, which few requests do.
+    /// Returns `true` if the request asks for a fencing token or sets an owner text, which few requests do.
     pub(crate) const fn is_rare(&self) -> bool {
         self.terms.rare
     }
 
-    /// Checks the request for a fencing token and the owner, on a handle that may be `without_scripts`.
+    /// Checks the request for a fencing token, and the owner text, for a handle that may be `without_scripts`.
     ///
     /// # Errors
     ///
-    /// [`RequestFault::NeedsScripts`], [`RequestFault::OwnerTooLong`].
+    /// Returns [`RequestFault::NeedsScripts`] or [`RequestFault::OwnerTooLong`].
     #[cold]
     pub(crate) fn check_rare(&self, without_scripts: bool) -> Result<(), RequestFault> {
         if self.terms.fenced && without_scripts {
@@ -456,7 +468,8 @@ impl LockOptions {
         self.terms.ttl
     }
 
-    /// Returns how long after the call a handle with this `retry` gives up; `None` if only the tries end it.
+    /// Returns how long after the call began a handle with this `retry` gives up, or `None` if only the number of tries
+    /// is limited.
     pub(crate) const fn wait_allowed(&self, retry: &Retry) -> Option<Duration> {
         match (self.terms.wait, self.terms.tries) {
             (None, None) => retry.wait,
@@ -464,7 +477,7 @@ impl LockOptions {
         }
     }
 
-    /// Returns how many attempts a handle with this `retry` may make; `None` if only the time ends them.
+    /// Returns how many attempts a handle with this `retry` may make, or `None` if only the time is limited.
     pub(crate) const fn tries_allowed(&self, retry: &Retry) -> Option<u32> {
         match (self.terms.tries, self.wait_allowed(retry)) {
             (Some(tries), _) => Some(tries),
@@ -474,12 +487,12 @@ impl LockOptions {
         }
     }
 
-    /// Returns how many extensions the lock may have; the largest number means any number.
+    /// Returns the allowed number of extensions. [`u32::MAX`] means no limit.
     pub(crate) const fn extensions_left(&self) -> u32 {
         self.terms.extensions
     }
 
-    /// Returns how many nanoseconds the lock is kept at most; zero if it is not kept.
+    /// Returns how many nanoseconds the lock is kept at most, or zero if the lock is not kept.
     pub(crate) const fn kept_nanos(&self) -> u64 {
         self.terms.keep
     }
@@ -488,7 +501,8 @@ impl LockOptions {
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 impl LockOptions {
-    /// Returns how long after the call it gives up; `None` if the tries or the handle's [`Retry`] end it.
+    /// Returns how long after its beginning a call gives up, or `None` if the tries or the handle's [`Retry`] limit the
+    /// call.
     #[must_use]
     pub const fn deadline(&self) -> Option<Duration> {
         self.terms.wait
@@ -500,7 +514,7 @@ impl LockOptions {
         self.tries_allowed(retry)
     }
 
-    /// Returns how long the lock is kept at most: [`Duration::MAX`] without a limit, `None` if it is not kept.
+    /// Returns how long the lock is kept at most: [`Duration::MAX`] without a limit, or `None` if the lock is not kept.
     #[must_use]
     pub const fn kept_for(&self) -> Option<Duration> {
         match self.terms.keep {

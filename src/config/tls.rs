@@ -1,12 +1,12 @@
-//! The sources of a node's TLS settings: its authorities, the client certificate and the name.
+//! The TLS settings of a node: authorities, client certificate and name.
 //!
-//! This file holds only names and contents. The driver reads the files when a handle is built.
+//! This module stores only paths and contents. The driver reads the files when a handle is built.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Certificates or a key in PEM form: a file, or its content. Content is never shown.
+/// Certificates or a key in PEM form: the path of a file, or the content. `Debug` output never shows the content.
 #[derive(Clone, Eq, PartialEq)]
 pub(crate) enum Pem {
     File(String),
@@ -28,16 +28,16 @@ pub(crate) struct NodeTls {
     pub(crate) name: Option<String>,
 }
 
-/// How nodes with a `rediss://` URL are checked, and how this client identifies itself to them. For
-/// [`Builder::tls`](crate::Builder::tls).
+/// The TLS options for nodes with a `rediss://` URL: which authorities to trust, and the client certificate. Pass them
+/// to [`Builder::tls`](crate::Builder::tls).
 ///
 /// Settings in a URL (`rediss://host?ca=..&cert=..&key=..&name=..`) have precedence. The defaults are the authorities
 /// that the system trusts, no client certificate, and the host of the URL as the name.
 ///
 /// All certificates and keys are in PEM form. Files are read when the handle is built, and again for each later
-/// connection, so a changed file is used from then on. See [`manual::tls`](crate::manual::tls).
+/// connection, so new connections use a changed file. See [`manual::tls`](crate::manual::tls).
 ///
-/// `Debug` shows paths and names, never a key.
+/// `Debug` output shows paths and names, but no key.
 ///
 /// ```no_run
 /// use shearline::{Redlock, TlsOptions};
@@ -56,26 +56,27 @@ pub(crate) struct NodeTls {
 pub struct TlsOptions(pub(crate) NodeTls);
 
 impl TlsOptions {
-    /// The authorities of the system, no client certificate, and the host of each URL as its name.
+    /// Returns the defaults: the authorities of the system, no client certificate, and the host of each URL as the
+    /// name.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Trusts the authorities in this PEM file, and no others. If it holds the certificate of a node itself, that
-    /// certificate is trusted too, whatever its issuer.
+    /// Trusts only the authorities in this PEM file. If the file contains the certificate of a node itself, that
+    /// certificate is trusted too, even if its issuer is unknown.
     pub fn authorities_file(mut self, path: impl Into<String>) -> Self {
         self.0.authorities = Some(Pem::File(path.into()));
         self
     }
 
-    /// Trusts the authorities in this PEM text, and no others.
+    /// Trusts only the authorities in this PEM text.
     pub fn authorities_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.0.authorities = Some(Pem::Content(pem.into()));
         self
     }
 
-    /// Uses the certificate in this PEM file for nodes that ask for one, and signs with the key in the other file.
-    /// Intermediate certificates follow in the first file. The key must not be protected by a password.
+    /// Sends the certificate in the first PEM file to nodes that ask for one, and signs with the key in the second
+    /// file. Intermediate certificates follow in the first file. The key must not be protected by a password.
     pub fn identity_files(
         mut self,
         certificate: impl Into<String>,
@@ -88,7 +89,7 @@ impl TlsOptions {
         self
     }
 
-    /// Does [`Self::identity_files`] with the PEM texts themselves.
+    /// Like [`Self::identity_files`], but takes PEM texts instead of paths.
     pub fn identity_pem(
         mut self,
         certificate: impl Into<Vec<u8>>,
@@ -101,15 +102,15 @@ impl TlsOptions {
         self
     }
 
-    /// Requires the certificates of the nodes to be for this name or IP address, instead of the host of their URL. The
-    /// name is also sent to the nodes (SNI).
+    /// Requires that the certificates of the nodes are for this name or IP address, instead of the host of their URL.
+    /// The handshake also sends the name to the nodes (SNI).
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.0.name = Some(name.into());
         self
     }
 }
 
-/// Shows no PEM text, which may be a key.
+/// Does not show PEM texts, because they may contain a key.
 impl fmt::Debug for Pem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -120,7 +121,7 @@ impl fmt::Debug for Pem {
 }
 
 impl NodeTls {
-    /// Returns these settings, with missing ones taken from `options`.
+    /// Returns these settings, with missing settings taken from `options`.
     pub(crate) fn or(&self, options: &TlsOptions) -> Self {
         let (own, other) = (self.clone(), options.0.clone());
         Self {

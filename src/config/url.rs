@@ -1,8 +1,8 @@
 //! Parses the text of a node's URL into a [`NodeConfig`].
 //!
-//! Any text gives a node or a [`ConfigError`], which never holds a part of the text. [`NodeConfig`] documents the
-//! grammar. It is narrower on purpose than the grammar of general URLs: text without a known meaning is refused, so
-//! that a mistake in a password cannot end up as a host.
+//! Parsing any text returns a node or a [`ConfigError`], which never contains a part of the text. [`NodeConfig`]
+//! documents the grammar. The grammar is stricter than the grammar of general URLs, so that a mistake in a password
+//! cannot become a host.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -59,7 +59,7 @@ pub(super) fn parse(text: &str) -> Result<NodeConfig, UrlFault> {
             let node = NodeConfig::new(address, credentials, tcp_database(path)?);
             Ok(node.with_tls(tls_query(query)?))
         }
-        // A unix socket is on this machine, so a host in front of its path is a mistake.
+        // A unix socket is on this machine, so a URL with a host is refused.
         Scheme::Unix if !place.is_empty() => Err(UrlFault::Path),
         Scheme::Unix => {
             let (path, query) = tail.split_at(tail.find(['?', '#']).unwrap_or(tail.len()));
@@ -71,7 +71,7 @@ pub(super) fn parse(text: &str) -> Result<NodeConfig, UrlFault> {
     }
 }
 
-/// Returns the scheme and the text after its slashes. `unix:/path`, the form of labels, has no authority and is
+/// Returns the scheme and the text after its slashes. The form of labels, `unix:/path`, has no authority and is
 /// returned whole.
 fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlFault> {
     if let Some((scheme, path)) = text.split_at_checked("unix:".len())
@@ -98,10 +98,10 @@ fn scheme_of(name: &str) -> Option<Scheme> {
     }
 }
 
-/// Returns the credentials, the host and port, and the rest that begins with `/`, `?` or `#`.
+/// Returns the credentials, the host with the port, and the rest, which begins with `/`, `?` or `#`.
 ///
-/// An `@` in the last part means that a password was not escaped. If the text before it counted as a path or a
-/// database, the address would show a piece of the password.
+/// An `@` in the rest means that a password was not escaped. Otherwise a piece of the password would become a path or a
+/// database, which the address would show.
 fn split_authority(rest: &str) -> Result<(Option<&str>, &str, &str), UrlFault> {
     let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if tail.contains('@') {
@@ -113,8 +113,8 @@ fn split_authority(rest: &str) -> Result<(Option<&str>, &str, &str), UrlFault> {
     })
 }
 
-/// Parses `user`, `user:password` or `:password`. If all are empty, as from a template with empty variables, there is
-/// no login.
+/// Parses `user`, `user:password` or `:password`. If user and password are empty, as from a template with empty
+/// variables, there is no login.
 fn credentials(userinfo: &str) -> Result<Option<Credentials>, UrlFault> {
     let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
     let user = credential(user)?;
@@ -149,7 +149,7 @@ fn tcp_address(place: &str) -> Result<Address, UrlFault> {
         });
     }
     let (name, port) = match place.split_once(':') {
-        // In an IPv6 address without brackets, the beginning of the port cannot be found.
+        // Without brackets around an IPv6 address, it is unclear where the port begins.
         Some((_, port)) if port.contains(':') => return Err(UrlFault::Host),
         Some((name, port)) => (name, Some(port)),
         None => (place, None),
@@ -163,7 +163,7 @@ fn host(name: &str) -> Result<Host, UrlFault> {
     if let Ok(ip) = name.parse::<Ipv4Addr>() {
         return Ok(Host::Ip(IpAddr::V4(ip)));
     }
-    // One dot at the end marks a name as complete and belongs to it.
+    // A dot at the end of a name marks it as fully qualified.
     let labels = name.strip_suffix('.').unwrap_or(name);
     let is_label = |label: &str| {
         let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
@@ -178,8 +178,8 @@ fn host(name: &str) -> Result<Host, UrlFault> {
     Ok(Host::Name(name.to_ascii_lowercase()))
 }
 
-/// Returns `true` if resolvers read a name with this last part as an address, such as `127.1`, `010.0.0.1` or `0x7f.1`.
-/// Different resolvers read different addresses.
+/// Returns `true` if resolvers read a name with this last label as an IP address, such as `127.1`, `010.0.0.1` or
+/// `0x7f.1`. Resolvers disagree about the meaning of such addresses.
 fn is_number(last: &str) -> bool {
     match last.get(..2) {
         Some("0x" | "0X") => last.bytes().skip(2).all(|byte| byte.is_ascii_hexdigit()),
@@ -204,7 +204,7 @@ fn tcp_database(tail: &str) -> Result<u32, UrlFault> {
     }
 }
 
-/// `?ca=..&cert=..&key=..&name=..`, each at most once and in any order.
+/// Parses `?ca=..&cert=..&key=..&name=..`, with each parameter at most once and in any order.
 #[cfg(feature = "tls")]
 fn tls_query(query: &str) -> Result<NodeTls, UrlFault> {
     let Some(pairs) = query.strip_prefix('?') else {
@@ -242,7 +242,7 @@ fn tls_query(query: &str) -> Result<NodeTls, UrlFault> {
     })
 }
 
-/// Returns the path of a file, or a name, which must not be empty.
+/// Returns the value, which is a path or a name and must not be empty.
 #[cfg(feature = "tls")]
 fn file(value: &str) -> Result<String, UrlFault> {
     match percent_decoded(value)? {
@@ -262,14 +262,14 @@ fn unix_database(query: &str) -> Result<u32, UrlFault> {
     database(digits)
 }
 
-/// Returns the number of a database. Servers store it in a signed number of 32 bits.
+/// Returns the number of a database, which servers store as a signed 32-bit number.
 fn database(digits: &str) -> Result<u32, UrlFault> {
     number(digits)
         .filter(|number| *number <= i32::MAX.unsigned_abs())
         .ok_or(UrlFault::Database)
 }
 
-/// Takes digits only: `parse` alone would also accept a plus sign.
+/// Parses digits only, because `parse` would also accept a plus sign.
 fn number(digits: &str) -> Option<u32> {
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -428,7 +428,7 @@ mod tests {
         assert!(node.tls() == Some(&expected));
     }
 
-    /// Each row has a problem, and the texts with this problem, divided by `|`.
+    /// Each row has a fault, and texts with this fault, divided by `|`.
     #[test]
     fn bad_urls() {
         use UrlFault as P;
@@ -561,7 +561,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any text gives a result, and the label of a node leads back to its address.
+        /// Parsing any text returns a result, and the label of a node parses to the same address.
         #[test]
         fn labels_parse_to_the_same_address(text in prop_oneof![url_like(), any::<String>()]) {
             if let Ok(node) = parse(&text) {

@@ -1,19 +1,18 @@
-//! The reasons why a handle could not be built, and why a handle refuses calls.
+//! The errors of building a handle, and the reasons why a handle refuses calls.
 
 use std::io;
 
 use crate::engine::operators::OperatorError;
 use crate::error::{ConfigError, ExtendError, LockError, UnlockError};
 
-/// Why a handle could not be built. An unreachable node is not an error: the handle tries it again for as long as the
-/// handle lives.
+/// Why a handle could not be built. An unreachable node is not an error, because the handle keeps trying to connect.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The configuration has a mistake, or names a certificate or key that cannot be used; nothing was sent.
+    /// The configuration has a mistake, or names an unusable certificate or key. Nothing was sent.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The operating system refused something that an event loop needs: a descriptor, or random bytes.
+    /// The operating system did not provide a descriptor, a thread, or random bytes.
     #[error(
         "no event loop could be made ({0}); look at the limits of open files and of threads (`ulimit -n`, `ulimit -u`)"
     )]
@@ -32,9 +31,9 @@ impl From<io::Error> for BuildError {
 /// Why a handle refuses a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refusal {
-    /// This is a forked child of the process that built the handle.
+    /// The process is a forked child of the process that built the handle.
     Forked,
-    /// The handle was closed, or a thread has panicked with its engine.
+    /// The handle was closed, or its engine has panicked.
     Closed,
 }
 

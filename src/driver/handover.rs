@@ -1,19 +1,19 @@
-//! A lock as bytes, for another process, and its validity by the clock of this machine.
+//! Locks as bytes for another process, and the validity of a lock by the clock of this machine.
 //!
 //! ```text
 //! "SHLK"  format  clock known  clock identity  valid until  ttl  delay  voters  counts  names, token  fencing token  kind  checksum
 //!  4       1       1            24              8            8    4      4       2 + 2   ..            8              0, 4  8
 //! ```
 //!
-//! An exclusive lock has format 5 and no kind; earlier drafts had four other formats. A shared lock and a permit have
-//! format 6, so that a version which does not know them refuses them. Their kind is the number of permits and the slot,
-//! two bytes each; a shared lock has zero permits. The delay is the time that the lock delay adds to each ttl, in
-//! milliseconds. The counts are the number of resources and the length of the token in bytes. The length of each
-//! resource (2 bytes) comes before it. A lock without a fencing token has zero in its place.
+//! An exclusive lock has format 5 and no kind. Earlier drafts used four other formats. A shared lock and a permit have
+//! format 6, so that a version without these kinds refuses them. The kind is the number of permits and the slot, two
+//! bytes each. A shared lock has zero permits. The delay is the time that the lock delay adds to each ttl, in
+//! milliseconds. The counts are the number of resources and the length of the token in bytes. The length of a resource
+//! (2 bytes) precedes the resource. If a lock has no fencing token, the field is zero.
 //!
-//! The voters are the nodes that have granted the lock: one bit for each, by its place in the configuration. Numbers
-//! are big-endian. Times are in nanoseconds. The checksum (FNV-1a) detects bytes that were cut or changed by accident;
-//! it does not stop a forger. A program that has the bytes can release the lock.
+//! The voters are the nodes that have granted the lock: one bit for each node, in the order of the configuration.
+//! Numbers are big-endian. Times are in nanoseconds. The checksum (FNV-1a) detects accidental damage, but not forgery.
+//! A program that has the bytes can release the lock.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -31,10 +31,10 @@ const MAGIC: [u8; 4] = *b"SHLK";
 /// The format of an exclusive lock.
 const FORMAT: u8 = 5;
 
-/// The format of the other kinds.
+/// The format of shared locks and permits.
 const OF_KIND: u8 = 6;
 
-/// Why bytes are not a lock: they were changed, or another version of this library wrote them.
+/// The bytes are not a lock: they are damaged, or another version of this library wrote them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(transparent)]
 pub struct FromBytesError(#[from] Fault);
@@ -50,10 +50,10 @@ enum Fault {
 }
 
 impl Lock {
-    /// Returns how much longer the lock is valid, by the clock of this machine; zero if it is not valid.
+    /// Returns how much longer the lock is valid, by the clock of this machine. Returns zero if the lock is not valid.
     ///
-    /// The clock also runs while the machine is suspended. If the lock belongs to an [`Engine`](crate::engine::Engine)
-    /// with a clock of its own, use [`validity_at`](Self::validity_at).
+    /// The clock also runs while the machine is suspended. For a lock of an [`Engine`](crate::engine::Engine) with
+    /// another clock, use [`validity_at`](Self::validity_at).
     #[must_use]
     pub fn validity(&self) -> Duration {
         self.validity_at(clock::now())
@@ -65,33 +65,33 @@ impl Lock {
         self.is_valid_at(clock::now())
     }
 
-    /// Returns the lock as bytes, for another process on this machine or for later. The bytes hold its resource, its
-    /// token, its end and the clock of that end, its [lock delay](crate::Builder::lock_delay), and the nodes that have
-    /// granted it. They do not hold a limit of extensions.
+    /// Returns the lock as bytes, for another process on this machine or for later use. The bytes contain the resource,
+    /// the token, the end of the lock and the clock of that end, the [lock delay](crate::Builder::lock_delay), and the
+    /// nodes that have granted the lock. A limit of extensions is not part of the bytes.
     ///
-    /// The bytes name nodes by their places in the configuration, so a handle that extends the lock later needs the
+    /// The bytes identify nodes by their order in the configuration, so a handle that extends the lock later needs the
     /// nodes in the same order.
     ///
-    /// Detach the lock from its handle first. A handle that still has a [kept](crate::LockOptions::keep) lock stops
-    /// extending it, but cannot take back an extension that is under way. A program that has the bytes can release the
-    /// lock: keep them as secret as the access to the nodes.
+    /// Detach the lock from its handle first. If the lock is [kept](crate::LockOptions::keep), its handle then stops
+    /// extending it, but cannot take back an extension that is under way. Keep the bytes as secret as the access to the
+    /// nodes, because a program that has them can release the lock.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         self.end_keeping();
         encode(self, ClockIdentity::current())
     }
 
-    /// Reads a lock from the bytes of [`Self::to_bytes`], here or in another process.
+    /// Reads a lock from the bytes of [`Self::to_bytes`], in the same process or in another one.
     ///
-    /// If the clock is not the one by which the bytes were written, the validity is zero. This happens after a boot, on
-    /// another machine, in another time namespace, or if the system does not identify its clock. The lock can be
-    /// released. It becomes valid again when `confirm` has found how long its keys still live
-    /// ([`LockGuard::confirm`](crate::LockGuard::confirm) for an adopted lock,
-    /// [`LocalRedlock::confirm`](crate::LocalRedlock::confirm) for any).
+    /// If the bytes were written under another clock, the validity is zero. The clock differs after a boot, on another
+    /// machine, in another time namespace, or if the system does not identify its clock. A lock from another clock can
+    /// be released. The lock becomes valid again with `confirm`, which reads the remaining ttl from the nodes
+    /// ([`LockGuard::confirm`](crate::LockGuard::confirm) for an adopted
+    /// lock, [`LocalRedlock::confirm`](crate::LocalRedlock::confirm) for any lock).
     ///
     /// # Errors
     ///
-    /// The bytes are not a lock, have another format, or are damaged.
+    /// Returns an error if the bytes are not a lock, have another format, or are damaged.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, FromBytesError> {
         Ok(decode(bytes, ClockIdentity::current())?)
     }
@@ -109,7 +109,7 @@ fn encode(lock: &Lock, clock: Option<ClockIdentity>) -> Vec<u8> {
     bytes.extend_from_slice(&nanos(lock.ttl()).to_be_bytes());
     bytes.extend_from_slice(&lock.delay().millis().to_be_bytes());
     bytes.extend_from_slice(&lock.voters().to_bits().to_be_bytes());
-    // Because of the limits, all lengths are smaller than this.
+    // The limits on names and tokens keep every length below `u16::MAX`.
     let len = |len: usize| u16::try_from(len).unwrap_or(u16::MAX).to_be_bytes();
     bytes.extend_from_slice(&len(names.len()));
     bytes.extend_from_slice(&len(token.len()));
@@ -179,7 +179,7 @@ fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>) -> Option<Lock> {
     ))
 }
 
-/// Returns the kind of `lock`; `None` if it is exclusive.
+/// Returns the kind of `lock`, or `None` for an exclusive lock.
 fn kind_in_bytes(lock: &Lock) -> Option<[u8; 4]> {
     let (permits, slot) = match lock.entry().kind() {
         Kind::Plain => return None,
@@ -189,8 +189,8 @@ fn kind_in_bytes(lock: &Lock) -> Option<[u8; 4]> {
     Some((u32::from(permits) << 16 | u32::from(slot)).to_be_bytes())
 }
 
-/// Returns the resources and the token in `bytes`, if there is nothing else in them. `kind` is the kind of the lock,
-/// `None` if it is exclusive.
+/// Returns the resources and the token in `bytes`, if the bytes contain nothing else. `kind` is the kind of the lock,
+/// or `None` for an exclusive lock.
 fn entry(bytes: &[u8], kind: Option<[u8; 4]>) -> Option<Entry> {
     let (count, rest) = number(bytes)?;
     let (token_len, mut rest) = number(rest)?;
@@ -223,7 +223,7 @@ fn entry(bytes: &[u8], kind: Option<[u8; 4]>) -> Option<Entry> {
     }
 }
 
-/// Returns the two-byte number at the front of `bytes`, and the rest.
+/// Returns the two-byte number at the front of `bytes`, and the remaining bytes.
 fn number(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let (number, rest) = bytes.split_first_chunk::<2>()?;
     Some((usize::from(u16::from_be_bytes(*number)), rest))
@@ -242,7 +242,7 @@ mod tests {
     use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX};
     use proptest::prelude::*;
 
-    /// Returns why these bytes are no lock.
+    /// Returns the fault of these invalid bytes.
     #[track_caller]
     fn fault(bytes: &[u8]) -> Fault {
         Lock::from_bytes(bytes).unwrap_err().0
@@ -272,8 +272,8 @@ mod tests {
         )
     }
 
-    /// Under the same clock, a lock keeps all of its resources, its lock delay and its fencing token. Every cut and
-    /// every changed byte is noticed.
+    /// Under the same clock, a lock keeps its resources, its lock delay and its fencing token. Reading fails after
+    /// every cut and every changed byte.
     #[test]
     fn a_lock_comes_back_as_it_went() {
         let long = (0..RESOURCES_MAX).map(|at| [at as u8; RESOURCE_BYTES_MAX]);
@@ -329,7 +329,7 @@ mod tests {
     fn several_resources_that_no_lock_has_are_refused_whatever_the_checksum() {
         let whole = on_several(&[b"b", b"a"], 0).to_bytes();
         assert!(Lock::from_bytes(&whole).is_ok());
-        // The number of names, the length of the token, the length of a name, the second name.
+        // Damages the number of names, the length of the token, the length of a name, and the second name.
         for (place, byte) in [
             (55, 1),
             (55, 3),
@@ -346,8 +346,8 @@ mod tests {
         }
     }
 
-    /// Changes one byte to any value, and cuts to any length. A lock that is read nevertheless has valid names, and is
-    /// written as it was read.
+    /// Changes one byte to any value, and cuts the bytes to any length. If the result is still a lock, its names are
+    /// valid, and writing it returns the same bytes.
     #[test]
     fn bytes_of_several_resources_are_a_lock_that_could_be_or_an_error() {
         let whole = on_several(&[b"b", b"a", b"cc"], 7).to_bytes();
@@ -357,7 +357,7 @@ mod tests {
             if let Ok(lock) = Lock::from_bytes(&odd) {
                 let names: Vec<&[u8]> = lock.resources().collect();
                 assert_eq!(check_resources(&names), Ok(()));
-                // The bytes after the identity of the clock, and before the checksum.
+                // Compares the bytes between the identity of the clock and the checksum.
                 let (written, end) = (lock.to_bytes(), odd.len() - 8);
                 assert_eq!(written.len(), odd.len());
                 assert_eq!(written[38..end], odd[38..end]);
@@ -377,7 +377,7 @@ mod tests {
         assert!(1_000 < read, "{read}");
     }
 
-    /// The format as it is documented.
+    /// Checks the documented format.
     #[test]
     fn the_bytes_of_a_lock_are_these() {
         let mut bytes = b"SHLK\x05\0".to_vec();
@@ -446,7 +446,7 @@ mod tests {
             reseal(&mut odd);
             assert_eq!(fault(&odd), Fault::Damaged, "{numbers:?}");
         }
-        // Bytes with several names but no kind.
+        // Bytes in the format `OF_KIND` without a kind are refused.
         let mut several = on_several(&[b"b", b"a"], 0).to_bytes();
         several[4] = OF_KIND;
         let end = several.len() - 8;
@@ -481,7 +481,7 @@ mod tests {
         let unknown = encode(&lock(b"a", &[7; 20], 9), None);
         assert_eq!(decode(&unknown, None).unwrap().valid_until(), Instant::ZERO);
         assert_eq!(decode(&unknown, here).unwrap().valid_until(), Instant::ZERO);
-        // The same bytes, except for one bit of the boot id or the namespace.
+        // Flips one bit of the boot id, then one bit of the namespace.
         for place in [6, 29] {
             let mut other = bytes.clone();
             other[place] ^= 1;
@@ -536,7 +536,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any bytes between a right beginning and a right checksum are a lock within the limits, or an error.
+        /// Any bytes with a valid beginning and a valid checksum are a lock within the limits, or an error.
         #[test]
         fn any_bytes_are_a_lock_or_an_error(
             body in proptest::collection::vec(any::<u8>(), 0..200),

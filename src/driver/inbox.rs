@@ -1,4 +1,4 @@
-//! The events on the connections, kept until the engine gets them.
+//! Stores the events on the connections until the engine gets them.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -8,23 +8,23 @@ use crate::clock;
 use crate::engine::{Engine, Input, NodeId};
 use crate::quorum::NodeSet;
 
-/// An empty buffer larger than this is freed.
+/// The largest capacity of an empty buffer that is kept for reuse.
 const KEPT_BYTES: usize = 256 << 10;
 
 /// See the [module](self).
 #[derive(Default)]
 pub(super) struct Inbox {
-    /// The events. Received bytes are in `bytes`, in the range that comes with the event.
+    /// The events. The received bytes of an event are in `bytes`, at the range of the event.
     inputs: Vec<(Input<'static>, Range<usize>)>,
     bytes: Vec<u8>,
-    /// Nodes that are writable again. The bytes that are kept for these nodes are written before the engine learns of
-    /// it.
+    /// Nodes that are writable again. Unsent bytes for these nodes are written before the engine
+    /// gets [`Input::Writable`].
     pub(super) writable: NodeSet,
-    /// Nodes whose connection has ended.
+    /// The nodes whose connections have ended.
     pub(super) ended: NodeSet,
-    /// A new seed for the engine, if a connection was begun.
+    /// A new seed for the engine, set when the wire begins a connection.
     pub(super) seed: Option<[u8; 32]>,
-    /// The results of the provider of credentials for connections that are being opened.
+    /// The answers of the credentials provider for connections that are being opened.
     pub(super) given: Vec<(NodeId, Given)>,
 }
 
@@ -44,8 +44,8 @@ impl Inbox {
         self.inputs.push((input, start..self.bytes.len()));
     }
 
-    /// Passes everything to `engine`. The clock is read here, together with the engine, so that the engine's time never
-    /// runs backwards.
+    /// Passes all events to `engine`. This function reads the clock while it has the engine, so that the time of the
+    /// engine never runs backwards.
     pub(super) fn hand_in(&mut self, engine: &mut Engine) {
         if let Some(seed) = self.seed.take() {
             engine.reseed(seed);
@@ -70,7 +70,7 @@ impl Inbox {
     }
 }
 
-/// Empties a buffer for the next bytes.
+/// Empties a buffer for reuse.
 pub(super) fn empty(bytes: &mut Vec<u8>) {
     bytes.clear();
     if KEPT_BYTES < bytes.capacity() {

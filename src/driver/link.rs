@@ -1,22 +1,22 @@
 //! The connection to one node, from the look-up of its name to its end.
 //!
-//! A link puts events into the inbox as inputs of the engine, in the order in which they happened. It reads and writes
-//! by these rules, each of which has a test in `link/tests`:
+//! A link puts events into the inbox as inputs of the engine, in the order in which they happened. A link reads and
+//! writes by these rules, each of which has a test in `link/tests`:
 //!
-//! * After a read that has drained the socket, the link stops reading. (Without TLS, a short read has drained it.) But
-//!   if the event reported an end or an error, the link reads on until it finds the end, because data and the end may
+//! * After a read that has drained the socket, the link stops reading. Without TLS, a short read drains the socket. If
+//!   the event reported an end or an error, the link reads on until it finds the end, because data and the end may
 //!   share one event.
-//! * A turn reads a bounded number of buffers. [`Link::has_more`] returns `true` if there is more.
-//! * After a failed write nothing more is written. The data that the node had sent before may say why, so it is read to
-//!   its end and kept before the disconnect.
+//! * A turn reads a bounded number of buffers. [`Link::has_more`] returns `true` if there is more to read.
+//! * After a failed write the link writes nothing more. The link reads all data that the node has sent before it
+//!   reports the disconnect, because the data may contain the reason.
 //! * An outdated report of readiness has no effect.
-//! * With TLS, a connection is being opened until the handshake is done. Bytes that were taken for encryption block the
-//!   link until the kernel has all of them.
+//! * With TLS, a connection is being opened until the handshake is done. While encrypted bytes wait for the kernel, the
+//!   link accepts no more bytes.
 //!
 //! # Not here
 //!
-//! Time: the engine decides how long a connection may take to open, and when it is tried again. `opening` decides which
-//! address of a name is tried, and when.
+//! The engine decides how long a connection may take to open, and when to try again. `opening` decides which address of
+//! a name to try, and when.
 
 mod opening;
 
@@ -35,30 +35,30 @@ use crate::config::{Address, Host};
 use crate::engine::{Input, NodeId};
 use crate::error::{LinkFault, Unusable};
 
-/// The most buffers read from one socket in one turn, so that one node does not hold up the others.
+/// The largest number of buffers read from one socket in one turn, so that one node does not delay the others.
 const READS_PER_TURN: usize = 4;
 
-/// The most buffers read after a failed write. The kernel keeps far less. The limit stops reading from a node that
-/// sends without end.
+/// The largest number of buffers read after a failed write. The kernel buffers far less, so the limit only stops
+/// reading from a node that keeps sending.
 const READS_AFTER_FAILURE: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct Link {
     node: NodeId,
     address: Address,
-    /// The parts that TLS needs, if it is used.
+    /// The parts that TLS needs, if the node uses TLS.
     tls: Option<Connector>,
-    /// The provider of credentials, which is asked before each connection.
+    /// The credentials provider, which is called before each connection.
     login: Option<Login>,
     state: State,
-    /// Reports of events that [`Link::service`] has not used yet.
+    /// The events that [`Link::service`] has not handled yet.
     ready: Ready,
-    /// The only look-up that may be running, even if its result is no longer needed.
+    /// The look-up that may be running, even if its result is no longer needed. There is at most one.
     lookup: Option<Lookup>,
-    /// The index of the address of a name that is tried first: the one that last worked, or the one after the address
-    /// that last timed out.
+    /// The index of the address to try first: the address that last worked, or the next one after the address that last
+    /// timed out.
     first: usize,
-    /// The address at that index, if it has worked.
+    /// The address that last worked, if it is the address to try first.
     works: Option<SocketAddr>,
     /// The address of the last connection, or of the last attempt to open one.
     last: Option<SocketAddr>,
@@ -66,7 +66,7 @@ pub(super) struct Link {
 
 #[derive(Debug)]
 enum State {
-    /// There is no connection, and none is wanted.
+    /// The engine wants no connection.
     Idle,
     /// The name is being looked up.
     Resolving,
@@ -75,17 +75,17 @@ enum State {
     /// The connection is up.
     Up {
         socket: Socket,
-        /// The last write was cut short.
+        /// `true` if the kernel accepted only a part of the last write.
         blocked: bool,
     },
 }
 
-/// The reports of events about a connection.
+/// The events that were reported about a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ready {
     pub(super) readable: bool,
     pub(super) writable: bool,
-    /// The link has to read until it finds the end, an error or nothing.
+    /// `true` if the link has to read until it finds the end, an error, or no more data.
     pub(super) ending: bool,
 }
 
@@ -110,7 +110,7 @@ impl Link {
         }
     }
 
-    /// Begins to connect. Reports `Connected`, `Disconnected` or nothing yet.
+    /// Begins to connect. May report `Connected` or `Disconnected` at once.
     pub(super) fn open(&mut self, tools: &mut Tools<'_>) {
         debug_assert!(
             matches!(self.state, State::Idle),
@@ -137,7 +137,7 @@ impl Link {
     }
 
     fn look_up(&mut self, tools: &mut Tools<'_>) -> Result<(), LinkFault> {
-        // A look-up that was abandoned but still runs is for the same name, so its answer can be used.
+        // An abandoned look-up that still runs asks for the same name, so the link can use its answer.
         if self.lookup.is_none() {
             let lookup = Lookup::start(self.login.as_ref(), &self.address, tools.waker)?;
             self.lookup = Some(lookup);
@@ -146,7 +146,7 @@ impl Link {
         Ok(())
     }
 
-    /// Returns the address of the last connection or attempt; `None` if there was none.
+    /// Returns the address of the last connection or attempt, or `None` if there was none.
     pub(super) fn target(&self) -> Option<Target> {
         match &self.address {
             Address::Tcp { .. } => {
@@ -157,7 +157,7 @@ impl Link {
         }
     }
 
-    /// Records the report of an event for the next [`Self::service`].
+    /// Records an event for the next [`Self::service`].
     pub(super) fn note(&mut self, ready: Ready) {
         self.ready.readable |= ready.readable;
         self.ready.writable |= ready.writable;
@@ -177,7 +177,7 @@ impl Link {
         socket
     }
 
-    /// Does everything that the recorded events and the look-up allow.
+    /// Handles the recorded events, and the result of the look-up.
     pub(super) fn service(&mut self, tools: &mut Tools<'_>) {
         self.take_lookup(tools);
         if matches!(self.state, State::Connecting(_)) && (self.ready.readable | self.ready.writable)
@@ -199,13 +199,13 @@ impl Link {
         }
     }
 
-    /// Returns `true` if there is more to read that no event will report.
+    /// Returns `true` if there are bytes to read that no event will report.
     pub(super) fn has_more(&self) -> bool {
         self.ready.readable && matches!(self.state, State::Up { .. })
     }
 
-    /// Writes as much of `bytes` as the kernel takes, and returns how many. If not all are taken, or the kernel has not
-    /// got all of the taken ones, `Writable` will be reported. On an error, call [`Self::give_up`].
+    /// Writes as many of `bytes` as the kernel accepts, and returns their number. If bytes are left, or encrypted bytes
+    /// wait for the kernel, `Writable` will be reported. On an error, call [`Self::give_up`].
     pub(super) fn write(
         &mut self,
         bytes: &[u8],
@@ -223,18 +223,18 @@ impl Link {
         Ok(sent)
     }
 
-    /// Ends the connection after a failed write: passes on what the node had sent, then reports the end.
+    /// Ends the connection after a failed write. Reads the bytes that the node has sent, then reports the end.
     pub(super) fn give_up(&mut self, reason: LinkFault, tools: &mut Tools<'_>) {
         self.ready.ending = true;
         let end = self.read_some(READS_AFTER_FAILURE, tools);
-        // A plain end says less than the error of the write, so this error is reported.
+        // If reading only finds the end of the connection, reports the error of the write, which says more.
         let reason = end
             .filter(|end| *end != LinkFault::Closed)
             .unwrap_or(reason);
         self.fail(reason, tools);
     }
 
-    /// Ends the connection, or the attempt, by a reset; reports nothing.
+    /// Ends the connection, or the attempt, with a reset. Reports nothing.
     pub(super) fn abort(&mut self, registry: &Registry) {
         self.ready = Ready::default();
         match core::mem::replace(&mut self.state, State::Idle) {
@@ -247,7 +247,7 @@ impl Link {
         }
     }
 
-    /// Ends the connection after the bytes written so far. Ends an attempt as [`Self::abort`] does.
+    /// Ends the connection after the kernel has sent the written bytes. Ends an attempt as [`Self::abort`] does.
     pub(super) fn close(&mut self, registry: &Registry) {
         match core::mem::replace(&mut self.state, State::Idle) {
             State::Up { socket, .. } => socket.close(registry),
@@ -262,7 +262,7 @@ impl Link {
         Token(self.node.index())
     }
 
-    /// A TLS handshake has failed, so the next one checks the certificate of the node.
+    /// Makes the next TLS handshake check the certificate of the node, after a handshake has failed.
     #[cold]
     fn forget_sessions(&mut self) {
         if let Some(tls) = &mut self.tls {
@@ -280,7 +280,7 @@ impl Link {
         tools.inbox.keep(Input::Disconnected { node, reason });
     }
 
-    /// Takes the answer of the look-up. Drops it if it is no longer needed.
+    /// Takes the answer of the look-up. Drops the answer if it is no longer needed.
     fn take_lookup(&mut self, tools: &mut Tools<'_>) {
         let Some((given, found)) = self.lookup.as_ref().and_then(Lookup::take) else {
             return;
@@ -317,7 +317,7 @@ impl Link {
         }
         let opener = self.opener(tools.registry);
         if let Some(works) = self.works {
-            // The name may have other addresses now, so the address at the same index may be unknown.
+            // The name may have other addresses now, so the address that worked may have another index, or none.
             let place = addresses.iter().position(|address| *address == works);
             self.works = place.and(self.works);
             self.first = place.unwrap_or(0);
@@ -363,7 +363,7 @@ impl Link {
         tools.inbox.keep(Input::Connected { node: self.node });
     }
 
-    /// Reads at most `most` buffers. Returns the reason if the connection has ended.
+    /// Reads at most `most` buffers. If the connection has ended, returns the reason.
     fn read_some(&mut self, most: usize, tools: &mut Tools<'_>) -> Option<LinkFault> {
         let State::Up { socket, .. } = &mut self.state else {
             return None;
@@ -389,12 +389,12 @@ impl Link {
         None
     }
 
-    /// The socket is writable: writes the bytes that were taken. Then reports the node as writable, if a write was cut
-    /// short.
+    /// Writes encrypted bytes to the writable socket. Then reports the node as writable, if the kernel did not accept
+    /// all of the last write.
     fn unblock(&mut self, tools: &mut Tools<'_>) {
         let token = self.token();
         self.ready.writable = false;
-        // Reading may have ended the connection.
+        // The connection may be gone, because reading runs first and may have ended it.
         let State::Up { socket, blocked } = &mut self.state else {
             return;
         };

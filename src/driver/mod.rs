@@ -1,28 +1,27 @@
-//! The driver: an engine with its sockets and its clock.
+//! The driver combines an engine with sockets and a clock.
 //!
-//! [`Driver`] is for programs with an event loop of their own. One turn of it sleeps until something is
-//! ready or due, reads, fires timers, and writes.
+//! A [`Driver`] is for programs with their own event loop. One turn sleeps until a socket is ready or a timer is due,
+//! reads, fires timers, and writes.
 //!
-//! * `clock` is the only place that reads a clock. Only `socket` and, for TLS, `tls` read and write; `tcp` has the part
-//!   about TCP that both need.
+//! * Only `clock` reads a clock. Only `socket` and, for TLS, `tls` read and write. `tcp` has the facts about TCP that
+//!   both modules need.
 //! * `link` is the connection to one node, `resolve` looks up its name, and `probe` asks whether its server answers.
-//!   `wire` has these for all nodes, and carries out the orders of an engine. `inbox` keeps what happens on the
-//!   connections; a thread sleeps in `poller`.
+//!   `wire` has the links and probes of all nodes, and carries out the orders of an engine. `inbox` stores the events
+//!   on the connections. A thread sleeps in `poller`.
 //! * `turn` is the loop of one thread.
-//! * `ready` says how long a new driver waits for its nodes. `report` makes the reports that do not come from the
-//!   engine. `handover` turns a lock into bytes and back.
+//! * `ready` decides how long a new driver waits for its nodes. `report` builds the reports that do not come from the
+//!   engine. `handover` writes a lock as bytes, and reads it back.
 //!
 //! # Guarantees
 //!
-//! * **Nothing blocks** except [`Driver::turn`], at most for its limit, and the calls that are documented to wait:
-//!   [`Driver::wait_until_ready`], [`Driver::shut_down`] and dropping.
-//! * **Few system calls**: one write and one read per node and round, and the waiting for events.
-//! * **A forked child does no harm**: it cannot use the driver, and dropping its copy only closes descriptors.
+//! * **Nothing blocks** except [`Driver::turn`], at most for its limit, and the calls that wait by
+//!   design: [`Driver::wait_until_ready`], [`Driver::shut_down`] and dropping.
+//! * **Few system calls**: a round makes one write and one read for each node, and waits for events.
+//! * **A forked child does no harm**: the child cannot use the driver, and dropping its copy only closes descriptors.
 //!
 //! # Not here
 //!
-//! The algorithm, and every decision about time: `engine`. No type of `mio` is part of the
-//! interface.
+//! The module `engine` has the algorithm and decides about time. No type of `mio` is part of the interface.
 
 #[cfg(not(unix))]
 compile_error!("the feature `std` of shearline needs a unix; without it the core builds anywhere");
@@ -85,16 +84,16 @@ pub(crate) use report::Reporter;
 pub(crate) use turn::{Loop, is_owing, until_deadline};
 pub(crate) use wire::Wire;
 
-/// An engine, its sockets and its clock, to be polled from an event loop.
+/// An engine with its sockets and its clock, for use in an event loop.
 ///
-/// Begin operations with [`acquire`](Self::acquire), [`extend`](Self::extend) and
-/// [`release`](Self::release), each of which returns a [`RoundId`] at once. Write them with
-/// [`flush`](Self::flush), or leave that to the next [`turn`](Self::turn). After each turn take the
-/// [`Event`]s with [`poll_event`](Self::poll_event) until there is none.
+/// Begin operations with [`acquire`](Self::acquire), [`extend`](Self::extend) and [`release`](Self::release), each of
+/// which returns a [`RoundId`] at once. Write the requests with [`flush`](Self::flush), or let the
+/// next [`turn`](Self::turn) write them. After each turn, take the [`Event`]s with [`poll_event`](Self::poll_event)
+/// until it returns `None`.
 ///
-/// In a loop of its own, `turn(None)` sleeps until something happens. In a loop that also waits for
-/// other things, register the driver's descriptor ([`AsFd`]) for readability, wait at most
-/// [`until_deadline`](Self::until_deadline), and then call `turn(Some(Duration::ZERO))`.
+/// A loop that waits only for the driver calls `turn(None)`, which sleeps until something happens. A loop that also
+/// waits for other events registers the driver's descriptor ([`AsFd`]) for readability, waits at
+/// most [`until_deadline`](Self::until_deadline), and then calls `turn(Some(Duration::ZERO))`.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -117,8 +116,8 @@ pub(crate) use wire::Wire;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Dropping it writes the debts to the nodes, waits at most
-/// [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout) for the answers, and closes the connections.
+/// Dropping a driver writes the remaining releases to the nodes, waits at
+/// most [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout) for the answers, and closes the connections.
 #[derive(Debug)]
 pub struct Driver {
     inner: Loop,
@@ -131,22 +130,22 @@ pub struct Driver {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Standing {
     Open,
-    /// A call is under way. If a later call finds this state, the engine has panicked.
+    /// A call is running. If a later call finds this state, the engine has panicked.
     Working,
     Closed,
 }
 
-/// The loop of a driver during one call. If that panics, the driver is closed.
+/// The loop of a driver during one call. A panic during the call closes the driver.
 #[derive(Debug)]
 pub(crate) struct Working<'a> {
     driver: &'a mut Driver,
     panics: Panics,
 }
 
-/// Notices a panic that begins while it lives.
+/// Detects a panic that begins during the life of this value.
 #[derive(Debug)]
 pub(crate) struct Panics {
-    /// Whether this thread was already panicking, for another reason.
+    /// `true` if this thread was already panicking for another reason.
     was_panicking: bool,
 }
 
@@ -163,12 +162,12 @@ impl Panics {
 }
 
 impl Driver {
-    /// Makes a driver for the nodes of `config`, and begins to connect without waiting.
+    /// Creates a driver for the nodes of `config`, and begins to connect without waiting.
     ///
     /// # Errors
     ///
-    /// The operating system gives no descriptor, or no random bytes. Or a file for TLS cannot be used; the error then
-    /// holds a [`ConfigError`](crate::ConfigError). An unreachable node is not an error.
+    /// Returns an error if the operating system provides no descriptor or no random bytes. If a file for TLS is
+    /// unusable, the error contains a [`ConfigError`](crate::ConfigError). An unreachable node is not an error.
     pub fn new(config: &Config) -> io::Result<Self> {
         Self::seeded(config, poller::fresh_seed()?)
     }
@@ -183,56 +182,55 @@ impl Driver {
         })
     }
 
-    /// Takes turns until a majority of the nodes is ready and the others have answered or 50 ms more have passed.
-    /// Returns at the latest after the connect timeout, and at once if a majority cannot serve (wrong credentials, for
-    /// example). Nodes of another cluster count as ready here, because [`reinit`](Self::reinit) needs them. Takes no
-    /// event.
+    /// Takes turns until a majority of the nodes is ready and every other node has answered or another 50 ms have
+    /// passed. Returns after the connect timeout at the latest, and at once if a majority is unusable (wrong
+    /// credentials, for example). Nodes of another cluster count as ready for this call,
+    /// because [`reinit`](Self::reinit) needs them. The events stay in the queue.
     ///
     /// # Errors
     ///
-    /// As [`Self::turn`].
+    /// Returns the same errors as [`Self::turn`].
     pub fn wait_until_ready(&mut self) -> io::Result<()> {
         self.begin()?.wait_until_ready()
     }
 
-    /// Takes one turn: sleeps until a socket is ready, a deadline comes, `limit` has passed or a
-    /// [waker](Self::waker) wakes it; then reads, fires timers, and writes.
+    /// Takes one turn. First sleeps until a socket is ready, a timer is due, `limit` has passed, or
+    /// a [waker](Self::waker) wakes the driver. Then reads, fires timers, and writes.
     ///
-    /// The work of a turn is bounded: it reads at most 256 KiB from a node. A turn may return without having done
-    /// anything, after a signal for example. With [`Builder::spin`](crate::Builder::spin) it does not sleep while an
-    /// operation is open.
+    /// The work of a turn is bounded: a turn reads at most 256 KiB from each node. A turn may do nothing, for example
+    /// after a signal. With [`Builder::spin`](crate::Builder::spin) a turn does not sleep while an operation is open.
     ///
     /// # Errors
     ///
-    /// The poll failed, for lack of memory; the driver stays usable. Or the driver is closed or belongs to another
-    /// process; the error then holds a [`LockError`].
+    /// Returns an error if the poll has failed because memory is short. The driver then stays usable. If the driver is
+    /// closed or belongs to another process, the error contains a [`LockError`].
     pub fn turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
         self.begin()?.turn(limit)
     }
 
-    /// Returns how long a turn may sleep at most; `None` if it only waits for nodes.
+    /// Returns the longest time that a turn may sleep, or `None` if no timer is armed.
     ///
-    /// Zero if there is something to do at once. While a lock is held or an operation is open it is
-    /// at most 100 ms, because the timeout of a sleep may stand still while the machine is suspended.
-    /// The clock of the locks does not.
+    /// The result is zero if the next turn has work to do. While a lock is held or an operation is open, the result is
+    /// at most 100 ms, because the timeout of a sleep may stop while the machine is suspended. The clock of the locks
+    /// does not stop.
     #[must_use]
     pub fn until_deadline(&self) -> Option<Duration> {
         self.inner.until_deadline()
     }
 
-    /// Returns the next event: the outcome of an operation, the loss of a lock, or the outcome of extending a
-    /// [kept](LockOptions::keep) lock.
+    /// Returns the next event: the outcome of an operation, the loss of a lock, or the outcome of an extension of
+    /// a [kept](LockOptions::keep) lock.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.inner.events.pop_front()
     }
 
-    /// Returns `true` if there are events that were not taken.
+    /// Returns `true` if there are events in the queue.
     pub(crate) fn has_events(&self) -> bool {
         !self.inner.events.is_empty()
     }
 
-    /// Returns the engine, to read its state.
+    /// Returns the engine, so that the caller can read its state.
     #[cfg(any(test, feature = "internals"))]
     #[doc(hidden)]
     #[must_use]
@@ -240,11 +238,11 @@ impl Driver {
         &self.inner.engine
     }
 
-    /// Returns a waker that ends the sleep of the present [`turn`](Self::turn) from any thread, or if there is none, of
-    /// the next one.
+    /// Returns a waker that any thread can use to end the sleep of the current [`turn`](Self::turn), or of the next
+    /// turn if the driver is not sleeping.
     ///
     /// Each wake-up costs a write to an eventfd, so wake only a driver that sleeps. The waker may outlive its driver.
-    /// Then, and in a forked child, it does nothing.
+    /// After the end of the driver, and in a forked child, the waker does nothing.
     #[must_use]
     pub fn waker(&self) -> Waker {
         let waker = Arc::clone(self.inner.wire.waker());
@@ -259,8 +257,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// [`LockError::Invalid`], [`LockError::Saturated`], [`LockError::Forked`] or
-    /// [`LockError::Closed`]: nothing is sent.
+    /// Returns [`LockError::Invalid`], [`LockError::Saturated`], [`LockError::Forked`] or [`LockError::Closed`], and
+    /// sends nothing.
     pub fn acquire(
         &mut self,
         resource: &[u8],
@@ -269,38 +267,38 @@ impl Driver {
         self.acquire_as(&Request::new(resource, options))
     }
 
-    /// Begins to take a lock on several resources, a shared lock, or a permit, as the `request` says. The outcome is an
-    /// [`Event::Acquired`]. See [`lock_all_with`](crate::Redlock::lock_all_with),
-    /// [`lock_shared_with`](crate::Redlock::lock_shared_with) and [`permit_with`](crate::Redlock::permit_with) of a
-    /// [`Redlock`](crate::Redlock).
+    /// Begins to take a lock on several resources, a shared lock, or a permit, depending on `request`. The outcome is
+    /// an [`Event::Acquired`].
+    /// See [`lock_all_with`](crate::Redlock::lock_all_with), [`lock_shared_with`](crate::Redlock::lock_shared_with)
+    /// and [`permit_with`](crate::Redlock::permit_with) of [`Redlock`](crate::Redlock).
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire).
+    /// Returns the same errors as [`acquire`](Self::acquire).
     pub fn acquire_as(&mut self, request: &Request<'_>) -> Result<RoundId, LockError> {
         self.begin()?
             .ask(|engine, now| calls::acquire(engine, now, request))
     }
 
-    /// Begins to turn `lock` into a shared one. The outcome is an [`Event::Confirmed`]. See
-    /// [`LockGuard::downgrade`](crate::LockGuard::downgrade).
+    /// Begins to turn `lock` into a shared lock. The outcome is an [`Event::Confirmed`].
+    /// See [`LockGuard::downgrade`](crate::LockGuard::downgrade).
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Invalid`], [`ExtendError::Expired`], [`ExtendError::Saturated`], [`ExtendError::Forked`] or
-    /// [`ExtendError::Closed`]: nothing is sent, and the lock does not change.
+    /// Returns [`ExtendError::Invalid`], [`ExtendError::Expired`], [`ExtendError::Saturated`], [`ExtendError::Forked`]
+    /// or [`ExtendError::Closed`]. After an error nothing is sent, and the lock does not change.
     pub fn downgrade(&mut self, lock: &mut Lock) -> Result<RoundId, ExtendError> {
         self.begin()?.ask(|engine, now| engine.downgrade(now, lock))
     }
 
-    /// Begins to extend `lock` to `ttl` from now. The outcome is an [`Event::Extended`]. Apply it to the lock, so that
-    /// it counts as one of its extensions.
+    /// Begins to extend `lock` to `ttl` from now. The outcome is an [`Event::Extended`]. Apply the event to the lock,
+    /// so that the lock counts this extension.
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`], [`ExtendError::Limit`], [`ExtendError::Invalid`],
-    /// [`ExtendError::Saturated`], [`ExtendError::Forked`] or [`ExtendError::Closed`]: nothing is
-    /// sent, and the lock is as it was.
+    /// Returns [`ExtendError::Expired`], [`ExtendError::Limit`], [`ExtendError::Invalid`], [`ExtendError::Saturated`],
+    /// [`ExtendError::Forked`] or [`ExtendError::Closed`]. After an error nothing is sent, and the lock does not
+    /// change.
     pub fn extend(&mut self, lock: &Lock, ttl: Duration) -> Result<RoundId, ExtendError> {
         self.begin()?
             .ask(|engine, now| engine.extend(now, lock, ttl))
@@ -310,7 +308,7 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// As [`keep_for`](Self::keep_for).
+    /// Returns the same errors as [`keep_for`](Self::keep_for).
     pub fn keep(&mut self, lock: &mut Lock) -> Result<(), ExtendError> {
         self.keep_for(lock, Duration::MAX)
     }
@@ -319,54 +317,55 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`], [`ExtendError::Limit`], [`ExtendError::Invalid`], [`ExtendError::Forked`] or
-    /// [`ExtendError::Closed`]: the lock does not change.
+    /// Returns [`ExtendError::Expired`], [`ExtendError::Limit`], [`ExtendError::Invalid`], [`ExtendError::Forked`]
+    /// or [`ExtendError::Closed`]. An error does not change the lock.
     pub fn keep_for(&mut self, lock: &mut Lock, most: Duration) -> Result<(), ExtendError> {
         self.begin()?
             .ask(|engine, now| engine.keep(now, lock, most))
     }
 
-    /// Asks a majority how long `lock` still lives. The outcome is an [`Event::Confirmed`]. As soon as a majority has
-    /// answered, the lock has the end that was found, which may be later or earlier than before. A lock that
-    /// [`Lock::from_bytes`] read under another clock becomes valid by this. If the outcome is [`ExtendError::Lost`] or
-    /// [`ExtendError::Expired`], the lock is over, and an [`Event::Expired`] comes before the outcome.
+    /// Asks the nodes for the remaining ttl of `lock`. The outcome is an [`Event::Confirmed`]. The answers of a
+    /// majority set the end of the lock, which may be later or earlier than before. A confirmation makes a lock valid
+    /// that [`Lock::from_bytes`] read under another clock. If the outcome is [`ExtendError::Lost`]
+    /// or [`ExtendError::Expired`], the lock has ended, and an [`Event::Expired`] comes before the outcome.
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`], [`ExtendError::Saturated`], [`ExtendError::Forked`] or
-    /// [`ExtendError::Closed`]: nothing is sent, and the lock is as it was.
+    /// Returns [`ExtendError::Expired`], [`ExtendError::Saturated`], [`ExtendError::Forked`]
+    /// or [`ExtendError::Closed`]. After an error nothing is sent, and the lock does not change.
     pub fn confirm(&mut self, lock: &Lock) -> Result<RoundId, ExtendError> {
         self.begin()?.ask(|engine, now| engine.confirm(now, lock))
     }
 
-    /// Asks for one [`Event::AtRisk`], when less than `left` is left of the validity of `lock`. See
-    /// [`Engine::alert_below`].
+    /// Requests one [`Event::AtRisk`] for the time when less than `left` is left of the validity of `lock`.
+    /// See [`Engine::alert_below`].
     pub fn alert_below(&mut self, lock: &Lock, left: Duration) {
         if let Ok(mut inner) = self.begin() {
             inner.ask(|engine, _| engine.alert_below(lock, left));
         }
     }
 
-    /// Begins to ask who holds `resource`, and changes nothing. The outcome is an [`Event::Inspected`], when every node
-    /// has answered or the time for answers is up. See [`Redlock::inspect`](crate::Redlock::inspect).
+    /// Begins to ask the nodes for the holder of `resource`, and changes nothing. The outcome is
+    /// an [`Event::Inspected`], after every node has answered or timed out.
+    /// See [`Redlock::inspect`](crate::Redlock::inspect).
     ///
     /// # Errors
     ///
-    /// [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`] or
-    /// [`OperatorError::Closed`]: nothing is sent.
+    /// Returns [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`]
+    /// or [`OperatorError::Closed`], and sends nothing.
     pub fn inspect(&mut self, resource: &[u8]) -> Result<RoundId, OperatorError> {
         self.begin()?
             .ask(|engine, now| engine.inspect(now, resource))
     }
 
-    /// Begins to break the lock on `resource` that an [`inspect`](Self::inspect) has `seen`. The outcome is an
-    /// [`Event::Broken`], or an [`Event::Released`] with [`Breaking::AtOnce`]. See
-    /// [`Redlock::break_lock`](crate::Redlock::break_lock).
+    /// Begins to break the lock on `resource` that an [`inspect`](Self::inspect) has `seen`. The outcome is
+    /// an [`Event::Broken`], or an [`Event::Released`] with [`Breaking::AtOnce`].
+    /// See [`Redlock::break_lock`](crate::Redlock::break_lock).
     ///
     /// # Errors
     ///
-    /// [`OperatorError::NotHeld`], [`OperatorError::NotOurs`], [`OperatorError::Invalid`],
-    /// [`OperatorError::Saturated`], [`OperatorError::Forked`] or [`OperatorError::Closed`]: nothing is sent.
+    /// Returns [`OperatorError::NotHeld`], [`OperatorError::NotOurs`], [`OperatorError::Invalid`],
+    /// [`OperatorError::Saturated`], [`OperatorError::Forked`] or [`OperatorError::Closed`], and sends nothing.
     pub fn break_lock(
         &mut self,
         resource: &[u8],
@@ -378,13 +377,14 @@ impl Driver {
     }
 
     /// Begins to watch `resource`. The outcome is an [`Event::Inspected`] as soon as the state on the nodes differs
-    /// from `known`. Pass the previous outcome, or `None` to get the present state at once. To go on, call it again
-    /// with each outcome; to stop, [`cancel`](Self::cancel) it. See [`Redlock::watch`](crate::Redlock::watch).
+    /// from `known`. Pass the previous outcome, or `None` to get the current state at once. To continue, call `watch`
+    /// again with each outcome. To stop, [`cancel`](Self::cancel) the operation.
+    /// See [`Redlock::watch`](crate::Redlock::watch).
     ///
     /// # Errors
     ///
-    /// [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`] or
-    /// [`OperatorError::Closed`]: nothing is sent.
+    /// Returns [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`]
+    /// or [`OperatorError::Closed`], and sends nothing.
     pub fn watch(
         &mut self,
         resource: &[u8],
@@ -398,8 +398,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// [`UnlockError::Forked`] or [`UnlockError::Closed`]: nothing is sent, and the keys end with
-    /// their ttl.
+    /// Returns [`UnlockError::Forked`] or [`UnlockError::Closed`]. After an error nothing is sent, and the keys expire
+    /// with their ttl.
     pub fn release(&mut self, lock: Lock) -> Result<RoundId, UnlockError> {
         Ok(self.begin()?.ask(|engine, now| engine.release(now, lock)))
     }
@@ -411,14 +411,14 @@ impl Driver {
         }
     }
 
-    /// Cancels the operation `round` if it is open, and releases what it may have locked. No event follows.
+    /// Cancels the operation `round` if it is open, and releases every lock that it may have taken. No event follows.
     pub fn cancel(&mut self, round: RoundId) {
         if let Ok(mut inner) = self.begin() {
             inner.ask(|engine, now| engine.cancel(now, round));
         }
     }
 
-    /// Adopts a lock of another driver or process: this driver reports its loss from now on. The validity does not
+    /// Adopts a lock of another driver or process. This driver then reports a loss of the lock. The validity does not
     /// change.
     pub fn adopt(&mut self, lock: Lock) -> Lock {
         match self.begin() {
@@ -427,8 +427,8 @@ impl Driver {
         }
     }
 
-    /// Detaches `lock` from this driver, for another driver or another process. This driver no longer reports its loss.
-    /// The lock stays on the nodes that have answered; a release follows each `SET` that is still unanswered.
+    /// Detaches `lock` from this driver, for another driver or another process. This driver no longer reports a loss of
+    /// the lock. The lock stays on the nodes that have answered, and a release follows each unanswered `SET`.
     pub fn detach(&mut self, lock: Lock) -> Lock {
         match self.begin() {
             Ok(mut inner) => inner.ask(|engine, now| engine.detach(now, lock)),
@@ -436,36 +436,36 @@ impl Driver {
         }
     }
 
-    /// Returns the state of every node, in the order of the configuration. It is meant for operators, not for
-    /// decisions. Costs an allocation and no I/O.
+    /// Returns the state of every node, in the order of the configuration. The states are meant for operators, not for
+    /// decisions. The call costs one allocation and no I/O.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.inner.engine.node_statuses(clock::now()).collect()
     }
 
-    /// Returns what the handle has done so far, and what it waits for: see [`Stats`]. Costs some microseconds
-    /// and allocations, and no I/O.
+    /// Returns the statistics of the driver: see [`Stats`]. The call costs some microseconds and allocations, and no
+    /// I/O.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.inner.engine.stats()
     }
 
-    /// Asserts that every lock that this server may have forgotten is over, so that its votes count from now on. The
-    /// server has this `run_id`, and is connected as the node at `address`. Returns `true` if its votes did not count
-    /// before. See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors. If this handle uses fencing
-    /// tokens, an [`Event::FloorsGiven`] says whether the node has got a counter floor.
+    /// Asserts that the server with this `run_id`, connected as the node at `address`, has forgotten no lock that is
+    /// still valid. The votes of the server count from now on. Returns `true` if the votes did not count before.
+    /// See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors. If this handle uses fencing
+    /// tokens, an [`Event::FloorsGiven`] reports whether the node has written its counter floor.
     ///
     /// # Errors
     ///
-    /// [`OperatorError`]: nothing was changed.
+    /// Returns an [`OperatorError`], and changes nothing.
     pub fn trust_node(&mut self, address: &str, run_id: &str) -> Result<bool, OperatorError> {
         let (kept, _) = calls::trust(&mut self.begin()?.engine, address, run_id)?;
         Ok(kept)
     }
 
-    /// Trusts all servers that are connected now, as [`trust_node`](Self::trust_node) does for one. Returns the run_ids
-    /// of all of them; an [`Event::FloorsGiven`] says which of them have got no counter floor. See
-    /// [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
+    /// Calls [`trust_node`](Self::trust_node) for all servers that are connected now. Returns the run_ids of all these
+    /// servers. An [`Event::FloorsGiven`] reports which of these servers have no counter floor.
+    /// See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
     pub fn trust_nodes(&mut self) -> Vec<String> {
         match self.begin() {
             Ok(mut inner) => {
@@ -475,38 +475,38 @@ impl Driver {
         }
     }
 
-    /// Begins to write the marker of this cluster to every node, whatever marker it has. The outcome is an
-    /// [`Event::Reinitialised`]. See [`Redlock::reinit`](crate::Redlock::reinit).
+    /// Begins to write the marker of this cluster to every node, in place of any other marker. The outcome is
+    /// an [`Event::Reinitialised`]. See [`Redlock::reinit`](crate::Redlock::reinit).
     ///
     /// # Errors
     ///
-    /// [`OperatorError::Invalid`], [`OperatorError::NoQuorum`], [`OperatorError::Saturated`],
-    /// [`OperatorError::Forked`] or [`OperatorError::Closed`]: nothing was changed.
+    /// Returns [`OperatorError::Invalid`], [`OperatorError::NoQuorum`], [`OperatorError::Saturated`],
+    /// [`OperatorError::Forked`] or [`OperatorError::Closed`], and changes nothing.
     pub fn reinit(&mut self) -> Result<RoundId, OperatorError> {
         self.begin()?.ask(Engine::reinit)
     }
 
-    /// Writes the bytes that the engine has ready, without waiting and without reading.
+    /// Writes the bytes that the engine wants to send, without waiting and without reading.
     pub fn flush(&mut self) {
         if let Ok(mut inner) = self.begin() {
             inner.flush();
         }
     }
 
-    /// Reads what the nodes have sent, without waiting and without firing timers.
+    /// Reads the received bytes, without waiting and without firing timers.
     ///
-    /// Call it before an operation if the program has not taken turns for a while: unread answers
-    /// would make a healthy node look silent.
+    /// Call `read` before an operation if the program has not taken turns for a while, because unread answers would
+    /// make a healthy node look silent.
     ///
     /// # Errors
     ///
-    /// As [`Self::turn`].
+    /// Returns the same errors as [`Self::turn`].
     pub fn read(&mut self) -> io::Result<()> {
         self.begin()?.read()
     }
 
-    /// Closes the driver. Cancels open acquisitions, releases locks in events that were not taken, writes the debts to
-    /// the nodes, and waits for the answers, at most for `limit`. Then it closes the connections. A closed driver does
+    /// Closes the driver. Cancels open acquisitions, releases the locks in unread events, writes the remaining releases
+    /// to the nodes, and waits for the answers at most for `limit`. Then closes the connections. A closed driver does
     /// nothing. Locks that the program has taken from events stay on the nodes until their ttl has passed.
     pub fn shut_down(&mut self, limit: Duration) {
         let Ok(mut inner) = self.begin() else {
@@ -521,7 +521,7 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// This is a forked child, or the driver is closed, or its engine has panicked.
+    /// Returns an error in a forked child, if the driver is closed, and after the engine has panicked.
     pub(crate) fn begin(&mut self) -> Result<Working<'_>, Refusal> {
         self.usable()?;
         self.standing = Standing::Working;
@@ -565,20 +565,20 @@ impl Drop for Working<'_> {
         if !self.panics.has_begun() {
             self.driver.standing = Standing::Open;
             let Driver { inner, tracer, .. } = &mut *self.driver;
-            tracer.emit(&mut inner.engine); // This calls a subscriber, so it comes last.
+            tracer.emit(&mut inner.engine); // This call runs a subscriber, so it comes last.
         }
     }
 }
 
 impl Builder {
-    /// Builds a [`Driver`]. Returns when a majority of the nodes is ready and the others have answered or 50 ms more
-    /// have passed. Returns at the latest after the connect timeout, even if nodes are down. [`Driver::new`] does not
-    /// wait.
+    /// Builds a [`Driver`]. Returns when a majority of the nodes is ready and every other node has answered or
+    /// another 50 ms have passed. Returns after the connect timeout at the latest, even if nodes are
+    /// down. [`Driver::new`] does not wait.
     ///
     /// # Errors
     ///
-    /// [`BuildError::Config`] for the first mistake in the settings, before any I/O, or for a certificate or key that
-    /// cannot be used; [`BuildError::Io`] if the operating system gives no descriptor or random bytes.
+    /// Returns [`BuildError::Config`] for the first mistake in the settings, before any I/O, or for an unusable
+    /// certificate or key. Returns [`BuildError::Io`] if the operating system provides no descriptor or random bytes.
     pub fn build_driver(&self) -> Result<Driver, BuildError> {
         let mut driver = Driver::new(&self.config()?)?;
         driver.wait_until_ready()?;
@@ -587,14 +587,15 @@ impl Builder {
 }
 
 /// Calls [`Driver::shut_down`] with the limit of [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). In a
-/// forked child, and after a panic of the engine, it only closes descriptors.
+/// forked child, and after a panic of the engine, the drop only closes descriptors.
 impl Drop for Driver {
     fn drop(&mut self) {
         self.shut_down(self.shutdown_timeout);
     }
 }
 
-/// Readable when a turn would find a socket ready. Deadlines do not make it readable: see [`Driver::until_deadline`].
+/// The descriptor is readable when a turn would find a socket ready. A due timer does not make it readable:
+/// see [`Driver::until_deadline`].
 impl AsFd for Driver {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.inner.poller.registry().as_fd()

@@ -1,5 +1,4 @@
-//! Replaces `tls` in a build without it. These types have no values, so the compiler removes all code that would use
-//! one.
+//! Replaces `tls` in a build without TLS. The types have no values, so the compiler removes all code that uses them.
 
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -25,7 +24,7 @@ pub(super) fn connectors(config: &Config) -> Result<Vec<Option<Connector>>, Conf
     Ok(config.nodes().iter().map(|_| None).collect())
 }
 
-/// Methods of a type that has no value.
+/// Defines methods of a type that has no values.
 macro_rules! never {
     ($($name:ident($($argument:ty),*) -> $result:ty;)*) => {
         $(pub(super) fn $name(&self, $(_: $argument),*) -> $result { match *self {} })*

@@ -1,6 +1,7 @@
-//! The poll. It is separate from the sockets, so that one thread can sleep in it while another moves bytes.
+//! The poll is separate from the sockets, so that one thread can sleep in the poll while another moves bytes.
 //!
-//! [`Poller::sleep`] returns what became ready, and [`Wire::note`](super::Wire::note) keeps it.
+//! The method [`Poller::sleep`] returns the sockets that became ready, and [`Wire::note`](super::Wire::note) records
+//! them.
 
 use core::fmt;
 use core::time::Duration;
@@ -20,7 +21,7 @@ use crate::quorum::NodeSet;
 
 const NANOS_PER_MILLI: u32 = 1_000_000;
 
-/// The token of the waker. The tokens of the nodes are their indexes, so this one is larger than any of them.
+/// The token of the waker. This token is larger than the tokens of the nodes, which are their indexes.
 pub(super) const WAKER: Token = Token(NODES_MAX);
 
 /// The token of the first node's probe.
@@ -33,7 +34,7 @@ pub(crate) fn fresh_seed() -> io::Result<[u8; 32]> {
     Ok(seed)
 }
 
-/// Returns what an event reports about a connection.
+/// Returns the readiness that an event reports.
 pub(super) fn ready(event: &Event) -> Ready {
     let ending = event.is_read_closed() || event.is_error();
     Ready {
@@ -43,8 +44,8 @@ pub(super) fn ready(event: &Event) -> Ready {
     }
 }
 
-/// The sockets that became ready while a thread slept in the poll. None may be lost, because each event is reported
-/// once.
+/// The sockets that became ready while a thread slept in the poll. No entry may be lost, because the system reports
+/// each event only once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Readiness {
     pub(super) readable: NodeSet,
@@ -54,7 +55,7 @@ pub(crate) struct Readiness {
 }
 
 impl Readiness {
-    /// Returns a readiness that makes every node of `nodes` be read, whether an event reported it or not.
+    /// Returns a readiness with which the wire reads from every one of `nodes`, even without an event.
     pub(crate) fn all_readable(nodes: usize) -> Self {
         Self {
             readable: NodeSet::first(nodes),
@@ -86,14 +87,14 @@ impl Readiness {
                 }
             }
         }
-        // The event of the waker has done its work: the thread is awake.
+        // The event of the waker needs no record, because the thread is awake.
     }
 }
 
-/// The poll. One thread at a time sleeps in it.
+/// The poll, in which one thread at a time sleeps.
 pub(crate) struct Poller {
     poll: Poll,
-    /// Room for one event of each source, so that a sleep returns all of them.
+    /// A buffer with room for one event of each source, so that one sleep returns all events.
     events: Events,
 }
 
@@ -105,18 +106,19 @@ impl Poller {
         })
     }
 
-    /// Returns the registry for sockets. Its descriptor is readable when something is ready.
+    /// Returns the registry for sockets. The descriptor of the registry is readable when a socket is ready.
     pub(crate) fn registry(&self) -> &Registry {
         self.poll.registry()
     }
 
-    /// Sleeps until something is ready, at most for `limit`, and returns what is ready. It may sleep up to a
-    /// millisecond less than `limit`; the next call then sleeps exactly for the rest. (The poll has a resolution of
-    /// milliseconds, and would be late by up to one.)
+    /// Sleeps until a socket is ready, at most for `limit`, and returns the ready sockets. A sleep may end up to a
+    /// millisecond before `limit`, because the poll has a resolution of milliseconds and must not be late. The next
+    /// call then sleeps exactly for the rest.
     pub(crate) fn sleep(&mut self, limit: Option<Duration>) -> io::Result<Readiness> {
         match self.wait(limit) {
             Ok(()) => {}
-            // A signal is not a failure, and mio does not retry. Nothing is ready, and the caller looks at its timers.
+            // After a signal, mio does not retry. The sleep reports that nothing is ready, and the caller checks its
+            // timers.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => self.events.clear(),
             Err(error) => return Err(error),
         }

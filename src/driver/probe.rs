@@ -1,7 +1,7 @@
-//! The probe of one node: a second connection, which sends one question and waits for any answer.
+//! A probe is a second connection to a node, which sends one question and waits for any answer.
 //!
-//! The question is written once, when the connection is up. A probe that fails is closed and not reported. The engine
-//! opens another if it still needs one.
+//! The question is written once, when the connection is up. A probe that fails is closed without a report. The engine
+//! opens another probe if it still needs one.
 
 use core::net::SocketAddr;
 
@@ -14,7 +14,7 @@ use super::tcp::Received;
 use super::tls::Terms;
 use crate::error::LinkFault;
 
-/// The address that a probe connects to: the one of its node's connection.
+/// The address that a probe connects to, which is the address of the node's connection.
 #[derive(Clone, Debug)]
 pub(super) enum Target {
     Tcp(SocketAddr, Option<Terms>),
@@ -25,9 +25,9 @@ pub(super) enum Target {
 pub(super) struct Probe {
     token: Token,
     socket: Option<Socket>,
-    /// The bytes to send when the connection is up. Empty once they are sent.
+    /// The bytes to send when the connection is up. Empty after the bytes are sent.
     question: &'static [u8],
-    /// There was an event after the last [`Probe::service`].
+    /// `true` if an event came after the last [`Probe::service`].
     ready: bool,
 }
 
@@ -41,7 +41,7 @@ impl Probe {
         }
     }
 
-    /// Begins to connect to `target`, to send `bytes` when the connection is up. Closes an earlier probe.
+    /// Begins to connect to `target`. The probe sends `bytes` when the connection is up. Closes an earlier probe.
     pub(super) fn open(&mut self, target: Target, bytes: &'static [u8], registry: &Registry) {
         self.close(registry);
         let socket = match target {
@@ -55,7 +55,7 @@ impl Probe {
         }
     }
 
-    /// Records that there was an event, for the next [`Self::service`].
+    /// Records an event for the next [`Self::service`].
     pub(super) fn note(&mut self) {
         self.ready = true;
     }
@@ -72,7 +72,7 @@ impl Probe {
         })
     }
 
-    /// Closes the probe by a reset, because an answer is no longer needed.
+    /// Closes the probe with a reset, because an answer is no longer needed.
     pub(super) fn close(&mut self, registry: &Registry) {
         self.ready = false;
         if let Some(socket) = self.socket.take() {
@@ -87,7 +87,7 @@ impl Probe {
             && socket.is_connected()?
         {
             if socket.write(self.question)? < self.question.len() || !socket.flush()? {
-                return Err(LinkFault::Closed); // A new socket has room for a few bytes.
+                return Err(LinkFault::Closed); // The buffer of a new socket has room for a few bytes.
             }
             self.question = &[];
         }

@@ -1,4 +1,4 @@
-//! How long a new driver waits for its nodes.
+//! Decides how long a new driver waits for its nodes.
 
 use core::time::Duration;
 
@@ -6,10 +6,10 @@ use crate::engine::{Engine, NodeState};
 use crate::error::Unusable;
 use crate::time::Instant;
 
-/// How long to wait for the remaining nodes once a majority is ready.
+/// The time to wait for the remaining nodes after a majority is ready.
 const LAGGARDS: Duration = Duration::from_millis(50);
 
-/// How long a new driver waits for its nodes.
+/// The wait of a new driver for its nodes.
 pub(super) struct Readying {
     /// The nodes that have answered, one bit each.
     answered: u32,
@@ -26,7 +26,7 @@ impl Readying {
         }
     }
 
-    /// Returns the time until which to wait, from the states of the engine's nodes.
+    /// Returns the end of the wait, from the states of the engine's nodes.
     pub(super) fn wait_until_of(&mut self, now: Instant, engine: &Engine) -> Instant {
         let nodes = engine.nodes();
         self.wait_until(
@@ -36,7 +36,7 @@ impl Readying {
         )
     }
 
-    /// Returns the time until which to wait, from the states of the `nodes`.
+    /// Returns the end of the wait, from the states of the `nodes`.
     fn wait_until(
         &mut self,
         now: Instant,
@@ -58,7 +58,7 @@ impl Readying {
         if count - unusable < quorum {
             return now; // An operator has to repair something, so waiting does not help.
         }
-        // `reinit` makes nodes of another cluster usable, and needs all the others too.
+        // `reinit` makes nodes of another cluster usable, and it needs every node.
         if quorum <= ready || count - unusable - foreign < quorum {
             if self.answered.count_ones() as usize == count {
                 return now;
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use crate::error::LinkFault;
 
-    /// Returns how many milliseconds to wait for three nodes that have these states from the beginning.
+    /// Returns the length of the wait in milliseconds, for three nodes in these states.
     fn waits(nodes: [NodeState; 3]) -> u64 {
         let mut readying = Readying::new(Instant::ZERO, Duration::from_secs(1));
         let until = readying.wait_until(Instant::ZERO, nodes.into_iter(), 2);
@@ -100,7 +100,7 @@ mod tests {
             ([Ready, down, Ready], 0),
             ([Ready, down, down], 1000),
             ([unusable, New, unusable], 0),
-            // These nodes are to become one cluster, which needs all of them.
+            // If `reinit` has to make one cluster of these nodes, it needs all of them.
             ([foreign, Connecting, foreign], 50),
             ([foreign, Ready, foreign], 0),
             ([foreign, foreign, foreign], 0),

@@ -1,4 +1,4 @@
-//! Reports of outcomes that do not come from the engine.
+//! Builds the reports of outcomes that do not come from the engine.
 
 use alloc::sync::Arc;
 use std::io;
@@ -10,7 +10,7 @@ use crate::error::{LinkFault, LockError, NodeOutcome, NodeReport, Report};
 use crate::quorum::{Lock, NodeSet};
 use crate::time::Instant;
 
-/// Makes the reports of outcomes that a handle finds by its own clock or from the operating system.
+/// Builds reports of outcomes that the clock of a handle or the operating system has caused.
 #[derive(Clone, Debug)]
 pub(crate) struct Reporter {
     labels: Arc<[Arc<str>]>,
@@ -26,7 +26,7 @@ impl Reporter {
         }
     }
 
-    /// Reports that a majority had granted the lock, but its validity ended before the caller had it.
+    /// Reports that a majority has granted the lock, but that its validity ended before the caller got it.
     pub(crate) fn too_slow(&self, lock: &Lock, since: Instant) -> LockError {
         let report = self.report(lock.voters(), NodeOutcome::Pending, since);
         LockError::TooSlow(report.about(lock.resources()))
@@ -37,7 +37,7 @@ impl Reporter {
         self.report(NodeSet::EMPTY, NodeOutcome::Pending, since)
     }
 
-    /// Reports that the operating system refused to wait for the nodes.
+    /// Reports that the operating system has failed to wait for the nodes.
     pub(crate) fn wait_failed(&self, error: &io::Error, since: Instant) -> Report {
         let errno = error.raw_os_error().unwrap_or_default();
         let outcome = NodeOutcome::Unreachable(LinkFault::Os(errno).into());

@@ -1,9 +1,9 @@
-//! Asks for credentials and looks up a host name, without ever blocking the loop.
+//! Calls the credentials provider and looks up a host name, without blocking the loop.
 //!
-//! A provider of credentials and the system's resolver can take many seconds and cannot be interrupted. So each look-up
-//! has a thread of its own, which stores its result, wakes the loop and ends. No thread waits for it: a look-up that is
-//! no longer needed is dropped, and so is its result. A look-up holds nothing of the driver but a weak pointer to the
-//! waker.
+//! A credentials provider and the system's resolver can take many seconds and cannot be interrupted. So each look-up
+//! runs on a separate thread, which stores the result, wakes the loop and ends. No thread waits for a look-up. A
+//! look-up that is no longer needed is dropped with its result. The thread of a look-up has only a weak pointer to the
+//! waker of the driver.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -18,32 +18,32 @@ use mio::Waker;
 use crate::config::{Address, Credentials, Host, NodeConfig, Provider};
 use crate::error::LinkFault;
 
-/// The most addresses of one name that are tried. The name of one server has fewer.
+/// The largest number of addresses of one name that are tried. The name of a single server has fewer addresses.
 const ADDRESSES_MAX: usize = 16;
 
-/// The addresses of a name; at least one.
+/// The addresses of a name. There is at least one.
 pub(super) type Addresses = Vec<SocketAddr>;
 
 type Found = Result<Addresses, LinkFault>;
 
-/// The credentials, if there is a provider, and the result of the look-up.
+/// The credentials, if the handle has a provider, and the result of the look-up.
 type Answer = (Option<Given>, Found);
 
 /// The credentials for a connection, or the reason why the provider has none.
 pub(super) type Given = Result<Credentials, Arc<str>>;
 
-/// The provider that is asked before a connection to a node.
+/// The provider that is called before a connection to a node.
 pub(super) type Login = (Provider, NodeConfig);
 
-/// A look-up under way or done.
+/// A look-up that is running or done.
 #[derive(Debug)]
 pub(super) struct Lookup {
     slot: Arc<Mutex<Option<Answer>>>,
 }
 
 impl Lookup {
-    /// Begins to ask the provider in `login` for credentials, if there is one, and then to look up the name in
-    /// `address`, if it is a name. Calls `waker` when both are done.
+    /// Starts a thread that calls the provider in `login`, if there is one, and then looks up the name in `address`, if
+    /// it is a name. The thread calls `waker` when both are done.
     pub(super) fn start(
         login: Option<&Login>,
         address: &Address,
@@ -59,7 +59,7 @@ impl Lookup {
         })
     }
 
-    /// Asks for credentials, and then runs `work`, on a thread of its own.
+    /// Starts a thread that calls the provider and then runs `work`.
     pub(super) fn run(
         login: Option<Login>,
         waker: &Arc<Waker>,
@@ -72,7 +72,7 @@ impl Lookup {
             .spawn(move || {
                 let answer = (login.map(ask), found(work()));
                 *theirs.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
-                // The driver may be gone. If it is still there, waking it cannot fail.
+                // The driver may be gone. Waking a driver that still exists cannot fail.
                 if let Some(waker) = waker.upgrade() {
                     let _ = waker.wake();
                 }
@@ -92,7 +92,7 @@ impl Lookup {
     }
 }
 
-/// Asks a provider. It may panic, but its thread ends with an answer in any case.
+/// Calls a provider. Catches a panic of the provider, so that the thread always ends with an answer.
 fn ask((provider, node): Login) -> Given {
     let asked = panic::catch_unwind(AssertUnwindSafe(|| provider.ask(&node)));
     asked.unwrap_or_else(|_| Err("the provider has panicked".into()))

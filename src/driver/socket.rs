@@ -1,14 +1,14 @@
-//! A non-blocking stream socket: system calls, and what their results mean.
+//! A non-blocking stream socket, with its system calls and the meaning of their results.
 //!
 //! * A read or a write never blocks and is never cut short by a signal.
-//! * A socket with TLS is used like the others. It is connected when its handshake is done.
-//! * There are two ways to close: by a reset ([`Socket::abort`]), which discards what the kernel has not sent yet, and
-//!   in order ([`Socket::close`]), which sends it. Dropping the value only closes the descriptor, which is all that a
-//!   forked child may do.
+//! * A socket with TLS has the same methods as a socket without TLS. A TLS socket is connected after the TLS handshake.
+//! * There are two ways to close. A reset ([`Socket::abort`]) discards the bytes that the kernel has not sent yet, and
+//!   an orderly close ([`Socket::close`]) sends them. Dropping a socket only closes the descriptor, because a forked
+//!   child may do no more.
 //!
 //! # Not here
 //!
-//! When to read and write, and why: `link`. The system's facts about TCP: `tcp`. Encryption: `tls`.
+//! `link` decides when to read and write. `tcp` has the facts about TCP. `tls` encrypts.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -49,8 +49,8 @@ enum Stream {
 }
 
 impl Socket {
-    /// Begins a TCP connection. Call [`Self::is_connected`] when the socket becomes writable, and with TLS at each
-    /// event of the socket.
+    /// Begins a TCP connection. Then call [`Self::is_connected`] when the socket becomes writable, or with TLS after
+    /// each event of the socket.
     pub(super) fn connect(
         address: SocketAddr,
         terms: Option<Terms>,
@@ -63,8 +63,8 @@ impl Socket {
             }
             Some(terms) => Stream::Tls(Box::new(Session::connect(address, terms)?)),
         };
-        // Registers both interests at once. Events of TCP are edges, so a report of writability that is not needed
-        // costs no wake-up.
+        // Registers for reading and writing at once. TCP events are edge-triggered, so an interest in writing causes no
+        // repeated wake-ups.
         Self(stream).registered(READ_AND_WRITE, registry, token)
     }
 
@@ -89,8 +89,8 @@ impl Socket {
         Ok(self)
     }
 
-    /// Returns `true` if the connection is up, with its options set and its TLS handshake done; `false` if it is still
-    /// being opened.
+    /// Returns `true` if the connection is up, with its options set and its TLS handshake done. Returns `false` while
+    /// the connection is being opened.
     pub(super) fn is_connected(&mut self) -> Result<bool, LinkFault> {
         let connected = match &mut self.0 {
             Stream::Tcp(stream) => tcp::is_connected(stream),
@@ -117,7 +117,7 @@ impl Socket {
         }
     }
 
-    /// Returns `true` if the last read, which got `len` of at most `room` bytes, has left nothing to read.
+    /// Returns `true` if the last read, which returned `len` of at most `room` bytes, has left nothing to read.
     pub(super) fn is_drained(&self, len: usize, room: usize) -> bool {
         match &self.0 {
             Stream::Tcp(_) | Stream::Unix(_) => len < room,
@@ -125,8 +125,9 @@ impl Socket {
         }
     }
 
-    /// Writes as much of `bytes` as the kernel takes, and returns how many. If not all are taken, the kernel's buffer
-    /// is full; an event reports when it has room again. With TLS, call [`flush`](Self::flush) for the taken bytes.
+    /// Writes as many of `bytes` as the kernel accepts, and returns their number. If bytes are left, the kernel's
+    /// buffer is full, and an event reports when it has room again. With TLS, call [`flush`](Self::flush) to write the
+    /// encrypted bytes.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<usize, LinkFault> {
         match &mut self.0 {
             Stream::Tcp(stream) => write(stream, bytes),
@@ -135,7 +136,7 @@ impl Socket {
         }
     }
 
-    /// Returns `true` if the kernel has not got all taken bytes yet.
+    /// Returns `true` if encrypted bytes still wait for the kernel.
     pub(super) fn has_unsent(&self) -> bool {
         match &self.0 {
             Stream::Tcp(_) | Stream::Unix(_) => false,
@@ -143,7 +144,7 @@ impl Socket {
         }
     }
 
-    /// Writes the taken bytes. Returns `true` if the kernel has all of them.
+    /// Writes the encrypted bytes. Returns `true` if the kernel has accepted all of them.
     pub(super) fn flush(&mut self) -> Result<bool, LinkFault> {
         match &mut self.0 {
             Stream::Tcp(_) | Stream::Unix(_) => Ok(true),
@@ -151,15 +152,15 @@ impl Socket {
         }
     }
 
-    /// Returns `true` if bytes that were already read from the system may wait here without an event.
+    /// Returns `true` if the socket may contain received bytes that no event will report.
     pub(super) fn reads_ahead(&self) -> bool {
         matches!(self.0, Stream::Tls(_))
     }
 
-    /// Sets whether an event reports that a full socket takes bytes again.
+    /// Sets whether an event reports that a full socket accepts bytes again.
     ///
-    /// A unix socket would report this each time its peer reads, so it is set only while there is something to write.
-    /// TCP always reports it.
+    /// A unix socket would report an event each time its peer reads, so the link sets this only while it has bytes to
+    /// write. TCP always reports the event.
     pub(super) fn watch_writable(
         &mut self,
         watch: bool,
@@ -175,21 +176,21 @@ impl Socket {
             .map_err(|error| link_error(&error))
     }
 
-    /// Closes by a reset: the kernel discards what it has not sent yet.
+    /// Closes with a reset. The kernel discards the bytes that it has not sent yet.
     pub(super) fn abort(mut self, registry: &Registry) {
-        // If the system refuses one of these, the others are enough. The descriptor is closed in any case.
+        // Ignores errors of these calls: even if the system refuses one, the drop closes the descriptor.
         if !matches!(self.0, Stream::Unix(_)) {
             let _ = sockopt::set_socket_linger(&self, Some(Duration::ZERO));
-            // Closing resets the connection only if no other process has the socket, but a forked child has a copy of
-            // the descriptor. Dissolving the connection resets it in any case.
+            // Closing a descriptor resets the connection only if no forked child has a copy. `connect` to no address
+            // (`AF_UNSPEC`) resets the connection in any case.
             let _ = connect_unspec(&self);
         }
         let _ = registry.deregister(self.source());
     }
 
-    /// Closes in order: the kernel still sends everything that was written.
+    /// Closes in order. The kernel still sends all written bytes.
     pub(super) fn close(mut self, registry: &Registry) {
-        // It fails if the other side has closed the connection, which does no harm.
+        // `shutdown` fails if the other side has closed the connection, which does no harm.
         let _ = match &mut self.0 {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
@@ -232,8 +233,8 @@ fn write(stream: &mut impl Write, bytes: &[u8]) -> Result<usize, LinkFault> {
             Ok(len) if len != 0 => sent += len,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            // The bytes that the kernel has taken may still arrive, so this is no error yet. An event reports the end
-            // of the connection.
+            // Returns no error yet, because the bytes that the kernel has taken may still arrive. An event reports the
+            // end of the connection.
             Ok(_) | Err(_) if sent != 0 => break,
             Ok(_) => return Err(LinkFault::Closed),
             Err(error) => return Err(link_error(&error)),
@@ -247,7 +248,7 @@ mod tests {
     use super::*;
     use rustix::io::Errno;
 
-    /// A stream that takes these numbers of bytes, one after the other, and then fails with a reset.
+    /// A stream whose writes accept these numbers of bytes, one after the other, and then fail with a reset.
     struct Reset(&'static [usize]);
 
     impl Write for Reset {
@@ -262,7 +263,7 @@ mod tests {
         }
     }
 
-    /// Bytes that the kernel took before the failure may arrive and be executed, so they count as sent.
+    /// Bytes that the kernel has accepted before the failure may arrive and be executed, so they count as sent.
     #[test]
     fn what_was_taken_in_front_of_a_failure_has_left() {
         assert_eq!(write(&mut Reset(&[]), b"SET"), Err(LinkFault::Reset));
@@ -271,8 +272,8 @@ mod tests {
         assert_eq!(write(&mut Reset(&[3]), b"SET"), Ok(3));
     }
 
-    /// A forked child has a copy of the descriptor. Bytes that were written but not sent must not be sent, however long
-    /// the child lives.
+    /// A forked child has a copy of the descriptor. After an abort, unsent bytes must not be sent, even while the child
+    /// lives.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[test]
     fn an_abort_resets_also_when_another_descriptor_is_open() {

@@ -1,7 +1,7 @@
-//! The system's facts about a TCP socket: whether it is connected, and the meaning of its errors.
+//! The facts about a TCP socket: whether it is connected, and the meaning of its errors.
 //!
 //! * One table turns every error into a [`LinkError`].
-//! * A TCP connection that is up has `TCP_NODELAY`. It ends with an error after 5 s of unacknowledged bytes
+//! * Every TCP connection has `TCP_NODELAY`. A connection ends with an error after 5 s of unacknowledged bytes
 //!   (`TCP_USER_TIMEOUT`) or 8 s of silence (keepalive).
 
 use std::io;
@@ -13,8 +13,8 @@ use rustix::net::sockopt;
 
 use crate::error::{LinkError, LinkFault};
 
-/// How long sent bytes may stay unacknowledged before the connection is dead. The time is shorter than most ttls, so
-/// that a `SET` from before a partition does not run long after it.
+/// The time after which unacknowledged bytes end a connection. This time is shorter than most ttls, so that a `SET`
+/// from before a partition does not run long after the partition.
 const USER_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
@@ -25,15 +25,15 @@ const KEEPALIVE_PROBES: u32 = 3;
 pub(super) enum Received {
     /// The number of bytes, at least one.
     Bytes(usize),
-    /// Nothing for now.
+    /// There is nothing to read now.
     Nothing,
-    /// The other side has sent all it will send.
+    /// The other side will send no more bytes.
     End,
     /// The connection is broken.
     Failed(LinkFault),
 }
 
-/// Returns `true` if the connection is up, with its options set; `false` if it is still being opened.
+/// Returns `true` if the connection is up, with its options set. Returns `false` while the connection is being opened.
 pub(super) fn is_connected(stream: &TcpStream) -> io::Result<bool> {
     if let Some(error) = stream.take_error()? {
         return Err(error);
@@ -43,8 +43,8 @@ pub(super) fn is_connected(stream: &TcpStream) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(false),
         Err(error) => return Err(error),
     };
-    // A connection to a port of this machine without a server may be given the same port as its own, and connect to
-    // itself. It would keep the server from listening on this port again.
+    // If no server listens on a local port, the kernel may choose that port as the client's own, and the socket
+    // connects to itself. A socket that is connected to itself would keep the server from listening again.
     if stream.local_addr()? == peer {
         return Err(Errno::CONNREFUSED.into());
     }
@@ -69,7 +69,7 @@ fn set_options(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the meaning of an error while a connection is being opened.
+/// Returns the meaning of an error that occurs while a connection is being opened.
 pub(super) fn opening_error(error: &io::Error) -> LinkFault {
     match Errno::from_io_error(error) {
         Some(Errno::NOENT) => LinkFault::NotFound,
@@ -78,12 +78,12 @@ pub(super) fn opening_error(error: &io::Error) -> LinkFault {
     }
 }
 
-/// Returns the meaning of an error on a connection that was up.
+/// Returns the meaning of an error that occurs on an open connection.
 pub(super) fn link_error(error: &io::Error) -> LinkFault {
     match Errno::from_io_error(error) {
         Some(Errno::CONNREFUSED) => LinkFault::Refused,
         Some(Errno::CONNRESET | Errno::CONNABORTED | Errno::PIPE) => LinkFault::Reset,
-        // `TCP_USER_TIMEOUT` and keepalive end a connection with this error.
+        // `TCP_USER_TIMEOUT` and keepalive end a connection with `ETIMEDOUT`.
         Some(Errno::TIMEDOUT) => LinkFault::Silent,
         Some(Errno::NOTCONN) | None => LinkFault::Closed,
         Some(other) => LinkFault::Os(other.raw_os_error()),
@@ -101,7 +101,7 @@ impl From<&io::Error> for LinkError {
 mod tests {
     use super::*;
 
-    // The numbers are from Linux.
+    // The error numbers in the table are those of Linux.
     #[cfg(target_os = "linux")]
     #[test]
     fn every_error_has_its_reason() {

@@ -1,23 +1,23 @@
-//! A TCP connection with TLS on it.
+//! A TCP connection with TLS.
 //!
-//! A [`Session`] is used like a plain stream: connected, read, written, closed. The differences:
+//! A [`Session`] has the methods of a plain stream. A session differs from a plain stream in these points:
 //!
-//! * It is connected when the TLS handshake is done. Nothing is written before.
-//! * Bytes that [`Session::write`] has taken are encrypted and cannot be taken back. It takes at most 16 KiB before the
-//!   kernel has all of them; [`Session::has_unsent`] returns `true` until then.
-//! * A short read of the socket does not show whether more can be read: [`Session::is_drained`] does.
-//! * Neither dropping nor aborting it writes anything. Only closing in order announces the end.
+//! * A session is connected when the TLS handshake is done. A session sends no data before the end of the handshake.
+//! * Bytes that [`Session::write`] has accepted are encrypted and cannot be taken back. A session accepts at most 16
+//!   KiB until the kernel has accepted them all. Until then, [`Session::has_unsent`] returns `true`.
+//! * [`Session::is_drained`] shows whether more can be read. A short read of the socket does not show it.
+//! * Dropping or aborting a session writes nothing. Only an orderly close sends `close_notify`.
 //!
-//! A [`Connector`] has everything that the connections to one node share: its trusted authorities, the client
-//! certificate, the name, and the sessions that a node may resume.
+//! A [`Connector`] has the parts that the connections to one node share: the trusted authorities, the client
+//! certificate, the name of the node, and the resumable sessions.
 //!
-//! For each write, rustls allocates the buffer of a record, and for each read the plaintext of one. There is no other
-//! allocation.
+//! rustls allocates a buffer for each record that it writes, and for the plaintext of each record that it reads. There
+//! is no other allocation.
 //!
 //! # Not here
 //!
-//! The contents of files: `settings`. The trust in a certificate: `verifier`. The meaning of an error of rustls:
-//! `reason`.
+//! `settings` reads the files. `verifier` decides whether to trust a certificate. `reason` has the meaning of rustls
+//! errors.
 
 #[cfg(test)]
 pub(super) mod peer;
@@ -47,18 +47,18 @@ use crate::config::Config;
 use crate::error::{ConfigError, LinkFault};
 use crate::time::Instant;
 
-/// The most plaintext that is encrypted at once: one record.
+/// The largest number of plaintext bytes that are encrypted at once: one record.
 const CHUNK_BYTES: usize = 16 << 10;
 
-/// Sessions are not resumed for longer than this after the last check of a node's certificate, because resuming a
-/// session checks nothing.
+/// The time after a check of a node's certificate during which sessions may be resumed. This time is limited because
+/// resuming a session checks no certificate.
 const SESSIONS_MAX: Duration = Duration::from_secs(3600);
 
 /// The parts that the connections to one node share. See the [module](self).
 pub(super) struct Connector {
     settings: Settings,
     terms: Terms,
-    /// When the store of resumable sessions was last emptied.
+    /// The time at which the store of resumable sessions was last emptied.
     sessions_since: Instant,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Terms {
     name: ServerName<'static>,
 }
 
-/// Returns the connector of each node, `None` for those without TLS.
+/// Returns the connector of each node, or `None` for a node without TLS.
 pub(super) fn connectors(config: &Config) -> Result<Vec<Option<Connector>>, ConfigError> {
     let mut system = System::default();
     let nodes = config.nodes().iter();
@@ -97,7 +97,7 @@ impl Connector {
         Ok(connector)
     }
 
-    /// Prepares the next connection: reads the files again, and forgets sessions that are too old.
+    /// Prepares the next connection. Reads the files again, and forgets old sessions.
     pub(super) fn refresh(&mut self) -> Result<(), LinkFault> {
         self.refresh_at(clock::now())
     }
@@ -119,7 +119,7 @@ impl Connector {
         Ok(())
     }
 
-    /// Forgets the sessions that could be resumed, so the next handshake checks the certificate again.
+    /// Forgets the resumable sessions, so that the next handshake checks the certificate again.
     pub(super) fn forget_sessions(&mut self) {
         let mut config = ClientConfig::clone(&self.terms.config);
         config.resumption = Resumption::in_memory_sessions(1);
@@ -149,16 +149,16 @@ impl fmt::Debug for Terms {
 pub(super) struct Session {
     stream: TcpStream,
     tls: ClientConnection,
-    /// The TCP connection is up.
+    /// `true` if the TCP connection is up.
     is_open: bool,
-    /// The last read of the socket has left nothing in it.
+    /// `true` if the last read has drained the socket.
     is_drained: bool,
-    /// How reading has ended, if it has.
+    /// The reason why reading has ended, if it has.
     end: Option<Received>,
 }
 
 impl Session {
-    /// Begins a TCP connection. Call [`Self::is_connected`] at each event of it.
+    /// Begins a TCP connection. Then call [`Self::is_connected`] after each event of the connection.
     pub(super) fn connect(address: SocketAddr, terms: Terms) -> Result<Self, LinkFault> {
         let stream = TcpStream::connect(address).map_err(|error| tcp::opening_error(&error))?;
         let tls = ClientConnection::new(terms.config, terms.name)
@@ -203,8 +203,7 @@ impl Session {
         }
     }
 
-    /// Fills `buffer` as far as there is something to read. Reads the socket at least once, unless the buffer is
-    /// already full.
+    /// Fills `buffer` with the available bytes. Reads the socket at least once, unless the buffer is already full.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Received {
         let mut filled = 0;
         self.is_drained = false;
@@ -222,7 +221,7 @@ impl Session {
                     Ok(false) => Received::Nothing,
                     Err(end) => {
                         self.end = Some(end);
-                        continue; // There may be plaintext before the end.
+                        continue; // Plaintext may precede the end.
                     }
                 },
             };
@@ -233,13 +232,13 @@ impl Session {
         }
     }
 
-    /// Returns `true` if the last read, which got `len` of at most `room` bytes, has left nothing: neither data nor the
-    /// end.
+    /// Returns `true` if the last read, which returned `len` of at most `room` bytes, has left neither data nor the end
+    /// to read.
     pub(super) fn is_drained(&self, len: usize, room: usize) -> bool {
         len < room && self.end.is_none()
     }
 
-    /// Encrypts and writes as much of `bytes` as fits, and returns how much it took. Encrypted bytes may still have to
+    /// Encrypts and writes as many of `bytes` as fit, and returns their number. Encrypted bytes may still have to
     /// be [flushed](Self::flush).
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<usize, LinkFault> {
         let mut taken = 0;
@@ -247,8 +246,8 @@ impl Session {
             match self.flush() {
                 Ok(true) if taken < bytes.len() => {}
                 Ok(_) => return Ok(taken),
-                // The bytes that were taken may still arrive, so this is no error yet. An event reports the end of the
-                // connection.
+                // Returns no error yet, because the bytes that were taken may still arrive. An event reports the end of
+                // the connection.
                 Err(_) if taken != 0 => return Ok(taken),
                 Err(reason) => return Err(reason),
             }
@@ -262,15 +261,15 @@ impl Session {
         }
     }
 
-    /// Returns `true` if the kernel has not taken all encrypted bytes.
+    /// Returns `true` if the kernel has not accepted all encrypted bytes.
     pub(super) fn has_unsent(&self) -> bool {
         self.tls.wants_write()
     }
 
-    /// Writes the encrypted bytes, announces the end, and closes the direction to the node.
+    /// Writes the encrypted bytes, sends `close_notify`, and closes the direction to the node.
     pub(super) fn shut_down(&mut self) {
-        // Bytes that the kernel does not take now are lost, as without TLS. A connection that has failed needs no
-        // announcement.
+        // Bytes that the kernel does not accept now are lost, as without TLS. If the connection has failed, no
+        // `close_notify` is sent.
         if self.flush() == Ok(true) {
             self.tls.send_close_notify();
             let _ = self.flush();
@@ -278,7 +277,7 @@ impl Session {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Writes the encrypted bytes. Returns `true` if the kernel has all of them.
+    /// Writes the encrypted bytes. Returns `true` if the kernel has accepted all of them.
     pub(super) fn flush(&mut self) -> Result<bool, LinkFault> {
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut self.stream) {
@@ -292,7 +291,8 @@ impl Session {
         Ok(true)
     }
 
-    /// Reads the socket once, and decrypts. Returns `false` if no data was there, and an error if none will come.
+    /// Reads the socket once, and decrypts. Returns `false` if there was no data, and an error if no more data will
+    /// come.
     fn receive(&mut self) -> Result<bool, Received> {
         let mut tap = Tap {
             stream: &mut self.stream,
@@ -308,13 +308,13 @@ impl Session {
             Err(error) => return Err(Received::Failed(tcp::link_error(&error))),
         }
         let processed = self.tls.process_new_packets();
-        // TLS itself has something to send: a new key, or the reason why the connection is over. If this cannot be
-        // written now, it goes with the next write. If the connection has failed, reading shows that.
+        // TLS may have its own records to send, such as a key update or an alert. Records that cannot be written now go
+        // with the next write. If the write fails, the next read reports the failure.
         let _ = self.flush();
         match processed {
             Ok(state) => {
                 if state.peer_has_closed() {
-                    // The node has announced its end, which TCP need not report.
+                    // The node has sent `close_notify`, and may leave the TCP connection open.
                     self.end = Some(Received::End);
                 }
                 Ok(true)
@@ -324,7 +324,7 @@ impl Session {
     }
 }
 
-/// Remembers whether a read returned fewer bytes than it asked for.
+/// Records whether a read returned fewer bytes than requested.
 struct Tap<'a> {
     stream: &'a mut TcpStream,
     is_short: bool,

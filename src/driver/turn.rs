@@ -1,11 +1,12 @@
-//! The loop of one thread: an engine, its sockets and its clock.
+//! The loop of one thread, with an engine, its sockets and its clock.
 //!
-//! A turn sleeps, reads, fires timers and writes, in this order. Answers come before timers, so a process that was
-//! stalled does not time out an answer that has arrived.
+//! A turn sleeps, reads, fires timers and writes, in this order. Reading comes before timers, so that a process that
+//! was stalled does not time out an answer that has arrived.
 //!
 //! # Not here
 //!
-//! Checks whether the loop may be used at all (forks, panics): [`Driver`](super::Driver) makes them once per call.
+//! Each call of a [`Driver`](super::Driver) checks that the loop may be used: the process is not a forked child, and
+//! the engine has not panicked.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -21,10 +22,10 @@ use crate::time::Instant;
 use crate::trace;
 
 /// The longest sleep while a lock is held or an operation is open. The timeout of a sleep stops while the machine is
-/// suspended; the clock of the locks does not.
+/// suspended, but the clock of the locks does not.
 pub(super) const NAP_MAX: Duration = Duration::from_millis(100);
 
-/// Room for events before the queue first grows.
+/// The initial capacity of the queue of events.
 const EVENTS: usize = 64;
 
 /// See the [module](self).
@@ -54,15 +55,15 @@ impl Loop {
         Ok(this)
     }
 
-    /// Connects as [`Driver::wait_until_ready`](super::Driver) does. Returns the parts for a shared handle.
+    /// Connects and waits as [`Driver::wait_until_ready`](super::Driver) does. Returns the parts of a shared handle.
     pub(crate) fn connected(config: &Config) -> io::Result<(Engine, Wire, Poller)> {
         let mut this = Self::new(config, fresh_seed()?)?;
         this.wait_until_ready()?;
         Ok((this.engine, this.wire, this.poller))
     }
 
-    /// Takes turns until a majority of the nodes is ready and the others have answered or 50 ms more have passed, or
-    /// until the connect timeout has passed.
+    /// Takes turns until a majority of the nodes is ready and every other node has answered or another 50 ms have
+    /// passed. Returns after the connect timeout at the latest.
     pub(super) fn wait_until_ready(&mut self) -> io::Result<()> {
         let mut readying = Readying::new(clock::now(), self.connect_timeout);
         loop {
@@ -77,7 +78,7 @@ impl Loop {
 
     // ----- operations -----------------------------------------------------------------------
 
-    /// Calls the engine with the present time.
+    /// Calls the engine with the current time.
     pub(crate) fn ask<T>(&mut self, ask: impl FnOnce(&mut Engine, Instant) -> T) -> T {
         ask(&mut self.engine, clock::now())
     }
@@ -112,7 +113,8 @@ impl Loop {
         }
     }
 
-    /// Reads what the nodes have sent, without waiting and without firing timers. Call it after a while without turns.
+    /// Reads the received bytes, without waiting and without firing timers. Callers use this function after a while
+    /// without turns.
     pub(crate) fn read(&mut self) -> io::Result<()> {
         self.engine.was_away(clock::now());
         let readiness = self.poller.sleep(Some(Duration::ZERO))?;
@@ -121,20 +123,20 @@ impl Loop {
         Ok(())
     }
 
-    /// Takes a turn that does not wait: does [`Self::read`], then fires timers and writes. Call it after a while
-    /// without turns.
+    /// Takes a turn that does not wait: calls [`Self::read`], then fires timers and writes. Callers use this function
+    /// after a while without turns.
     pub(crate) fn catch_up(&mut self) -> io::Result<()> {
         self.engine.was_away(clock::now());
         self.turn(Some(Duration::ZERO))
     }
 
-    /// Reads what has arrived and passes it to the engine, with the time after the read.
+    /// Reads the received bytes and passes them to the engine, with the time after the read.
     fn service(&mut self) {
         self.wire.read(self.poller.registry());
         self.wire.hand_in(&mut self.engine);
     }
 
-    /// Does all that the engine asks for, and queues its events.
+    /// Carries out all orders of the engine, and queues its events.
     pub(crate) fn flush(&mut self) {
         let (events, registry) = (&mut self.events, self.poller.registry());
         let on_event = |_: &mut Engine, event| events.push_back(event);
@@ -167,7 +169,7 @@ impl Loop {
     }
 }
 
-/// Returns how long a driver of `engine` may sleep; `None` if it only waits for nodes.
+/// Returns the longest time that a driver of `engine` may sleep, or `None` if no timer is armed.
 pub(crate) fn until_deadline(engine: &Engine, now: Instant) -> Option<Duration> {
     let deadline = engine.poll_timeout();
     let sleep = deadline.map(|(at, _)| at.saturating_since(now));
@@ -176,13 +178,13 @@ pub(crate) fn until_deadline(engine: &Engine, now: Instant) -> Option<Duration> 
     shorter(sleep, nap)
 }
 
-/// Returns `true` if a node still needs a release, or has not answered one.
+/// Returns `true` if a release is unsent or unanswered.
 pub(crate) fn is_owing(engine: &Engine) -> bool {
     let load = engine.load();
     load.claims != 0 && (load.in_flight != 0 || load.unsent != 0 || load.owed != 0)
 }
 
-/// Returns the shorter of two waits. `None` stands for a wait without end.
+/// Returns the shorter of two waits. `None` is a wait without a limit.
 fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),

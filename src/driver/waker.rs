@@ -1,11 +1,11 @@
-//! Waking a sleeping driver from another thread.
+//! Wakes a sleeping driver from another thread.
 
 use alloc::sync::Arc;
 use alloc::task::Wake;
 
 use rustix::process::{Pid, getpid};
 
-/// The waker of a driver. In a forked child it does nothing.
+/// The waker of a driver. In a forked child, the waker does nothing.
 pub(super) struct DriverWaker {
     pub(super) waker: Arc<mio::Waker>,
     pub(super) process: Pid,
@@ -18,7 +18,7 @@ impl Wake for DriverWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if getpid() == self.process {
-            // A write to an eventfd that is open cannot fail.
+            // The write cannot fail, because the eventfd is open.
             let _ = self.waker.wake();
         }
     }

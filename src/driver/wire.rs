@@ -1,16 +1,17 @@
-//! The sockets of all nodes. The wire carries out the orders of an engine, and collects what happens.
+//! The wire has the sockets of all nodes. The wire carries out the orders of an engine, and collects events.
 //!
-//! Every [`Output`] is interpreted here, for two kinds of callers. One has the engine to itself ([`Wire::flush`]): its
-//! bytes are written at once. The other has the engine behind a mutex, and makes system calls outside of it. The thread
-//! that has the wire then alternates. Under the mutex, [`Wire::hand_in`] passes what was read to the engine and
-//! [`Wire::copy`] copies out its orders. Outside of the mutex, [`Wire::run`] makes the system calls.
+//! The wire interprets every [`Output`], for two kinds of callers. A caller that owns its engine calls [`Wire::flush`],
+//! which writes bytes at once. A shared handle has its engine behind a mutex, and makes no system calls under the
+//! mutex. The thread that has the wire alternates. Under the mutex, [`Wire::hand_in`] passes received bytes to the
+//! engine and [`Wire::copy`] copies out the orders of the engine. Outside of the mutex, [`Wire::run`] makes the system
+//! calls.
 //!
 //! # Guarantees
 //!
 //! * **Bytes that were copied out count as sent for the engine** ([`Input::Transmitted`]), so that no other thread
-//!   withdraws bytes that may be on their way. Bytes that the kernel did not take are kept here and written first.
-//!   Until then nothing more is copied out for that node. With [`Wire::flush`] nothing is kept here.
-//! * **Nothing here waits.**
+//!   withdraws bytes that may be on their way. The wire keeps bytes that the kernel did not accept, and writes them
+//!   first. Until they are written, it copies out no more bytes for that node. [`Wire::flush`] keeps no bytes.
+//! * **No function waits.**
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -32,7 +33,8 @@ use crate::clock;
 use crate::config::Config;
 use crate::engine::{Engine, Event, Input, NodeId, Output};
 
-/// The number of bytes read at once. A reply to a `SET` has five, so there is room for thousands.
+/// The number of bytes read at once. A reply to a `SET` has five bytes, so the buffer has room for thousands of
+/// replies.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// See the [module](self).
@@ -44,21 +46,21 @@ pub(crate) struct Wire {
     orders: Vec<(NodeId, Order)>,
     /// The bytes of the orders to write.
     out: Vec<u8>,
-    /// Something became ready and was not read yet.
+    /// `true` if a socket became ready and was not read yet.
     is_unread: bool,
 }
 
-/// The connections to one node.
+/// The connections to one node: its link and its probe.
 struct Node {
     link: Link,
     probe: Probe,
-    /// The bytes that were copied out but not taken by the kernel.
+    /// The bytes that were copied out but that the kernel has not accepted.
     rest: Vec<u8>,
-    /// The engine has more to write, and waits for [`Input::Writable`].
+    /// `true` if the engine has more to write and waits for [`Input::Writable`].
     is_awaited: bool,
 }
 
-/// An order of the engine, copied.
+/// A copied order of the engine.
 enum Order {
     Write(Range<usize>),
     Connect,
@@ -100,7 +102,7 @@ impl Wire {
         &self.waker
     }
 
-    /// Records what became ready during a sleep. It is read next.
+    /// Records the sockets that became ready during a sleep. The next read reads from them.
     pub(crate) fn note(&mut self, readiness: Readiness) {
         self.is_unread = true;
         let links = readiness.readable.union(readiness.writable);
@@ -118,25 +120,25 @@ impl Wire {
         }
     }
 
-    /// Returns `true` if something became ready and was not read yet.
+    /// Returns `true` if a socket became ready and was not read yet.
     pub(crate) fn is_unread(&self) -> bool {
         self.is_unread
     }
 
-    /// Returns `true` if a socket has more to read that no event will report.
+    /// Returns `true` if a socket has bytes to read that no event will report.
     pub(crate) fn has_more(&self) -> bool {
         self.nodes.iter().any(|node| node.link.has_more())
     }
 
     // ----- with the engine ------------------------------------------------------------------
 
-    /// Passes what was read to `engine`.
+    /// Passes the received bytes and events to `engine`.
     pub(crate) fn hand_in(&mut self, engine: &mut Engine) {
         self.inbox.hand_in(engine);
     }
 
     /// Copies out the orders of `engine`, and passes its events to `on_event`. Returns `true` if [`Self::run`] has
-    /// something to do. Call these methods again after it.
+    /// something to do. After `run`, call `hand_in` and `copy` again.
     pub(crate) fn copy(
         &mut self,
         engine: &mut Engine,
@@ -146,7 +148,7 @@ impl Wire {
         self.is_unread || !self.orders.is_empty() || self.has_more()
     }
 
-    /// Carries out all orders of `engine`, and passes its events to `on_event`. Reads nothing.
+    /// Carries out all orders of `engine`, and passes its events to `on_event`, without reading.
     pub(crate) fn flush(
         &mut self,
         engine: &mut Engine,
@@ -167,7 +169,7 @@ impl Wire {
         }
     }
 
-    /// Takes the orders of `engine`. `write` returns how many bytes for a node it has taken.
+    /// Takes the orders of `engine`. `write` returns the number of bytes for a node that it has accepted.
     fn interpret(
         &mut self,
         engine: &mut Engine,
@@ -209,21 +211,22 @@ impl Wire {
 
     // ----- system calls ---------------------------------------------------------------------
 
-    /// Carries out the copied orders, and reads what has arrived. Returns `true` if there is something for the engine.
+    /// Carries out the copied orders, and reads the received bytes. Returns `true` if there is something to pass to the
+    /// engine.
     pub(crate) fn run(&mut self, registry: &Registry) -> bool {
         self.carry_out(registry);
         self.read(registry);
         !self.inbox.is_empty()
     }
 
-    /// Reads what has arrived, finishes what was begun, and writes what was kept, on every connection.
+    /// On every connection: reads received bytes, continues the opening, and writes the kept bytes.
     pub(crate) fn read(&mut self, registry: &Registry) {
         self.is_unread = false;
         let (nodes, mut tools) = self.parts(registry);
         for node in &mut *nodes {
             node.link.service(&mut tools);
         }
-        // The links come first, so that the bytes that they have received count first.
+        // Serves the links before the probes, so that the engine gets received bytes first.
         for (id, node) in NodeId::first(nodes.len()).zip(&mut *nodes) {
             if node.probe.service(&mut tools) {
                 tools.inbox.keep(Input::Probed { node: id });
@@ -239,7 +242,7 @@ impl Wire {
         }
     }
 
-    /// Closes every connection after the bytes written to it.
+    /// Closes every connection after its written bytes are sent.
     pub(crate) fn close(&mut self, registry: &Registry) {
         for node in &mut self.nodes {
             node.link.close(registry);
@@ -258,7 +261,8 @@ impl Wire {
             match order {
                 Order::Write(range) => node.write(&out[range], &mut tools),
                 Order::Connect => {
-                    // A copy of this process draws other tokens from its next connection on.
+                    // A new seed for each connection makes the tokens of a copied process differ from those of the
+                    // original.
                     if let Ok(seed) = fresh_seed() {
                         tools.inbox.seed = Some(seed);
                     }
@@ -292,7 +296,7 @@ impl Wire {
 
     // ----- for tests ------------------------------------------------------------------------
 
-    /// Returns `true` if the kernel has not taken all that was written.
+    /// Returns `true` if the kernel has not accepted all written bytes.
     #[cfg(all(test, feature = "embedded"))]
     pub(crate) fn has_rest(&self) -> bool {
         self.nodes.iter().any(|node| !node.rest.is_empty())
@@ -304,7 +308,7 @@ impl Wire {
         self.nodes[0].link.socket()
     }
 
-    /// Makes this wire read in pieces of `bytes`, as if a node had sent much.
+    /// Makes this wire read pieces of at most `bytes` bytes.
     #[cfg(test)]
     pub(super) fn read_in_pieces_of(&mut self, bytes: usize) {
         self.buffer = vec![0; bytes].into();
@@ -312,8 +316,8 @@ impl Wire {
 }
 
 impl Node {
-    /// Writes as much of `bytes` as the kernel takes, and returns how much. Returns `None` if the connection has ended
-    /// or ends now; the engine learns of this next.
+    /// Writes as many of `bytes` as the kernel accepts, and returns their number. Returns `None` if the connection has
+    /// ended or ends now, which will be reported to the engine.
     fn send(&mut self, bytes: &[u8], tools: &mut Tools<'_>) -> Option<usize> {
         if !self.link.is_up() {
             return None;
@@ -322,7 +326,7 @@ impl Node {
         sent.map_err(|reason| self.link.give_up(reason, tools)).ok()
     }
 
-    /// Writes `bytes`, and keeps what the kernel does not take.
+    /// Writes `bytes`, and keeps the bytes that the kernel does not accept.
     fn write(&mut self, bytes: &[u8], tools: &mut Tools<'_>) {
         if !self.rest.is_empty() {
             self.rest.extend_from_slice(bytes);
@@ -331,7 +335,7 @@ impl Node {
         }
     }
 
-    /// Writes the kept bytes. Returns `true` if all are written and the engine waits for this.
+    /// Writes the kept bytes. Returns `true` if all are written and the engine waits for [`Input::Writable`].
     fn write_rest(&mut self, tools: &mut Tools<'_>) -> bool {
         let mut bytes = core::mem::take(&mut self.rest);
         self.write(&bytes, tools);
@@ -346,7 +350,7 @@ impl Node {
 
 impl fmt::Debug for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The bytes are left out, because there are credentials and tokens among them.
+        // Leaves the bytes out, because they contain credentials and tokens.
         let links = self.nodes.iter().map(|node| &node.link);
         f.debug_list().entries(links).finish()
     }

@@ -10,22 +10,22 @@ use crate::engine::{Engine, Event, RoundId};
 use crate::error::Report;
 use crate::time::Instant;
 
-/// After a pause of this length, a call reads the sockets first. Unread answers make a node suspect after 100 ms at the
-/// earliest, so reading more often would gain nothing.
+/// The pause after which a call first reads the sockets. Unread answers make a node suspect after 100 ms at the
+/// earliest, so more frequent reading gains nothing.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The most reports that are kept for [`LocalRedlock::poll`](super::LocalRedlock::poll), in case the caller never
-/// polls.
+/// The largest number of reports that are kept for [`LocalRedlock::poll`](super::LocalRedlock::poll), because a caller
+/// may never poll.
 pub(super) const REPORTS_MAX: usize = 1024;
 
-/// One call to a handle.
+/// The state of one call to a handle.
 pub(super) struct Call<'a> {
     pub(super) driver: Working<'a>,
     pub(super) reporter: &'a Reporter,
     pub(super) read_at: &'a mut Instant,
 }
 
-/// The result of a call whose turn has failed without an outcome.
+/// A turn of the call has failed, and there is no outcome.
 #[derive(Debug)]
 pub(super) struct Stopped {
     error: io::Error,
@@ -33,19 +33,19 @@ pub(super) struct Stopped {
 }
 
 impl Call<'_> {
-    /// Reads the sockets and lets timers fire, unless that was done a short time ago. Returns the time. Without this,
-    /// calls that fail at once would never find out that nodes are back.
+    /// Reads the sockets and fires timers, unless the sockets were read a short time ago. Returns the current time.
+    /// Without this read, calls that fail at once would never find out that nodes are back.
     pub(super) fn catch_up(&mut self) -> Instant {
         let now = clock::now();
         if PAUSE <= now.saturating_since(*self.read_at) {
-            // If the poll fails, the following turns fail too, and report it.
+            // Ignores an error of the poll, because the next turn reports it.
             let _ = self.driver.catch_up();
             *self.read_at = now;
         }
         now
     }
 
-    /// Begins an operation and waits for its outcome. The call began at `since`.
+    /// Begins an operation, and waits for its outcome. The call began at `since`.
     pub(super) fn ask<E>(
         &mut self,
         since: Instant,
@@ -55,8 +55,8 @@ impl Call<'_> {
         Ok(self.outcome(round, since))
     }
 
-    /// Takes turns until the open operation, `round`, has its outcome. If the system cannot wait, cancels the
-    /// operation, so that its outcome is not taken for that of the next one. Its debts remain.
+    /// Takes turns until the open operation `round` has its outcome. If the operating system fails to wait, cancels the
+    /// operation, so that no later call receives its outcome. The releases of the operation are still sent.
     pub(super) fn outcome(&mut self, round: RoundId, since: Instant) -> Awaited {
         let outcome = self.outcome_by(round, since, |call| call.turn(None));
         outcome.map_err(|stopped| stopped.report)
@@ -82,7 +82,7 @@ impl Call<'_> {
         }
     }
 
-    /// Waits for the outcome with `turn`. A turn that fails may still have brought the outcome.
+    /// Waits for the outcome with `turn`. A turn that fails may still have read the outcome.
     pub(super) fn outcome_by(
         &mut self,
         round: RoundId,
@@ -90,7 +90,7 @@ impl Call<'_> {
         turn: impl Fn(&mut Self) -> io::Result<()>,
     ) -> Result<Event, Stopped> {
         let mut turned = Ok(());
-        // There may be many unread reports, so each event is looked at only once.
+        // Looks at each event only once, because there may be many unread events.
         let mut seen = self.driver.events.len();
         self.driver.flush();
         loop {
@@ -100,7 +100,7 @@ impl Call<'_> {
             if let Some(event) = found.and_then(|at| events.remove(seen + at)) {
                 return Ok(event);
             }
-            self.keep_reports(); // A call may wait for a long time.
+            self.keep_reports(); // A call may wait for a long time, so the queue is trimmed.
             seen = self.driver.events.len();
             if let Err(error) = turned {
                 let report = self.reporter.wait_failed(&error, since);
@@ -118,9 +118,9 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// If there are too many events, keeps the latest lost locks and locks at risk for
-    /// [`LocalRedlock::poll`](super::LocalRedlock::poll). Other events need not be kept: no call waits for their
-    /// outcomes, and a kept lock itself shows its end.
+    /// If there are too many events, keeps only the latest lost locks and locks at risk,
+    /// for [`LocalRedlock::poll`](super::LocalRedlock::poll). Other events are not needed, because no call waits for
+    /// their outcomes, and a kept lock itself shows its end.
     pub(super) fn keep_reports(&mut self) {
         let events = &mut self.driver.events;
         if REPORTS_MAX < events.len() {
@@ -129,7 +129,7 @@ impl Call<'_> {
         }
     }
 
-    /// Returns the oldest report that is still true. A lock that was released or lost in the meantime is not at risk.
+    /// Returns the oldest report that still applies. A lock that was released or lost meanwhile is not at risk.
     pub(super) fn next_report(&mut self) -> Option<Event> {
         while let Some(event) = self.driver.events.pop_front() {
             let is_over =

@@ -14,7 +14,7 @@ use crate::error::LockError;
 use crate::quorum::Lock;
 use crate::shared::{Leader, Told};
 
-/// What a program knows of an election: [`LocalRedlock::observe`] reads and updates it.
+/// The state of an observer of an election, which [`LocalRedlock::observe`] reads and updates.
 #[derive(Default)]
 pub struct Observation {
     name: Vec<u8>,
@@ -23,7 +23,7 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Returns an observation of the election `name` without any knowledge.
+    /// Returns an observation of the election `name` that knows no leader yet.
     pub fn of(name: impl AsRef<[u8]>) -> Self {
         let name = name.as_ref().to_vec();
         Self {
@@ -43,13 +43,13 @@ impl fmt::Debug for Observation {
 
 impl LocalRedlock {
     /// Waits until this client is the leader of the election `name`, with these `options`. The lock is fenced, kept,
-    /// and has this `owner`; its fencing token is the number of the term. See
-    /// [`Redlock::campaign_with`](crate::Redlock::campaign_with), and [`LockOptions::keep`] for the calls of `poll`
-    /// that are needed.
+    /// and has this `owner`, and its fencing token is the number of the term.
+    /// See [`Redlock::campaign_with`](crate::Redlock::campaign_with), and [`LockOptions::keep`] for the necessary calls
+    /// of `poll`.
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with).
+    /// Returns the same errors as [`lock_with`](Self::lock_with).
     pub fn campaign_with(
         &mut self,
         name: impl AsRef<[u8]>,
@@ -59,12 +59,12 @@ impl LocalRedlock {
         self.lock_with(name, &options.of_leader(owner))
     }
 
-    /// Like [`campaign_with`](Self::campaign_with) with this `ttl`, but waits without a limit. To resign,
-    /// [`unlock`](Self::unlock) the lock.
+    /// Like [`campaign_with`](Self::campaign_with) with this `ttl`, but waits without a limit. To
+    /// resign, [`unlock`](Self::unlock) the lock.
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with), if only an operator can help.
+    /// Returns an error of [`lock_with`](Self::lock_with) only if an operator has to repair something.
     pub fn campaign(
         &mut self,
         name: impl AsRef<[u8]>,
@@ -74,12 +74,12 @@ impl LocalRedlock {
         self.campaign_with(name, owner, &LockOptions::new(ttl).wait(Duration::MAX))
     }
 
-    /// Waits for the next change of an election: the first call with an [`Observation`] returns the present leader, or
-    /// `Some(None)` if there is none, and each later call the next change. Returns `None` if there is no change within
-    /// `timeout`. Terms never fall: see [`Observer`](crate::Observer).
+    /// Waits for the next change of an election. The first call with an [`Observation`] returns the current leader, or
+    /// `Some(None)` if there is none. Each later call returns the next change. Returns `None` if there is no change
+    /// within `timeout`. Terms never decrease: see [`Observer`](crate::Observer).
     ///
-    /// Every call asks each node once, so give it more time than the nodes take to answer. While it waits, it makes the
-    /// same progress as [`poll`](Self::poll). The next `poll` returns the reports that come meanwhile.
+    /// Every call asks each node once, so `timeout` has to be longer than the nodes take to answer. A waiting call does
+    /// the same work as [`poll`](Self::poll). The next `poll` returns the reports that have come meanwhile.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -95,9 +95,9 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`] and
-    /// [`OperatorError::Closed`] before any I/O. [`OperatorError::NoQuorum`] if the operating system cannot wait. It is
-    /// no error if too few nodes answer: the call then continues to wait.
+    /// Returns [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`]
+    /// or [`OperatorError::Closed`] before any I/O. Returns [`OperatorError::NoQuorum`] if the operating system fails
+    /// to wait. If too few nodes answer, the call continues to wait.
     pub fn observe(
         &mut self,
         seen: &mut Observation,

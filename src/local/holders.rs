@@ -1,4 +1,4 @@
-//! Locks that several clients may hold at once, on the caller's own thread.
+//! Shared locks and permits, which several clients may hold at once, on the caller's own thread.
 
 use core::time::Duration;
 
@@ -15,7 +15,7 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_shared_with`](Self::lock_shared_with).
+    /// Returns the same errors as [`lock_shared_with`](Self::lock_shared_with).
     pub fn lock_shared(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -28,7 +28,7 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_shared_with`](Self::lock_shared_with).
+    /// Returns the same errors as [`lock_shared_with`](Self::lock_shared_with).
     pub fn try_lock_shared(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -37,12 +37,13 @@ impl LocalRedlock {
         self.lock_shared_with(resource, &LockOptions::new(ttl).tries(1))
     }
 
-    /// Takes a shared lock on `resource` with these `options`: see
-    /// [`Redlock::lock_shared_with`](crate::Redlock::lock_shared_with).
+    /// Takes a shared lock on `resource` with these `options`:
+    /// see [`Redlock::lock_shared_with`](crate::Redlock::lock_shared_with).
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with). [`LockError::Invalid`] also if the handle uses no scripts.
+    /// Returns the same errors as [`lock_with`](Self::lock_with). Also returns [`LockError::Invalid`] if the handle
+    /// uses no scripts.
     pub fn lock_shared_with(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -51,12 +52,12 @@ impl LocalRedlock {
         self.acquire(&Request::shared(resource.as_ref(), options))
     }
 
-    /// Takes one of the `permits` for `resource`, for `ttl`. If all are taken, waits for one: at most 5 s, or as set by
-    /// the handle's [`Retry`](crate::Retry).
+    /// Takes one of the `permits` for `resource`, for `ttl`. If no permit is free, waits for one: at most 5 s, or as
+    /// set by the handle's [`Retry`](crate::Retry).
     ///
     /// # Errors
     ///
-    /// As [`permit_with`](Self::permit_with).
+    /// Returns the same errors as [`permit_with`](Self::permit_with).
     pub fn permit(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -66,12 +67,12 @@ impl LocalRedlock {
         self.permit_with(resource, permits, &LockOptions::new(ttl))
     }
 
-    /// Takes one of the `permits` (1 to 1024) for `resource` with these `options`. [`Lock::slot`] returns its number.
-    /// See [`Redlock::permit_with`](crate::Redlock::permit_with).
+    /// Takes one of the `permits` (1 to 1024) for `resource` with these `options`. [`Lock::slot`] returns the number of
+    /// the permit. See [`Redlock::permit_with`](crate::Redlock::permit_with).
     ///
     /// # Errors
     ///
-    /// As [`Redlock::permit_with`](crate::Redlock::permit_with).
+    /// Returns the same errors as [`Redlock::permit_with`](crate::Redlock::permit_with).
     pub fn permit_with(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -85,7 +86,7 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// As [`permit_with`](Self::permit_with).
+    /// Returns the same errors as [`permit_with`](Self::permit_with).
     pub fn try_permit(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -95,12 +96,13 @@ impl LocalRedlock {
         self.permit_with(resource, permits, &LockOptions::new(ttl).tries(1))
     }
 
-    /// Turns `lock` into a shared one, without a gap: see [`LockGuard::downgrade`](crate::LockGuard::downgrade). If too
-    /// few nodes answer, returns [`ExtendError::Unconfirmed`], but `lock` is a valid shared lock.
+    /// Turns `lock` into a shared lock, without a gap: see [`LockGuard::downgrade`](crate::LockGuard::downgrade). If
+    /// too few nodes answer, returns [`ExtendError::Unconfirmed`], but `lock` is a valid shared lock.
     ///
     /// # Errors
     ///
-    /// As [`extend`](Self::extend). [`ExtendError::Invalid`] and [`ExtendError::Saturated`] leave the lock as it was.
+    /// Returns the same errors as [`extend`](Self::extend). The errors [`ExtendError::Invalid`]
+    /// and [`ExtendError::Saturated`] do not change the lock.
     pub fn downgrade(&mut self, lock: &mut Lock) -> Result<(), ExtendError> {
         let operation = self.driver.tracer().confirm(lock);
         operation.run(|operation| {

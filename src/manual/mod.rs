@@ -1,6 +1,6 @@
-// The pages of `docs/`, which a forge shows too. There a link leads to a file: `[waiting]: waiting.md`. Here `links.md`
-// comes before each page and defines the same links again, to modules and items. The first definition of a link counts.
-// The pictures are in `pictures.md`, which `docs/pictures.py` writes.
+// The modules show the pages of `docs/`, which GitHub shows too. In `docs/`, a link leads to a file: `[waiting]:
+// waiting.md`. In these modules, `links.md` precedes each page and defines the same links again, to modules and items.
+// In Markdown the first definition of a link counts. `docs/pictures.py` writes the pictures into `pictures.md`.
 #![doc = include_str!("links.md")]
 #![doc = include_str!("pictures.md")]
 #![doc = include_str!("../../docs/README.md")]

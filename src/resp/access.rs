@@ -1,6 +1,6 @@
-//! Access to the content of a value, if the value has the requested kind.
+//! Accessors for the content of a value that has the requested kind.
 //!
-//! Nothing is converted: the text `1` is not an integer.
+//! The accessors convert nothing: the text `1` is not an integer.
 
 use core::str::from_utf8;
 
@@ -16,7 +16,7 @@ use super::value::{Items, Pairs, Value};
 /// assert!(text.as_items().is_none() && text.as_pairs().is_none());
 /// ```
 impl<'a> Value<'a> {
-    /// Returns the bytes of a simple, bulk or verbatim string. Returns `None` for everything else, including errors.
+    /// Returns the bytes of a simple, bulk or verbatim string. Returns `None` for all other values, including errors.
     #[must_use]
     pub const fn as_bytes(&self) -> Option<&'a [u8]> {
         if let Self::Simple(text) | Self::Bulk(text) | Self::Verbatim { text, .. } = *self {
@@ -32,7 +32,7 @@ impl<'a> Value<'a> {
         from_utf8(self.as_bytes()?).ok()
     }
 
-    /// Returns the text of an error, simple or bulk.
+    /// Returns the text of a simple or bulk error.
     #[must_use]
     pub const fn as_error(&self) -> Option<&'a [u8]> {
         if let Self::Error(text) | Self::BulkError(text) = *self {
@@ -42,7 +42,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the integer, if the value is one.
+    /// Returns the number, if the value is an integer.
     #[must_use]
     pub const fn as_integer(&self) -> Option<i64> {
         if let Self::Integer(integer) = *self {

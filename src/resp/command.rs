@@ -1,18 +1,18 @@
-//! Commands as bytes.
+//! Writes commands as bytes.
 
 use bytes::BufMut;
 
 use super::decimal::decimal_len;
 use super::write::{LINE_END, header, string};
 
-/// Appends a command: an array of bulk strings, as servers read it.
+/// Appends a command as an array of bulk strings.
 ///
-/// Uses no `format!`, and allocates only if `out` has to grow. Without arguments it writes an empty array. Servers do
-/// not answer an empty array, so do not send it if replies are matched by count.
+/// Uses no `format!`, and allocates only if `out` has to grow. Without arguments, writes an empty array. Servers do not
+/// answer an empty array, so do not send it if replies are matched by count.
 ///
 /// # Panics
 ///
-/// If `out` has a fixed size and is too small.
+/// Panics if `out` has a fixed size and is too small.
 ///
 /// ```
 /// let mut out = Vec::new();
@@ -26,12 +26,12 @@ pub fn command<B: BufMut + ?Sized>(out: &mut B, arguments: &[&[u8]]) {
     }
 }
 
-/// Appends one argument of a command as a bulk string. For commands with constant parts, see also
-/// [`Template`](super::Template).
+/// Appends one argument of a command as a bulk string. For commands with constant parts, see
+/// also [`Template`](super::Template).
 ///
 /// # Panics
 ///
-/// If `out` has a fixed size and is too small.
+/// Panics if `out` has a fixed size and is too small.
 ///
 /// ```
 /// # #[cfg(feature = "internals")] {
@@ -40,7 +40,7 @@ pub fn command<B: BufMut + ?Sized>(out: &mut B, arguments: &[&[u8]]) {
 /// assert_eq!(out, b"$10\r\ninvoice:42\r\n");
 /// # }
 /// ```
-// Out of line, because it is called in many places, and twice for a lock.
+// Inlining would repeat the code in many places, and twice for each lock.
 #[inline(never)]
 pub fn argument<B: BufMut + ?Sized>(out: &mut B, text: &[u8]) {
     string(out, b'$', text);
@@ -52,7 +52,7 @@ pub const fn argument_len(len: usize) -> usize {
     header_len(len) + len + LINE_END.len()
 }
 
-/// Returns how many of these bytes come before the text.
+/// Returns the length of the header before the text.
 const fn header_len(count: usize) -> usize {
     1 + decimal_len(count as u64) + LINE_END.len()
 }

@@ -1,4 +1,4 @@
-//! Integers as decimal digits, on the stack and without the formatting machinery.
+//! Writes integers as decimal digits, on the stack and without the formatting machinery of `core`.
 
 use core::fmt;
 use core::time::Duration;
@@ -15,7 +15,7 @@ use core::time::Duration;
 /// ```
 #[derive(Clone, Copy)]
 pub struct Decimal {
-    /// The digits are at the end.
+    /// The digits are at the end of the buffer.
     bytes: [u8; Self::ROOM],
     start: u8,
 }
@@ -39,7 +39,7 @@ impl Decimal {
         }
         let digits = eight_digits(rest);
         put(&mut bytes, start, digits);
-        // Zero has one digit too.
+        // The added bit gives zero one digit instead of none.
         let leading_zeros = (digits | (1 << 56)).trailing_zeros() / 8;
         Self {
             bytes,
@@ -47,8 +47,8 @@ impl Decimal {
         }
     }
 
-    /// Returns the digits of a duration in the unit of the server. The limits of durations keep the number far below
-    /// 2^63.
+    /// Returns the digits of a duration in milliseconds, the unit of servers. The limits of durations keep the number
+    /// far below 2^63.
     pub(crate) fn millis(duration: Duration) -> Self {
         Self::new(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
     }
@@ -63,8 +63,8 @@ impl Decimal {
 
 /// Returns the eight decimal digits of a number below 10^8, with the first digit in the lowest byte.
 ///
-/// The number is cut into halves, and these into halves again, all at once in lanes of one register. So there is no
-/// loop over digits, and only one store, which can quickly be read back.
+/// The number is split into halves, and the halves into halves again, in lanes of one register. So there is no loop
+/// over digits, and only one store, which can be read back quickly.
 const fn eight_digits(number: u64) -> u64 {
     let fours = (number / 10_000) | ((number % 10_000) << 32);
     let hundreds = ((fours * 10_486) >> 20) & 0x7f_0000_007f; // fours / 100
@@ -91,7 +91,7 @@ impl From<i64> for Decimal {
     fn from(number: i64) -> Self {
         let mut decimal = Self::new(number.unsigned_abs());
         if number < 0 {
-            // There are at most nineteen digits, so there is a free place before them.
+            // The number has at most nineteen digits, so the byte before them is free.
             decimal.start -= 1;
             decimal.bytes[usize::from(decimal.start)] = b'-';
         }

@@ -1,7 +1,7 @@
-//! The decoder: finds the elements of a reply, and continues a torn reply.
+//! The decoder finds the elements of a reply, and continues a torn reply.
 //!
-//! The decoder is one loop over tokens with a stack of open aggregates; no function calls itself. The stack has at most
-//! [`Limits::depth`] levels, whatever lengths the headers announce.
+//! The decoder is one loop over tokens with a stack of open aggregates; no function calls itself. The stack has at
+//! most [`Limits::depth`] levels, even if headers announce more.
 
 use alloc::vec::Vec;
 
@@ -13,25 +13,25 @@ use super::token::{ELEMENT_BYTES_MIN, Kind, Token, token};
 use super::value::Value;
 use super::view::View;
 
-/// A resumable decoder of replies, RESP2 and RESP3 alike.
+/// A resumable decoder of RESP2 and RESP3 replies.
 ///
-/// The decoder holds no bytes, only its position in a torn reply. However the stream is cut, the decoder looks at each
-/// byte a bounded number of times, and never at the payload of a string. Scalars and flat aggregates allocate nothing;
-/// the stack of other replies is kept for the next reply.
+/// The decoder stores no bytes, only its position in a torn reply. The decoder looks at each byte a bounded number of
+/// times, and never at the payload of a string, for any pieces of the stream. Scalars and flat aggregates allocate
+/// nothing. The stack for other replies is kept for the next reply.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub struct Decoder {
     limits: Limits,
-    /// The limits for values that are decoded directly (`direct`).
+    /// The limits for values on the fast path (`direct`).
     longest: Longest,
     phase: Phase,
-    /// The offset of the present element. Everything before it is valid. When the reply is complete, this is its
-    /// length. Zero before the first reply.
+    /// The offset of the current element. All bytes before this offset are valid. After a complete reply, this is the
+    /// length of the reply. Before the first reply, it is zero.
     at: usize,
     progress: Progress,
     /// The number of bytes of the torn reply that were passed to the last call.
     given: usize,
-    /// The number of elements that open aggregates still lack, including the present one.
+    /// The number of elements that open aggregates still lack, including the current element.
     owed: usize,
     /// The token of the value itself, which follows the attributes of the reply.
     top: Token,
@@ -53,10 +53,10 @@ enum Phase {
 struct Level {
     /// The number of incomplete elements.
     left: u32,
-    /// Whether it is an attribute. An attribute describes the next element, and is not an element of the surrounding
+    /// `true` for an attribute. An attribute describes the next element, and is not an element of the surrounding
     /// aggregate.
     attribute: bool,
-    /// Whether the next element must be a string, because it is the kind of a push.
+    /// `true` if the next element must be a string, because it is the kind of a push.
     kind_due: bool,
 }
 
@@ -65,17 +65,17 @@ struct Level {
 pub struct Frame<'a> {
     /// The value of the reply.
     pub value: Value<'a>,
-    /// The length in bytes as it was sent, including attributes before the value. An [`Inbox`](super::Inbox) has taken
-    /// these bytes from the present piece and earlier pieces.
+    /// The length in bytes as received, including attributes before the value. An [`Inbox`](super::Inbox) has taken
+    /// these bytes from the current piece and earlier pieces.
     pub len: usize,
 }
 
 impl Decoder {
-    /// Returns a decoder at the beginning of a reply. Allocates nothing.
+    /// Returns a decoder that expects the beginning of a reply. Allocates nothing.
     ///
     /// # Panics
     ///
-    /// If a limit is out of range.
+    /// Panics if a limit is out of range.
     #[must_use]
     pub const fn new(limits: Limits) -> Self {
         assert!(limits.are_sound(), "each limit has a range");
@@ -94,15 +94,16 @@ impl Decoder {
 
     /// Decodes the first reply of `bytes`.
     ///
-    /// `bytes` begins at the first byte of a reply. `Ok(None)` means that more bytes are needed: call again with the
-    /// *same* bytes and more behind them. After `Ok(Some(frame))` the decoder is ready for the next reply, at
+    /// `bytes` begins at the first byte of a reply. `Ok(None)` means that more bytes are needed. Call again with
+    /// the *same* bytes, followed by more bytes. After `Ok(Some(frame))` the decoder is ready for the next reply, at
     /// `bytes[frame.len..]`.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if the bytes are wrong, or a limit is exceeded. Every later call returns the same error.
-    // Inlined. The parts that are not inlined return only plain numbers, because passing a frame through memory takes
-    // longer than decoding a short reply.
+    /// Returns a [`DecodeError`] if the bytes are wrong, or a limit is exceeded. Every later call returns the same
+    /// error.
+    // This function is inlined because returning a frame through memory takes longer than decoding a short reply.
+    // Functions that are not inlined return only integers.
     #[cfg(any(test, feature = "internals"))]
     #[inline(always)]
     pub fn decode<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Option<Frame<'a>>, DecodeError> {
@@ -115,7 +116,7 @@ impl Decoder {
         }
     }
 
-    /// Returns the first reply of `bytes` if it is a whole scalar of a usual kind. The decoder does not change.
+    /// Returns the first reply of `bytes` if it is a complete scalar of a usual kind. The decoder does not change.
     #[inline(always)]
     pub(super) fn short<'a>(&self, bytes: &'a [u8]) -> Option<Frame<'a>> {
         if self.phase != Phase::Fresh {
@@ -132,7 +133,7 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// The same errors as [`decode`](Self::decode).
+    /// Returns the same errors as [`decode`](Self::decode).
     pub(crate) fn measure(&mut self, bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
         match self.phase {
             Phase::Failed(error) => return Err(error),
@@ -164,13 +165,12 @@ impl Decoder {
     }
 
     /// Returns the reply whose length [`measure`](Self::measure) has returned, from the front of the same bytes. The
-    /// bytes may have been moved. `measure` has examples. The reply can be requested again until the next call that
-    /// decodes.
+    /// bytes may have been moved. The caller can request the reply again until the next call that decodes.
     ///
     /// # Errors
     ///
-    /// [`Reason::NotMeasured`] if the last call found no complete reply, and [`Reason::Changed`] if there are now fewer
-    /// bytes. Other bytes of the same length give a wrong answer.
+    /// Returns [`Reason::NotMeasured`] if the last call found no complete reply, and [`Reason::Changed`] if there are
+    /// now fewer bytes. If the caller passes other bytes of the same length, the result is wrong.
     #[inline]
     pub(crate) fn frame<'a>(&'a self, bytes: &'a [u8]) -> Result<Frame<'a>, DecodeError> {
         if self.phase != Phase::Fresh || self.at == 0 {
@@ -183,7 +183,7 @@ impl Decoder {
         Ok(Frame { value, len })
     }
 
-    /// Forgets the torn reply, or the error. The next byte is the first of a new stream.
+    /// Forgets the torn reply, or the error. The next byte begins a new stream.
     pub(crate) fn reset(&mut self) {
         self.phase = Phase::Fresh;
         self.at = 0;
@@ -218,8 +218,7 @@ impl Decoder {
         }
     }
 
-    /// Returns how many more bytes the torn reply needs at least, beyond those of the last call. Returns 0 if no reply
-    /// is torn.
+    /// Returns the smallest number of further bytes that the torn reply needs, or 0 if no reply is torn.
     #[must_use]
     pub(crate) fn need(&self) -> usize {
         if self.phase != Phase::Torn {
@@ -230,7 +229,7 @@ impl Decoder {
         element.max(self.given + 1) + others - self.given
     }
 
-    /// Returns how many bytes of memory the decoder has.
+    /// Returns the memory of the decoder, in bytes.
     #[cfg(any(test, fuzzing))]
     pub(super) fn memory(&self) -> usize {
         self.stack.capacity() * size_of::<Level>()
@@ -285,8 +284,8 @@ impl Decoder {
         }
     }
 
-    /// Reads the elements of the innermost aggregate as long as they are of the usual kinds. Leaves out the last
-    /// element, because the caller ends the aggregate.
+    /// Reads the elements of the innermost aggregate as long as they are of the usual kinds. Leaves the last element to
+    /// the caller, which ends the aggregate.
     #[inline]
     fn scan_direct(&mut self, bytes: &[u8]) {
         let Some(level) = self.stack.last_mut().filter(|level| !level.kind_due) else {
@@ -297,7 +296,7 @@ impl Decoder {
             let Some(len) = direct_len(rest, &self.longest) else {
                 return;
             };
-            // There must be room for the elements that follow, so this element may reach only up to `room`.
+            // Stops if the elements that follow would not fit into the longest allowed reply.
             let owed = (self.owed - 1).saturating_mul(ELEMENT_BYTES_MIN);
             if self.at + len + owed > self.limits.reply_bytes {
                 return;
@@ -326,7 +325,7 @@ impl Decoder {
         }
         match (kind, next) {
             (b'%' | b'~' | b'>' | b'|', _) => refuse(0, Reason::TooDeep),
-            // The null of RESP2 is not an array, even in the form `*-1`.
+            // `*-1` is the null of RESP2, not an array.
             (b'*', Some(byte)) if byte != b'-' => refuse(1, Reason::TooDeep),
             _ => Ok(()),
         }
@@ -341,7 +340,7 @@ impl Decoder {
             .saturating_sub(owed.saturating_mul(ELEMENT_BYTES_MIN))
     }
 
-    /// Opens an aggregate whose header ends at `behind`. Returns whether the reply is complete.
+    /// Opens an aggregate whose header ends at `behind`. Returns `true` if the reply is complete.
     fn open(&mut self, kind: Kind, elements: u32, behind: usize) -> bool {
         let attribute = kind == Kind::Attribute;
         if elements == 0 {
@@ -352,7 +351,7 @@ impl Decoder {
             return false;
         }
         self.at = behind;
-        // After an attribute, the value is still missing. Any other aggregate is itself the value that was missing.
+        // An attribute does not count as the expected value, which follows it. Any other aggregate does.
         self.owed = self.owed - usize::from(!attribute) + elements as usize;
         self.stack.push(Level {
             left: elements,
@@ -362,7 +361,7 @@ impl Decoder {
         false
     }
 
-    /// Ends an element at `behind`, and all aggregates that end with it. Returns whether the reply is complete.
+    /// Ends an element at `behind`, and all aggregates that end with it. Returns `true` if the reply is complete.
     fn close(&mut self, behind: usize) -> bool {
         self.at = behind;
         self.owed -= 1;

@@ -1,10 +1,10 @@
-//! The fast path for complete values of the usual kinds: strings, errors, integers and null, and
-//! short aggregates of these.
+//! The fast path for complete values of the usual kinds: strings, errors, integers and null, and short aggregates of
+//! such values.
 //!
 //! Each function returns what [`token`](super::token::token) would find, or `None`. `None` means that the value is
-//! torn, invalid, longer than a limit, or of another kind: the caller then asks `token`, which decides. So this file
-//! reports no errors and keeps no state. A value costs one scan, for the end of its line or for the digits of its
-//! length.
+//! torn, invalid, longer than a limit, or of another kind. After `None`, the caller calls `token`, which reports the
+//! error or asks for more bytes. So this file reports no errors and keeps no state. A value costs one scan, for the end
+//! of its line or for the digits of its length.
 
 use memchr::memchr2;
 
@@ -13,7 +13,7 @@ use super::limits::Limits;
 use super::token::{Kind, Token};
 use super::value::Value;
 
-/// The limits that the fast path checks. The shortest replies are within all limits and are not checked.
+/// The limits that the fast path checks. The shortest replies are never too long, so they are not checked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Longest {
     /// The longest text of a line.
@@ -64,8 +64,8 @@ fn measured_len(bytes: &[u8], longest: &Longest) -> Option<usize> {
 
 /// Returns the value and the length of a reply to a lock command, or of a short bulk string.
 ///
-/// It compares the bytes with constant patterns. The offset of the next reply then follows from a branch that the
-/// processor predicts, and not from a computation on these bytes.
+/// This function compares the bytes with constant patterns. The offset of the next reply then depends on a branch that
+/// the processor predicts, and not on a computation from these bytes.
 #[inline(always)]
 pub(super) fn compared(bytes: &[u8], longest: Longest) -> Option<(Value<'_>, usize)> {
     match *bytes {
@@ -86,7 +86,7 @@ pub(super) fn compared(bytes: &[u8], longest: Longest) -> Option<(Value<'_>, usi
     }
 }
 
-/// Returns the value and the length of any other string, error or integer.
+/// Returns the value and the length of any string, error or integer.
 #[inline(always)]
 pub(super) fn measured(bytes: &[u8], longest: Longest) -> Option<(Value<'_>, usize)> {
     let (kind, rest) = bytes.split_first()?;
@@ -135,7 +135,7 @@ fn bulk(bytes: &[u8], start: usize, length: usize, longest: Longest) -> Option<(
     }
 }
 
-/// Longer aggregates do not take the fast path: if one element is torn, all elements before it are read again.
+/// The largest number of elements on the fast path. If one element is torn, all elements before it are read again.
 const FLAT_MAX: usize = 16;
 
 /// Returns the header and the length of a short aggregate at the front of `bytes`, if it is within

@@ -29,7 +29,7 @@ impl<'a> Pairs<'a> {
         (0..self.len).map(move |_| (view.value(), view.value()))
     }
 
-    /// Returns the first value whose key is a string with these bytes. Looks at one pair after another.
+    /// Returns the first value whose key is a string with these bytes. The search is linear.
     ///
     /// ```
     /// use shearline::resp::Inbox;
@@ -51,8 +51,8 @@ impl<'a> Pairs<'a> {
 impl<'a> View<'a> {
     /// Returns the first value, and moves the view past it.
     ///
-    /// The bytes were valid. If the caller of the decoder has changed them between two calls, there may be no value. In
-    /// that case any answer is acceptable, but a panic is not.
+    /// The decoder has checked the bytes. If a caller has changed the bytes since, this function may return a wrong
+    /// value, but must not panic.
     #[inline(always)]
     pub(super) fn value(&mut self) -> Value<'a> {
         match compared(self.bytes, Longest::ANY) {

@@ -1,13 +1,12 @@
-//! Errors in the bytes of a reply: the offset, and the broken rule.
+//! Errors in the bytes of a reply, with the offset and the broken rule.
 
 /// A reply that no further bytes can make valid.
 ///
-/// The start of the next reply is not known, so drop the connection.
+/// The start of the next reply is unknown, so close the connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("byte {at} of the reply: {reason}")]
 pub struct DecodeError {
-    /// The offset of the first wrong byte, or of a text that is wrong as a whole, counted from the first byte of the
-    /// reply.
+    /// The offset of the first wrong byte, or of a text that is wrong as a whole, from the first byte of the reply.
     pub at: usize,
     /// The rule that the byte breaks.
     pub(crate) reason: Reason,
@@ -29,9 +28,9 @@ pub enum Reason {
     /// CR without LF, LF without CR, or a missing CR LF.
     #[error("CR LF is missing, or stands where it must not")]
     LineEnd,
-    /// Not a number. A number is `0`, or digits without a leading zero. It may begin with `+`, and with `-` unless it
-    /// is the integer zero. A double may have a fraction and an exponent as in `-1.5e-9`, or be `inf`, `-inf` or `nan`.
-    /// A big number may begin with zeros.
+    /// Not a number. A number is `0`, or digits without a leading zero. A number may begin with `+`, and with `-`
+    /// unless it is the integer zero. A double may have a fraction and an exponent as in `-1.5e-9`, or be `inf`, `-inf`
+    /// or `nan`. A big number may begin with zeros.
     #[error("not a number as it is spelled")]
     Number,
     /// Not a length. A length is `0`, or digits without a leading zero. Only `$` and `*` accept `-1`.
@@ -43,7 +42,7 @@ pub enum Reason {
     /// Neither `t` nor `f`.
     #[error("neither #t nor #f")]
     Boolean,
-    /// A verbatim string without its three letters of format and a colon.
+    /// A verbatim string that does not begin with a format of three letters and a colon.
     #[error("a verbatim string begins with three bytes and a colon")]
     Verbatim,
     /// A push inside another value.
@@ -78,5 +77,5 @@ pub enum Reason {
     NotMeasured,
 }
 
-// The size matters, because every layer returns this error by value.
+// Every layer returns `DecodeError` by value, so it has to be small.
 const _: () = assert!(size_of::<DecodeError>() <= 2 * size_of::<usize>());

@@ -1,4 +1,4 @@
-//! Assembles replies from the pieces of a stream, as a socket delivers them.
+//! Assembles replies from the pieces of a stream that a socket delivers.
 
 use alloc::vec::Vec;
 
@@ -8,9 +8,9 @@ use super::header::natural;
 use super::limits::Limits;
 use super::write;
 
-/// Assembles replies from the pieces in which they are received.
+/// Assembles replies from received pieces of a stream.
 ///
-/// A reply that is complete in one piece is decoded in place. Only a torn reply is copied, once: the inbox keeps the
+/// A reply that is complete in one piece is decoded in place. Only a torn reply is copied, once. The inbox keeps the
 /// rest of the piece, and adds as many bytes of the following pieces as the reply needs. The kept bytes never take more
 /// memory than the longest reply, 16 MiB. The next call after a large reply frees the memory.
 ///
@@ -27,7 +27,7 @@ use super::write;
 /// assert_eq!(texts, [&b"one"[..], b"two", b"three"]);
 /// ```
 ///
-/// This example reads everything from a socket until the other side closes:
+/// This example reads replies from a socket until the other side closes the connection:
 ///
 /// ```
 /// use shearline::resp::Inbox;
@@ -58,11 +58,11 @@ pub struct Inbox {
     reply_bytes: usize,
     /// The incomplete beginning of a torn reply, unless `spent`.
     torn: Vec<u8>,
-    /// Whether the reply in `torn` was complete, and the last call has returned it.
+    /// `true` if the last call has returned the reply in `torn`.
     spent: bool,
-    /// Whether strings that are too long are cut.
+    /// `true` if strings that are too long are cut.
     cuts: bool,
-    /// The number of bytes of a string that have to be dropped.
+    /// The number of bytes of a string that still have to be dropped.
     to_drop: usize,
     /// Dropping begins when `torn` has this length.
     drop_at: usize,
@@ -77,14 +77,14 @@ impl Default for Inbox {
 /// The number of bytes of memory that are kept for the next torn reply.
 const KEPT: usize = 4 << 10;
 
-/// The longest string that is cut. This is the longest string that a server stores, unless an operator allows more.
+/// The longest string that the inbox cuts. By default, this is the longest string that servers store.
 const CUT_BYTES_MAX: usize = 512 << 20;
 
-/// The number of bytes that are first added to a torn reply whose end is not known.
+/// The number of bytes that the inbox first adds to a torn reply of unknown length.
 const STEP: usize = 64;
 
 impl Inbox {
-    /// Returns an inbox at the beginning of a stream. Allocates nothing.
+    /// Returns an inbox for a new stream. Allocates nothing.
     pub(crate) const fn new(limits: Limits) -> Self {
         let decoder = Decoder::new(limits);
         Self {
@@ -98,7 +98,7 @@ impl Inbox {
         }
     }
 
-    /// From the next reply on, cuts every string that is longer than `bytes` to that length, instead of refusing it.
+    /// From the next reply on, cuts every string that is longer than `bytes` to `bytes` bytes, instead of refusing it.
     /// The rest of the string is dropped when it arrives, and takes no memory. After each cut, the reply is decoded
     /// again from its beginning.
     pub(crate) fn cut_strings(&mut self, bytes: usize) {
@@ -106,15 +106,15 @@ impl Inbox {
         self.decoder.set_bulk_bytes(bytes);
     }
 
-    /// Returns the next reply from the kept bytes and `piece`, and removes its bytes from `piece`.
+    /// Returns the next reply from the kept bytes and `piece`, and removes the used bytes from `piece`.
     ///
-    /// Returns `Ok(None)` if all of `piece` was taken and more bytes are needed.
+    /// Returns `Ok(None)` if all of `piece` was used and more bytes are needed.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if no continuation can be valid, or a limit is exceeded. Every later call returns the same
-    /// error. The rest of `piece` then has no meaning.
-    // Inlined, so that a short reply does not go through memory: see `Decoder::decode`.
+    /// Returns a [`DecodeError`] if no continuation can be valid, or a limit is exceeded. Every later call returns the
+    /// same error. The rest of `piece` then has no meaning.
+    // Inlining returns a short reply without passing it through memory, as in `Decoder::decode`.
     #[inline(always)]
     pub fn next<'a, 'p: 'a>(
         &'a mut self,
@@ -146,7 +146,7 @@ impl Inbox {
             self.forget();
         }
         let bytes = *piece;
-        // After the last reply, a caller always asks once more and gets nothing.
+        // A caller that has read all replies calls `next` once more and gets `None`.
         if bytes.is_empty() {
             return self.decoder.failure().map_or(Ok(None), Err);
         }
@@ -177,19 +177,19 @@ impl Inbox {
         self.decoder.reset();
     }
 
-    /// Returns how many bytes the torn reply needs at least, beyond all pieces so far. Returns 0 if no reply is torn.
+    /// Returns the smallest number of further bytes that the torn reply needs, or 0 if no reply is torn.
     #[cfg(test)]
     pub(crate) fn need(&self) -> usize {
         self.decoder.need()
     }
 
-    /// Returns how many bytes of memory the inbox has.
+    /// Returns the memory of the inbox, in bytes.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
         self.torn.capacity() + self.decoder.memory()
     }
 
-    /// Drops the torn bytes, and keeps only a little of the memory.
+    /// Drops the torn bytes, and frees all but a little memory.
     fn forget(&mut self) {
         self.spent = false;
         self.to_drop = 0;
@@ -202,8 +202,8 @@ impl Inbox {
     /// Adds bytes of `piece` to the torn reply until the reply is complete, if possible. Bytes after the reply stay in
     /// the piece.
     ///
-    /// Each step adds more than the step before, so neither the number of attempts nor the number of bytes copied in
-    /// vain is larger than the length of the reply.
+    /// Each step adds more bytes than the previous step. So neither the number of attempts nor the number of
+    /// unnecessarily copied bytes exceeds the length of the reply.
     fn complete(&mut self, piece: &mut &[u8]) -> Result<bool, DecodeError> {
         if let Some(error) = self.decoder.failure() {
             return Err(error);
@@ -212,7 +212,7 @@ impl Inbox {
         let mut rest = *piece;
         while !rest.is_empty() {
             let known = self.decoder.need();
-            // When `torn` is as long as the longest reply, the reply is complete or refused.
+            // A reply is complete or refused when `torn` has the length of the longest reply.
             let room = self.reply_bytes.saturating_sub(self.torn.len()).max(1);
             let (now, later) = rest.split_at(known.max(step).min(room).min(rest.len()));
             self.add(now);
@@ -251,14 +251,13 @@ impl Inbox {
         keep(&mut self.torn, behind, self.reply_bytes);
     }
 
-    /// Returns `true` if `error` means that the decoder has refused a string because of its length, and such strings
-    /// are cut.
+    /// Returns `true` if the decoder has refused a string because of its length, and the inbox cuts such strings.
     fn is_to_cut(&self, error: DecodeError) -> bool {
         self.cuts && error.reason == Reason::BulkTooLong
     }
 
-    /// If `error` means that the decoder has refused a string because of its length, cuts the string: the length in its
-    /// header becomes the longest accepted length. The decoder starts again at the beginning of the reply.
+    /// If the decoder has refused a string because of its length, cuts the string by replacing the length in its header
+    /// with the longest accepted length. The decoder starts again at the beginning of the reply.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
-//! The line with which every element begins, and how far a torn element was read.
+//! Reads the line with which every element begins, and records how far a torn element was read.
 //!
-//! Not here: the meaning of a line's text. See `number` and `token`.
+//! `number` and `token` have the meaning of a line's text.
 
 use memchr::memchr2;
 
@@ -29,11 +29,11 @@ impl Bounds {
 /// How far a torn element was read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
-    /// The line contains nothing of interest before this offset.
+    /// The line contains no line end before this offset.
     pub(super) seen: usize,
-    /// With fewer bytes than this, the element cannot be read any further.
+    /// The number of bytes that are needed to continue with the element.
     pub(super) need: usize,
-    /// The number of bytes that were looked at, for the test that decoding takes O(n).
+    /// The number of bytes that were read, for the test that decoding takes O(n).
     #[cfg(test)]
     pub(super) looked: usize,
 }
@@ -63,8 +63,8 @@ impl Progress {
     }
 }
 
-/// Reads the text of a line: everything from `body` up to CR LF, at most `longest` bytes, without CR or LF in it.
-/// Returns the text and the offset after the line. Returns `None` if bytes are missing.
+/// Reads the text of a line, from `body` up to CR LF. The text has at most `longest` bytes, and contains neither CR nor
+/// LF. Returns the text and the offset after the line. Returns `None` if bytes are missing.
 pub(super) fn line<'a>(
     bytes: &'a [u8],
     body: usize,
@@ -72,14 +72,14 @@ pub(super) fn line<'a>(
     bounds: &Bounds,
     progress: &mut Progress,
 ) -> Result<Option<(&'a [u8], usize)>, DecodeError> {
-    // Two more bytes follow the text, and the reply must have room for them too.
+    // Leaves room for the CRLF after the text.
     let room = bounds.end.saturating_sub(body + 2);
     let (longest, reason) = if room < longest {
         (room, Reason::ReplyTooLong)
     } else {
         (longest, Reason::LineTooLong)
     };
-    // One byte more than the longest text shows whether the text ends there.
+    // Looks at one byte after the longest text, to see whether the text ends there.
     let last = body.saturating_add(longest);
     let window = &bytes[..bytes.len().min(last.saturating_add(1))];
     let start = body.max(progress.seen);

@@ -1,23 +1,23 @@
-//! The limits of a decoder. Not here: the limits of the lock client (`crate::limits`).
+//! The limits of a decoder. The limits of the lock client are in `crate::limits`.
 
-/// The largest values that a decoder accepts. Each limit has its own error. The decoder returns it as soon as a header
-/// announces too much, before it reserves any memory.
+/// The limits of a decoder. Each limit has its own error. The decoder returns the error as soon as a header announces
+/// too much, before it reserves any memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
-    /// The longest text of one line (simple string, error, double, big number), in bytes without its end. 64 KiB by
-    /// default: the longest line of a server is an error text. At least two, for `OK`.
+    /// The longest text of one line (simple string, error, double, big number), in bytes without the line end. The
+    /// default is 64 KiB, because the longest line of a server is an error text. The smallest limit is two, for `OK`.
     pub line_bytes: usize,
-    /// The longest payload of one bulk string, bulk error or verbatim string. 1 MiB by default.
+    /// The longest payload of one bulk string, bulk error or verbatim string. The default is 1 MiB.
     pub bulk_bytes: usize,
-    /// The largest number of elements in one aggregate; a pair of a map counts as two. 65,536 by default. Consecutive
-    /// attributes are separate aggregates.
+    /// The largest number of elements in one aggregate. A pair of a map counts as two elements. The default is 65,536.
+    /// Consecutive attributes are separate aggregates.
     pub elements: usize,
-    /// The largest number of nested aggregates; attributes and empty aggregates count too. 32 by default: `COMMAND
+    /// The largest number of nested aggregates. Attributes and empty aggregates count too. The default is 32. `COMMAND
     /// DOCS` has twelve levels, and no other reply of a server has more.
     pub depth: usize,
-    /// The longest reply as a whole, including its attributes. 16 MiB by default. At most 4 GiB - 1, because elements
-    /// are counted in 32 bits, and at least seven bytes, because every reply about a lock is shorter. The other limits
-    /// can multiply; this one limits the memory for a torn reply.
+    /// The longest reply as a whole, including its attributes. The default is 16 MiB. The limit is at most 4 GiB - 1,
+    /// because elements are counted in 32 bits, and at least seven bytes, because every reply about a lock is shorter.
+    /// This limit bounds the memory for a torn reply, because the other limits multiply.
     pub reply_bytes: usize,
 }
 
@@ -30,7 +30,7 @@ impl Limits {
         reply_bytes: 16 << 20,
     };
 
-    /// Every reply about a lock is shorter.
+    /// The smallest limit on replies. Every reply about a lock is shorter than this limit.
     pub(super) const REPLY_BYTES_MIN: usize = 7;
 
     /// Returns `true` if the decoder can work with these limits.

@@ -1,6 +1,6 @@
 //! RESP2 and RESP3: replies from bytes, and commands to bytes.
 //!
-//! [`Inbox`] reads replies from the pieces that a socket gives, and [`command`] writes commands.
+//! An [`Inbox`] reads replies from the pieces that a socket delivers, and [`command`] writes commands.
 //!
 //! ```
 //! use shearline::resp::{Inbox, Value, command};
@@ -18,10 +18,10 @@
 //!
 //! # Guarantees
 //!
-//! * **Three outcomes, never mixed up.** A reply, "more bytes are needed", or an error that names the offset and the
-//!   rule. A wrong byte is refused at the latest when its line or string has ended.
-//! * **Linear.** Decoding n bytes takes O(n) steps, however they are cut into pieces. The decoder does not look at the
-//!   payload of a string.
+//! * **Three different results.** The decoder returns a reply, asks for more bytes, or returns an error that names the
+//!   offset and the rule. A wrong byte is refused at the latest when its line or string has ended.
+//! * **Linear.** Decoding n bytes takes O(n) steps, for any pieces. The decoder does not look at the payload of a
+//!   string.
 //! * **Limits before memory.** The lengths that a header announces reserve no memory. A line has at most 64 KiB, a
 //!   string 1 MiB, an aggregate 65,536 elements and 32 levels, and a reply 16 MiB.
 //! * **Little stack.** The decoder does not call itself. Comparing or printing a value takes a call for each level, and
@@ -33,24 +33,24 @@
 //! # Choices where implementations differ
 //!
 //! * Integers, lengths and the integral part of doubles have no leading zeros, and `-0` is not an integer. Integers,
-//!   doubles and big numbers may have a `+`, lengths may not. `-nan` is NaN, because Redis 7.0 sends it.
+//!   doubles and big numbers may have a `+`, but lengths may not. `-nan` is NaN, because Redis 7.0 sends it.
 //! * A big number is kept as its text, byte for byte, with its `+` and its leading zeros. Servers send the text that a
-//!   script made: Redis 7.0 and Valkey 9.1 send `(+12`. So `+12` and `12` are not equal.
+//!   script returned. For example, Redis 7.0 and Valkey 9.1 send `(+12`. So `+12` and `12` are not equal.
 //! * A double that is too large for 64 bits is refused instead of rounded to infinity.
 //! * Only `$` and `*` accept the length -1.
-//! * The decoder does not know which protocol was negotiated: RESP3 types are always accepted.
-//! * Inline commands (`PING` on a line, as people type it) are refused: clients send commands as arrays of bulk
+//! * The decoder does not know the negotiated protocol, so it always accepts RESP3 types.
+//! * Inline commands (`PING` on a line, as people type it) are refused, because clients send commands as arrays of bulk
 //!   strings.
-//! * Streamed strings and aggregates (`$?`) are refused; no server sends them.
-//! * A push inside another value, or one that does not begin with a string, is an error.
+//! * Streamed strings and aggregates (`$?`) are refused, because no server sends them.
+//! * A push inside another value, or a push that does not begin with a string, is an error.
 //!
-//! `tests/differential` lists the inputs for which another decoder answers differently, and which of the two follows
-//! the specification. A fuzz target checks that no other inputs differ.
+//! `tests/differential` lists the inputs for which another decoder has a different result, and says which result
+//! follows the specification. A fuzz target checks that no other inputs differ.
 //!
 //! # Not here
 //!
-//! The meaning of a reply: nodes, commands in flight, locks. Replies are matched with commands by count, so a push must
-//! not be counted.
+//! The module does not know the meaning of a reply. Callers match replies with commands by count, and must not count
+//! pushes.
 
 mod access;
 mod command;
@@ -87,7 +87,7 @@ pub(crate) use decode::Decoder;
 pub(crate) use limits::Limits;
 pub(crate) use template::{Template, Word};
 
-/// Everything in this module, for the simulator, the embedded node, the benches and the fuzz targets.
+/// All items of this module, for the simulator, the embedded node, the benches and the fuzz targets.
 #[cfg(any(test, feature = "internals"))]
 pub(crate) mod all {
     pub use super::command::{argument, argument_len, command};
@@ -98,7 +98,7 @@ pub(crate) mod all {
     pub use super::limits::Limits;
     pub use super::template::{Template, Word};
     pub use super::value::{Items, Pairs, Value};
-    /// Writes replies, with one call for each.
+    /// Writes replies, with one function for each kind.
     pub mod write {
         pub use super::super::write::*;
     }

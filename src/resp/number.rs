@@ -1,10 +1,10 @@
-//! The numbers: integers, lengths, doubles and big numbers, each as the text of a whole line.
+//! Reads integers, lengths, doubles and big numbers from the text of a line.
 
 use core::str::{FromStr, from_utf8};
 
 use super::error::Reason;
 
-/// Reads digits without a leading zero as a number of at most `most`.
+/// Reads digits without a leading zero. The number must not exceed `most`.
 pub(super) fn length(text: &[u8], most: usize, exceeded: Reason) -> Result<usize, Reason> {
     if text.first() == Some(&b'?') {
         return Err(Reason::Streamed);
@@ -24,8 +24,8 @@ pub(super) fn integer(text: &[u8]) -> Result<i64, Reason> {
     parse(text).ok_or(Reason::Overflow)
 }
 
-/// Reads a finite double in decimal notation, or one of the words for other doubles. Redis 7.0 prints the sign of a
-/// NaN, which has no meaning.
+/// Reads a finite double in decimal notation, or one of the words for infinities and NaN. Redis 7.0 prints the sign of
+/// a NaN, which has no meaning.
 pub(super) fn double(text: &[u8]) -> Result<f64, Reason> {
     match text {
         b"inf" => return Ok(f64::INFINITY),
@@ -44,7 +44,7 @@ pub(super) fn is_big_number(text: &[u8]) -> bool {
     are_digits(unsigned(text))
 }
 
-/// Returns `true` if `text` is a decimal number as in `1.5e-9`.
+/// Returns `true` if `text` is a decimal number, such as `1.5e-9`.
 fn is_decimal(text: &[u8]) -> bool {
     let (mantissa, exponent) = split(text, |byte| matches!(byte, b'e' | b'E'));
     let (integral, fraction) = split(mantissa, |byte| *byte == b'.');

@@ -1,10 +1,10 @@
-//! Values as text for people: the `Debug` output of replies.
+//! The `Debug` output of replies, for people.
 
 use core::fmt::{Debug, Formatter, Result};
 
 use super::value::{Items, Pairs, Value};
 
-/// Prints on one line.
+/// Prints the value on one line.
 impl Debug for Value<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {

@@ -1,9 +1,9 @@
-//! Commands that are sent often: encoded in advance, with holes.
+//! Templates for frequent commands, which are encoded in advance with holes.
 //!
-//! Only the varying parts are written each time. The rest, including the headers and the number of arguments, is built
-//! from the words at compile time, so a text and its length always agree.
+//! Each write only fills in the variable parts. All other bytes, including the headers and the number of arguments, are
+//! built from the words at compile time, so a text and its length always agree.
 //!
-//! Not here: commands whose words are known only when they are sent. See [`command`](super::command).
+//! The function [`command`](super::command) writes commands whose words are known only when they are sent.
 
 use core::fmt;
 
@@ -19,20 +19,20 @@ use super::decimal::Decimal;
     reason = "the author of a command knows what its words are"
 )]
 pub enum Word<'a> {
-    /// The same text each time.
+    /// A constant text.
     Text(&'a [u8]),
-    /// A different text each time, passed without a header.
+    /// A variable text, passed without a header.
     Hole,
     /// A number of consecutive arguments that the caller passes in wire form, as [`argument`] writes them. Arguments
     /// that several commands share need to be encoded only once.
     Encoded(usize),
 }
 
-/// A command whose constant parts are encoded in advance. It has `HOLES` holes, and up to `BYTES` constant bytes around
-/// them.
+/// A command whose constant parts are encoded in advance. A template has `HOLES` holes, and up to `BYTES` constant
+/// bytes around them.
 ///
-/// In a `static` or `const`, a wrong value of either number is a compile error, and [`Template::write`] costs little
-/// more than a copy for each hole.
+/// In a `static` or `const`, a wrong value of `HOLES` or `BYTES` is a compile error, and [`Template::write`] costs
+/// little more than a copy for each hole.
 ///
 /// ```
 /// # #[cfg(feature = "internals")] {
@@ -62,7 +62,7 @@ pub enum Word<'a> {
 /// # }
 /// ```
 ///
-/// In the first of these examples `BYTES` is too small; in the second, a hole has no filling:
+/// In the first of the next two examples `BYTES` is too small. In the second example a hole has no filling:
 ///
 /// ```compile_fail
 /// # use shearline::internals::resp::{Template, Word};
@@ -86,17 +86,17 @@ pub struct Template<const HOLES: usize, const BYTES: usize> {
 struct Hole {
     /// The number of constant bytes before the hole.
     at: usize,
-    /// The number of arguments in wire form that fill it. `None` for one argument, passed without a header.
+    /// The number of arguments in wire form that fill the hole, or `None` for one argument without a header.
     encoded: Option<usize>,
 }
 
 impl<const HOLES: usize, const BYTES: usize> Template<HOLES, BYTES> {
-    /// Returns the command that consists of `words`.
+    /// Returns the template of a command with these `words`.
     ///
     /// # Panics
     ///
-    /// If the number of holes in the words is not `HOLES`, or there are more than `BYTES` bytes around them. In a
-    /// `static` or `const`, this happens at compile time.
+    /// Panics if the number of holes in the words is not `HOLES`, or if there are more than `BYTES` constant bytes. In
+    /// a `static` or `const`, the panic is a compile error.
     #[must_use]
     pub const fn new(words: &[Word<'_>]) -> Self {
         const UNSET: Hole = Hole {
@@ -130,13 +130,13 @@ impl<const HOLES: usize, const BYTES: usize> Template<HOLES, BYTES> {
 
     /// Appends the command, with its holes filled in order.
     ///
-    /// Allocates only if `out` has to grow. The filling of a [`Word::Encoded`] is copied unchanged: anything other than
-    /// that number of arguments in wire form breaks the stream.
+    /// Allocates only if `out` has to grow. The filling of a [`Word::Encoded`] is copied unchanged. A filling with
+    /// another number of arguments, or in another form, breaks the stream.
     ///
     /// # Panics
     ///
-    /// If `out` has a fixed size and is too small. With debug assertions, also if the filling of a [`Word::Encoded`]
-    /// has another form.
+    /// Panics if `out` has a fixed size and is too small. With debug assertions, also panics if the filling of
+    /// a [`Word::Encoded`] has another form.
     // Always inlined, so that the pieces of a `static` template are constants in the caller.
     #[inline(always)]
     pub fn write<B: BufMut + ?Sized>(&self, out: &mut B, fillings: [&[u8]; HOLES]) {
@@ -187,8 +187,8 @@ impl<const HOLES: usize, const BYTES: usize> Template<HOLES, BYTES> {
     }
 }
 
-/// Fills a hole with a text. Out of line, because the compiler unrolls the loop over the holes only if it is short.
-/// Only then do the pieces of a `static` template have constant lengths.
+/// Fills a hole with a text. The function is not inlined, because the compiler unrolls the loop over the holes only if
+/// the loop is short. After unrolling, the pieces of a `static` template have constant lengths.
 #[inline(never)]
 fn fill<B: BufMut + ?Sized>(out: &mut B, text: &[u8]) {
     argument(out, text);
@@ -207,7 +207,7 @@ const fn count(words: &[Word<'_>]) -> usize {
     arguments
 }
 
-/// Returns `true` if `bytes` are exactly this number of `arguments` in wire form.
+/// Returns `true` if `bytes` consist of exactly this number of `arguments` in wire form.
 fn are_arguments(mut bytes: &[u8], arguments: usize) -> bool {
     for _ in 0..arguments {
         let Some(rest) = behind_argument(bytes) else {
@@ -218,7 +218,7 @@ fn are_arguments(mut bytes: &[u8], arguments: usize) -> bool {
     bytes.is_empty()
 }
 
-/// Returns the bytes after the first argument, which is in wire form.
+/// Returns the bytes after the first argument in wire form.
 fn behind_argument(bytes: &[u8]) -> Option<&[u8]> {
     let (header, rest) = bytes.split_at(bytes.iter().position(|&byte| byte == b'\r')?);
     let len = core::str::from_utf8(header.strip_prefix(b"$")?).ok()?;

@@ -1,10 +1,10 @@
-//! One token: a scalar, or the header of an aggregate.
+//! A token is a scalar, or the header of an aggregate.
 //!
 //! This file has every rule of the grammar about a single element. The rules about several elements (nesting, pushes,
-//! attributes) are in `decode`. Each element begins with a line, and is read once that line has arrived. A torn element
-//! is read again from its first byte. This costs little, because everything except the text of a line and the payload
-//! of a string is short. For these two, [`Progress`] remembers how far the element was read, so that no byte of them is
-//! read again.
+//! attributes) are in `decode`. Each element begins with a line, and is read after that line has arrived. A torn
+//! element is read again from its first byte. The repetition costs little, because only the text of a line and the
+//! payload of a string can be long. The bytes of both are read only once, because [`Progress`] records how far they
+//! were read.
 
 use core::ops::Range;
 
@@ -12,10 +12,10 @@ use super::error::{DecodeError, Reason};
 use super::lex::{Bounds, Progress, line};
 use super::number::{double, integer, is_big_number, length};
 
-/// An element at an offset: a value that is complete in itself, or the header of an aggregate.
+/// An element at an offset: a complete scalar, or the header of an aggregate.
 ///
-/// It has plain fields instead of a `Value`, which is large: the loop over the elements of an aggregate only needs
-/// `end`.
+/// A token has plain fields instead of a `Value`, which is large, because the loop over the elements of an aggregate
+/// only needs `end`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token {
     pub(super) kind: Kind,
@@ -111,14 +111,14 @@ impl Token {
         }
     }
 
-    /// Returns the text of the token in `bytes`, from which the token was read. The text is empty if the token has
+    /// Returns the text of the token in `bytes`, from which the token was read. Returns an empty text if the token has
     /// none.
     #[inline]
     pub(super) fn text_in(self, bytes: &[u8]) -> Option<&[u8]> {
         bytes.get(self.start..self.stop)
     }
 
-    /// Returns the offset after the element. For an aggregate, this is the offset after the shortest elements that it
+    /// Returns the offset after the element. For an aggregate, returns the offset after the shortest elements that it
     /// may have.
     #[inline]
     pub(super) const fn end_min(self) -> usize {
@@ -186,7 +186,7 @@ pub(super) fn token(
     let whole = || Ok(Some(Token::text(kind, (body..body + text.len(), end))));
     match kind {
         Kind::Bulk | Kind::Array if text == b"-1" => {
-            Ok(Some(Token::number(Kind::Null, (0, end)))) // The form that RESP2 uses.
+            Ok(Some(Token::number(Kind::Null, (0, end)))) // The null of RESP2.
         }
         Kind::Simple | Kind::Error => whole(),
         Kind::BigNumber if is_big_number(text) => whole(),
@@ -213,7 +213,7 @@ pub(super) fn token(
             let most = bounds.elements / each;
             let count = length(text, most, Reason::TooManyElements).map_err(wrong)?;
             if kind == Kind::Push && count == 0 {
-                return Err(wrong(Reason::PushKind)); // Without elements, the push has no kind.
+                return Err(wrong(Reason::PushKind)); // A push without elements has no kind.
             }
             number((count * each) as u64)
         }
@@ -238,7 +238,7 @@ fn string(
     }
     match bytes.get(stop..end) {
         None => {
-            progress.need = end; // There is nothing to check until then.
+            progress.need = end; // No check is possible before `end`.
             Ok(None)
         }
         Some(b"\r\n") if kind == Kind::Verbatim && bytes[start + FORMAT_BYTES - 1] != b':' => {

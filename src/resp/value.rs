@@ -1,15 +1,15 @@
-//! The value of a reply, as a view of the bytes in which it was received.
+//! The value of a reply, as a view of the received bytes.
 //!
-//! A scalar borrows from the receive buffer. An aggregate is a position in the buffer: [`Items`] and [`Pairs`] read one
+//! A scalar borrows from the receive buffer. An aggregate is a position in the buffer. [`Items`] and [`Pairs`] read one
 //! element after another during iteration, and skip the content of nested elements. So an aggregate does not allocate.
 
 use super::token::{Kind, Token};
 use super::view::View;
 
-/// One value of a reply. It borrows from the bytes that were decoded.
+/// One value of a reply, which borrows from the decoded bytes.
 ///
 /// Two values are equal if they have the same content. Attributes of nested values are ignored. Doubles are compared
-/// bit by bit, so the two zeros differ, but all NaNs are equal.
+/// bit by bit, so `0.0` and `-0.0` differ, but all NaNs are equal.
 ///
 /// ```
 /// use shearline::resp::{Inbox, Value};
@@ -35,25 +35,25 @@ pub enum Value<'a> {
     Double(f64),
     /// `#`: true or false.
     Boolean(bool),
-    /// `(`: an integer of any length as its text: digits with `-`, `+` or nothing before them, as they were sent.
+    /// `(`: the text of an integer of any length, as received: digits with an optional `-` or `+`.
     BigNumber(&'a [u8]),
     /// `!`: an error text of any bytes.
     BulkError(&'a [u8]),
-    /// `=`: a text that is meant for people.
+    /// `=`: a text for people.
     Verbatim {
-        /// The format of the text: `txt` or `mkd`.
+        /// The format of the text, which is `txt` or `mkd`.
         format: [u8; 3],
         /// The text without its format.
         text: &'a [u8],
     },
     /// `*`: values in order.
     Array(Items<'a>),
-    /// `%`: pairs of a key and a value as they were sent: in order, including duplicates.
+    /// `%`: pairs of a key and a value, in the received order, including duplicates.
     Map(Pairs<'a>),
-    /// `~`: values without order as they were sent, including duplicates.
+    /// `~`: values of a set, in the received order, including duplicates.
     Set(Items<'a>),
-    /// `>`: a message without a request. Its first element is a string that names its kind. A push is never inside
-    /// another value, and never answers a command.
+    /// `>`: a message without a request. The first element of a push is a string that names its kind. A push is never
+    /// inside another value, and never answers a command.
     Push(Items<'a>),
 }
 
@@ -84,10 +84,10 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The elements of an array, a set or a push, as a position in the reply. It is cheap to copy.
+/// The elements of an array, a set or a push, as a position in the reply. Copying `Items` is cheap.
 #[derive(Clone, Copy)]
 pub struct Items<'a> {
-    /// Begins with the first element.
+    /// A view that begins with the first element.
     pub(super) view: View<'a>,
     pub(super) len: u32,
 }
@@ -99,10 +99,10 @@ impl<'a> Items<'a> {
     }
 }
 
-/// The pairs of a map, as a position in the reply. It is cheap to copy.
+/// The pairs of a map, as a position in the reply. Copying `Pairs` is cheap.
 #[derive(Clone, Copy)]
 pub struct Pairs<'a> {
-    /// Begins with the first key.
+    /// A view that begins with the first key.
     pub(super) view: View<'a>,
     pub(super) len: u32,
 }

@@ -1,6 +1,6 @@
-//! A position in a valid reply, and how it moves from element to element.
+//! A position in a valid reply, which moves from element to element.
 //!
-//! Not here: the content of an element. `elements` reads the values.
+//! `elements` reads the content of an element.
 
 use super::header::header;
 use super::lex::{Bounds, Progress};
@@ -38,7 +38,7 @@ impl View<'_> {
         while owed > 0 {
             let token = self.token()?;
             self.bytes = self.bytes.get(token.end..)?;
-            // An attribute describes the next element, which is still missing.
+            // An attribute is not an element: it describes the next one.
             owed -= u64::from(token.kind != Kind::Attribute);
             owed = owed.saturating_add(inside(token));
         }

@@ -1,8 +1,8 @@
-//! Writes replies as servers do, with one call for each.
+//! Writes replies as servers do, with one function for each kind.
 //!
-//! An aggregate consists of its header and the number of elements that the header announces; a pair of a map is a key
-//! and a value. The functions do not check the number of elements. Every function appends to `out`, allocates only if
-//! `out` has to grow, and panics if `out` has a fixed size and is too small.
+//! To write an aggregate, write its header, then as many elements as the header announces. A pair of a map is a key and
+//! a value. The functions do not check the number of elements. Every function appends to `out`, allocates only if `out`
+//! has to grow, and panics if `out` has a fixed size and is too small.
 //!
 //! ```
 //! # #[cfg(feature = "internals")] {
@@ -31,7 +31,7 @@
 //! # }
 //! ```
 //!
-//! Not here: the rarer kinds, which the embedded node does not send.
+//! Kinds that the embedded node does not send are missing.
 
 #![cfg_attr(
     not(any(test, feature = "internals")),
@@ -80,7 +80,7 @@ pub fn array<B: BufMut + ?Sized>(out: &mut B, elements: usize) {
     header(out, b'*', elements);
 }
 
-/// `=`: a text that is meant for people. RESP2 has no such text, and gets a bulk string without the format.
+/// `=`: a text for people. For RESP2, which has no such text, writes a bulk string without the format.
 pub fn verbatim<B: BufMut + ?Sized>(out: &mut B, format: [u8; 3], text: &[u8]) {
     header(out, b'=', text.len() + 4);
     out.put_slice(&format);
@@ -89,7 +89,7 @@ pub fn verbatim<B: BufMut + ?Sized>(out: &mut B, format: [u8; 3], text: &[u8]) {
     out.put_slice(LINE_END);
 }
 
-/// `%`: the header of a map with this number of pairs. RESP2 has no maps, and gets an array with twice as many
+/// `%`: the header of a map with this number of pairs. For RESP2, which has no maps, writes an array with twice as many
 /// elements.
 #[inline]
 pub fn map<B: BufMut + ?Sized>(out: &mut B, pairs: usize) {
@@ -97,14 +97,14 @@ pub fn map<B: BufMut + ?Sized>(out: &mut B, pairs: usize) {
 }
 
 /// `>`: the header of a push with this number of elements. The first element is a string that names the kind of the
-/// push. RESP2 has no pushes, and gets an array.
+/// push. For RESP2, which has no pushes, writes an array.
 #[inline]
 pub fn push<B: BufMut + ?Sized>(out: &mut B, elements: usize) {
     header(out, b'>', elements);
 }
 
-/// Writes `$20\r\n` and similar headers. The short ones, which are nearly all, are written in pieces of constant
-/// length, without an intermediate copy.
+/// Writes `$20\r\n` and similar headers. Short headers, which are by far the most frequent, are written in pieces of
+/// constant length, without an intermediate copy.
 #[inline]
 pub(super) fn header<B: BufMut + ?Sized>(out: &mut B, kind: u8, count: usize) {
     let digit = |power: usize| b'0' + (count / power % 10) as u8;
@@ -134,8 +134,7 @@ pub fn integer<B: BufMut + ?Sized>(out: &mut B, number: i64) {
     digits(out, b':', Decimal::from(number).as_bytes());
 }
 
-/// Writes a text on a line of its own. CR and LF in the text become spaces, so that it cannot look like several
-/// replies.
+/// Writes a text as one line. CR and LF in the text become spaces, so that the text cannot look like several replies.
 fn line<B: BufMut + ?Sized>(out: &mut B, kind: u8, text: &[u8]) {
     let mut rest = text;
     out.put_slice(&[kind]);

@@ -1,4 +1,4 @@
-//! The signal that a lock is about to end, and its health.
+//! The signal that a lock is about to end, and the health of a lock.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -13,17 +13,19 @@ use super::tenure::NOTICE;
 use crate::error::Report;
 use crate::time::{NANOS_PER_TICK, nanos};
 
-/// Completes when less than a quarter of a lock's ttl is left, for any reason: extensions fail, a limit is reached, or
-/// nothing extends it. If a [kept](crate::LockOptions::keep) lock was also extended by a longer ttl, a quarter of the
-/// ttl by which the handle extends it counts. [`LockGuard::at_risk`](super::LockGuard::at_risk) returns it.
+/// Completes when less than a quarter of a lock's ttl is left, for example because extensions fail, or because a limit
+/// is reached. For a [kept](crate::LockOptions::keep) lock, the ttl by which the handle extends the lock counts, even
+/// if the lock was also extended by a longer ttl. The method [`LockGuard::at_risk`](super::LockGuard::at_risk) returns
+/// this signal.
 ///
-/// It borrows nothing and may be sent to another task or thread.
+/// The signal borrows nothing and may be sent to another task or thread.
 ///
-/// * It signals a state and not an event: while the lock is at risk it completes at once. If the lock is extended after
-///   all, a new future waits again.
-/// * A timer gives the signal, even if every node is silent. It comes up to two milliseconds early, never late.
-/// * If the lock is released or detached before it is lost, it never completes.
-/// * In a forked child it completes at once, because the lock belongs to the parent.
+/// * The future signals a state and not an event: while the lock is at risk, a new future completes at once. After an
+///   extension, a new future waits again.
+/// * The signal comes from a timer, even if every node is silent. The signal comes up to two milliseconds early, never
+///   late.
+/// * If the lock is released or detached before it is lost, the future never completes.
+/// * In a forked child the future completes at once, because the lock belongs to the parent.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -45,7 +47,7 @@ use crate::time::{NANOS_PER_TICK, nanos};
 pub struct AtRisk(pub(super) Signal);
 
 impl AtRisk {
-    /// Completes when less than `left` is left, instead of a quarter of the ttl.
+    /// Returns a future that completes when less than `left` is left, instead of a quarter of the ttl.
     pub fn below(self, left: Duration) -> Self {
         let mut this = self;
         this.0.set_early(early(left));
@@ -58,16 +60,16 @@ impl AtRisk {
         self.0.is_given()
     }
 
-    /// Waits on this thread until the lock is at risk, at most for `timeout`. Returns `true` if it is at
-    /// risk, and `false` at once if it was released.
+    /// Waits on this thread until the lock is at risk, at most for `timeout`. Returns `true` if the lock is at risk.
+    /// Returns `false` at once if the lock was released.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> bool {
         self.0.wait(timeout)
     }
 }
 
-/// Returns how long before the end of the lock the signal for less than `left` comes: `left` in whole ticks, as the
-/// engine counts them, plus one tick.
+/// Returns how long before the end of the lock the signal comes. This is `left`, rounded up to whole ticks of the
+/// engine, plus one tick.
 pub(super) fn early(left: Duration) -> Duration {
     let ticks = nanos(left).div_ceil(NANOS_PER_TICK);
     let whole = Duration::from_nanos(ticks.saturating_mul(NANOS_PER_TICK));
@@ -94,19 +96,20 @@ impl fmt::Debug for AtRisk {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Health {
-    /// How much longer the lock is valid; zero if it is not.
+    /// How much longer the lock is valid. Zero if the lock is not valid.
     pub validity: Duration,
-    /// The addresses of the nodes that have said that they have the lock, in the order of the configuration. A node is
-    /// included if it said so in the latest majority (at the grant, an extension or a confirmation) or later, and has
-    /// not denied it since. A node that has fallen silent stays included until the next majority forms without it;
-    /// `Redlock::nodes` says which nodes are away now. A node in quarantine is left out. Empty if the lock is not
-    /// valid, and for an [adopted](crate::Redlock::adopt) lock until a majority has confirmed or extended it.
+    /// The addresses of the nodes that have confirmed the lock, in the order of the configuration. The list contains
+    /// the nodes of the latest majority (of the grant, an extension or a confirmation), and nodes that have confirmed
+    /// the lock later. A node that has denied the lock since is not in the list. A node that has fallen silent stays
+    /// included until the next majority forms without it. `Redlock::nodes` shows which nodes are unreachable now. A
+    /// node in quarantine is left out. The list is empty if the lock is not valid, and for
+    /// an [adopted](crate::Redlock::adopt) lock until a majority has confirmed or extended it.
     pub confirmed_by: Vec<Arc<str>>,
     /// The number of failed extensions in a row, if the lock is [kept](crate::LockOptions::keep). Any successful
-    /// extension resets it to zero, even one of your own. Your own failures do not count, unless they found the lock
-    /// lost.
+    /// extension resets the number to zero, also a call of [`extend`](super::LockGuard::extend). A failed call of
+    /// `extend` counts only if it has found the lock lost.
     pub failures: u32,
-    /// What each node said to the last of these failed extensions. It is set when [`Lost`](crate::Lost) reports a loss
-    /// that an extension has found.
+    /// The answer of each node to the last of these failed extensions. If an extension has found the loss, the report
+    /// is set when [`Lost`](crate::Lost) completes.
     pub last_report: Option<Report>,
 }

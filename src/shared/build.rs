@@ -1,4 +1,4 @@
-//! Building a [`Redlock`], on the caller's thread or as a future.
+//! Builds a [`Redlock`], on the caller's thread or as a future.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -21,14 +21,15 @@ use crate::driver::{BuildError, Loop, Refusal};
 pub(super) type Building = Pin<Box<dyn Future<Output = Result<Redlock, BuildError>> + Send + Sync>>;
 
 impl Builder {
-    /// Builds a [`Redlock`] and starts its I/O thread. Returns when a majority of the nodes is ready and the others
-    /// have answered or another 50 ms have passed. Returns after the connect timeout at the latest, even if nodes are
-    /// down.
+    /// Builds a [`Redlock`] and starts its I/O thread. Returns when a majority of the nodes is ready and every other
+    /// node has answered or another 50 ms have passed. Returns after the connect timeout at the latest, even if nodes
+    /// are down.
     ///
     /// # Errors
     ///
-    /// [`BuildError::Config`] for the first mistake in the settings, before any I/O, or for a certificate or key that
-    /// cannot be used; [`BuildError::Io`] if the operating system gives no descriptor, random bytes or thread.
+    /// Returns [`BuildError::Config`] for the first mistake in the settings, before any I/O, or for an unusable
+    /// certificate or key. Returns [`BuildError::Io`] if the operating system provides no descriptor, random bytes or
+    /// thread.
     pub fn build(&self) -> Result<Redlock, BuildError> {
         let shared = connect(&self.config()?)?;
         let here = Arc::clone(&shared);
@@ -36,10 +37,11 @@ impl Builder {
         Ok(Redlock::new(shared, io_thread))
     }
 
-    /// [`build`](Self::build) as a future, for any executor. Nothing happens before the first poll.
+    /// Like [`build`](Self::build), but returns a future for any executor. Nothing happens before the first poll.
     ///
-    /// The I/O thread connects. If the future is dropped before it completes, that thread ends after the connect
-    /// timeout at the latest. In a forked child, a future that was polled before the fork completes with an error.
+    /// The I/O thread opens the connections. If the future is dropped before it completes, the I/O thread ends after
+    /// the connect timeout at the latest. In a forked child, a future that was polled before the fork completes with an
+    /// error.
     pub fn build_async(&self) -> Building {
         let builder = self.clone();
         Box::pin(async move {
@@ -81,7 +83,7 @@ struct Site(Monitor<State>);
 enum State {
     Building(Option<Waker>),
     Built(Result<Arc<Shared>, BuildError>),
-    /// The result was taken, or the future was dropped.
+    /// The caller has taken the result, or has dropped the future.
     Over,
 }
 
@@ -109,7 +111,7 @@ impl Waiting {
 
     fn poll(&self, context: &Context<'_>) -> Poll<Result<Arc<Shared>, BuildError>> {
         if getpid() != self.process {
-            // The mutex of the site may be held by a thread of the parent that does not exist in this process.
+            // A thread of the parent may have held the mutex of the site at the fork, so it is not locked here.
             return Poll::Ready(Err(io::Error::from(Refusal::Forked).into()));
         }
         self.site.poll(context.waker())
@@ -119,7 +121,7 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         if getpid() != self.process {
-            // The thread does not exist in this process, so it can be neither joined nor detached.
+            // The I/O thread does not exist in a forked child, so it can be neither joined nor detached.
             mem::forget(self.io_thread.take());
             return;
         }

@@ -1,4 +1,4 @@
-//! The way to wake the I/O thread while it watches the descriptor of the nodes.
+//! Wakes the I/O thread while it watches the descriptor of the nodes.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -21,13 +21,13 @@ impl Call {
 
     /// Makes the descriptor readable.
     pub(super) fn send(&self) {
-        // If the socket is full, a call is already there.
+        // A write to a full socket fails, but then an earlier call is still unread.
         let _ = (&self.sender).write(&[0]);
     }
 
-    /// Takes the call. The I/O thread does this when it wakes.
+    /// Takes the call. The I/O thread calls this function when it wakes.
     pub(super) fn take(&self) {
-        // Without a call there is nothing to read, which is no error here.
+        // A read fails if there is no call, which is no error here.
         let _ = (&self.receiver).read(&mut [0; 64]);
     }
 }

@@ -19,12 +19,13 @@ use crate::trace::Attempts;
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Callers {
-    /// The operations that threads and tasks wait for, by their ids: those that began at once, and those that had to
-    /// wait for their turn.
+    /// The slots of the operations that threads and tasks wait for. The first table is for operations that began at
+    /// once, the second for operations that waited for their turn.
     operations: [Table<RoundId, Arc<Slot>>; 2],
     /// The operations that a thread waits for.
     threads: Vec<RoundId>,
-    /// The held locks. A kept lock is here only if a caller has asked about it, or there is something to report.
+    /// The slots of the held locks. A kept lock has a slot only if a caller has asked about the lock, or there is
+    /// something to report.
     pub(super) locks: Table<LockId, Arc<Slot>>,
     /// The slots of the threads that are woken after this section.
     pub(super) woken: Vec<Arc<Slot>>,
@@ -32,7 +33,7 @@ pub(super) struct Callers {
     pub(super) tasks: Vec<Waker>,
 }
 
-/// Whether a thread or a task waits.
+/// Says whether a thread or a task waits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum WaitsAs {
     Thread,
@@ -61,7 +62,7 @@ impl Callers {
         self.waiting() - self.threads.len()
     }
 
-    /// Returns the slot of `round`, until its outcome is decided.
+    /// Returns the slot of `round`, unless its outcome is decided.
     fn open_slot(&self, round: RoundId) -> Option<&Arc<Slot>> {
         self.operations[usize::from(round.place().0)].get(round)
     }
@@ -71,7 +72,7 @@ impl Callers {
         self.open_slot(round).is_some()
     }
 
-    /// Offers the poll to a waiting thread, the latest if there are several. Returns the operation of that thread.
+    /// Offers the poll to the thread that began to wait last. Returns the operation of that thread.
     pub(super) fn offer(&mut self) -> Option<RoundId> {
         let round = *self.threads.last()?;
         let slot = Arc::clone(self.open_slot(round)?);
@@ -80,7 +81,7 @@ impl Callers {
         Some(round)
     }
 
-    /// Calls all waiting threads, so that each looks at its own clock.
+    /// Wakes all waiting threads, so that each checks its own clock.
     pub(super) fn call_threads(&mut self) {
         for round in core::mem::take(&mut self.threads) {
             if let Some(slot) = self.open_slot(round).cloned() {
@@ -91,7 +92,7 @@ impl Callers {
         }
     }
 
-    /// Delivers the outcome of `round` to `slot`.
+    /// Records that the outcome of `round` will be delivered to `slot`.
     pub(super) fn open(&mut self, round: RoundId, slot: Arc<Slot>, waiter: WaitsAs) {
         slot.open(round);
         if waiter == WaitsAs::Thread {
@@ -100,7 +101,7 @@ impl Callers {
         self.operations[usize::from(round.place().0)].put(round, slot);
     }
 
-    /// Reports the loss of `lock` to `slot` from now on. A kept lock gets a slot only when a caller [asks about
+    /// Records that a loss of `lock` will be reported to `slot`. A kept lock gets a slot only when a caller [asks about
     /// it](Self::slot_of_kept).
     pub(super) fn watch(&mut self, slot: &Arc<Slot>, lock: &Lock) {
         if !lock.is_kept() {
@@ -108,7 +109,7 @@ impl Callers {
         }
     }
 
-    /// Returns the slot to which the loss of the kept `lock` is reported. If the loss was reported already, this is a
+    /// Returns the slot to which the loss of the kept `lock` is reported. If the loss was reported already, returns a
     /// slot of a lost lock.
     pub(super) fn slot_of_kept(&mut self, lock: &Lock) -> Arc<Slot> {
         if let Some(slot) = self.locks.get(lock.id()) {
@@ -120,7 +121,7 @@ impl Callers {
         self.add_slot(lock.id(), false)
     }
 
-    /// Adds a slot for a lock that is held or over.
+    /// Adds a slot for a lock that is held or has ended.
     fn add_slot(&mut self, lock: LockId, is_over: bool) -> Arc<Slot> {
         let slot = match is_over {
             true => Slot::of_lost(),
@@ -138,7 +139,7 @@ impl Callers {
         }
     }
 
-    /// Ends the wait for `round`. Returns its slot, or `None` if its outcome is decided.
+    /// Ends the wait for `round`. Returns the slot of `round`, or `None` if the outcome is decided.
     pub(super) fn take(&mut self, round: RoundId) -> Option<Arc<Slot>> {
         let slot = self.operations[usize::from(round.place().0)].take(round)?;
         let place = self.threads.iter().rposition(|of| *of == round);
@@ -158,7 +159,7 @@ impl Callers {
         if let Event::Expired { lock } = event
             && let Some(slot) = self.locks.get(lock)
         {
-            // The slot stays until the guard is gone, because an extension may still report why it failed.
+            // Keeps the slot until the guard is dropped, because an extension may still report why it failed.
             slot.tenure.lose(&mut self.tasks);
         }
         if let Event::AtRisk { lock } = event
@@ -182,7 +183,7 @@ impl Callers {
         let Some(round) = event.round() else { return };
         let Some(slot) = self.take(round) else {
             if let Some(lock) = event.into_lock() {
-                engine.give_back(clock::now(), lock); // The caller has given up.
+                engine.give_back(clock::now(), lock); // The caller has given up the operation.
             }
             return;
         };
@@ -195,7 +196,7 @@ impl Callers {
         self.deliver(slot, Ok(event), Attempts::of(engine));
     }
 
-    /// Delivers the reason why a lock cannot be asked for.
+    /// Delivers the reason why the engine has refused a request for a lock.
     pub(super) fn refuse(&mut self, slot: Arc<Slot>, error: LockError) {
         let (round, result) = (RoundId::NONE, Err(error));
         self.deliver(
@@ -210,8 +211,8 @@ impl Callers {
         self.woken.extend(wakes.then_some(slot));
     }
 
-    /// Records that the engine has extended `lock` by itself, or has failed to. `is_over` says whether the end of the
-    /// lock was reported; it is `None` if no caller has the lock.
+    /// Records that the engine has extended `lock` by itself, or has failed to extend it. `is_over` says whether the
+    /// end of the lock was reported. Without a caller that has the lock, `is_over` is `None`.
     fn note_kept(
         &mut self,
         lock: LockId,
@@ -223,12 +224,12 @@ impl Callers {
             if let Some(slot) = slot {
                 slot.tenure.extended();
                 if Arc::strong_count(&slot) == 2 {
-                    self.locks.take(lock); // No caller has asked about it, and it has no failures any more.
+                    self.locks.take(lock); // No caller has asked about the lock, and its failures are over.
                 }
             }
             return;
         };
-        // A lock that was released or detached meanwhile is not reported.
+        // Reports nothing if the lock was released or detached meanwhile.
         let is_over = is_over.filter(|_| !matches!(error, ExtendError::Closed));
         let slot = slot.or_else(|| Some(self.add_slot(lock, is_over?)));
         let mut said = None;
@@ -240,8 +241,8 @@ impl Callers {
         }
     }
 
-    /// The engine has panicked: refuses every call, including those that were only `noted`, and reports every lock as
-    /// lost.
+    /// Handles a panic of the engine. Refuses every call, including the calls that were only `noted`, and reports every
+    /// lock as lost.
     pub(super) fn refuse_all(&mut self, noted: impl Iterator<Item = Arc<Slot>>) {
         self.threads.clear();
         let calls = self.operations.iter_mut().flat_map(Table::drain);
@@ -256,7 +257,7 @@ impl Callers {
 
 /// Asks for an alert about `lock` that comes `early` before its end.
 pub(super) fn alert(engine: &mut Engine, lock: LockId, early: Duration) {
-    engine.alert(lock, early.saturating_sub(NOTICE)); // An alert comes early by this time.
+    engine.alert(lock, early.saturating_sub(NOTICE)); // An alert comes early by `NOTICE`.
 }
 
 #[cfg(test)]
@@ -278,7 +279,7 @@ mod tests {
             callers.note_kept(LOCK, failed(), None);
             assert_eq!(slot.tenure.failures().0, 2);
             match extended {
-                true => slot.tenure.extended(), // Its caller extended it.
+                true => slot.tenure.extended(), // The caller has extended the lock.
                 false => callers.note_kept(LOCK, Ok(Instant::MAX), None),
             }
             assert_eq!(slot.tenure.failures().0, 0);

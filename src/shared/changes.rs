@@ -1,7 +1,7 @@
-//! [`Watch`]: the changes of a resource, one after another.
+//! A [`Watch`] returns the changes of a resource, one after another.
 //!
-//! The engine reports one change and ends the operation. To get the next change, the caller asks again, with the
-//! reported state. A caller who does not ask costs the nodes nothing.
+//! The engine reports one change and ends the operation. To get the next change, the caller begins another operation
+//! with the reported state. A caller that does not ask causes no traffic.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -19,28 +19,28 @@ use crate::engine::inspection::Inspection;
 use crate::engine::operators::OperatorError;
 use crate::limits::WATCHES_MAX;
 
-/// The holder of a resource, now and after each change. [`Redlock::watch`] returns it.
+/// A watch of a resource, which returns the current holder and then each change. Returned by [`Redlock::watch`].
 ///
-/// The first [`next`](Self::next) or [`changed`](Self::changed) returns the present state. Each later call returns the
-/// next state that differs from the previous one: another holder, no holder, an end that has come or that an extension
-/// has moved, other content on a node, or a node that stops or resumes answering. Changes that follow each other within
-/// about 10 ms, or while the caller does not ask, are reported as one. A state that did not last until the next look
-/// may not be reported at all. A reported state is never older than the one before.
+/// The first call of [`next`](Self::next) or [`changed`](Self::changed) returns the current state. Each later call
+/// returns the next different state: another holder, no holder, a lock that has expired or was extended, other content
+/// on a node, or a node that stops or resumes answering. Changes that follow each other within about 10 ms, or between
+/// two calls, are reported as one change. A short-lived state may not be reported at all. Each reported state is newer
+/// than the previous one.
 ///
-/// While the caller waits and nothing changes, nothing is sent, because the nodes report changes (`CLIENT TRACKING`).
-/// After each change every node is asked once more. If a node sends no notifications (see
-/// [`NodeStatus::waking`](crate::NodeStatus)), the watch asks all nodes at random intervals, like a waiter
-/// ([`Retry::new`](crate::Retry::new)). A caller who does not wait costs the nodes nothing after the next change.
+/// A waiting watch sends nothing while nothing changes, because the nodes report changes (`CLIENT TRACKING`). After
+/// each change the watch asks every node once more. If a node sends no notifications
+/// (see [`NodeStatus::waking`](crate::NodeStatus)), the watch asks all nodes at random intervals, like a waiting caller
+/// ([`Retry::new`](crate::Retry::new)). If no call is waiting, the watch causes no traffic after the next change.
 ///
-/// [`manual::outcomes`](crate::manual) has a table of the changes that are reported and those that are not.
+/// A table in [`manual::outcomes`](crate::manual) shows which changes are reported.
 ///
-/// It is a handle: the connections live as long as it does. Dropping it ends it at once.
+/// A watch counts as a handle: it keeps the connections open. Dropping a watch ends it at once.
 #[must_use = "it tells what is asked of it"]
 pub struct Watch {
     redlock: Redlock,
     resource: Vec<u8>,
     known: Option<Inspection>,
-    /// The operation for the next change, while there is one.
+    /// The operation that waits for the next change, if one is open.
     reply: Option<Reply>,
 }
 
@@ -66,8 +66,8 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Waits on this thread: the first call for the present state, each later call for the next change. Returns `None`
-    /// if nothing comes within `timeout`, or at once if the watch [is closed](Self::is_closed).
+    /// Waits on this thread. The first call waits for the current state, and each later call waits for the next change.
+    /// Returns `None` after `timeout`, or at once if the watch [is closed](Self::is_closed).
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -85,24 +85,24 @@ impl Watch {
         wait(timeout, || None, |context| self.poll(context)).flatten()
     }
 
-    /// Returns `true` if no change will be reported any more: in a forked child, and if the handle is closed because a
-    /// thread has panicked inside it. Sends nothing.
+    /// Returns `true` if the watch will report no more changes: in a forked child, and if a panic has closed the
+    /// handle. Sends nothing.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         let shared = self.redlock.shared();
         shared.is_foreign() || shared.enter().is_err()
     }
 
-    /// [`next`](Self::next) without a timeout as a future, for any executor. Returns `None` if the watch [is
-    /// closed](Self::is_closed). If the future is dropped before it completes, nothing is lost: the next call continues
-    /// the same wait.
+    /// Like [`next`](Self::next) without a timeout, but returns a future for any executor. Returns `None` if the
+    /// watch [is closed](Self::is_closed). Dropping the future before it completes loses no change, because the next
+    /// call continues the same wait.
     pub async fn changed(&mut self) -> Option<Inspection> {
         poll_fn(|context| self.poll(context)).await
     }
 
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Inspection>> {
         if self.redlock.shared().is_foreign() {
-            return Poll::Ready(None); // The pending operation belongs to the parent.
+            return Poll::Ready(None); // The open operation belongs to the parent process.
         }
         if self.reply.is_none() {
             self.reply = self.ask().ok();
@@ -131,7 +131,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.reply = None; // The operation no longer takes up room in the engine.
+        self.reply = None; // Frees the place of the operation in the engine.
         self.redlock.shared().watches.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -1,12 +1,12 @@
-//! Elections: a kept, fenced lock is leadership, and a watch shows who leads.
+//! Elections: the holder of a kept, fenced lock is the leader, and a watch shows who leads.
 //!
-//! The token of the lock names its owner and its fencing token, so an observer needs nothing but the lock itself.
-//! Fencing tokens grow with each lock, so an observer that ignores smaller ones never shows an earlier leader again.
+//! The token of the lock contains the owner and the fencing token, so an observer needs only the lock itself. Fencing
+//! tokens grow with each lock, so an observer that ignores smaller fencing tokens never returns to an earlier leader.
 //!
 //! # Not here
 //!
-//! The reason why a node grants such a lock only with the number in its token: [`fencing`](crate::engine) in the
-//! operation that takes locks.
+//! The module [`fencing`](crate::engine), in the operation that takes locks, explains why a node grants such a lock
+//! only with the fencing token in its token.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -24,8 +24,8 @@ use crate::engine::operators::OperatorError;
 use crate::error::{LockError, Released, UnlockError};
 
 impl Redlock {
-    /// Waits until this client is the leader of the election `name`, however long that takes. `owner` describes the
-    /// leader to observers, for example by its address: at most 64 bytes.
+    /// Waits without a limit until this client is the leader of the election `name`. `owner`, a text of at most 64
+    /// bytes, describes the leader to observers, for example by its address.
     ///
     /// The leader holds the [kept](LockOptions::keep), [fenced](LockOptions::fenced) lock on `name`. If it dies, the
     /// next candidate leads after `ttl` at the latest.
@@ -44,7 +44,7 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with), if only an operator can help.
+    /// Returns an error of [`lock_with`](Self::lock_with) only if an operator has to repair something.
     pub fn campaign(
         &self,
         name: impl AsRef<[u8]>,
@@ -54,12 +54,12 @@ impl Redlock {
         self.campaign_with(name, owner, &LockOptions::new(ttl).wait(Duration::MAX))
     }
 
-    /// Like [`campaign`](Self::campaign), but with these `options`, which say how long to wait. The lock is always
-    /// fenced, has this `owner`, and is kept: without a limit, or as [`LockOptions::keep_for`] says.
+    /// Like [`campaign`](Self::campaign), but with these `options`, which contain the wait. The lock is always fenced,
+    /// has this `owner`, and is kept, without a limit unless [`LockOptions::keep_for`] sets one.
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with).
+    /// Returns the same errors as [`lock_with`](Self::lock_with).
     pub fn campaign_with(
         &self,
         name: impl AsRef<[u8]>,
@@ -69,7 +69,8 @@ impl Redlock {
         self.acquire(&Request::new(name.as_ref(), &options.of_leader(owner)))
     }
 
-    /// [`campaign`](Self::campaign) as a future, for any executor. Dropping it ends the candidacy.
+    /// Like [`campaign`](Self::campaign), but returns a future for any executor. Dropping the future ends the
+    /// candidacy.
     pub fn campaign_async(
         &self,
         name: impl AsRef<[u8]>,
@@ -79,7 +80,8 @@ impl Redlock {
         self.campaign_with_async(name, owner, &LockOptions::new(ttl).wait(Duration::MAX))
     }
 
-    /// [`campaign_with`](Self::campaign_with) as a future, for any executor. Dropping it ends the candidacy.
+    /// Like [`campaign_with`](Self::campaign_with), but returns a future for any executor. Dropping the future ends the
+    /// candidacy.
     pub fn campaign_with_async(
         &self,
         name: impl AsRef<[u8]>,
@@ -90,7 +92,7 @@ impl Redlock {
         Acquiring::new(self.clone(), wanted, options.of_leader(owner))
     }
 
-    /// Returns an [`Observer`] of the election `name`. It takes part in no election, and changes nothing.
+    /// Returns an [`Observer`] of the election `name`. An observer is no candidate, and changes nothing on the nodes.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -109,7 +111,7 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// As [`watch`](Self::watch).
+    /// Returns the same errors as [`watch`](Self::watch).
     pub fn observe(&self, name: impl AsRef<[u8]>) -> Result<Observer, OperatorError> {
         Ok(Observer {
             watch: self.watch(name)?,
@@ -118,37 +120,39 @@ impl Redlock {
     }
 }
 
-/// A term as the leader of an election: the guard of its lock. [`Redlock::campaign`] returns it. Dropping it resigns.
+/// A term as the leader of an election. Returned by [`Redlock::campaign`]. Dropping a `Leadership` resigns, because it
+/// is the guard of the leader's lock.
 ///
-/// Do only things that do no harm even if you find out later that [`lost`](Self::lost) came first. If something must
-/// not happen in two terms at once, it needs a store that compares terms:
-/// [`manual::elections`](crate::manual::elections).
+/// A leader may learn late that its leadership is [lost](Self::lost), so its actions must do no harm after a loss.
+/// Actions that must not happen in two terms at once need a store that compares
+/// terms: [`manual::elections`](crate::manual::elections).
 pub type Leadership = Guard<held::Term>;
 
 impl Leadership {
-    /// Returns the number of the term. Every later term of this election has a larger one, without any assumption about
-    /// clocks. It is the fencing token of the lock.
+    /// Returns the number of the term, which is the fencing token of the lock. Every later term of this election has a
+    /// larger number, without any assumption about clocks.
     #[must_use]
     pub fn term(&self) -> u64 {
         self.fencing_token().unwrap_or_default()
     }
 
-    /// Ends the term. The next candidate leads at once. [`unlock_async`](Self::unlock_async) does it as a future.
+    /// Ends the term. The next candidate becomes the leader at once. To resign in a task,
+    /// call [`unlock_async`](Self::unlock_async).
     ///
     /// # Errors
     ///
-    /// As [`unlock`](Self::unlock).
+    /// Returns the same errors as [`unlock`](Self::unlock).
     pub fn resign(self) -> Result<Released, UnlockError> {
         self.unlock()
     }
 }
 
-/// The leader of an election, as an [`Observer`] shows it.
+/// The leader of an election, as an [`Observer`] returns it.
 #[derive(Clone, Eq, Hash, PartialEq)]
 pub struct Leader {
-    /// The text that the leader gave about itself. Any client can write any text.
+    /// The text with which the leader describes itself. The text is not verified.
     pub owner: Vec<u8>,
-    /// The number of its term: [`Leadership::term`].
+    /// The number of the leader's term: [`Leadership::term`].
     pub term: u64,
 }
 
@@ -173,17 +177,17 @@ impl fmt::Debug for Leader {
     }
 }
 
-/// The leaders of an election, one after the other. [`Redlock::observe`] returns it.
+/// An observer of an election, which returns one leader after the other. Returned by [`Redlock::observe`].
 ///
-/// The first [`next`](Self::next) or [`changed`](Self::changed) returns the present leader, or `None` if there is none.
-/// Each later call returns the next change. Terms never fall: a leader with a smaller term than one that was shown
-/// before has lost its lock and may not know it, and counts as none. While too few nodes answer, no change is reported.
+/// The first call of [`next`](Self::next) or [`changed`](Self::changed) returns the current leader, or `None` if there
+/// is none. Each later call returns the next change. Terms never decrease: a leader with a smaller term than an earlier
+/// leader has lost its lock, and is not reported. While too few nodes answer, no change is reported.
 ///
-/// If the nodes push changes (`CLIENT TRACKING`), the first push shows a resignation. If the next leader follows within
-/// about 10 ms, or while you do not ask, a change may be left out, as in a [`Watch`].
+/// If the nodes push changes (`CLIENT TRACKING`), the first push reports a resignation. If the next leader follows
+/// within about 10 ms, or between two calls, a change may be left out, as in a [`Watch`].
 ///
-/// When you read a leader, another client may lead already. Send the term along with each request to the leader or its
-/// store.
+/// When a call returns a leader, another client may already be the leader. So send the term along with each request to
+/// the leader or its store.
 #[must_use = "it tells what is asked of it"]
 #[derive(Debug)]
 pub struct Observer {
@@ -191,29 +195,29 @@ pub struct Observer {
     told: Told,
 }
 
-/// The knowledge of an observer.
+/// What an observer has already returned.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     /// The leader that was returned last.
     last: Option<Option<Leader>>,
-    /// The largest term that was seen.
+    /// The largest term so far.
     latest: u64,
 }
 
 impl Observer {
-    /// Waits on this thread: the first call for the present leader, each later call for the next change. Returns `None`
-    /// if nothing comes within `timeout`, or at once if the observer [is closed](Self::is_closed).
+    /// Waits on this thread. The first call waits for the current leader, and each later call waits for the next
+    /// change. Returns `None` after `timeout`, or at once if the observer [is closed](Self::is_closed).
     pub fn next(&mut self, timeout: Duration) -> Option<Option<Leader>> {
         wait(timeout, || None, |context| self.poll(context)).flatten()
     }
 
-    /// [`next`](Self::next) without a timeout as a future, for any executor. If the future is dropped before it
-    /// completes, nothing is lost.
+    /// Like [`next`](Self::next) without a timeout, but returns a future for any executor. Dropping the future before
+    /// it completes loses no change.
     pub async fn changed(&mut self) -> Option<Option<Leader>> {
         poll_fn(|context| self.poll(context)).await
     }
 
-    /// Returns `true` if no change will be reported any more: see [`Watch::is_closed`].
+    /// Returns `true` if the observer will report no more changes: see [`Watch::is_closed`].
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.watch.is_closed()
@@ -232,10 +236,10 @@ impl Observer {
 }
 
 impl Told {
-    /// Returns the leader in `state`, if that is news.
+    /// Returns the leader in `state`, if the leader has changed.
     pub(crate) fn changed_to(&mut self, state: &Inspection) -> Option<Option<Leader>> {
         if state.holder().is_none() && state.may_be_held() {
-            return None; // The state is not known until more nodes answer.
+            return None; // The leader is unknown until more nodes answer.
         }
         let leader = Leader::of(state).filter(|leader| self.latest <= leader.term);
         if self.last.as_ref() == Some(&leader) {

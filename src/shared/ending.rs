@@ -1,4 +1,4 @@
-//! The end of a handle: its debts are written and answered, or sent again in the background.
+//! The end of a handle. The remaining releases are written and answered, or repeated in the background.
 
 use core::time::Duration;
 use std::thread::{self, JoinHandle};
@@ -10,22 +10,22 @@ use crate::clock;
 use crate::driver::{Refusal, is_owing};
 use crate::time::Instant;
 
-/// The least time that the I/O thread continues in the background after the last handle. A node that hung for a moment
-/// is back by then.
+/// The shortest time that the I/O thread continues in the background after the last handle is dropped. A node that hung
+/// for a moment answers again within this time.
 const BACKGROUND_MIN: Duration = Duration::from_secs(5);
 
-/// How much longer than the shutdown timeout the last handle waits for the I/O thread to end.
+/// The time that the last handle waits for the end of the I/O thread, after the shutdown timeout.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The stage of the I/O thread's end.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum EndStage {
-    /// It serves the handle, or waits for the answers to the last releases.
+    /// The thread serves the handle, or waits for the answers to the last releases.
     #[default]
     Open,
-    /// It sends the releases that silent nodes still need, in the background.
+    /// The thread repeats unanswered releases in the background.
     Background,
-    /// It has ended.
+    /// The thread has ended.
     Ended,
 }
 
@@ -37,18 +37,18 @@ impl Monitor<EndStage> {
 }
 
 impl Shared {
-    /// Ends the I/O thread after the last handle is dropped. Returns when all debts are written and answered, or a
-    /// little after [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). The thread sends the rest in the
-    /// background.
+    /// Ends the I/O thread after the last handle is dropped. Returns when all releases are written and answered, or
+    /// shortly after [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). The thread then repeats
+    /// unanswered releases in the background.
     pub(super) fn close(&self, io_thread: JoinHandle<()>) {
         if self.is_foreign() {
-            // The thread does not exist in this process, so it can be neither joined nor detached.
+            // The I/O thread does not exist in a forked child, so it can be neither joined nor detached.
             core::mem::forget(io_thread);
             self.close_descriptors();
             return;
         }
         self.dismiss();
-        // If a waker has dropped the last handle, this is the I/O thread, which cannot wait for itself.
+        // If a waker has dropped the last handle, the current thread is the I/O thread, which cannot join itself.
         if io_thread.thread().id() == thread::current().id() {
             return;
         }
@@ -56,29 +56,29 @@ impl Shared {
         let (ending, is_open) = (&self.ending, |stage: &mut _| *stage == EndStage::Open);
         let stage = *ending.wait_while(ending.lock(), limit, is_open);
         if stage == EndStage::Ended {
-            // If the thread has panicked, the callers learn that from their outcomes.
+            // Ignores a panic of the I/O thread: the outcomes of the callers report it.
             drop(io_thread.join());
         }
     }
 
-    /// Ends the I/O thread without waiting for its end. No handle exists any more.
+    /// Asks the I/O thread to end, after the last handle is dropped, without waiting for its end.
     pub(super) fn dismiss(&self) {
         if let Ok(mut section) = self.enter() {
             section.roles.closing = true;
         }
     }
 
-    /// Closes the descriptors in a forked child, except those that a thread of the parent had taken at the time of the
-    /// fork.
+    /// Closes the descriptors in a forked child, except descriptors that a thread of the parent was using at the fork.
     fn close_descriptors(&self) {
         if let Some(mut core) = self.core.try_lock() {
             drop((core.roles.wire.take(), core.poller.take()));
-            // Unlocking it could wait for a thread that does not exist in this process.
+            // Unlocking the mutex could wait for a thread that does not exist in this process.
             core::mem::forget(core);
         }
     }
 
-    /// Sends the debts, and closes the connections. The I/O thread does this after the last handle is dropped.
+    /// Sends the remaining releases, and closes the connections. The I/O thread calls this function after the last
+    /// handle is dropped.
     pub(super) fn shut_down(&self) -> Result<(), Refusal> {
         let until = clock::now().saturating_add(self.shutdown_timeout);
         if !self.settle_debts(until)? {
@@ -97,7 +97,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits until all debts are answered, or until `until`. Returns `true` if all are answered.
+    /// Waits until all releases are answered, at most until `until`. Returns `true` if all releases are answered.
     fn settle_debts(&self, until: Instant) -> Result<bool, Refusal> {
         let mut section = self.enter()?;
         loop {
@@ -106,7 +106,7 @@ impl Shared {
             if !is_owing || until <= clock::now() {
                 return Ok(!is_owing);
             }
-            // There are no callers any more, so the poll is free.
+            // The poll is free, because no caller is left.
             section.roles.serve();
             section = self.sleep_in_poll(section, Some(until))?;
             section.roles.give_back_poll();

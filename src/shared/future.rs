@@ -1,6 +1,6 @@
-//! Taking a lock as a future, for any executor.
+//! A future that takes a lock, for any executor.
 //!
-//! The latest waker counts. If a future is dropped before it completes, its operation is cancelled.
+//! A new waker replaces an earlier one. Dropping a future before it completes cancels its operation.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -19,19 +19,19 @@ use crate::error::LockError;
 use crate::time::Instant;
 use crate::trace::Operation;
 
-/// A future that completes with a [`LockGuard`](super::LockGuard), a [`SharedGuard`](super::SharedGuard) or a
-/// [`PermitGuard`](super::PermitGuard), or an error.
+/// A future that completes with a [`LockGuard`](super::LockGuard), a [`SharedGuard`](super::SharedGuard) or
+/// a [`PermitGuard`](super::PermitGuard), or an error.
 ///
-/// [`Redlock::lock_async`], [`try_lock_async`](Redlock::try_lock_async), [`lock_with_async`](Redlock::lock_with_async),
-/// and [`lock_all_async`](Redlock::lock_all_async) and its variants return it. Nothing is sent before the first poll,
-/// and its times count from then. Dropping it releases everything that the nodes have granted or still grant, without
-/// waiting for answers. In a forked child the drop does nothing.
+/// The methods [`Redlock::lock_async`], [`try_lock_async`](Redlock::try_lock_async),
+/// [`lock_with_async`](Redlock::lock_with_async), and [`lock_all_async`](Redlock::lock_all_async) and its variants
+/// return this future. The operation and its timeouts begin with the first poll. Dropping the future releases every key
+/// that the nodes have granted or will grant, without waiting for answers. In a forked child the drop does nothing.
 ///
-/// Poll it soon after it was woken, or drop it. If a lock was granted to a future that is not polled, it keeps other
-/// clients out for its ttl, and is then reported as [`LockError::TooSlow`]. If it is [kept](LockOptions::keep), it is
-/// extended meanwhile, like the lock of a program that hangs.
+/// Poll a woken future soon, or drop it. While a future that got the lock is not polled, the lock keeps other clients
+/// out for its ttl, and the future then returns [`LockError::TooSlow`]. A [kept](LockOptions::keep) lock is extended
+/// even if its future is not polled, like the lock of a program that hangs.
 ///
-/// A future is a handle: the connections live as long as it does.
+/// A future counts as a handle: it keeps the connections open.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Acquiring<H: Holds = Exclusive> {
     redlock: Redlock,
@@ -40,10 +40,10 @@ pub struct Acquiring<H: Holds = Exclusive> {
 }
 
 enum Stage {
-    /// Not polled yet.
+    /// The future was not polled yet.
     New(Wanted, PackedOptions),
-    /// The operation that began at this time. Fields drop in order: the reply cancels the operation before the span
-    /// ends.
+    /// The open operation, with its reply, the time at which it began, and its span. The fields drop in order, so the
+    /// reply cancels the operation before the span ends.
     Waiting(Reply, Instant, Operation),
     Done,
 }
@@ -64,7 +64,7 @@ impl<H: Holds> Acquiring<H> {
 
     fn begin(&self, wanted: Wanted, options: PackedOptions) -> Result<Stage, LockError> {
         let tracer = &self.redlock.shared().tracer;
-        // A span shows nothing of the options but the ttl.
+        // A span shows only the ttl, not the other options.
         let shown = LockOptions::new(options.ttl());
         let operation = wanted.request(&shown, |request| tracer.acquire(request));
         let (since, asked) = (clock::now(), Asked::Acquire(wanted, options));
@@ -77,7 +77,7 @@ impl<H: Holds> Acquiring<H> {
 
 /// # Panics
 ///
-/// If it is polled after it has completed.
+/// Panics if the future is polled after it has completed.
 impl<H: Holds> Future for Acquiring<H> {
     type Output = Result<Guard<H>, LockError>;
 

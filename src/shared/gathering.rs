@@ -1,26 +1,26 @@
-//! Whether the I/O thread gathers the next requests of callers that it wakes together.
+//! Decides whether the I/O thread gathers the next requests of callers that it wakes together.
 //!
-//! Callers that have other work do not come back at once. Then gathering only delays the others. After each gathering
-//! in vain, the number of batches without one doubles.
+//! Gathering delays callers if the woken callers make no further requests at once. After each gathering that brought
+//! too few requests, the number of batches without gathering doubles.
 
-/// With at least this number of callers, gathering is worth while. With 32 callers, tasks and threads lock and unlock a
-/// tenth more often than without gathering. With 8, tasks do so a twentieth less often.
+/// The number of callers from which gathering pays off. In measurements, gathering made 32 tasks or threads lock and
+/// unlock a tenth more often, but 8 tasks a twentieth less often.
 const CALLERS_MIN: usize = 16;
 
-/// The largest number of these doublings.
+/// The largest number of doublings.
 const VAIN_MAX: u32 = 6;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Gathering {
-    /// The number of gatherings in a row that were in vain.
+    /// The number of gatherings in a row that brought too few requests.
     vain: u32,
-    /// The number of batches that go by before the next gathering.
+    /// The number of batches without gathering before the next gathering.
     skips: u32,
 }
 
 impl Gathering {
-    /// Returns `true` if the requests of these `callers`, which are woken next, should be gathered.
+    /// Returns `true` if the I/O thread should gather the next requests of this number of woken `callers`.
     pub(super) fn is_due(&mut self, callers: usize) -> bool {
         if callers < CALLERS_MIN {
             return false;
@@ -30,7 +30,8 @@ impl Gathering {
         is_due
     }
 
-    /// Records that `missing` of the `callers` have not come. The gathering was in vain if less than half of them came.
+    /// Records that `missing` of the `callers` have made no request. The gathering has failed if less than half of the
+    /// callers made one.
     pub(super) fn learn(&mut self, callers: usize, missing: usize) {
         if missing <= callers / 2 {
             self.vain = 0;

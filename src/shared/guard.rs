@@ -38,21 +38,21 @@ pub type SharedGuard = Guard<held::Shared>;
 pub type PermitGuard = Guard<held::Permit>;
 
 /// A held [lock](LockGuard), [shared lock](SharedGuard), [permit](PermitGuard) or [term](crate::Leadership) of a
-/// leader. Dropping the guard releases it.
+/// leader. Dropping the guard releases the lock.
 ///
 /// The drop writes the release to the nodes and does not wait for their answers, on any thread and also during a panic.
-/// When it returns, the release is written, so the program may end at once. If another thread is writing for the handle
-/// at that moment, the drop waits until that thread has written the release. [`unlock`](Self::unlock) waits for the
-/// answers and returns whether the lock was still held. In a forked child the drop does nothing, because the lock
+/// When the drop returns, the release is written, so the program may end at once. If another thread is writing for the
+/// handle, the drop waits until that thread has written the release. Call [`unlock`](Self::unlock) to wait for the
+/// answers, and to learn whether the lock was still held. In a forked child the drop does nothing, because the lock
 /// belongs to the parent.
 ///
-/// A guard is a handle: the connections live as long as it does.
+/// A guard counts as a handle: it keeps the connections open.
 #[must_use = "a guard that is dropped at once releases its lock at once"]
 pub struct Guard<H: Holds> {
     redlock: Redlock,
     /// `None` if the lock is kept.
     slot: Option<Arc<Slot>>,
-    /// `None` only while the guard is being consumed.
+    /// `None` only inside a method that consumes the guard.
     lock: Option<Lock>,
     holds: PhantomData<fn() -> H>,
 }
@@ -67,15 +67,15 @@ impl<H: Holds> Guard<H> {
         }
     }
 
-    /// Returns the locked resource, which is the Redis key: 1 to 1024 bytes of any value. For a lock on several
-    /// [resources](Self::resources) it is the first.
+    /// Returns the locked resource, which is the Redis key: 1 to 1024 bytes of any value. For a lock on
+    /// several [resources](Self::resources), returns the first resource.
     #[must_use]
     pub fn resource(&self) -> &[u8] {
         self.lock().resource()
     }
 
-    /// Returns all resources of the lock, in the order in which they were given to [`Redlock::lock_all`]. A lock on one
-    /// resource returns that one.
+    /// Returns all resources of the lock, in the order in which they were given to [`Redlock::lock_all`]. For a lock on
+    /// one resource, returns only this resource.
     pub fn resources(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.lock().resources()
     }
@@ -86,21 +86,21 @@ impl<H: Holds> Guard<H> {
         self.lock().token()
     }
 
-    /// Returns the fencing token of the lock, if the lock was [asked for](crate::LockOptions::fenced) with one: see
-    /// [`Lock::fencing_token`](crate::Lock::fencing_token).
+    /// Returns the fencing token of the lock, if its options were [`fenced`](crate::LockOptions::fenced).
+    /// See [`Lock::fencing_token`](crate::Lock::fencing_token).
     #[must_use]
     pub fn fencing_token(&self) -> Option<u64> {
         self.lock().fencing_token()
     }
 
-    /// Returns when the validity of the lock ends, by a clock of this machine that also runs while the
-    /// machine is suspended. Do not trust the lock from then on.
+    /// Returns the time at which the validity of the lock ends, by a clock that also runs while the machine is
+    /// suspended. Do not trust the lock after this time.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
         self.lock().valid_until()
     }
 
-    /// Returns how much longer the lock is valid; zero if it is not.
+    /// Returns how much longer the lock is valid. Returns zero if the lock is not valid.
     #[must_use]
     pub fn validity(&self) -> Duration {
         match self.is_reported() {
@@ -115,15 +115,15 @@ impl<H: Holds> Guard<H> {
         !self.validity().is_zero()
     }
 
-    /// Returns a signal that the lock is lost: a future, with [`Lost::wait`] for threads.
+    /// Returns a future that completes when the lock is lost. Threads can call [`Lost::wait`].
     pub fn lost(&self) -> Lost {
         Lost(self.signal(Duration::ZERO))
     }
 
-    /// Runs `future` while the lock is held. If the lock is [lost](Self::lost) first, drops the future, so it stops at
-    /// its present `.await`.
+    /// Runs `future` while the lock is held. If the lock is [lost](Self::lost) first, drops the future, which stops at
+    /// its current `.await`.
     ///
-    /// [`unlock_async`](Self::unlock_async) still says at the end whether the lock was held to the end.
+    /// Call [`unlock_async`](Self::unlock_async) afterwards to check that the lock was held to the end.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -140,7 +140,7 @@ impl<H: Holds> Guard<H> {
     ///
     /// # Errors
     ///
-    /// [`LockLost`] if the lock was lost before the future had completed.
+    /// Returns [`LockLost`] if the lock was lost before the future completed.
     pub async fn while_held<F: Future>(&self, future: F) -> Result<F::Output, LockLost> {
         let (mut lost, mut future) = (self.lost(), pin!(future));
         let held = poll_fn(|context| match Pin::new(&mut lost).poll(context) {
@@ -151,14 +151,15 @@ impl<H: Holds> Guard<H> {
         held.await.ok_or_else(lost)
     }
 
-    /// Returns a signal that less than a quarter of the ttl is left: a future, with [`AtRisk::wait`] for threads.
-    /// [`AtRisk::below`] sets another limit.
+    /// Returns a future that completes when less than a quarter of the ttl is left. Threads can
+    /// call [`AtRisk::wait`]. [`AtRisk::below`] sets another limit.
     pub fn at_risk(&self) -> AtRisk {
         AtRisk(self.signal(early(self.lock().shortest_ttl() / 4)))
     }
 
-    /// Returns the present state of the lock: how much longer it is valid, which nodes have confirmed it, and how its
-    /// extensions went if it is [kept](crate::LockOptions::keep). Sends nothing. In a forked child nothing is known.
+    /// Returns the current state of the lock: how much longer it is valid, which nodes have confirmed it, and the
+    /// results of its extensions if it is [kept](crate::LockOptions::keep). Sends nothing. In a forked child the state
+    /// is empty.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -198,13 +199,14 @@ impl<H: Holds> Guard<H> {
         health
     }
 
-    /// Extends the lock to last `ttl` from now, if that is later than its present end.
+    /// Extends the lock to last `ttl` from now. Does not shorten a lock that already lasts longer.
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Lost`] and [`ExtendError::Expired`]: the lock is not valid any more. All other errors leave it
-    /// unchanged: [`ExtendError::Unconfirmed`], [`ExtendError::Limit`], [`ExtendError::Invalid`],
-    /// [`ExtendError::Saturated`], [`ExtendError::Forked`], [`ExtendError::Closed`].
+    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is not valid any more. All other errors do not
+    /// change the lock. The other errors
+    /// are [`ExtendError::Unconfirmed`], [`ExtendError::Limit`], [`ExtendError::Invalid`], [`ExtendError::Saturated`],
+    /// [`ExtendError::Forked`] and [`ExtendError::Closed`].
     pub fn extend(&mut self, ttl: Duration) -> Result<(), ExtendError> {
         let operation = self.tracer().extend(self.lock(), ttl);
         self.prolong(operation, ttl, |engine, now, lock| {
@@ -212,25 +214,26 @@ impl<H: Holds> Guard<H> {
         })
     }
 
-    /// [`extend`](Self::extend) as a future, for any executor. If the future is dropped before a majority has answered,
-    /// [`valid_until`](Self::valid_until) does not change, but the keys on the nodes may last longer.
+    /// Like [`extend`](Self::extend), but returns a future for any executor. If the future is dropped before a majority
+    /// has answered, [`valid_until`](Self::valid_until) does not change, but the keys on the nodes may last longer.
     ///
     /// # Errors
     ///
-    /// As [`extend`](Self::extend).
+    /// Returns the same errors as [`extend`](Self::extend).
     pub async fn extend_async(&mut self, ttl: Duration) -> Result<(), ExtendError> {
         let operation = self.tracer().extend(self.lock(), ttl);
         self.prolong_async(operation, |engine, now, lock| engine.extend(now, lock, ttl))
             .await
     }
 
-    /// Makes the handle extend the lock by itself from now on, as with [`LockOptions::keep`](crate::LockOptions::keep):
-    /// when half of its validity is left, each time by the longest ttl that the lock was taken or extended with. Use it
-    /// for a lock that was taken without that option or [adopted](Redlock::adopt). Sends nothing now. If the lock is
-    /// kept already, it loses its limit.
+    /// Makes the handle extend the lock automatically from now on, as
+    /// with [`LockOptions::keep`](crate::LockOptions::keep). The handle extends the lock when half of its validity is
+    /// left, by the longest ttl that the lock was taken or extended with. Use `keep` for a lock that was taken without
+    /// that option or [adopted](Redlock::adopt). The call sends nothing. If the lock is already kept with a limit, the
+    /// call removes the limit.
     ///
-    /// The handle stops extending the lock when the lock is unlocked or lost, when the guard is dropped, and with
-    /// [`into_lock`](Self::into_lock).
+    /// The handle stops extending the lock when the lock is unlocked or lost, when the guard is dropped, and
+    /// when [`into_lock`](Self::into_lock) is called.
     ///
     /// ```no_run
     /// # use shearline::{Lock, Redlock};
@@ -247,18 +250,19 @@ impl<H: Holds> Guard<H> {
     ///
     /// # Errors
     ///
-    /// As [`keep_for`](Self::keep_for).
+    /// Returns the same errors as [`keep_for`](Self::keep_for).
     pub fn keep(&mut self) -> Result<(), ExtendError> {
         self.keep_for(Duration::MAX)
     }
 
-    /// [`keep`](Self::keep) with a limit: extends the lock at most until `most` from now.
+    /// Like [`keep`](Self::keep), but extends the lock at most until `most` from now.
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`] if the lock is not valid; if it came from another clock, [`confirm`](Self::confirm) it
-    /// first. [`ExtendError::Limit`], [`ExtendError::Invalid`] (its ttl is longer than this handle allows),
-    /// [`ExtendError::Forked`], [`ExtendError::Closed`]. The lock does not change then.
+    /// Returns [`ExtendError::Expired`] if the lock is not valid. A lock from another clock has to
+    /// be [confirmed](Self::confirm) first. Returns [`ExtendError::Invalid`] if the ttl of the lock is longer than this
+    /// handle allows. Also returns [`ExtendError::Limit`], [`ExtendError::Forked`] and [`ExtendError::Closed`]. An
+    /// error does not change the lock.
     pub fn keep_for(&mut self, most: Duration) -> Result<(), ExtendError> {
         let shared = self.redlock.shared();
         shared.check_process()?;
@@ -270,20 +274,21 @@ impl<H: Holds> Guard<H> {
         section.engine.keep(clock::now(), lock, most)
     }
 
-    /// Asks a majority of the nodes how much longer the lock lives, and sets its end to that. The new end may be
-    /// earlier than before, for example if an operator shortened its keys. [`lost`](Self::lost) follows the new end.
-    /// Changes nothing on the nodes. With a majority of q nodes, the new end is the q-th largest remaining ttl, counted
-    /// from before the question, less the [lock delay](crate::Builder::lock_delay) and the drift. If no more than these
-    /// is left, the lock is over: [`ExtendError::Expired`].
+    /// Asks the nodes for the remaining ttl of the lock, and sets the end of the lock from the answers of a majority.
+    /// The new end may be earlier than before, for example if an operator shortened the ttl of its
+    /// keys. [`lost`](Self::lost) follows the new end. The call changes nothing on the nodes. With a majority of q
+    /// nodes, the new end is the q-th largest remaining ttl, counted from before the question, less the [lock
+    /// delay](crate::Builder::lock_delay) and the drift. If the remaining ttl is not longer than delay and drift, the
+    /// call returns [`ExtendError::Expired`].
     ///
-    /// This makes a lock that came from another clock ([`Lock::from_bytes`], [`Redlock::adopt`]) valid. It does not
-    /// revive a lock whose loss was reported, because its holder may have stopped. The new end is never further away
-    /// than the longest ttl that the handle knows ([`Builder::max_ttl`](crate::Builder::max_ttl), or the longest asked
-    /// for). So if an operator made the keys permanent, the lock has to be confirmed again.
+    /// A confirmation makes a lock from another clock ([`Lock::from_bytes`], [`Redlock::adopt`]) valid. A confirmation
+    /// does not revive a lock whose loss was reported, because the holder may have stopped. The new end is at most the
+    /// longest ttl of the handle away ([`Builder::max_ttl`](crate::Builder::max_ttl), or the longest requested ttl). So
+    /// a lock whose keys an operator made permanent has to be confirmed again and again.
     ///
-    /// It costs one round trip to a majority. If these answers would shorten the lock, it also waits for the other
-    /// nodes, each for its node timeout. The nodes have to allow `EVAL`, or
-    /// [`Builder::without_scripts`](crate::Builder::without_scripts) has to be set.
+    /// The call costs one round trip to a majority. If these answers would shorten the lock, the call also waits for
+    /// the other nodes, each for its node timeout. The nodes have to allow `EVAL`, or the handle
+    /// needs [`Builder::without_scripts`](crate::Builder::without_scripts).
     ///
     /// ```no_run
     /// # use shearline::{Lock, Redlock};
@@ -299,26 +304,27 @@ impl<H: Holds> Guard<H> {
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Lost`] and [`ExtendError::Expired`]: the lock is not valid any more. All other errors leave it
-    /// unchanged: [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`], [`ExtendError::Forked`],
-    /// [`ExtendError::Closed`]. A confirmation does not count towards a limit of extensions.
+    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is not valid any more. The
+    /// errors [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`], [`ExtendError::Forked`]
+    /// and [`ExtendError::Closed`] do not change the lock. A confirmation does not count towards a limit of extensions.
     pub fn confirm(&mut self) -> Result<(), ExtendError> {
         let operation = self.tracer().confirm(self.lock());
         self.prolong(operation, Duration::ZERO, Engine::confirm)
     }
 
-    /// [`confirm`](Self::confirm) as a future, for any executor. If the future is dropped before a majority has
-    /// answered, [`valid_until`](Self::valid_until) does not change.
+    /// Like [`confirm`](Self::confirm), but returns a future for any executor. If the future is dropped before a
+    /// majority has answered, [`valid_until`](Self::valid_until) does not change.
     ///
     /// # Errors
     ///
-    /// As [`confirm`](Self::confirm).
+    /// Returns the same errors as [`confirm`](Self::confirm).
     pub async fn confirm_async(&mut self) -> Result<(), ExtendError> {
         let operation = self.tracer().confirm(self.lock());
         self.prolong_async(operation, Engine::confirm).await
     }
 
-    /// Extends or confirms the lock. Waits on this thread for as long as a lock of `ttl` allows.
+    /// Extends or confirms the lock. Waits on this thread for the answers, at most as long
+    /// as [`Shared::patience`](super::Shared::patience) allows.
     fn prolong(
         &mut self,
         operation: Operation,
@@ -335,7 +341,7 @@ impl<H: Holds> Guard<H> {
             let ask = |engine: &mut Engine, now| self.ask(engine, now, ask);
             let outcome = shared.run(&Arc::default(), Times::now(Wait::Deadline(wait)), ask)?;
             if outcome.is_err() && self.lock().valid_until() != known && self.is_valid() {
-                return Ok(()); // A majority has confirmed the new end, only the outcome is late.
+                return Ok(()); // A majority has confirmed the new end, so the missing outcome is no failure.
             }
             self.finish_prolong(operation, outcome)
         })
@@ -351,7 +357,7 @@ impl<H: Holds> Guard<H> {
         operation.run(|operation| self.finish_prolong(operation, outcome?))
     }
 
-    /// Begins an operation on the lock, unless its loss was reported.
+    /// Begins an operation on the lock, unless the loss of the lock was reported.
     fn ask(
         &self,
         engine: &mut Engine,
@@ -366,39 +372,38 @@ impl<H: Holds> Guard<H> {
 
     /// Releases the lock on every node that may hold it, and waits until a majority has answered.
     ///
-    /// It waits for at most a node timeout: [`Builder::node_timeout`](crate::Builder), or by default 5 to 50 ms
-    /// depending on the ttl, or four round trips of a distant node.
+    /// The call waits at most for a node timeout: [`Builder::node_timeout`](crate::Builder), or by default 5 to 50 ms
+    /// depending on the ttl, or four round trips to a distant node.
     ///
-    /// The releases are sent in any case. Those without an answer stay debts, and are sent again for as long as the
-    /// handle lives.
+    /// The releases are sent in any case. The handle repeats unanswered releases for as long as it lives.
     ///
     /// # Errors
     ///
-    /// [`UnlockError::NotHeld`]: the critical section may have overlapped with another holder's.
-    /// [`UnlockError::Unconfirmed`]: too few nodes answered in that time, as may happen on a busy machine. If the lock
-    /// was valid at the call, no other client has had it, and there is nothing to do
-    /// ([`manual::outcomes`](crate::manual::outcomes)). [`UnlockError::Forked`] and [`UnlockError::Closed`]: nothing
-    /// was sent, and the keys end with their ttl.
+    /// Returns [`UnlockError::NotHeld`] if another client may have held the lock during the critical section.
+    /// Returns [`UnlockError::Unconfirmed`] if too few nodes answered in time, as may happen on a busy machine. If the
+    /// lock was valid when `unlock` was called, no other client has had it, and there is nothing to do
+    /// ([`manual::outcomes`](crate::manual::outcomes)). With [`UnlockError::Forked`] and [`UnlockError::Closed`]
+    /// nothing was sent, and the keys expire with their ttl.
     pub fn unlock(mut self) -> Result<Released, UnlockError> {
         let operation = self.tracer().release(self.lock());
         operation.run(|_| {
             let (lock, slot) = self.take_to_release();
             let shared = self.redlock.shared();
             let times = Times::now(Wait::Patience(shared.patience(lock.ttl())));
-            // No deadline applies here: the engine must get the release, however long the mutex takes.
+            // Waits for the mutex without a deadline, because the engine must get the release.
             let note = Note::new(&slot, WaitsAs::Thread, Asked::Release(lock));
             let section = shared.ask(note)?;
-            // Even if no outcome comes in time, the release is sent.
+            // The release is sent even if this wait times out.
             calls::released(shared.wait_for(section, &slot, times)?)
         })
     }
 
-    /// [`unlock`](Self::unlock) as a future, for any executor. The lock is released even if the future is dropped
-    /// before it completes.
+    /// Like [`unlock`](Self::unlock), but returns a future for any executor. Dropping the future before it completes
+    /// does not stop the release.
     ///
     /// # Errors
     ///
-    /// As [`unlock`](Self::unlock).
+    /// Returns the same errors as [`unlock`](Self::unlock).
     pub async fn unlock_async(mut self) -> Result<Released, UnlockError> {
         let operation = self.tracer().release(self.lock());
         let begin = || {
@@ -410,10 +415,10 @@ impl<H: Holds> Guard<H> {
     }
 
     /// Detaches the lock from its handle, for another handle ([`Redlock::adopt`]) or another process
-    /// ([`Lock::to_bytes`]). Dropping it does not release it, and its loss is not reported.
+    /// ([`Lock::to_bytes`]). Dropping the returned lock does not release it, and a loss of the lock is not reported.
     ///
-    /// The lock stays on the nodes that have answered. Each unanswered `SET` is followed by a release at once, because
-    /// a release over another connection could overtake that `SET`.
+    /// The lock stays on the nodes that have answered. The handle sends a release behind each unanswered `SET` at once,
+    /// because a release over another connection could overtake the `SET`.
     #[must_use = "a lock that is not released stays on the nodes until its ttl has passed"]
     pub fn into_lock(mut self) -> Lock {
         let mut lock = self.lock.take().expect("it is taken once");
@@ -443,7 +448,7 @@ impl<H: Holds> Guard<H> {
         }
     }
 
-    /// Takes the lock out of the guard, with a slot for its release.
+    /// Takes the lock out of the guard, and returns it with a slot for its release.
     fn take_to_release(&mut self) -> (Lock, Arc<Slot>) {
         let lock = self.lock.take().expect("it is held");
         (lock, self.slot.take().unwrap_or_default())
@@ -453,7 +458,7 @@ impl<H: Holds> Guard<H> {
         &self.redlock.shared().tracer
     }
 
-    /// Returns a signal that the lock is lost, or that less than `early` is left of it.
+    /// Returns a signal for the loss of the lock, or for the time when less than `early` is left.
     fn signal(&self, early: Duration) -> Signal {
         let shared = &self.redlock.handle.shared;
         let slot = match &self.slot {
@@ -480,20 +485,21 @@ impl<H: Holds> Guard<H> {
 }
 
 impl LockGuard {
-    /// Turns the lock into a shared one without a gap: readers may come, and no other writer has had the lock in
-    /// between. The shared lock ends when the lock would have ended, or some milliseconds earlier. It stays
-    /// [kept](crate::LockOptions::keep) if it was.
+    /// Turns the lock into a shared lock. Other readers may then take the lock, and no writer can take it in between.
+    /// The shared lock ends when the exclusive lock would have ended, or some milliseconds earlier.
+    /// A [kept](crate::LockOptions::keep) lock stays kept.
     ///
-    /// Even if too few nodes answer, the shared lock is valid until its end. A node that has not answered may refuse
-    /// other readers until the lock is extended or confirmed.
+    /// The shared lock is valid even if too few nodes answer. A node that has not answered may refuse other readers
+    /// until the lock is extended or confirmed.
     ///
-    /// There is no way back: two readers who both wanted to write would wait for each other.
+    /// A shared lock cannot become exclusive again, because two readers that both want to write would wait for each
+    /// other.
     ///
     /// # Errors
     ///
-    /// The lock is released. [`ExtendError::Lost`] and [`ExtendError::Expired`]: it was not valid any more.
-    /// [`ExtendError::Invalid`]: it is a lock on several resources, or the handle uses no scripts.
-    /// [`ExtendError::Saturated`], [`ExtendError::Forked`], [`ExtendError::Closed`].
+    /// After an error the lock is released. Returns [`ExtendError::Lost`] or [`ExtendError::Expired`] if the lock was
+    /// not valid any more. Returns [`ExtendError::Invalid`] if the lock is on several resources, or the handle uses no
+    /// scripts. Also returns [`ExtendError::Saturated`], [`ExtendError::Forked`] and [`ExtendError::Closed`].
     pub fn downgrade(mut self) -> Result<SharedGuard, ExtendError> {
         let operation = self.tracer().confirm(self.lock());
         operation.run(|operation| {
@@ -506,11 +512,11 @@ impl LockGuard {
         })
     }
 
-    /// [`downgrade`](Self::downgrade) as a future, for any executor.
+    /// Like [`downgrade`](Self::downgrade), but returns a future for any executor.
     ///
     /// # Errors
     ///
-    /// As [`downgrade`](Self::downgrade).
+    /// Returns the same errors as [`downgrade`](Self::downgrade).
     pub async fn downgrade_async(mut self) -> Result<SharedGuard, ExtendError> {
         let operation = self.tracer().confirm(self.lock());
         let lock = self.lock.as_mut().expect("it is held");
@@ -539,9 +545,9 @@ impl LockGuard {
 }
 
 impl PermitGuard {
-    /// Returns the number of the permit: from 0 to one less than the number of permits. No other client holds the
-    /// permit of this number at the same time. If the guard was [adopted](Redlock::adopt_permit) from a lock of another
-    /// kind, which is lost, returns 0.
+    /// Returns the number of the permit: from 0 to one less than the number of permits. No two clients hold a permit
+    /// with the same number at the same time. Returns 0 if the guard was [adopted](Redlock::adopt_permit) from a lock
+    /// of another kind, which is lost.
     #[must_use]
     pub fn slot(&self) -> u16 {
         self.lock().slot().unwrap_or_default()

@@ -1,12 +1,12 @@
-//! The kinds of locks that a [`Guard`](crate::Guard) can hold, as types without values. You will rarely name them: use
-//! [`LockGuard`](crate::LockGuard), [`SharedGuard`](crate::SharedGuard), [`PermitGuard`](crate::PermitGuard) and
-//! [`Leadership`](crate::Leadership).
+//! The kinds of locks that a [`Guard`](crate::Guard) can hold, as types without values. Programs rarely need these
+//! types: use [`LockGuard`](crate::LockGuard), [`SharedGuard`](crate::SharedGuard), [`PermitGuard`](crate::PermitGuard)
+//! and [`Leadership`](crate::Leadership).
 
 use crate::quorum::Lock;
 
-/// The kind of lock that a guard holds: one of the types of this module.
+/// The kind of lock that a guard holds, as one of the types of this module.
 pub trait Holds: 'static {
-    /// The name of the guard, as its `Debug` form shows it.
+    /// The name of the guard in its `Debug` output.
     const GUARD: &str;
 
     /// Returns `true` if the lock is of this kind.
@@ -32,8 +32,8 @@ macro_rules! holds {
 holds! {
     /// A lock that one client holds alone: [`Redlock::lock`](crate::Redlock::lock).
     Exclusive "LockGuard" |lock: &Lock| !lock.is_shared() && lock.slot().is_none();
-    /// A lock that many clients share while no client holds it alone:
-    /// [`Redlock::lock_shared`](crate::Redlock::lock_shared).
+    /// A lock that many clients share while no client holds it
+    /// alone: [`Redlock::lock_shared`](crate::Redlock::lock_shared).
     Shared "SharedGuard" Lock::is_shared;
     /// One of several permits: [`Redlock::permit`](crate::Redlock::permit).
     Permit "PermitGuard" |lock: &Lock| lock.slot().is_some();

@@ -1,4 +1,4 @@
-//! Locks that several clients may hold at once: the calls that take shared locks and permits.
+//! The calls that take shared locks and permits, which several clients may hold at once.
 
 use core::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::quorum::Lock;
 
 impl Redlock {
     /// Takes a shared lock on `resource` for `ttl`. Any number of clients can hold a shared lock on a resource at the
-    /// same time, but none of them while another client holds the [lock](Self::lock). If that is held, waits for it: at
-    /// most 5 s, or as set by the handle's [`Retry`](crate::Retry).
+    /// same time, unless another client holds the exclusive [lock](Self::lock). If the exclusive lock is held, waits
+    /// for it: at most 5 s, or as set by the handle's [`Retry`](crate::Retry).
     ///
     /// # Errors
     ///
-    /// As [`lock_shared_with`](Self::lock_shared_with).
+    /// Returns the same errors as [`lock_shared_with`](Self::lock_shared_with).
     pub fn lock_shared(
         &self,
         resource: impl AsRef<[u8]>,
@@ -26,11 +26,11 @@ impl Redlock {
         self.lock_shared_with(resource, &LockOptions::new(ttl))
     }
 
-    /// Takes a shared lock on `resource` for `ttl` if no client holds the lock alone now, in one attempt.
+    /// Takes a shared lock on `resource` for `ttl` if no client holds the exclusive lock now, in one attempt.
     ///
     /// # Errors
     ///
-    /// As [`lock_shared_with`](Self::lock_shared_with).
+    /// Returns the same errors as [`lock_shared_with`](Self::lock_shared_with).
     pub fn try_lock_shared(
         &self,
         resource: impl AsRef<[u8]>,
@@ -41,9 +41,10 @@ impl Redlock {
 
     /// Takes a shared lock on `resource`, a name of 1 to 1024 bytes of any value, with these `options`.
     ///
-    /// Locks of [`lock`](Self::lock), including those of other libraries, exclude it, and it excludes them. While a
-    /// client waits for the lock, new shared locks wait behind that client. A shared lock that has waited for about two
-    /// seconds is let through. See [`manual::holders`](crate::manual::holders) for the consequences for a writer.
+    /// A shared lock and an exclusive [`lock`](Self::lock) exclude each other, even if another library took the
+    /// exclusive lock. While a client waits for the exclusive lock, new shared locks wait behind that client. A caller
+    /// that has waited about two seconds for a shared lock no longer waits behind that client.
+    /// See [`manual::holders`](crate::manual::holders) for the consequences for a writer.
     ///
     /// The nodes have to run scripts.
     ///
@@ -60,7 +61,8 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with). [`LockError::Invalid`] also if the handle uses no scripts.
+    /// Returns the same errors as [`lock_with`](Self::lock_with). Also returns [`LockError::Invalid`] if the handle
+    /// uses no scripts.
     pub fn lock_shared_with(
         &self,
         resource: impl AsRef<[u8]>,
@@ -69,7 +71,7 @@ impl Redlock {
         self.acquire(&Request::shared(resource.as_ref(), options))
     }
 
-    /// [`lock_shared`](Self::lock_shared) as a future, for any executor.
+    /// Like [`lock_shared`](Self::lock_shared), but returns a future for any executor.
     pub fn lock_shared_async(
         &self,
         resource: impl AsRef<[u8]>,
@@ -78,7 +80,7 @@ impl Redlock {
         self.lock_shared_with_async(resource, &LockOptions::new(ttl))
     }
 
-    /// [`try_lock_shared`](Self::try_lock_shared) as a future, for any executor.
+    /// Like [`try_lock_shared`](Self::try_lock_shared), but returns a future for any executor.
     pub fn try_lock_shared_async(
         &self,
         resource: impl AsRef<[u8]>,
@@ -87,8 +89,8 @@ impl Redlock {
         self.lock_shared_with_async(resource, &LockOptions::new(ttl).tries(1))
     }
 
-    /// [`lock_shared_with`](Self::lock_shared_with) as a future, for any executor. The wait in the options counts from
-    /// the first poll.
+    /// Like [`lock_shared_with`](Self::lock_shared_with), but returns a future for any executor. The wait in the
+    /// options begins with the first poll.
     pub fn lock_shared_with_async(
         &self,
         resource: impl AsRef<[u8]>,
@@ -98,12 +100,12 @@ impl Redlock {
         Acquiring::new(self.clone(), wanted, *options)
     }
 
-    /// Takes one of the `permits` for `resource`, for `ttl`. At most this number of clients hold one at the same time.
-    /// If all are taken, waits for one: at most 5 s, or as set by the handle's [`Retry`](crate::Retry).
+    /// Takes one of the `permits` for `resource`, for `ttl`. At most this number of clients hold a permit at the same
+    /// time. If no permit is free, waits for one: at most 5 s, or as set by the handle's [`Retry`](crate::Retry).
     ///
     /// # Errors
     ///
-    /// As [`permit_with`](Self::permit_with).
+    /// Returns the same errors as [`permit_with`](Self::permit_with).
     pub fn permit(
         &self,
         resource: impl AsRef<[u8]>,
@@ -117,8 +119,8 @@ impl Redlock {
     /// `options`.
     ///
     /// The permits are numbered, and no two clients hold the same number at the same time: see [`PermitGuard::slot`].
-    /// All clients of a resource have to name the same number of `permits`. A lock on the resource excludes permits,
-    /// and they exclude it. See [`manual::holders`](crate::manual::holders).
+    /// All clients of a resource have to pass the same number of `permits`. A lock on the resource excludes permits,
+    /// and permits exclude the lock. See [`manual::holders`](crate::manual::holders).
     ///
     /// The nodes have to run scripts.
     ///
@@ -136,9 +138,10 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with). [`LockError::Held`] also if clients hold permits for another number of
-    /// `permits`: [`NodeOutcome::OtherPermits`](crate::NodeOutcome::OtherPermits) has this number.
-    /// [`LockError::Invalid`] also if the handle uses no scripts, and for 0 permits or more than 1024.
+    /// Returns the same errors as [`lock_with`](Self::lock_with). Also returns [`LockError::Held`] if clients hold
+    /// permits with another number of `permits`, which [`NodeOutcome::OtherPermits`](crate::NodeOutcome::OtherPermits)
+    /// contains. Also returns [`LockError::Invalid`] if the handle uses no scripts, and for 0 permits or more
+    /// than 1024.
     pub fn permit_with(
         &self,
         resource: impl AsRef<[u8]>,
@@ -148,7 +151,7 @@ impl Redlock {
         self.acquire(&Request::permit(resource.as_ref(), permits, options))
     }
 
-    /// [`permit`](Self::permit) as a future, for any executor.
+    /// Like [`permit`](Self::permit), but returns a future for any executor.
     pub fn permit_async(
         &self,
         resource: impl AsRef<[u8]>,
@@ -162,7 +165,7 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// As [`permit_with`](Self::permit_with).
+    /// Returns the same errors as [`permit_with`](Self::permit_with).
     pub fn try_permit(
         &self,
         resource: impl AsRef<[u8]>,
@@ -172,8 +175,8 @@ impl Redlock {
         self.permit_with(resource, permits, &LockOptions::new(ttl).tries(1))
     }
 
-    /// [`permit_with`](Self::permit_with) as a future, for any executor. The wait in the options counts from the first
-    /// poll.
+    /// Like [`permit_with`](Self::permit_with), but returns a future for any executor. The wait in the options begins
+    /// with the first poll.
     pub fn permit_with_async(
         &self,
         resource: impl AsRef<[u8]>,
@@ -184,12 +187,14 @@ impl Redlock {
         Acquiring::new(self.clone(), wanted, *options)
     }
 
-    /// [`adopt`](Self::adopt) for a shared lock. A lock of another kind is lost at once, and released with the guard.
+    /// Like [`adopt`](Self::adopt), but for a shared lock. The guard of a lock of another kind reports it as lost at
+    /// once, and releases it when it is dropped.
     pub fn adopt_shared(&self, lock: Lock) -> SharedGuard {
         self.adopt_as(lock)
     }
 
-    /// [`adopt`](Self::adopt) for a permit. A lock of another kind is lost at once, and released with the guard.
+    /// Like [`adopt`](Self::adopt), but for a permit. The guard of a lock of another kind reports it as lost at once,
+    /// and releases it when it is dropped.
     pub fn adopt_permit(&self, lock: Lock) -> PermitGuard {
         self.adopt_as(lock)
     }

@@ -1,4 +1,4 @@
-//! The I/O thread: it serves while several callers wait, wakes tasks, and keeps the connections up between calls.
+//! The I/O thread serves while several callers wait, wakes tasks, and keeps the connections open between calls.
 //!
 //! ```text
 //!           operations wait                     callers were active
@@ -8,9 +8,9 @@
 //!   watching the descriptor <----'      '----> parked until it gives it back
 //! ```
 //!
-//! A caller that takes and releases locks in a tight loop finds it napping, and never has to wake it. A millisecond
-//! after the last caller it reads late answers, sends debts and fires timers. Then it waits for the descriptor
-//! *without* the poll, so that the poll is free for the next caller.
+//! A caller that takes and releases locks in a tight loop finds the I/O thread napping, and never has to wake it. A
+//! millisecond after the last call, the I/O thread reads late answers, sends debts and fires timers. Then it waits for
+//! the descriptor *without* the poll, so that the poll is free for the next caller.
 
 use alloc::vec::Vec;
 #[cfg(target_os = "linux")]
@@ -37,11 +37,11 @@ use crate::time::{Instant, nanos};
 /// The name of the I/O thread.
 const THREAD_NAME: &str = "shearline";
 
-/// The time after the last caller until the I/O thread looks for work.
+/// The time from the last call until the I/O thread looks for work.
 const NAP: Duration = Duration::from_millis(1);
 
-/// By how much the sleeps of the I/O thread may end late. By default, Linux may end them 50 us late, which is as long
-/// as a whole attempt takes.
+/// The delay with which Linux may end a sleep of the I/O thread. The default of 50 us is as long as a whole attempt
+/// takes.
 #[cfg(target_os = "linux")]
 const TIMER_SLACK: NonZeroU64 = NonZeroU64::new(1_000).unwrap();
 
@@ -49,17 +49,17 @@ const TIMER_SLACK: NonZeroU64 = NonZeroU64::new(1_000).unwrap();
 #[derive(Debug)]
 struct IoThread<'a> {
     shared: &'a Shared,
-    /// The tasks that it is waking now.
+    /// The tasks that the I/O thread is waking now.
     tasks: Vec<Waker>,
     gathering: Gathering,
 }
 
-/// Starts a thread of a handle.
+/// Starts the I/O thread of a handle.
 pub(super) fn spawn(life: impl FnOnce() + Send + 'static) -> io::Result<thread::JoinHandle<()>> {
     thread::Builder::new().name(THREAD_NAME.into()).spawn(life)
 }
 
-/// Runs the I/O thread. It ends with the last handle, or with a panic of the engine.
+/// Runs the I/O thread until the last handle is dropped or the engine panics.
 pub(super) fn run(shared: &Shared) {
     sleep_exactly();
     let tasks = Vec::new();
@@ -69,7 +69,7 @@ pub(super) fn run(shared: &Shared) {
         gathering: Gathering::default(),
     };
     let holding = Holding::new(shared);
-    // If the engine has panicked, the callers learn that from their outcomes.
+    // Ignores a panic of the engine: the outcomes of the callers report it.
     let _ = io_thread.follow_orders();
     drop(holding);
 }
@@ -95,8 +95,8 @@ impl<'a> IoThread<'a> {
         }
     }
 
-    /// Moves bytes, wakes tasks and sleeps in the poll while callers wait for operations. It continues for a
-    /// millisecond after the last task, because a woken task is likely to begin another operation.
+    /// Moves bytes, wakes tasks and sleeps in the poll while callers wait for operations. Continues for a millisecond
+    /// after the last task, because a woken task is likely to begin another operation.
     fn serve(&mut self, mut section: Section<'a>) -> Result<(), Refusal> {
         let shared = self.shared;
         let mut served = section.waiting() != 0;
@@ -115,7 +115,7 @@ impl<'a> IoThread<'a> {
                     return Ok(());
                 }
                 if wakes_tasks || has_gathered {
-                    section = shared.move_bytes(section, Moves::Once)?; // Writes the next requests of these callers.
+                    section = shared.move_bytes(section, Moves::Once)?; // Writes the next requests.
                 }
             }
             let now = clock::now();
@@ -142,9 +142,9 @@ impl<'a> IoThread<'a> {
         Ok(())
     }
 
-    /// Calls the waiting threads if a thread keeps the wire for too long, because without the wire the timers of the
-    /// engine do not fire. From then on, each thread looks at its own clock. `stuck` is the time at which the wire was
-    /// first missing.
+    /// Wakes the waiting threads if a thread keeps the wire for too long, because the timers of the engine fire only
+    /// with the wire. From then on, each thread checks its own clock. `stuck` is the time at which the wire was first
+    /// missing.
     fn call_threads_if_stuck(
         &self,
         section: &mut Section<'_>,
@@ -158,8 +158,8 @@ impl<'a> IoThread<'a> {
         }
     }
 
-    /// Ends `section`, and wakes the callers that have to be woken. If there are many, then gathers their next
-    /// requests, and returns `true`. A task that is in the list several times in a row is woken once.
+    /// Ends `section`, and wakes the callers that have to be woken. If there are many callers, gathers their next
+    /// requests and returns `true`. A task that is in the list several times in a row is woken once.
     fn wake_callers(&mut self, mut section: Section<'a>) -> Result<(Section<'a>, bool), Refusal> {
         let shared = self.shared;
         core::mem::swap(&mut self.tasks, &mut section.callers.tasks);
@@ -188,7 +188,7 @@ impl<'a> IoThread<'a> {
         Ok((shared.enter()?, gathers))
     }
 
-    /// Ends `section`, and waits until a socket is ready, a timer is due, or this thread is called.
+    /// Ends `section`, and waits until a socket is ready, a timer is due, or a thread calls this thread.
     fn watch(&self, mut section: Section<'a>) {
         let now = clock::now();
         let distant = nanos(distant_timeout(section.engine.nodes().iter()));
@@ -200,7 +200,8 @@ impl<'a> IoThread<'a> {
         self.rest(limit, true);
     }
 
-    /// Waits until this thread is called, `limit` has passed, or, if it `watches`, a socket is ready.
+    /// Waits until a thread calls this thread, or `limit` has passed. If this thread `watches`, a ready socket also
+    /// ends the wait.
     fn rest(&self, limit: Option<Duration>, watches: bool) {
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         let mut descriptors = [
@@ -208,7 +209,7 @@ impl<'a> IoThread<'a> {
             PollFd::new(&self.shared.registry, PollFlags::IN),
         ];
         let count = if watches { 2 } else { 1 };
-        // If a signal or a lack of memory ends this wait, the thread looks for work and waits again.
+        // Ignores an error of `poll` (a signal, or too little memory): the thread looks for work and waits again.
         let _ = poll(&mut descriptors[..count], limit.as_ref());
         if !descriptors[0].revents().is_empty() {
             self.shared.call.take();
@@ -216,13 +217,13 @@ impl<'a> IoThread<'a> {
     }
 }
 
-/// Makes the timers of this thread exact. If the system refuses, they are a little late.
+/// Makes the timers of this thread exact. If the system refuses, sleeps end slightly late.
 fn sleep_exactly() {
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_current_timer_slack(Some(TIMER_SLACK));
 }
 
-/// Wakes the remaining tasks. This runs also after a panic of the engine.
+/// Wakes the remaining tasks, also after a panic of the engine.
 impl Drop for IoThread<'_> {
     fn drop(&mut self) {
         self.shared.ending.reach(EndStage::Ended);

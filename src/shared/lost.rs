@@ -1,7 +1,7 @@
 //! The signal that a lock is lost.
 //!
-//! A timer of the engine gives the signal a millisecond before the validity ends. An answer gives it when a majority of
-//! the nodes says that the lock is gone.
+//! A timer of the engine signals the loss a millisecond before the validity ends. The signal comes earlier if a
+//! majority of the nodes reports that the lock is gone.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -13,16 +13,17 @@ use core::time::Duration;
 use super::signal::Signal;
 use crate::error::Shown;
 
-/// Completes when the lock must not be trusted any more: its validity is about to end, or a majority of the nodes said
-/// that it is gone. [`LockGuard::lost`](super::LockGuard::lost) returns it.
+/// Completes when the lock must not be trusted any more, because its validity is about to end or a majority of the
+/// nodes has reported that the lock is gone. The method [`LockGuard::lost`](super::LockGuard::lost) returns this
+/// signal.
 ///
-/// It borrows nothing and may be sent to another task or thread.
+/// The signal borrows nothing and may be sent to another task or thread.
 ///
 /// * If the lock is released or detached before it is lost, the future never completes.
-/// * An adopted lock from another clock is not valid yet. It is lost when its keys must have ended, unless it is
-///   confirmed before.
-/// * In a forked child it completes at once, because the lock belongs to the parent.
-/// * If the engine panics, it completes at once, because no loss can be reported after that.
+/// * An adopted lock from another clock is not valid until it is confirmed. Without a confirmation, the lock counts as
+///   lost when its keys must have expired.
+/// * In a forked child the future completes at once, because the lock belongs to the parent.
+/// * If the engine panics, the future completes at once, because no loss can be reported after a panic.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -48,8 +49,8 @@ impl Lost {
         self.0.is_given()
     }
 
-    /// Waits on this thread until the lock is lost, at most for `timeout`. Returns `true` if it is lost,
-    /// and `false` at once if it was released.
+    /// Waits on this thread until the lock is lost, at most for `timeout`. Returns `true` if the lock is lost. Returns
+    /// `false` at once if the lock was released.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> bool {
         self.0.wait(timeout)
@@ -77,7 +78,7 @@ impl fmt::Debug for Lost {
 pub struct LockLost(pub(crate) Box<[u8]>);
 
 impl LockLost {
-    /// Returns the resource; the first one if the lock was on several.
+    /// Returns the resource of the lock. Returns the first resource of a lock on several.
     #[must_use]
     pub fn resource(&self) -> &[u8] {
         &self.0

@@ -10,42 +10,42 @@
 //!                     sleeps with it. It takes the poll to sleep on the descriptor, and holds nothing else.
 //! ```
 //!
-//! Each part has one rule.
+//! Each part of the handle has one rule.
 //!
-//! * **Engine and callers** are under one mutex, held for computation only. Every section begins with [`Shared::enter`]
-//!   and ends with a drop, after which threads are woken. There is no other way in. An outcome goes to the slot of its
-//!   caller in the section that decides it. So at any time either an operation is open, or its outcome is in the slot.
-//! * **The wire** is a role. A thread tries to take it to move bytes ([`Shared::move_bytes`]). Under the mutex, the
-//!   engine gets the bytes that were read, and the bytes that it wants written are copied out. The system calls are
-//!   made between two such sections. The last section finds that neither side has more, and puts the wire back. So a
-//!   thread that finds the wire taken has nothing to do: the thread that has it will see its request.
-//! * **The poll** is a role too. The thread that has it sleeps until a socket is ready or a timer is due
-//!   ([`Shared::sleep_in_poll`]), and records what is ready for the wire. A thread that waits without the poll sleeps
-//!   in its slot.
+//! * **Engine and callers** are under one mutex, held for computation only. Every section under the mutex begins
+//!   with [`Shared::enter`]. Dropping the section unlocks the mutex and wakes threads. An outcome goes to the slot of
+//!   its caller in the section that decides it. At any time an operation is open, or its outcome is in the slot.
+//! * **The wire** is a role. A thread that has bytes to move tries to take the wire ([`Shared::move_bytes`]). Under the
+//!   mutex, received bytes go to the engine, and bytes to send are copied out of the engine. The system calls are made
+//!   without the mutex, between two sections. When neither the engine nor the sockets have more bytes, the thread puts
+//!   the wire back. A thread that finds the wire taken has nothing to do, because the thread with the wire sees every
+//!   request before it puts the wire back.
+//! * **The poll** is a role too. The thread that has the poll sleeps until a socket is ready or a timer is due
+//!   ([`Shared::sleep_in_poll`]). After the sleep, the thread records for the wire which sockets are ready. A thread
+//!   that waits without the poll sleeps in its slot.
 //!
-//! How callers share them:
+//! How callers share the engine and the two roles:
 //!
-//! * **Beginning**: a caller enters, begins its operation, and takes the poll if that is free and few operations wait.
-//!   If the I/O thread serves, the caller leaves the writing to it, and wakes it if it sleeps. Otherwise the caller
-//!   moves the bytes itself.
-//! * **Serving**: while many operations wait, or tasks do, the I/O thread has the poll. It reads, wakes callers, and
-//!   then writes what they ask for next, once for each look at the poll ([`Moves::Once`](serve::Moves)).
-//! * **Gathering**: if the I/O thread wakes many callers at once, it waits until they have asked again, or no more of
-//!   them come. They only [note](notes::Notes) their requests, and [wake one another](relay::Relay). So their requests
-//!   begin in one section, and share one write to each node.
-//! * **Passing on**: a caller that has its outcome gives the poll back, to another thread while few operations wait, or
-//!   else to the I/O thread. The I/O thread gives the poll back after a millisecond in which only few threads have
-//!   waited.
-//! * **Waking**: the thread that decides an outcome wakes the thread that waits for it. Wakers are user code: the I/O
-//!   thread, or the thread that polls another task, calls them without the mutex and without a role, so a waker may
-//!   call the handle. It must return promptly, as `std` asks. Until it does, threads poll for themselves, but no other
-//!   task is woken, and a thread that waits for the loss of a lock has only its own clock.
-//! * **Resting**: a task that waits for another holder's lock asks no node. The I/O thread does not keep the poll for
-//!   it, but watches the descriptor, as it does between calls. So even if there are ten thousand such tasks, another
-//!   caller polls for itself. For a millisecond after such a call the I/O thread naps, so it may learn a millisecond
-//!   late that the lock has become free.
+//! * **Beginning**: a caller locks the mutex, begins its operation, and takes the poll if the poll is free and few
+//!   operations wait. If the I/O thread serves, the caller leaves the writing to the I/O thread, and wakes it if it
+//!   sleeps. If the I/O thread does not serve, the caller moves the bytes itself.
+//! * **Serving**: while many threads or any tasks wait, the I/O thread has the poll. After each look at the poll, the
+//!   I/O thread reads once, wakes callers, and writes their next requests ([`Moves::Once`](serve::Moves)).
+//! * **Gathering**: after the I/O thread has woken many callers at once, it waits for their next requests, until no
+//!   more callers come. The woken callers only [note](notes::Notes) their requests, and [wake one
+//!   another](relay::Relay). All noted requests begin in one section, and share one write to each node.
+//! * **Passing on**: a caller that has its outcome passes the poll to another waiting thread, or to the I/O thread if
+//!   many operations wait. The I/O thread gives the poll back after a millisecond with few waiting threads.
+//! * **Waking**: the thread that decides an outcome wakes the thread that waits for it. Wakers are user code. The I/O
+//!   thread, or a thread that polls another task, calls them without the mutex and without a role, so a waker may call
+//!   the handle. A waker must return promptly, as `std` asks. While a waker blocks, threads poll for themselves, no
+//!   other task is woken, and a thread that waits for the loss of a lock depends on its own clock.
+//! * **Resting**: a task that waits for another holder's lock sends nothing to the nodes. For resting tasks the I/O
+//!   thread does not keep the poll, but watches the descriptor, as it does between calls. So another caller polls for
+//!   itself, even if ten thousand tasks rest. The I/O thread naps for a millisecond after that call, so it may learn a
+//!   millisecond late that a lock has become free.
 //! * **Dropping** a guard writes the release at once if the wire is free, even while another thread sleeps in the poll.
-//!   Otherwise the drop waits until the thread that has the wire has written it.
+//!   If the wire is taken, the drop waits until the thread with the wire has written the release.
 //!
 //! | file | subject |
 //! | --- | --- |
@@ -62,43 +62,43 @@
 //!
 //! # What can go wrong, and why it does not
 //!
-//! * *A wake-up is lost*: one mutex covers which threads sleep, which were called, and what is left to do. Each section
-//!   ends with [`Roles::leave`](roles::Roles::leave), which never leaves work without a thread that will do it.
-//!   `tests/interleavings` walks through every order of the steps.
-//! * *Two threads in the poll*: the poll is a value that is taken out of `Core`. The I/O thread that watches an idle
-//!   handle waits for the descriptor without the poll, and takes no event.
-//! * *An operation is cancelled while it is served*: the tables are under the mutex. Either the operation is still
-//!   there and is cancelled, or its outcome is in the slot, and its lock is released.
-//! * *A fork*: the process id is compared before anything is locked; a child only tries the mutex.
-//! * *A request is only noted*: there are places for notes only while the I/O thread is about to gather. Every section
-//!   begins the noted requests, so a caller that cancels, or a thread whose time is up, finds its own operation.
-//! * *The end of the program*: the thread that drops a guard writes the release.
+//! * *A wake-up is lost*: one mutex protects the record of sleeping threads, of called threads, and of the remaining
+//!   work. Each section ends with [`Roles::leave`](roles::Roles::leave), which ensures that a thread does the remaining
+//!   work. `tests/interleavings` checks every order of the steps.
+//! * *Two threads use the poll*: a thread takes the poll out of `Core`, so no other thread can have it. On an idle
+//!   handle the I/O thread waits for the descriptor without the poll, and reads no event.
+//! * *An operation is cancelled while it is served*: under the mutex, the operation is still open and is cancelled, or
+//!   its outcome is in the slot and the lock is released.
+//! * *A fork*: each call compares the process id before it locks anything. A forked child never waits for the mutex.
+//! * *A noted request is forgotten*: a caller can note a request only while the I/O thread is about to gather. Every
+//!   section begins the noted requests, so a caller that cancels or times out finds its own operation.
+//! * *The program ends after a drop*: the thread that drops a guard sees the release written before the drop returns.
 //! * *A call or a drop inside a waker*: the thread that calls the waker has neither the mutex nor a role.
 //! * *A panic* under the mutex, with the wire or with the poll closes the handle.
-//! * *A thread moves the bytes of others without end*: after sixteen rounds the I/O thread does the rest.
-//! * *Traffic without end*: once the result of a look at the poll is read, timers fire in the next section, even if
-//!   another look has brought more.
+//! * *A thread moves the bytes of others without end*: after sixteen rounds the I/O thread takes over.
+//! * *Steady traffic delays timers*: timers fire in the section after each read, even if more bytes have arrived.
 //!
 //! # Guarantees
 //!
-//! * **No call waits longer than its own deadline** for a node, or for another thread that moves bytes or sleeps: a
-//!   caller looks at its own clock. It waits without a deadline only for the mutex, which is held for microseconds. A
-//!   call without a deadline ends when its nodes would be given up. While the I/O thread serves, it ends such a call.
-//!   If it cannot, because a thread keeps the wire, it calls the others, and they look at their own clocks.
-//! * **A lone caller pays nothing for the others**: one `getpid`, an uncontended mutex, no wake-up, one allocation for
-//!   a lock and its release.
+//! * **No call waits longer than its own deadline** for a node or for another thread, because each caller checks its
+//!   own clock. A caller waits without a deadline only for the mutex, which is held for microseconds. A call without a
+//!   deadline ends after the longest time that the nodes may take. While the I/O thread serves, it ends the calls that
+//!   have no deadline. If a thread keeps the wire for too long, the I/O thread wakes the waiting threads, and each
+//!   checks its own clock.
+//! * **A lone caller does not pay for sharing**: a call costs one `getpid`, an uncontended mutex and no wake-up. A lock
+//!   and its release cost one allocation.
 //! * **A dropped guard or future releases its lock**, on any thread and also during a panic, without waiting for an
 //!   answer. A release is never refused for lack of room.
-//! * **The last handle waits for the releases**: before its drop returns, they are written, and answered within
-//!   [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). The remaining debts are sent in the background,
-//!   for as long as the keys live.
+//! * **The last handle waits for the releases**: its drop writes them, and waits for the answers at most
+//!   for [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). The remaining debts are sent in the
+//!   background, for as long as the keys live.
 //! * **A panic is reported**: if the engine panics, every call returns `Closed`, and every held lock is reported as
 //!   lost. A panic of a waker is caught.
 //! * **A forked child does no harm**: calls return `Forked`, and dropping only closes descriptors.
 //!
 //! # Not here
 //!
-//! The queue of callers that wait for the same lock: it belongs to the engine.
+//! The engine has the queue of callers that wait for the same lock.
 
 mod at_risk;
 mod build;
@@ -165,13 +165,13 @@ pub use self::lost::{LockLost, Lost};
 pub use self::redlock::Redlock;
 pub use self::with_lock::WithLockError;
 
-/// How much longer than its deadline a call waits for another thread to deliver its outcome.
+/// The time that a call waits, after its deadline, for another thread to deliver the outcome.
 const GRACE: Duration = Duration::from_millis(20);
 
-/// How long a caller waits for the thread that serves it, beyond the time that the nodes may take.
+/// The time that a caller waits for the serving thread, in addition to the time that the nodes may take.
 const OWN_GRACE: Duration = Duration::from_millis(100);
 
-/// The state that all clones, guards and futures share. When it is dropped, the I/O thread ends.
+/// The state that all clones, guards and futures share. Dropping the state ends the I/O thread.
 #[derive(Debug)]
 struct Handle {
     shared: Arc<Shared>,
@@ -187,9 +187,9 @@ struct Shared {
     core: Monitor<Core>,
     /// Requests that the I/O thread is about to begin.
     notes: Notes,
-    /// The callers that the first of them will wake.
+    /// The callers that other woken callers will wake.
     relay: Relay,
-    /// Where sockets are registered. Readable when something is ready.
+    /// The registry of the sockets. The descriptor of the registry is readable when a socket is ready.
     registry: Registry,
     /// Wakes the thread that sleeps in the poll.
     waker: Arc<Waker>,
@@ -197,17 +197,17 @@ struct Shared {
     call: Call,
     /// The number of open watches.
     watches: AtomicUsize,
-    /// The stage of the I/O thread's end. The last handle waits for it.
+    /// The stage of the I/O thread's end, for which the last handle waits.
     ending: Monitor<EndStage>,
-    /// An empty list that is reused for the threads to wake after a section.
+    /// An empty list with capacity, for the threads to wake after a section.
     spare: Mutex<Vec<Arc<Slot>>>,
     reporter: Reporter,
     shutdown_timeout: Duration,
     spin: bool,
     /// The node timeout, if the user has set one.
     node_timeout: Option<Duration>,
-    /// The node timeout of the farthest node, in nanoseconds, as the I/O thread last computed it. Used if the user has
-    /// set no node timeout.
+    /// The node timeout of the farthest node, in nanoseconds, as the I/O thread last computed it. This timeout applies
+    /// if the user has set no node timeout.
     distant_timeout: AtomicU64,
     retry: Retry,
     tracer: Tracer,
@@ -249,7 +249,7 @@ impl Shared {
     // ----- how long a caller waits ------------------------------------------------------------
 
     /// Returns how long a caller waits, by its own clock, for an answer about a lock of `ttl`: twice the node timeout,
-    /// and some time for the thread that serves. An answer takes longer only if that thread is not scheduled.
+    /// and some time for the thread that serves. An answer takes longer only if the serving thread is not scheduled.
     fn patience(&self, ttl: Duration) -> Duration {
         let distant = Duration::from_nanos(self.distant_timeout.load(Ordering::Relaxed));
         let timeout = self
@@ -272,8 +272,8 @@ impl Shared {
 
     // ----- processes ------------------------------------------------------------
 
-    /// Returns `true` in a forked child. Then everything here belongs to the parent: threads that the child does not
-    /// have may hold the mutexes.
+    /// Returns `true` in a forked child. A child must not wait for the mutexes, because threads of the parent may have
+    /// held them at the fork.
     fn is_foreign(&self) -> bool {
         getpid() != self.process
     }

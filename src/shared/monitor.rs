@@ -24,7 +24,7 @@ impl<T> Monitor<T> {
         self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the value if no other thread has it.
+    /// Locks the value if no other thread has locked it.
     pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.value.try_lock() {
             Ok(value) => Some(value),
@@ -41,8 +41,8 @@ impl<T> Monitor<T> {
         self.changed.notify_all();
     }
 
-    /// Waits until the thread is woken, or until `limit` has passed if there is one. It may also return for no reason.
-    /// A wait without a limit costs less.
+    /// Waits until the thread is woken, or until `limit` has passed. May also return for no reason. A wait without a
+    /// limit costs less than a wait with one.
     pub(super) fn wait<'a>(
         &self,
         value: MutexGuard<'a, T>,

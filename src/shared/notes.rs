@@ -1,21 +1,21 @@
-//! Requests that callers only note, because the I/O thread is about to begin them together.
+//! Requests that callers only note, so that the I/O thread begins them together.
 //!
-//! Callers that are woken together are likely to ask again together. So the I/O thread prepares a place for each of
-//! them before it wakes them. A caller that finds a place notes its request there, and has nothing else to do. The I/O
-//! thread [gathers](Notes::gather) until all places are taken or no more callers come. Then it begins all requests in
-//! one section, and writes them at once. Measured with 64 tasks: a quarter of the writes, and a fifth less processor
-//! time.
+//! Callers that are woken together are likely to make their next requests together. So the I/O thread prepares one
+//! place for each caller before it wakes them. A caller that finds a free place notes its request there, and has
+//! nothing else to do. The I/O thread [gathers](Notes::gather) until all places are taken or no more callers come. Then
+//! the I/O thread begins all requests in one section, and writes them at once. With 64 tasks, notes save three quarters
+//! of the writes and a fifth of the processor time.
 //!
 //! # Guarantees
 //!
-//! * **No request stays here**: there are places only while the I/O thread has yet to gather, and it gathers for a
-//!   bounded time. Every section under the mutex of the engine begins the noted requests, so no other request overtakes
-//!   a note.
+//! * **No request stays noted**: there are places only until the I/O thread has gathered, and the I/O thread gathers
+//!   for a bounded time. Every section under the mutex of the engine begins the noted requests, so no other request
+//!   overtakes a note.
 //! * If the engine panics, the noted requests are refused.
 //!
 //! # Not here
 //!
-//! Whether gathering is worth while: `gathering`.
+//! `gathering` decides whether gathering pays off.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -34,15 +34,14 @@ use crate::engine::Request;
 use crate::quorum::Lock;
 use crate::time::Instant;
 
-/// How long the I/O thread waits for each caller that has not come: about as long as it takes a thread to wake and to
-/// ask. It waits again if some have come meanwhile.
+/// The time that the I/O thread waits for each missing caller: about as long as a thread takes to wake up and to make a
+/// request. The I/O thread waits again if some callers have come meanwhile.
 const PATIENCE: Duration = Duration::from_micros(4);
 
-/// The shortest and the longest of these waits.
+/// The shortest and the longest wait for missing callers.
 const WAITS: [Duration; 2] = [Duration::from_micros(20), Duration::from_micros(100)];
 
-/// The longest time for each caller, summed over all of these waits, and the longest time in total. Other callers wait
-/// meanwhile.
+/// The longest sum of all waits, for each caller and in total. Other callers wait meanwhile.
 const PATIENCE_FOR_ALL: Duration = Duration::from_micros(8);
 const WAIT_MAX: Duration = Duration::from_millis(2);
 
@@ -51,7 +50,7 @@ const WAIT_MAX: Duration = Duration::from_millis(2);
 pub(super) struct Note {
     pub(super) slot: Arc<Slot>,
     pub(super) waiter: WaitsAs,
-    /// `None` while the request begins.
+    /// `None` while the request is beginning.
     pub(super) asked: Option<Asked>,
 }
 
@@ -83,7 +82,7 @@ impl Asked {
 pub(super) enum Wanted {
     One(Vec<u8>),
     Shared(Vec<u8>),
-    /// One of this number of permits.
+    /// One of several permits, with the number of permits.
     Permit(Vec<u8>, u32),
     All(Vec<Vec<u8>>),
 }
@@ -121,8 +120,8 @@ impl Wanted {
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     inner: Monitor<Inner>,
-    /// Whether there are places or notes. Changed under both mutexes, the engine's and this one's. A thread sees its
-    /// own notes.
+    /// `true` if there are places or notes. Changes are made under the mutex of the engine and the mutex of the notes,
+    /// so a thread sees its own notes.
     in_use: AtomicBool,
 }
 
@@ -131,12 +130,12 @@ struct Inner {
     notes: VecDeque<Note>,
     /// The number of free places.
     places: usize,
-    /// Threads may take places too.
+    /// `true` if threads may take places too.
     takes_threads: bool,
 }
 
 impl Notes {
-    /// Returns `true` if there may be a place.
+    /// Returns `true` if there may be a free place.
     pub(super) fn is_in_use(&self) -> bool {
         self.in_use.load(Ordering::Relaxed)
     }
@@ -153,7 +152,7 @@ impl Notes {
 
     // ----- callers ----------------------------------------------------------------------------
 
-    /// Takes a place for `note`. Gives it back if there is none.
+    /// Takes a place for `note`. Returns the note if there is no free place.
     pub(super) fn put(&self, note: Note) -> Result<(), Note> {
         if !self.is_in_use() {
             return Err(note);
@@ -163,7 +162,7 @@ impl Notes {
         if inner.places == 0 || is_kept_out {
             return Err(note);
         }
-        // Releases go first: they free names, and in a row they become one command.
+        // Puts releases first: they free names, and consecutive releases share one command.
         if let Some(Asked::Release(_)) = note.asked {
             inner.notes.push_front(note);
         } else {
@@ -191,8 +190,8 @@ impl Notes {
 
     // ----- under the mutex of the engine ------------------------------------------------------
 
-    /// Prepares a place for each of the `callers` that are woken next. If this wakes tasks by calling wakers, threads
-    /// may take no place, because a waker that blocks would hold them up.
+    /// Prepares a place for each of the `callers` that are woken next. If `calls_wakers` is `true`, threads may take no
+    /// place, because a waker that blocks would delay them.
     pub(super) fn set_out(&self, callers: usize, calls_wakers: bool) {
         let mut inner = self.inner.lock();
         (inner.places, inner.takes_threads) = (callers, !calls_wakers);
@@ -206,7 +205,7 @@ impl Notes {
         self.in_use.store(inner.places != 0, Ordering::Relaxed);
     }
 
-    /// Takes all places away, and moves all notes to `rest`.
+    /// Removes all places, and moves all notes to `rest`.
     pub(super) fn close(&self, rest: &mut VecDeque<Note>) {
         let mut inner = self.inner.lock();
         inner.places = 0;
@@ -216,7 +215,7 @@ impl Notes {
     // ----- the I/O thread ---------------------------------------------------------------------
 
     /// Waits until all places are taken, no caller has come for a while, a timer is `due`, or the wait has lasted too
-    /// long. Then removes the free places, and returns their number. Runs the `relay` meanwhile.
+    /// long. Then removes the free places, and returns their number. The `relay` wakes callers during the wait.
     pub(super) fn gather(&self, relay: &Relay, due: Instant) -> usize {
         let (mut inner, mut now) = (self.inner.lock(), clock::now());
         let most = times(PATIENCE_FOR_ALL, inner.places).min(WAIT_MAX);

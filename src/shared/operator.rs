@@ -1,4 +1,4 @@
-//! The calls for operators: inspecting and breaking locks, the state of the nodes, and trusting them.
+//! The calls for operators: inspecting locks, breaking locks, reading the state of the nodes, and trusting nodes.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -20,16 +20,16 @@ use crate::error::NodeOutcome;
 
 impl Redlock {
     /// Asks every node about the lock on `resource`, and changes nothing. Returns whether the lock is free, who holds
-    /// it and how much longer, which nodes disagree, and which tokens only a minority has.
+    /// it and for how much longer, which nodes disagree, and which tokens only a minority has.
     ///
-    /// A majority decides. The result was true at some time between the call and its return, and may have changed
-    /// since: it is for operators and logs. To hold a lock, [take it](Self::try_lock). To see whether a lock is still
-    /// held, use [`LockGuard::confirm`](crate::LockGuard::confirm).
+    /// A majority decides. The result was true at some time between the call and its return, and may be outdated when
+    /// the call returns. Use it for operators and logs only. To hold a lock, [take it](Self::try_lock). To see whether
+    /// a lock is still held, use [`LockGuard::confirm`](crate::LockGuard::confirm).
     ///
-    /// It sends one command to each node, which reads the token and its expiry in one step, and waits until every node
-    /// has answered. For a silent node it waits a node timeout:
-    /// [`Builder::node_timeout`](crate::Builder::node_timeout), or by default 50 ms, or four round trips of a distant
-    /// node. A user needs only the permissions for confirming a lock.
+    /// The call sends one command to each node, which reads the token and its expiry atomically. The call waits until
+    /// every node has answered. For a silent node it waits one node
+    /// timeout: [`Builder::node_timeout`](crate::Builder::node_timeout), or by default 50 ms, or four round trips of a
+    /// distant node. A Redis user that may confirm locks may also inspect them.
     ///
     /// ```no_run
     /// # use shearline::{Found, Redlock};
@@ -55,8 +55,9 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`OperatorError::NoQuorum`]: too few nodes answered; it says what each one said. [`OperatorError::Invalid`],
-    /// [`OperatorError::Saturated`], [`OperatorError::Forked`], [`OperatorError::Closed`]: nothing was sent.
+    /// Returns [`OperatorError::NoQuorum`], with the answer of each node, if too few nodes answered.
+    /// Returns [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`]
+    /// or [`OperatorError::Closed`] if nothing was sent.
     pub fn inspect(&self, resource: impl AsRef<[u8]>) -> Result<Inspection, OperatorError> {
         let (shared, resource) = (self.shared(), resource.as_ref());
         shared.tracer.inspect(resource).run(|_| {
@@ -66,11 +67,11 @@ impl Redlock {
         })
     }
 
-    /// [`inspect`](Self::inspect) as a future, for any executor. Nothing is sent before the first poll.
+    /// Like [`inspect`](Self::inspect), but returns a future for any executor. Nothing is sent before the first poll.
     ///
     /// # Errors
     ///
-    /// As [`inspect`](Self::inspect).
+    /// Returns the same errors as [`inspect`](Self::inspect).
     pub async fn inspect_async(
         &self,
         resource: impl AsRef<[u8]>,
@@ -83,19 +84,19 @@ impl Redlock {
 
     /// Breaks the lock on `resource`, for an operator who knows that its holder is gone or hangs.
     ///
-    /// It [asks](Self::inspect) for the holder. Then each node that has the holder's token replaces it by a token that
-    /// no client has, and keeps the key for as long as it would have lived. So the holder cannot extend the lock any
-    /// more.
-    /// If the lock is [kept](crate::LockOptions::keep), the holder learns of this at once, or when half of its validity
-    /// is left if the nodes send no notifications. Otherwise it learns of it when it extends the lock. Other clients
-    /// are kept out until the holder must have stopped: [`Broken::free_in`] says how long that takes. Until then
-    /// [`inspect`](Self::inspect) shows the lock, with `(broken)` before the owner. No promise of a lock is weakened.
-    /// To free the lock sooner, see [`Breaking::AtOnce`].
+    /// The call first [finds](Self::inspect) the holder. Then each node that has the holder's token replaces it by a
+    /// token that no client has, and keeps the expiry of the key. So the holder cannot extend the lock any more. The
+    /// holder of a [kept](crate::LockOptions::keep) lock finds the loss at once if the nodes send notifications, and
+    /// otherwise when half of the validity is left. Any other holder finds the loss when it extends the lock. Other
+    /// clients cannot take the lock until the holder must have stopped: [`Broken::free_in`] says how long that takes.
+    /// Until then [`inspect`](Self::inspect) shows the lock, with `(broken)` before the owner. Breaking a lock weakens
+    /// no guarantee. To free the lock sooner, see [`Breaking::AtOnce`].
     ///
-    /// If too few nodes confirm it, try again: the progress of one try counts for the next.
+    /// If too few nodes confirm the change, call `break_lock` again: nodes that have replaced the token count in the
+    /// next call.
     ///
-    /// A lock on several resources is broken as a whole: its holder has lost it. The keys of the other resources are
-    /// free when the holder learns of this, or when their ttl ends.
+    /// Breaking one resource of a lock on several resources breaks the whole lock. The other resources become free when
+    /// the holder finds the loss, or when the ttl of their keys ends.
     ///
     /// ```no_run
     /// # use shearline::{Breaking, Redlock};
@@ -107,22 +108,21 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`OperatorError::NotHeld`], [`OperatorError::NotOurs`], [`OperatorError::NoQuorum`]: nothing was changed.
-    /// [`OperatorError::Changed`], [`OperatorError::Unconfirmed`]: no majority replaced the token.
-    /// [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`], [`OperatorError::Closed`]:
-    /// nothing was sent.
+    /// Returns [`OperatorError::NotHeld`], [`OperatorError::NotOurs`] or [`OperatorError::NoQuorum`] if nothing was
+    /// changed. Returns [`OperatorError::Changed`] or [`OperatorError::Unconfirmed`] if no majority replaced the token.
+    /// Returns [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`]
+    /// or [`OperatorError::Closed`] if nothing was sent.
     pub fn break_lock(&self, resource: impl AsRef<[u8]>) -> Result<Broken, OperatorError> {
         let seen = self.inspect(resource.as_ref())?;
         self.break_seen(resource, &seen, Breaking::KeepOut)
     }
 
-    /// Breaks the lock on `resource` that an [`inspect`](Self::inspect) has `seen`, and no other: a lock that was taken
-    /// since is left alone. So a program can show an operator the holder and ask first. See
-    /// [`break_lock`](Self::break_lock).
+    /// Breaks the lock on `resource` that an [`inspect`](Self::inspect) has `seen`, but not a lock that was taken
+    /// later. So a program can show the holder to an operator and ask first. See [`break_lock`](Self::break_lock).
     ///
     /// # Errors
     ///
-    /// As [`break_lock`](Self::break_lock).
+    /// Returns the same errors as [`break_lock`](Self::break_lock).
     pub fn break_seen(
         &self,
         resource: impl AsRef<[u8]>,
@@ -137,11 +137,12 @@ impl Redlock {
         })
     }
 
-    /// [`break_lock`](Self::break_lock) as a future, for any executor. Nothing is sent before the first poll.
+    /// Like [`break_lock`](Self::break_lock), but returns a future for any executor. Nothing is sent before the first
+    /// poll.
     ///
     /// # Errors
     ///
-    /// As [`break_lock`](Self::break_lock).
+    /// Returns the same errors as [`break_lock`](Self::break_lock).
     pub async fn break_lock_async(
         &self,
         resource: impl AsRef<[u8]>,
@@ -151,11 +152,12 @@ impl Redlock {
             .await
     }
 
-    /// [`break_seen`](Self::break_seen) as a future, for any executor. Nothing is sent before the first poll.
+    /// Like [`break_seen`](Self::break_seen), but returns a future for any executor. Nothing is sent before the first
+    /// poll.
     ///
     /// # Errors
     ///
-    /// As [`break_lock`](Self::break_lock).
+    /// Returns the same errors as [`break_lock`](Self::break_lock).
     pub async fn break_seen_async(
         &self,
         resource: impl AsRef<[u8]>,
@@ -169,10 +171,11 @@ impl Redlock {
         operation.run(|_| calls::broken(outcome?, seen))
     }
 
-    /// Returns a [`Watch`] of `resource`, for operators and logs. It gives the holder, and then each change; the
-    /// documentation of [`Watch`] describes the cost. All nodes are asked at once, as by [`inspect`](Self::inspect).
-    /// Unlike an inspection, a watch gives a state even if too few nodes answer: such a state names no holder and is
-    /// not free, and the silent nodes are [`Found::Unknown`](crate::Found).
+    /// Returns a [`Watch`] of `resource`, for operators and logs. A watch returns the current holder, and then each
+    /// change. The documentation of [`Watch`] describes the cost. The call asks all nodes at once,
+    /// like [`inspect`](Self::inspect). Unlike an inspection, a watch returns a state even if too few nodes answer. A
+    /// state without a majority names no holder and is not free, and its silent nodes
+    /// are [`Found::Unknown`](crate::Found).
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -188,32 +191,34 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`OperatorError::Invalid`]; [`OperatorError::Saturated`] while the handle has 4,096 watches;
-    /// [`OperatorError::Forked`], [`OperatorError::Closed`]. Nothing is sent then.
+    /// Returns [`OperatorError::Saturated`] if the handle already has 4,096 watches. Also
+    /// returns [`OperatorError::Invalid`], [`OperatorError::Forked`] and [`OperatorError::Closed`]. An error means that
+    /// nothing was sent.
     pub fn watch(&self, resource: impl AsRef<[u8]>) -> Result<Watch, OperatorError> {
         Watch::new(self.clone(), resource.as_ref())
     }
 
-    /// Returns the status of every node now, in the order of the configuration. The statuses are meant for operators,
-    /// not for decisions. Empty in a forked child, and after the engine has panicked.
+    /// Returns the current status of every node, in the order of the configuration. The statuses are meant for
+    /// operators, not for decisions. The result is empty in a forked child, and after the engine has panicked.
     ///
-    /// Costs an allocation and no I/O.
+    /// The call costs one allocation and no I/O.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.look().unwrap_or_default()
     }
 
-    /// Counts the counters of [fencing tokens](crate::LockOptions::fenced) on each node. A node keeps a counter for
-    /// each name that was locked with a token, for a day ([`Builder::counter_ttl`](crate::Builder::counter_ttl)). Very
-    /// many counters may fill its memory.
+    /// Counts the counters of [fencing tokens](crate::LockOptions::fenced) on each node. For each name that was locked
+    /// with a fencing token, a node keeps a counter for a day ([`Builder::counter_ttl`](crate::Builder::counter_ttl)).
+    /// Very many counters may fill the memory of a node.
     ///
-    /// Returns for each node, in the order of the configuration, the number of counters, and the reason if there may be
-    /// more; `None` if that is all. Empty in a forked child, and after the engine has panicked.
+    /// Returns for each node, in the order of the configuration, the number of counters, and the reason why there may
+    /// be more. The reason is `None` if the number is complete. The result is empty in a forked child, and after the
+    /// engine has panicked.
     ///
-    /// A node looks at all keys of its database, with `SCAN` in a script. It looks at 2,000 keys at a time, which takes
-    /// one or two milliseconds. The call waits a node timeout for each such answer, as [`inspect`](Self::inspect) does,
-    /// and ten seconds in all: then it returns [`NodeOutcome::TimedOut`]. If many keys are added or removed meanwhile,
-    /// a node may count some twice. A user needs the permission `+scan`.
+    /// A script with `SCAN` looks at all keys of the database, 2,000 keys at a time. Each run of the script takes one
+    /// or two milliseconds. The call waits one node timeout for each run, like [`inspect`](Self::inspect), and
+    /// returns [`NodeOutcome::TimedOut`] after ten seconds in total. If many keys are added or removed meanwhile, a
+    /// node may count some counters twice. The Redis user needs the permission `+scan`.
     ///
     /// ```no_run
     /// # use shearline::Redlock;
@@ -235,10 +240,10 @@ impl Redlock {
         )
     }
 
-    /// Returns the counts and times of this handle and its clones, and what is waiting now: see [`Stats`]. Empty in a
-    /// forked child, and after the engine has panicked.
+    /// Returns the statistics of this handle and its clones: see [`Stats`]. The result is empty in a forked child, and
+    /// after the engine has panicked.
     ///
-    /// Costs some microseconds and allocations, and no I/O: exporters may call it every second.
+    /// The call costs some microseconds and allocations, and no I/O. An exporter may call it every second.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let shared = self.shared();
@@ -246,26 +251,28 @@ impl Redlock {
         section.map_or_else(|_| Stats::default(), |section| section.engine.stats())
     }
 
-    /// Returns `Ok` if a majority of the nodes would vote now, or else what an operator has to repair: a wrong
-    /// password, a server of the wrong kind, a node that is down. Call it at the start of a program, right after
-    /// [`build`](crate::Builder::build), and stop if an operator is needed
-    /// ([`Report::needs_operator`](crate::Report::needs_operator)). Other reasons may pass: new servers are in quarantine
-    /// for [`max_ttl`](crate::Builder::max_ttl), and a call that takes a lock waits for its end.
+    /// Returns `Ok` if a majority of the nodes would vote now. Otherwise returns an error with the reasons, such as a
+    /// wrong password, a server of the wrong kind, or a node that is down. Call `check` at the start of a program,
+    /// right after [`build`](crate::Builder::build), and stop if an operator is needed
+    /// ([`Report::needs_operator`](crate::Report::needs_operator)). Other reasons may pass: new servers are in
+    /// quarantine for [`max_ttl`](crate::Builder::max_ttl), and a call that takes a lock waits until the quarantine
+    /// ends.
     ///
-    /// The first call that takes a lock finds a missing permission ([`Unusable::Permission`](crate::Unusable)), because
-    /// permissions depend on the name of the lock. From then on `check` reports it too, until a later call finds it
-    /// granted. A fault of one name (a key pattern that does not fit) or of one moment (`OOM`) is reported only by
-    /// those calls.
+    /// `check` does not find a missing permission ([`Unusable::Permission`](crate::Unusable)) before a call has tried
+    /// to take a lock, because permissions depend on the name of the lock. After that, `check` reports the missing
+    /// permission until a later call finds it granted. A fault of one name (a key pattern that does not match) or a
+    /// temporary fault (`OOM`) is reported only by the calls that take locks.
     ///
-    /// Sends nothing, and costs as much as [`nodes`](Self::nodes). A repair shows after the next attempt to connect to
-    /// the node, at most two seconds later. A granted permission shows when a lock is asked for again.
+    /// The call sends nothing, and costs as much as [`nodes`](Self::nodes). The call reports a repaired node after the
+    /// next attempt to connect, which is at most two seconds later. It reports a granted permission after the next lock
+    /// request.
     ///
     /// # Errors
     ///
-    /// [`OperatorError::NoQuorum`]: too few nodes vote now. If
-    /// [`needs_operator`](crate::Report::needs_operator) returns `true` for its report, no lock is granted before an
-    /// operator has repaired the faults in the report. Otherwise the reasons may pass: nodes are down, silent, or in
-    /// quarantine. [`OperatorError::Forked`], [`OperatorError::Closed`].
+    /// Returns [`OperatorError::NoQuorum`] if too few nodes vote now.
+    /// If [`needs_operator`](crate::Report::needs_operator) returns `true` for the report, no lock is granted before an
+    /// operator has repaired the reported faults. Otherwise the reasons may pass: nodes are down, silent, or in
+    /// quarantine. Also returns [`OperatorError::Forked`] and [`OperatorError::Closed`].
     ///
     /// ```no_run
     /// use shearline::{OperatorError, Redlock};
@@ -290,31 +297,40 @@ impl Redlock {
     }
 
     /// Asserts that the server with this `run_id`, connected as the node at `address`, has forgotten no lock that is
-    /// still alive. Its votes count from now on. Returns `true` if they did not count before because it had restarted.
+    /// still valid. The votes of the server count from now on. Returns `true` if they did not count before because the
+    /// server had restarted.
     ///
-    /// `address` is the configured address of the node, with or without credentials. `run_id` is the one that
-    /// [`nodes`](Self::nodes) showed. If another server has come to the same address since, it is not trusted.
+    /// `address` is the configured address of the node, with or without credentials. `run_id` is the value
+    /// that [`nodes`](Self::nodes) returned. If another server has taken over the address since, that server is not
+    /// trusted.
     ///
-    /// Call it only if you know more than the [`RestartGuard`](crate::RestartGuard): the node wrote every lock to disk
-    /// before it answered, or no client uses locks yet. If that is wrong, two clients can hold the same lock. It ends
-    /// this quarantine; the next restart begins another. With any guard but
-    /// [`RestartGuard::Strict`](crate::RestartGuard) it holds for this handle alone.
+    /// Call `trust_node` only if you know more than the [`RestartGuard`](crate::RestartGuard): the node wrote every
+    /// lock to disk before it answered, or no client uses locks yet. If you are wrong, two clients can hold the same
+    /// lock. The call ends the current quarantine, and the next restart begins another. Unless the guard
+    /// is [`RestartGuard::Strict`](crate::RestartGuard), the call applies to this handle alone.
     ///
-    /// The node also gets a counter floor for [fencing tokens](crate::LockOptions::fenced), for all clients: at least
-    /// the present time, and the largest token that this handle has seen. You vouch for this floor: no older token of
-    /// the node may be larger. The call waits for the node, for a connect timeout at most. If this handle uses fencing
-    /// tokens, the user needs access to the keys `shearline:*`.
+    /// The node also gets a counter floor for [fencing tokens](crate::LockOptions::fenced), for all clients. The floor
+    /// is at least the current time and the largest fencing token that this handle has seen. You assert that no older
+    /// fencing token of the node is larger than this floor. The call waits until the node has written the floor, at
+    /// most for a connect timeout. If this handle uses fencing tokens, the Redis user needs access to the keys
+    /// `shearline:*`.
     ///
-    /// With [`RestartGuard::Strict`](crate::RestartGuard) your word is written to the node and holds for all clients:
-    /// the marker is updated without a barrier, and a standing barrier is removed. Other handles notice when they next
-    /// ask the node: while their callers ask for locks, at most a second after they last heard of the barrier.
+    /// With [`RestartGuard::Strict`](crate::RestartGuard) your assertion is written to the node and applies to all
+    /// clients. The call updates the marker without a barrier, and removes an existing barrier. While callers of
+    /// another handle ask for locks, that handle notices the change within a second.
     ///
     /// # Errors
     ///
-    /// [`OperatorError::NotTrusted`], which says why: no node has this address; it is not connected, and may restart
-    /// before it is; another server answers there now, which the text names; the server does not tell its run_id; it
-    /// belongs to another cluster ([`reinit`](Self::reinit)). Or it is trusted, but has not said that it wrote a counter
-    /// floor. [`OperatorError::Forked`], [`OperatorError::Closed`].
+    /// Returns [`OperatorError::NotTrusted`] with one of these reasons:
+    ///
+    /// * No node has this address.
+    /// * The node is not connected.
+    /// * Another server answers at the address.
+    /// * The server does not send its run_id.
+    /// * The node belongs to another cluster ([`reinit`](Self::reinit)).
+    /// * The node is trusted, but has not confirmed its counter floor.
+    ///
+    /// Also returns [`OperatorError::Forked`] and [`OperatorError::Closed`].
     ///
     /// ```no_run
     /// # use shearline::Redlock;
@@ -335,15 +351,15 @@ impl Redlock {
         calls::with_floor(self.trust(|engine| calls::trust(engine, address, run_id))?)
     }
 
-    /// [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their run_ids. It says nothing
-    /// about nodes that connect later. If this handle was asked for a fencing token before, a node that has not said that
-    /// it wrote its counter floor is left out, although it is trusted.
+    /// Calls [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their run_ids. Nodes that
+    /// connect later are not trusted. If this handle was asked for a fencing token before, the result leaves out
+    /// trusted nodes that have not confirmed their counter floors.
     ///
-    /// Call it for nodes that no client has used for locks yet. With [`RestartGuard::Strict`](crate::RestartGuard) such
-    /// nodes have no marker, as after a `FLUSHALL`. Without this call they grant no lock for as long as the longest
-    /// lock may last.
+    /// Call `trust_nodes` for nodes that no client has used for locks yet.
+    /// With [`RestartGuard::Strict`](crate::RestartGuard) new nodes have no marker, as after a `FLUSHALL`. Without this
+    /// call, new nodes grant no lock for the longest time that a lock may last.
     ///
-    /// Empty in a forked child, and after the engine has panicked.
+    /// The result is empty in a forked child, and after the engine has panicked.
     ///
     /// ```no_run
     /// use shearline::{Redlock, RestartGuard};
@@ -361,8 +377,7 @@ impl Redlock {
         trusted.map_or_else(|_| Vec::new(), calls::with_floors)
     }
 
-    /// Makes the engine `trust` nodes and writes its requests. If the nodes should get counter floors, waits for the
-    /// outcome.
+    /// Makes the engine `trust` nodes, and writes its requests. If the nodes get counter floors, waits for the outcome.
     fn trust<T, E: From<Refusal>>(
         &self,
         trust: impl FnOnce(&mut Engine) -> Result<(T, Option<RoundId>), E>,
@@ -383,25 +398,27 @@ impl Redlock {
         Ok((trusted, calls::without_floors(outcome)))
     }
 
-    /// Writes the marker of this group to every node, whatever marker it has. Use it after a change of the number of
-    /// nodes, or of the [name](crate::Builder::cluster). For [`RestartGuard::Strict`](crate::RestartGuard) only.
+    /// Writes the marker of this group to every node, and replaces any other marker. Use `reinit` after a change of the
+    /// number of nodes, or of the [name](crate::Builder::cluster). Only [`RestartGuard::Strict`](crate::RestartGuard)
+    /// needs markers.
     ///
-    /// Call it once, when every client of the old membership has stopped or is about to be refused, and before the
-    /// first client of the new one takes a lock. Each node gets a new marker, and a barrier as long as the longest lock
-    /// of either membership may last. No lock is granted until the barrier ends. If no client holds a lock,
-    /// [`trust_nodes`](Self::trust_nodes) ends it at once.
+    /// Call `reinit` once, before the first client of the new membership takes a lock. Before that, stop the clients of
+    /// the old membership, unless the new nodes will refuse them. Each node gets a new marker, and a barrier for the
+    /// longest time that a lock of either membership may last. No lock is granted until the barrier ends. If no client
+    /// holds a lock, [`trust_nodes`](Self::trust_nodes) ends the barrier at once.
     ///
     /// A client with the old membership gets [`LockError::OtherCluster`](crate::LockError::OtherCluster) from every
-    /// node of the new one. Nodes that are left out keep their old marker. If they are a majority of the old nodes,
-    /// stop them too, or clients of the old membership continue with them alone.
+    /// node of the new membership. Removed nodes keep their old marker. If the removed nodes are a majority of the old
+    /// nodes, stop them too. Otherwise clients of the old membership continue with the removed nodes alone.
     ///
-    /// It waits for the nodes, for a connect timeout at most.
+    /// The call waits for the nodes, at most for a connect timeout.
     ///
     /// # Errors
     ///
-    /// [`OperatorError::NoQuorum`]: a node cannot be reached, or cannot serve, and nothing was changed.
-    /// [`OperatorError::Unconfirmed`]: not all nodes have answered; call it again. [`OperatorError::Invalid`],
-    /// [`OperatorError::Saturated`], [`OperatorError::Forked`], [`OperatorError::Closed`]: nothing was sent.
+    /// Returns [`OperatorError::NoQuorum`], and changes nothing, if a node is unreachable or unusable.
+    /// Returns [`OperatorError::Unconfirmed`] if not all nodes have answered. After `Unconfirmed`, call `reinit` again.
+    /// Returns [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`]
+    /// or [`OperatorError::Closed`] if nothing was sent.
     ///
     /// ```no_run
     /// use shearline::{Redlock, RestartGuard};

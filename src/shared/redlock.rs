@@ -1,8 +1,8 @@
-//! [`Redlock`]: the calls of users that take locks.
+//! The handle [`Redlock`], with the calls that take locks.
 //!
 //! # Not here
 //!
-//! The calls of operators: [`operator`](super::operator).
+//! The module [`operator`](super::operator) has the calls for operators.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -29,7 +29,7 @@ use crate::quorum::Lock;
 use crate::time::Instant;
 use crate::trace::Operation;
 
-/// A lock handle for all threads and tasks of a program. Cloning it is cheap.
+/// A lock handle for all threads and tasks of a program. Cloning a handle is cheap.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -76,22 +76,22 @@ use crate::trace::Operation;
 /// # }
 /// ```
 ///
-/// A thread that takes a lock which it already holds waits for itself.
+/// Locks are not reentrant: a thread that takes a lock twice waits for itself.
 ///
-/// The I/O thread of the handle calls the wakers of tasks, or a thread that polls another of its futures does. A waker
-/// must return promptly, as [`Waker`](core::task::Waker) asks: until it does, the I/O thread may wake no other task and
-/// extend no lock.
+/// Wakers of tasks run on the I/O thread of the handle, or on a thread that polls another future of the handle. A waker
+/// must return promptly, as [`Waker`](core::task::Waker) asks. While a waker blocks the I/O thread, the handle may wake
+/// no other task and extend no lock.
 ///
-/// Guards and futures count as handles. When the last handle is dropped, it writes the debts to the nodes, and waits
-/// for the answers, at most for [`Builder::shutdown_timeout`]. The I/O thread sends the rest in the background, until
-/// every node has answered or the last key has expired.
+/// Guards and futures count as handles. Dropping the last handle writes the remaining releases to the nodes, and waits
+/// for the answers at most for [`Builder::shutdown_timeout`]. The I/O thread repeats unanswered releases in the
+/// background, until every node has answered or the last key has expired.
 #[derive(Clone)]
 pub struct Redlock {
     pub(super) handle: Arc<Handle>,
 }
 
 impl Redlock {
-    /// Returns a builder without nodes, with the defaults that its methods name.
+    /// Returns a builder without nodes, with the documented defaults for all settings.
     pub fn builder() -> Builder {
         Config::builder()
     }
@@ -100,30 +100,30 @@ impl Redlock {
     ///
     /// # New servers
     ///
-    /// A node that has been up for less than [`Builder::max_ttl`] when this handle first connects does not vote until
-    /// it is older, because it may have forgotten locks. If the servers are new, an operator can end this wait by
-    /// [`trust_nodes`](Self::trust_nodes), or `--trust` of the command. `connect` sets no `max_ttl`, so each node votes
-    /// at once: there is no guard at first contact. If a node was up for less than a minute at that time, [reports say
-    /// so](crate::NodeReport::met_young).
+    /// If the uptime of a node at the first connection is shorter than [`Builder::max_ttl`], the node may have
+    /// forgotten locks. The node does not vote until its uptime is long enough. If the servers are new, an operator can
+    /// end this wait with [`trust_nodes`](Self::trust_nodes), or with `--trust` of the command. `connect` sets no
+    /// `max_ttl`, so each node votes at once, even if it has just restarted.
+    /// Reports [mark](crate::NodeReport::met_young) a node that was up for less than a minute at the first contact.
     ///
     /// # Errors
     ///
-    /// As [`Builder::build`].
+    /// Returns the same errors as [`Builder::build`].
     pub fn connect(urls: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, BuildError> {
         Self::builder().nodes(urls).build()
     }
 
-    /// [`connect`](Self::connect) as a future, for any executor. Nothing happens before the first poll.
+    /// Like [`connect`](Self::connect), but returns a future for any executor. Nothing happens before the first poll.
     pub fn connect_async(urls: impl IntoIterator<Item = impl AsRef<str>>) -> Building {
         Self::builder().nodes(urls).build_async()
     }
 
-    /// Takes the lock on `resource` for `ttl`. If it is held, waits for it: at most 5 s, or as set by the handle's
-    /// [`Retry`](crate::Retry).
+    /// Takes the lock on `resource` for `ttl`. If another client holds the lock, waits for it: at most 5 s, or as set
+    /// by the handle's [`Retry`](crate::Retry).
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with).
+    /// Returns the same errors as [`lock_with`](Self::lock_with).
     pub fn lock(&self, resource: impl AsRef<[u8]>, ttl: Duration) -> Result<LockGuard, LockError> {
         self.lock_with(resource, &LockOptions::new(ttl))
     }
@@ -132,7 +132,7 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with).
+    /// Returns the same errors as [`lock_with`](Self::lock_with).
     pub fn try_lock(
         &self,
         resource: impl AsRef<[u8]>,
@@ -145,10 +145,10 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`LockError::Invalid`] before any I/O. [`LockError::Held`], [`LockError::NoQuorum`] and [`LockError::TooSlow`]
-    /// report what each node said in the last attempt; the keys of that attempt are released.
-    /// [`LockError::OtherCluster`] comes at once, if a node belongs to another group. [`LockError::Saturated`],
-    /// [`LockError::Forked`], [`LockError::Closed`].
+    /// Returns [`LockError::Invalid`] before any I/O. The errors [`LockError::Held`], [`LockError::NoQuorum`]
+    /// and [`LockError::TooSlow`] contain the answer of each node in the last attempt, whose keys are released.
+    /// Returns [`LockError::OtherCluster`] at once if a node belongs to another group. Also
+    /// returns [`LockError::Saturated`], [`LockError::Forked`] and [`LockError::Closed`].
     pub fn lock_with(
         &self,
         resource: impl AsRef<[u8]>,
@@ -157,10 +157,10 @@ impl Redlock {
         self.acquire(&Request::new(resource.as_ref(), options))
     }
 
-    /// Takes the lock on `resource`, runs `work`, and unlocks. If `work` panics, the lock is released too.
+    /// Takes the lock on `resource`, runs `work`, and unlocks. The lock is released even if `work` panics.
     ///
-    /// An unlock that too few nodes confirm in time is no error while the lock is valid, because no other client has
-    /// had it ([`UnlockError::is_harmless`](crate::UnlockError::is_harmless)).
+    /// If too few nodes confirm the unlock in time but the lock was still valid, the call succeeds, because no other
+    /// client has had the lock ([`UnlockError::is_harmless`](crate::UnlockError::is_harmless)).
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -179,8 +179,8 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`WithLockError::NotTaken`]: `work` did not run. [`WithLockError::Lost`]: it has run, and the lock was lost
-    /// meanwhile. The value of `work` is dropped then.
+    /// Returns [`WithLockError::NotTaken`] if `work` did not run. Returns [`WithLockError::Lost`], and drops the value
+    /// of `work`, if the lock was lost while `work` ran.
     pub fn with_lock<T>(
         &self,
         resource: impl AsRef<[u8]>,
@@ -192,7 +192,7 @@ impl Redlock {
         WithLockError::unless_lost(value, guard.unlock())
     }
 
-    /// [`with_lock`](Self::with_lock) as a future, for any executor.
+    /// Like [`with_lock`](Self::with_lock), but returns a future for any executor.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -208,7 +208,7 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// As [`with_lock`](Self::with_lock).
+    /// Returns the same errors as [`with_lock`](Self::with_lock).
     pub async fn with_lock_async<T>(
         &self,
         resource: impl AsRef<[u8]>,
@@ -220,15 +220,15 @@ impl Redlock {
         WithLockError::unless_lost(value, guard.unlock_async().await)
     }
 
-    /// Takes one lock on all of `resources` for `ttl`: all of them or none, on each node at once. If any is held, waits
-    /// for it: at most 5 s, or as set by the handle's [`Retry`](crate::Retry).
+    /// Takes one lock on all of `resources` for `ttl`. Each node grants all names in one step, or none. If another
+    /// client holds one of the names, waits for it: at most 5 s, or as set by the handle's [`Retry`](crate::Retry).
     ///
-    /// No two callers can block each other for ever, in whatever order they name their resources. See
-    /// [`lock_all_with`](Self::lock_all_with).
+    /// Callers cannot deadlock, even if they name the resources in different orders.
+    /// See [`lock_all_with`](Self::lock_all_with).
     ///
     /// # Errors
     ///
-    /// As [`lock_all_with`](Self::lock_all_with).
+    /// Returns the same errors as [`lock_all_with`](Self::lock_all_with).
     pub fn lock_all(
         &self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -238,13 +238,13 @@ impl Redlock {
     }
 
     /// Takes one lock on all of `resources`, 1 to 64 different names, with these `options`. The guard has one token and
-    /// one end for all of them. The lock is extended, kept, lost and released as a whole, and
-    /// [`resources`](LockGuard::resources) returns the names. It excludes a lock on any one of the names, and such a
-    /// lock excludes it, even one that another library took.
+    /// one end for all names. The lock is extended, kept, lost and released as a whole,
+    /// and [`resources`](LockGuard::resources) returns the names. The lock excludes locks on each of the names,
+    /// including locks of other libraries.
     ///
-    /// A node counts only while it has all of the names. The nodes have to allow `EVAL`, and the user needs `GET`,
-    /// `SET` and `DEL` on every name. An acquisition costs one command for each node, as for one name, with a script of
-    /// some 700 bytes.
+    /// A node counts only while it has the keys of all names. The nodes have to allow `EVAL`, and the user needs `GET`,
+    /// `SET` and `DEL` on every name. An acquisition costs one command for each node, as with one name. The command
+    /// contains a script of some 700 bytes.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -261,9 +261,9 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with). In [`LockError::Held`] the report says which resource is held
-    /// ([`Report::held_resource`](crate::Report::held_resource)). [`LockError::Invalid`] also if there are no names,
-    /// too many, or equal ones.
+    /// Returns the same errors as [`lock_with`](Self::lock_with). The report in [`LockError::Held`] says which resource
+    /// is held ([`Report::held_resource`](crate::Report::held_resource)). Also returns [`LockError::Invalid`] if there
+    /// are no names, more than 64, or equal names.
     pub fn lock_all_with(
         &self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -300,24 +300,24 @@ impl Redlock {
         })
     }
 
-    /// [`lock`](Self::lock) as a future, for any executor.
+    /// Like [`lock`](Self::lock), but returns a future for any executor.
     pub fn lock_async(&self, resource: impl AsRef<[u8]>, ttl: Duration) -> Acquiring {
         self.lock_with_async(resource, &LockOptions::new(ttl))
     }
 
-    /// [`try_lock`](Self::try_lock) as a future, for any executor.
+    /// Like [`try_lock`](Self::try_lock), but returns a future for any executor.
     pub fn try_lock_async(&self, resource: impl AsRef<[u8]>, ttl: Duration) -> Acquiring {
         self.lock_with_async(resource, &LockOptions::new(ttl).tries(1))
     }
 
-    /// [`lock_with`](Self::lock_with) as a future, for any executor. The wait in the options counts from the first
-    /// poll.
+    /// Like [`lock_with`](Self::lock_with), but returns a future for any executor. The wait in the options begins with
+    /// the first poll.
     pub fn lock_with_async(&self, resource: impl AsRef<[u8]>, options: &LockOptions) -> Acquiring {
         let wanted = Wanted::One(resource.as_ref().to_vec());
         Acquiring::new(self.clone(), wanted, *options)
     }
 
-    /// [`lock_all`](Self::lock_all) as a future, for any executor.
+    /// Like [`lock_all`](Self::lock_all), but returns a future for any executor.
     pub fn lock_all_async(
         &self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -326,8 +326,8 @@ impl Redlock {
         self.lock_all_with_async(resources, &LockOptions::new(ttl))
     }
 
-    /// [`lock_all_with`](Self::lock_all_with) as a future, for any executor. The wait in the options counts from the
-    /// first poll.
+    /// Like [`lock_all_with`](Self::lock_all_with), but returns a future for any executor. The wait in the options
+    /// begins with the first poll.
     pub fn lock_all_with_async(
         &self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -338,22 +338,25 @@ impl Redlock {
         Acquiring::new(self.clone(), wanted, *options)
     }
 
-    /// Adopts a lock of another handle or process. Its guard releases it when it is dropped, and reports its loss. Its
-    /// validity does not change, and nothing is sent.
+    /// Adopts a lock of another handle or process. The returned guard reports a loss of the lock, and releases the lock
+    /// when it is dropped. The call sends nothing, and does not change the validity of the lock.
     ///
-    /// A lock that [`Lock::from_bytes`] read under another clock has no validity. Its guard is not valid, and its loss
-    /// is not reported yet: call [`LockGuard::confirm`]. Without that it is lost when its keys must have ended (after
-    /// its ttl, or after a minute if that is longer).
+    /// A lock that [`Lock::from_bytes`] read under another clock has no validity. The guard of such a lock is not valid
+    /// until you call [`LockGuard::confirm`]. Without a confirmation the lock is reported as lost when its keys must
+    /// have expired: after its ttl, or after a minute if the ttl is shorter.
     ///
-    /// It is not [kept](LockOptions::keep), even if it was before. Call [`LockGuard::keep`] to keep it.
+    /// The adopted lock is not [kept](LockOptions::keep), even if it was kept before. Call [`LockGuard::keep`] to keep
+    /// it.
     ///
     /// Use [`adopt_shared`](Self::adopt_shared) for a shared lock, and [`adopt_permit`](Self::adopt_permit) for a
-    /// permit. Here the guard of such a lock is never valid, and releases it when it is dropped.
+    /// permit. `adopt` returns a guard for such a lock that is never valid, and that releases the lock when it is
+    /// dropped.
     pub fn adopt(&self, lock: Lock) -> LockGuard {
         self.adopt_as(lock)
     }
 
-    /// Like [`adopt`](Self::adopt), but returns a guard of the kind `H`. A lock of another kind is lost.
+    /// Like [`adopt`](Self::adopt), but returns a guard of the kind `H`. The guard of a lock of another kind reports it
+    /// as lost.
     pub(super) fn adopt_as<H: Holds>(&self, mut lock: Lock) -> Guard<H> {
         let shared = self.shared();
         let mut slot = Arc::<Slot>::default();
@@ -373,7 +376,7 @@ impl Redlock {
         &self.handle.shared
     }
 
-    /// Begins an operation of a task.
+    /// Begins an operation for a task.
     pub(super) fn begin<E: From<Refusal>>(
         &self,
         ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
@@ -385,7 +388,7 @@ impl Redlock {
         Ok(Reply::new(self.clone(), slot))
     }
 
-    /// Begins the request of a task, or notes it for the I/O thread. The outcome comes to `slot`.
+    /// Begins the request of a task, or notes it for the I/O thread. The outcome is delivered to `slot`.
     pub(super) fn ask(&self, slot: Arc<Slot>, asked: Asked) -> Result<Reply, Refusal> {
         let (shared, waiter) = (self.shared(), WaitsAs::Task);
         if let Some(section) = shared.ask(Note::new(&slot, waiter, asked))? {
@@ -413,7 +416,7 @@ impl Redlock {
         let lock = calls::acquired(outcome)?;
         operation.made(slot.attempts());
         let guard = Guard::new(self.clone(), slot, lock);
-        // The clock is read last. If the guard is dropped here, its lock is released.
+        // Reads the clock last. If the lock is no longer valid, dropping the guard releases it.
         match guard.is_valid() {
             true => Ok(guard),
             false => Err(self.shared().reporter.too_slow(guard.lock(), since)),
@@ -421,8 +424,8 @@ impl Redlock {
     }
 }
 
-/// No panic leaves a handle half-changed: a call that has begun is finished or released. If the engine itself panics,
-/// every later call returns [`LockError::Closed`].
+/// A panic cannot leave a handle in an inconsistent state: a call that has begun is completed, or its lock is released.
+/// If the engine itself panics, every later call returns [`LockError::Closed`].
 impl UnwindSafe for Redlock {}
 impl RefUnwindSafe for Redlock {}
 

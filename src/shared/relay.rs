@@ -1,19 +1,19 @@
-//! The relay: a woken caller wakes the next ones, instead of the I/O thread.
+//! In the relay, a woken caller wakes the next callers, so that the I/O thread need not wake all of them.
 //!
-//! Waking a sleeping thread is a system call. A thread that runs at once may also take the processor from the waking
-//! thread, and sleep again before the next is woken. So if there are many callers, the I/O thread wakes one task, or
-//! two threads, and leaves the others here. The next task that is polled wakes the other tasks: for tasks of its
-//! executor this is a push into a queue. Each woken thread wakes one more thread at once, and one more before it sleeps
-//! again.
+//! Waking a sleeping thread is a system call. A woken thread may also take the processor from the waking thread, and
+//! sleep again before the next thread is woken. So if there are many callers, the I/O thread wakes one task, or two
+//! threads, and leaves the other callers to the relay. The next task that is polled wakes the other tasks. For tasks of
+//! the same executor, waking is a push into a queue. Each woken thread wakes one more thread at once, and one more
+//! before it sleeps again.
 //!
-//! Measured with 64 threads: they lock and unlock 7 % more often than if the I/O thread wakes all of them.
+//! With the relay, 64 threads lock and unlock 7 % more often than if the I/O thread wakes all of them.
 //!
 //! # Guarantees
 //!
-//! * **No caller depends on another**: after a tenth of a millisecond the I/O thread wakes all that are left. A waker
-//!   that blocks holds up only its own task.
-//! * Wakers are user code. They are called without a mutex, and a panic of one is caught. The I/O thread calls the
-//!   waker of the task that is being polled, because the executor may hold a mutex of its own now.
+//! * **No caller depends on another**: after a tenth of a millisecond the I/O thread wakes all remaining callers. A
+//!   waker that blocks delays only its own task.
+//! * Wakers are user code. The relay calls wakers without a mutex, and catches a panic of a waker. The I/O thread calls
+//!   the waker of the task that is being polled, because the executor may hold a mutex during the poll.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -24,15 +24,15 @@ use std::sync::{Mutex, PoisonError};
 use super::slot::Slot;
 use super::tenure::wake;
 
-/// An empty list of tasks with more room is freed.
+/// The largest capacity of an empty list of tasks that is kept for reuse.
 const KEPT: usize = 256;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Relay {
     rest: Mutex<Rest>,
-    /// Whether any callers are left here. Changed under the mutex. A thread that does not see a change yet leaves them
-    /// to the I/O thread.
+    /// `true` if callers are left in the relay. Changes are made under the mutex. A thread that does not see a change
+    /// yet leaves the callers to the I/O thread.
     is_laden: AtomicBool,
 }
 
@@ -43,12 +43,13 @@ struct Rest {
 }
 
 impl Relay {
-    /// Adds these threads.
+    /// Adds `threads` to the relay.
     pub(super) fn add(&self, threads: &mut Vec<Arc<Slot>>) {
         self.with_rest(|rest| rest.threads.append(threads));
     }
 
-    /// Wakes the first task, and leaves the others here. If there are none, wakes the first two threads.
+    /// Wakes the first task, and leaves the other tasks to the relay. If there are no tasks, wakes the first two
+    /// threads.
     pub(super) fn start(&self, tasks: &mut Vec<Waker>) {
         match tasks.pop() {
             Some(first) => {
@@ -62,7 +63,7 @@ impl Relay {
         }
     }
 
-    /// Wakes the other tasks, but not the task that is being `polled`. Several threads may do this at once.
+    /// Wakes all tasks except the task that is being `polled`. Several threads may call this function at once.
     pub(super) fn wake_tasks(&self, polled: &Waker) {
         while self.is_laden.load(Ordering::Relaxed) {
             let other = |task: &Waker| !task.will_wake(polled);
@@ -84,7 +85,7 @@ impl Relay {
         next.as_deref().map(Slot::wake).is_some()
     }
 
-    /// Wakes all tasks and threads that are left.
+    /// Wakes all remaining tasks and threads.
     pub(super) fn run(&self) {
         while self.is_laden.load(Ordering::Relaxed) {
             if let Some(task) = self.with_rest(|rest| rest.tasks.pop()) {

@@ -9,18 +9,18 @@ use super::Redlock;
 use super::slot::{Outcome, Slot};
 use crate::driver::Refusal;
 
-/// The outcome of an operation of a task. Dropping it before it completes cancels the operation.
+/// The outcome of an operation of a task. Dropping the reply before it completes cancels the operation.
 #[derive(Debug)]
 pub(super) struct Reply {
     redlock: Redlock,
     pub(super) slot: Arc<Slot>,
     is_done: bool,
-    /// It was not polled yet. The first poll follows at once, so the check for a forked child need not be repeated.
+    /// `true` until the first poll, which follows at once, so that it need not check for a forked child again.
     is_new: bool,
 }
 
 impl Reply {
-    /// Returns the future of an operation that began in the present poll.
+    /// Returns the future of an operation that began in the current poll.
     pub(super) fn new(redlock: Redlock, slot: Arc<Slot>) -> Self {
         Self {
             redlock,

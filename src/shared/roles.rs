@@ -1,30 +1,30 @@
-//! Which thread has the wire and which has the poll, where the I/O thread is, and which threads to wake.
+//! Records which thread has the wire, which thread has the poll, what the I/O thread does, and which threads to wake.
 //!
-//! All of this is under the mutex of the engine, so the decisions to sleep and to wake have an order. Every section
+//! The record is under the mutex of the engine, so all decisions to sleep and to wake have one order. Every section
 //! under the mutex ends with [`Roles::leave`], which ensures the following:
 //!
-//! 1. If there is work for the wire (a request to the engine, or the result of a sleep in the poll), a thread will see
-//!    it: the thread that has the wire, which looks again before it puts the wire back; or the awake thread that has
-//!    the poll, which looks before it falls asleep; or the I/O thread, which is called.
-//! 2. If a caller waits for an operation, a thread has the poll or was offered it, or the I/O thread is called.
-//! 3. A thread that sleeps wakes for the next timer of the engine: the thread in the poll, or the I/O thread that
-//!    watches the descriptor while the poll is free.
-//! 4. A caller does not sleep in the poll once its outcome is decided.
+//! 1. If there is work for the wire (a request to the engine, or the result of a sleep in the poll), one of three
+//!    threads sees the work. The thread that has the wire checks for work before it puts the wire back. The thread that
+//!    has the poll checks before it falls asleep. Otherwise the I/O thread is called.
+//! 2. If a caller waits for an operation, a thread has the poll, or was offered the poll, or the I/O thread is called.
+//! 3. The next timer of the engine wakes a thread: the thread that sleeps in the poll, or the I/O thread if the poll is
+//!    free.
+//! 4. A caller does not sleep in the poll after its outcome is decided.
 //! 5. If there are tasks to wake, the I/O thread is awake, or is called.
 //!
-//! *Called* means that the I/O thread comes to [`Roles::orders`] and finds the reason there. If it rests, the caller
-//! wakes it by a token that no other thread can take. This matters while it watches the descriptor, because the thread
-//! in the poll may take the descriptor's events.
+//! *Called* means that the I/O thread comes to [`Roles::orders`] and finds the reason there. A caller wakes a resting
+//! I/O thread by a token that no other thread can take. The token matters while the I/O thread watches the descriptor,
+//! because another thread in the poll may take the events of the descriptor.
 //!
-//! `tests/interleavings` walks through every order of these steps.
+//! `tests/interleavings` checks every order of these steps.
 
 use crate::time::Instant;
 
-/// If callers wait for at least this many operations, no caller takes the poll, and the I/O thread serves. Two threads
-/// pass the poll to each other; measurements show no gain if the I/O thread serves both.
+/// The number of waiting callers from which the I/O thread serves, and no caller takes the poll. Two threads pass the
+/// poll to each other, and measurements show no gain if the I/O thread serves both.
 pub(super) const MANY: usize = 3;
 
-/// The thread that a role belongs to.
+/// The thread that has a role.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum Owner<O> {
@@ -38,11 +38,11 @@ pub(super) enum Owner<O> {
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum Poll<O> {
     Free,
-    /// It was offered to the thread that waits for this operation, which will come to take it.
+    /// The poll was offered to the thread that waits for this operation. That thread will take the poll.
     Offered(O),
-    /// That thread is awake, and looks for work before it falls asleep.
+    /// The owner is awake, and looks for work before it falls asleep.
     Awake(Owner<O>),
-    /// That thread sleeps in the poll until this time, and no thread has woken it.
+    /// The owner sleeps in the poll until this time, and no thread has woken it.
     Asleep(Owner<O>, Instant),
 }
 
@@ -50,19 +50,19 @@ pub(super) enum Poll<O> {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum IoThread {
-    /// Awake, or in the poll: it comes to [`Roles::orders`] before it rests.
+    /// The I/O thread is awake or in the poll, and calls [`Roles::orders`] before it rests.
     Busy,
-    /// It is calling wakers, and then comes back.
+    /// The I/O thread is calling wakers, and then returns.
     Away,
-    /// It rests for at most a millisecond. Callers are active and do not need it.
+    /// The I/O thread rests for at most a millisecond, because active callers do not need it.
     Napping,
-    /// It rests for as long as a caller has the poll.
+    /// The I/O thread rests while a caller has the poll.
     Parked,
-    /// It waits for the descriptor until this time, without the poll.
+    /// The I/O thread waits for the descriptor until this time, without the poll.
     Watching(Instant),
 }
 
-/// The roles whose threads have to be woken after the mutex is unlocked.
+/// The threads to wake after the mutex is unlocked.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub(super) struct Wake {
@@ -73,7 +73,7 @@ pub(super) struct Wake {
 }
 
 impl Wake {
-    /// Wakes the I/O thread in any state, and a caller that has the poll.
+    /// Wakes the I/O thread in any state, and the caller that has the poll.
     pub(super) const ALL: Self = Self {
         sleeper: true,
         io_thread: true,
@@ -89,7 +89,7 @@ pub(super) enum Orders {
     Park,
     /// Wake the tasks that have to be woken.
     WakeTasks,
-    /// It has the poll now: look for work, and serve the callers that wait.
+    /// The I/O thread has the poll now. Look for work, and serve the waiting callers.
     Serve,
     /// The last handle is dropped.
     Close,
@@ -99,17 +99,17 @@ pub(super) enum Orders {
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) struct Roles<W, O> {
-    /// There is work for the wire.
+    /// `true` if there is work for the wire.
     pub(super) work: bool,
     /// `None` while a thread moves bytes.
     pub(super) wire: Option<W>,
     pub(super) poll: Poll<O>,
     pub(super) io_thread: IoThread,
-    /// The I/O thread has the poll, or is calling wakers and will come back. A caller that has begun an operation
-    /// leaves the writing to it.
+    /// `true` if the I/O thread has the poll, or will have it after it has called wakers. A caller that has begun an
+    /// operation leaves the writing to the I/O thread.
     pub(super) serving: bool,
     pub(super) closing: bool,
-    /// A caller has looked into the poll since the I/O thread last came for orders.
+    /// `true` if a caller has slept in the poll since the last call of [`Roles::orders`].
     looked: bool,
 }
 
@@ -128,24 +128,24 @@ impl<W, O: Copy + Eq> Roles<W, O> {
 
     // ----- any thread -------------------------------------------------------------------------
 
-    /// Returns `true` if there is work for the wire, and it is free.
+    /// Returns `true` if there is work for the wire, and the wire is free.
     pub(super) fn has_work(&self) -> bool {
         self.work && self.wire.is_some()
     }
 
-    /// Returns `true` if callers poll for themselves: few operations wait, or the I/O thread calls wakers, one of which
-    /// may call the handle and wait.
+    /// Returns `true` if callers poll for themselves. Callers poll if few operations wait, or if the I/O thread is
+    /// calling wakers, because a waker may call the handle and wait.
     pub(super) fn leaves_poll(&self, waiting: usize) -> bool {
         waiting < MANY || self.io_thread == IoThread::Away
     }
 
-    /// Takes the poll for the thread that waits for `operation`, if it was offered to that thread, or is free and the
-    /// I/O thread need not serve. Returns `true` if this thread has it now.
+    /// Takes the poll for the thread that waits for `operation`, if the poll was offered to that thread, or is free and
+    /// the I/O thread need not serve. Returns `true` if the thread has the poll now.
     pub(super) fn take_poll(&mut self, operation: O, waiting: usize) -> bool {
         let takes = match self.poll {
             Poll::Free => self.leaves_poll(waiting),
             Poll::Offered(to) => to == operation,
-            Poll::Awake(owner) => owner == Owner::Caller(operation), // This thread has it already.
+            Poll::Awake(owner) => owner == Owner::Caller(operation), // This thread has the poll already.
             Poll::Asleep(..) => false,
         };
         if takes {
@@ -177,8 +177,8 @@ impl<W, O: Copy + Eq> Roles<W, O> {
     }
 
     /// Ends a section under the mutex. Returns which threads to wake for the remaining work. Callers wait for `waiting`
-    /// operations, and `open` says whether one of them is still open. The next timer of the engine is due at `due`.
-    /// `tasks`: there are tasks to wake.
+    /// operations, and `open` returns `true` for an open operation. The next timer of the engine is due at `due`. If
+    /// `tasks` is `true`, there are tasks to wake.
     pub(super) fn leave(
         &mut self,
         waiting: usize,
@@ -187,8 +187,8 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         due: impl FnOnce() -> Instant,
     ) -> Wake {
         let (work, wanted) = (self.has_work(), tasks || self.closing);
-        // While a thread has the wire, the time of the next timer may change. That thread checks it once it has put the
-        // wire back.
+        // While a thread has the wire, the next timer may change, so that thread checks it after it has put the wire
+        // back.
         let is_late = |until| self.wire.is_some() && due() < until;
         let mut wake = Wake::default();
         let calls = match self.poll {
@@ -225,10 +225,11 @@ impl<W, O: Copy + Eq> Roles<W, O> {
 
     // ----- the I/O thread ---------------------------------------------------------------------
 
-    /// Returns the next step while callers wait for `waiting` operations. `tasks`: there are tasks to wake.
+    /// Returns the next step of the I/O thread, while callers wait for `waiting` operations. If `tasks` is `true`,
+    /// there are tasks to wake.
     pub(super) fn orders(&mut self, waiting: usize, tasks: bool) -> Orders {
         self.io_thread = IoThread::Busy;
-        // A caller that needs no node does not look into the poll, so it reads nothing and fires no timer.
+        // A caller that needed no node has not slept in the poll, so it has read nothing and fired no timer.
         let looked = core::mem::take(&mut self.looked);
         if self.closing && !tasks {
             return Orders::Close;
@@ -254,7 +255,7 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         Orders::Serve
     }
 
-    /// Takes the poll, which is free, for the I/O thread.
+    /// Takes the free poll for the I/O thread.
     pub(super) fn serve(&mut self) {
         self.poll = Poll::Awake(Owner::IoThread);
         self.serving = true;
@@ -268,7 +269,7 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         }
     }
 
-    /// Records that the I/O thread has woken callers. Returns `true` if it still has the poll, or has it again.
+    /// Records that the I/O thread has woken callers. Returns `true` if the I/O thread has the poll.
     pub(super) fn come_back(&mut self) -> bool {
         self.io_thread = IoThread::Busy;
         if self.poll == Poll::Free {
@@ -277,13 +278,14 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         self.poll == Poll::Awake(Owner::IoThread)
     }
 
-    /// Records that the I/O thread gives the poll back, and is about to watch the descriptor.
+    /// Records that the I/O thread gives the poll back and will watch the descriptor.
     pub(super) fn watch(&mut self, until: Instant) {
         self.give_back_poll();
         self.io_thread = IoThread::Watching(until);
     }
 
-    /// Records that the I/O thread has served callers and gives the poll back. The callers are likely to come again.
+    /// Records that the I/O thread has served callers and gives the poll back. These callers are likely to begin more
+    /// operations soon.
     pub(super) fn has_served(&mut self) {
         self.give_back_poll();
         self.looked = true;

@@ -20,41 +20,41 @@ use crate::engine::{Engine, RoundId};
 use crate::quorum::Lock;
 use crate::time::Instant;
 
-/// The pause after a poll that failed for lack of memory.
+/// The pause after a poll that has failed because memory is short.
 const RECOVERY: Duration = Duration::from_millis(1);
 
-/// How many times in a row a thread moves bytes. The I/O thread does the rest, so that no caller is held up by the work
-/// of others.
+/// The number of times in a row that a caller moves bytes. After that the I/O thread takes over, so that no caller is
+/// delayed by the work of others.
 const MOVES_MAX: usize = 16;
 
-/// The longest time that a dropped guard waits while another thread holds the connections and writes its release. That
-/// thread does not sleep, so it takes longer only if it is not scheduled.
+/// The longest time that a dropped guard waits for another thread, which has the wire, to write the release. A thread
+/// with the wire does not sleep, so it takes longer only if it is not scheduled.
 const WRITING_MAX: Duration = Duration::from_millis(200);
 
-/// The mutex of the engine, while this thread has it. Dropping it unlocks the mutex. It then wakes the threads that
-/// [`Roles::leave`](super::roles::Roles::leave) names, and the threads whose outcomes are decided.
+/// The locked mutex of the engine. Dropping a section unlocks the mutex, then wakes the threads
+/// that [`Roles::leave`](super::roles::Roles::leave) names and the threads whose outcomes are decided.
 #[derive(Debug)]
 pub(super) struct Section<'a> {
     core: MutexGuard<'a, Core>,
-    /// Dropped once the mutex is unlocked.
+    /// Dropped after the mutex is unlocked.
     holding: Holding<'a>,
 }
 
-/// A thread that has the mutex, the wire or the poll. If it panics meanwhile, the handle is closed. Otherwise, at its
-/// end it wakes the threads that have to be woken.
+/// A guard for a thread that has the mutex, the wire or the poll. If the thread panics, the guard closes the handle.
+/// Otherwise its drop wakes the threads that have to be woken.
 #[derive(Debug)]
 pub(super) struct Holding<'a> {
     shared: &'a Shared,
     panics: Panics,
     wake: Wake,
-    /// Drops are waiting for their releases to be written.
+    /// `true` if dropped guards wait until their releases are written.
     is_awaited: bool,
-    /// The relay wakes the threads.
+    /// `true` if the relay wakes the threads.
     relays: bool,
     woken: Vec<Arc<Slot>>,
 }
 
-/// How long a thread waits for an outcome, by its own clock.
+/// The time that a thread waits for an outcome, by its own clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     pub(super) since: Instant,
@@ -66,15 +66,15 @@ pub(super) struct Times {
 pub(super) enum Wait {
     /// Until the caller's deadline.
     Deadline(Duration),
-    /// For longer than the nodes may take. While the I/O thread serves, it keeps this time, and the thread sleeps
-    /// without a timer, which costs 0.6 us less.
+    /// Longer than the nodes may take. While the I/O thread serves, it ends the wait after this time, so that the
+    /// waiting thread sleeps without a timer. A sleep without a timer costs 0.6 us less.
     Patience(Duration),
-    /// Until there is an outcome.
+    /// Until the outcome is decided.
     Forever,
 }
 
 impl Times {
-    /// Times that begin now.
+    /// Returns the times of a wait that begins now.
     pub(super) fn now(wait: Wait) -> Self {
         let since = clock::now();
         Self { since, wait }
@@ -88,7 +88,7 @@ impl Times {
         }
     }
 
-    /// Returns when the thread gives up.
+    /// Returns the time at which the thread gives up.
     fn end(&self) -> Option<Instant> {
         match self.wait {
             Wait::Deadline(wait) | Wait::Patience(wait) => Some(self.since.saturating_add(wait)),
@@ -100,10 +100,10 @@ impl Times {
 /// How long a thread moves bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Moves {
-    /// Until neither side has more.
+    /// Until neither the engine nor the sockets have more bytes.
     All,
-    /// For a thread that serves: it reads and writes once, and stops between the two if an outcome is decided. Then the
-    /// next requests of these callers are written together with the rest.
+    /// For the serving thread, which reads once and writes once. If reading decides an outcome, the thread stops before
+    /// it writes, so that one write also carries the next requests of the woken callers.
     Once,
 }
 
@@ -115,7 +115,7 @@ impl Shared {
         self.section(self.core.lock())
     }
 
-    /// Locks the mutex for a call, which is refused in a forked child.
+    /// Locks the mutex for a call. In a forked child, refuses the call.
     pub(super) fn enter_call(&self) -> Result<Section<'_>, Refusal> {
         self.check_process()?;
         self.notes.pass();
@@ -136,8 +136,7 @@ impl Shared {
 
     // ----- bytes ------------------------------------------------------------------------------
 
-    /// Moves bytes if the wire is free. If another thread has the wire, that thread moves them: it looks again before
-    /// it puts the wire back.
+    /// Moves bytes if the wire is free. A thread that has the wire looks for new bytes before it puts the wire back.
     pub(super) fn move_bytes<'a>(
         &'a self,
         mut section: Section<'a>,
@@ -167,7 +166,7 @@ impl Shared {
     }
 
     /// Sleeps in the poll, which this thread must have, until something is ready, a timer is due, or `until` has come.
-    /// If there is work for the wire, it does not sleep, and only checks what is ready.
+    /// If there is work for the wire, only checks which sockets are ready, without sleeping.
     pub(super) fn sleep_in_poll<'a>(
         &'a self,
         mut section: Section<'a>,
@@ -197,7 +196,7 @@ impl Shared {
 
     // ----- callers ----------------------------------------------------------------------------
 
-    /// Begins an operation with `ask` and [waits](Self::wait_for) for its outcome.
+    /// Begins an operation with `ask`, and [waits](Self::wait_for) for the outcome.
     pub(super) fn run<E: From<Refusal>>(
         &self,
         slot: &Arc<Slot>,
@@ -209,8 +208,8 @@ impl Shared {
         Ok(self.wait_for(Some(section), slot, times)?)
     }
 
-    /// Makes the request in `note`. The I/O thread begins it if there is a place for the note. Otherwise it has begun
-    /// in the section that is returned.
+    /// Makes the request in `note`. If the notes have a free place, the I/O thread begins the request later. Otherwise
+    /// this function begins the request, and returns the section in which it did so.
     pub(super) fn ask(&self, note: Note) -> Result<Option<Section<'_>>, Refusal> {
         self.check_process()?;
         let Err(note) = self.notes.put(note) else {
@@ -223,8 +222,8 @@ impl Shared {
     }
 
     /// Waits on this thread for the outcome of the operation of `slot`, which has begun in `section` or is only noted.
-    /// Moves the bytes itself unless another thread serves, and sleeps in the poll if it is alone. Cancels the
-    /// operation if there is no outcome in time.
+    /// The thread moves the bytes itself unless another thread serves, and sleeps in the poll if it is alone. If no
+    /// outcome comes in time, cancels the operation.
     pub(super) fn wait_for<'a>(
         &'a self,
         section: Option<Section<'a>>,
@@ -245,11 +244,11 @@ impl Shared {
                     self.enter()?
                 }
             };
-            // The slot no longer names the operation once its outcome is decided. This thread has the poll under that
-            // name, so it remembers the name.
+            // Remembers the operation, because it identifies this thread as the owner of the poll, and the slot forgets
+            // it when the outcome is decided.
             round = round.or(slot.round());
-            // Take the poll before moving bytes. Otherwise the end of that section would call the I/O thread to take
-            // it.
+            // Takes the poll before it moves bytes. Otherwise the end of a section would call the I/O thread to take
+            // the poll.
             let has_poll = round.is_some_and(|round| section.take_poll(round));
             if has_poll || !section.roles.serving {
                 section = self.move_bytes(section, Moves::All)?;
@@ -276,7 +275,7 @@ impl Shared {
         }
     }
 
-    /// Cancels the operation of `round`, whose outcome has not come in time, and reports that no answers are known.
+    /// Cancels the operation of `round`, which has timed out, and reports that no answers are known.
     #[cold]
     fn give_up<'a>(
         &'a self,
@@ -293,15 +292,15 @@ impl Shared {
         outcome.unwrap_or(Ok(Err(pending)))
     }
 
-    /// Ends a section in which the engine got something to write. Writes it unless the I/O thread serves.
+    /// Ends a section in which the engine got bytes to write. Writes the bytes unless the I/O thread serves.
     pub(super) fn flush(&self, section: Section<'_>) {
         if !section.roles.serving {
-            // If the engine panics here, every caller learns of the panic from its outcome.
+            // Ignores a panic of the engine: the outcomes of the callers report it.
             drop(self.move_bytes(section, Moves::All));
         }
     }
 
-    /// Releases `lock`, and returns when the release is written.
+    /// Releases `lock`. Returns when the release is written.
     pub(super) fn give_back(&self, lock: Lock) {
         if let Ok(mut section) = self.enter() {
             section.give_back(lock);
@@ -309,8 +308,8 @@ impl Shared {
         }
     }
 
-    /// Cancels the operation of `slot`, even if its outcome is decided but not taken. Returns when the release of its
-    /// locks is written.
+    /// Cancels the operation of `slot`, even if its outcome is decided but the caller has not read it. Returns when the
+    /// release of its locks is written.
     pub(super) fn cancel(&self, slot: &Slot) {
         let Ok(mut section) = self.enter() else {
             return;
@@ -326,8 +325,8 @@ impl Shared {
         drop(waker); // User code.
     }
 
-    /// Ends a section in which the engine got something to write, and returns when that is written, because the program
-    /// may end next. If another thread has the wire, waits until that thread has written it.
+    /// Ends a section in which the engine got bytes to write. Returns when the bytes are written, because the program
+    /// may end next. If another thread has the wire, waits until that thread has written the bytes.
     pub(super) fn see_written<'a>(&'a self, mut section: Section<'a>) {
         section.read_if_behind();
         let (asked, until) = (section.asked, clock::now().saturating_add(WRITING_MAX));
@@ -353,7 +352,7 @@ impl Shared {
 }
 
 impl Section<'_> {
-    /// At its end, leaves the threads that have to be woken to the relay.
+    /// Sets whether the relay wakes the threads after this section.
     pub(super) fn leaves_to_relay(&mut self, relays: bool) {
         self.holding.relays = relays;
     }
@@ -384,8 +383,8 @@ impl Drop for Section<'_> {
         core.callers.tasks.extend(seen);
         (holding.wake, holding.is_awaited) = (core.leave(), core.awaiting != 0);
         if !core.callers.woken.is_empty() {
-            // The callers get back an empty list that was used before, so that waking allocates nothing. If another
-            // thread has it at the moment, they get a new one.
+            // Gives the callers an empty list with capacity, so that waking allocates nothing. If another thread has
+            // the mutex of that list, the callers get a new list.
             if let Ok(mut spare) = holding.shared.spare.try_lock() {
                 core::mem::swap(&mut holding.woken, &mut spare);
             }
@@ -417,7 +416,7 @@ impl Drop for Holding<'_> {
             (self.wake, self.is_awaited, self.relays) = (Wake::ALL, true, false);
         }
         if self.wake.sleeper {
-            // A write to an open eventfd cannot fail.
+            // The write cannot fail, because the eventfd is open.
             let _ = shared.waker.wake();
         }
         if self.wake.io_thread {

@@ -1,8 +1,8 @@
-//! A caller that waits for the end of a lock, as a future or on a thread. [`Lost`](super::Lost) and
-//! [`AtRisk`](super::AtRisk) are made of it.
+//! A signal for the end of a lock, as a future or for threads. [`Lost`](super::Lost) and [`AtRisk`](super::AtRisk)
+//! contain a signal.
 //!
-//! A timer of the engine, or an answer, wakes the caller. A thread also looks at its own clock, so that the signal
-//! comes in time even if the thread that serves is held up.
+//! A timer of the engine, or an answer, wakes the caller. A waiting thread also checks its own clock, so that the
+//! signal comes in time even if the serving thread is delayed.
 
 use alloc::sync::{Arc, Weak};
 use core::future::Future;
@@ -24,16 +24,16 @@ use crate::entry::Entry;
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 
-/// The longest sleep of a waiting thread. Its timeout stops while the machine is suspended, but the clock of the lock
-/// does not.
+/// The longest sleep of a waiting thread. While the machine is suspended, the timeout of a sleep stops, but the clock
+/// of the lock does not.
 const NAP_MAX: Duration = Duration::from_millis(100);
 
-/// Completes when a lock is lost, or when less than `early` is left of it. In a forked child it completes at once,
-/// because the lock belongs to the parent.
+/// Completes when a lock is lost, or when less than `early` is left of the lock. In a forked child the signal completes
+/// at once, because the lock belongs to the parent.
 #[derive(Debug)]
 pub(super) struct Signal {
     slot: Arc<Slot>,
-    /// The entry of the lock, which has its end.
+    /// The entry of the lock, which contains the end of the lock.
     entry: Entry,
     lock: LockId,
     shared: Weak<Shared>,
@@ -41,7 +41,7 @@ pub(super) struct Signal {
     early: Duration,
     /// The number under which the slot keeps the waker.
     place: Option<u64>,
-    /// A thread waits. A release ends its wait too.
+    /// `true` if a thread waits, whose wait also ends with a release.
     blocks: bool,
 }
 
@@ -59,19 +59,19 @@ impl Signal {
         }
     }
 
-    /// Sets another time before the end.
+    /// Sets how long before the end of the lock the signal completes.
     pub(super) fn set_early(&mut self, early: Duration) {
         self.forget();
         self.early = early;
     }
 
-    /// Returns `true` if it completes now.
+    /// Returns `true` if the signal would complete now.
     pub(super) fn is_given(&self) -> bool {
         let (tenure, end) = (&self.slot.tenure, self.entry.end());
         self.is_foreign() || tenure.is_over_at(clock::now(), end, self.early)
     }
 
-    /// Waits on this thread until it completes, at most for `timeout`. Returns `false` if it did not complete, and at
+    /// Waits on this thread until the signal completes, at most for `timeout`. Returns `false` after the timeout, or at
     /// once if the lock is released.
     pub(super) fn wait(&self, timeout: Duration) -> bool {
         let tenure = &self.slot.tenure;
@@ -114,7 +114,7 @@ impl Future for Signal {
         let (tenure, waker) = (&this.slot.tenure, context.waker());
         let waits = (this.early, this.blocks);
         tenure.poll(&mut this.place, &this.entry, waits, waker, |early| {
-            // If no handle exists any more, the lock was released.
+            // Without a handle, the lock was released, and no alert is needed.
             if let Some(shared) = this.shared.upgrade()
                 && let Ok(mut section) = shared.enter()
             {
@@ -124,7 +124,7 @@ impl Future for Signal {
     }
 }
 
-/// The clone waits for the same time.
+/// The clone has the same `early`.
 impl Clone for Signal {
     fn clone(&self) -> Self {
         Self {
@@ -143,12 +143,12 @@ impl Drop for Signal {
     }
 }
 
-/// No panic leaves a signal, or the handle that it belongs to, half-changed.
+/// A panic cannot leave a signal or its handle in an inconsistent state.
 impl UnwindSafe for Signal {}
 impl RefUnwindSafe for Signal {}
 
-/// Polls on this thread until there is an outcome, at most for `timeout`. It polls when it is woken, and at the time
-/// that `due` returns.
+/// Polls on this thread until there is an outcome, at most for `timeout`. The thread polls when it is woken, and at the
+/// time that `due` returns.
 pub(super) fn wait<T>(
     timeout: Duration,
     due: impl Fn() -> Option<Instant>,
@@ -175,7 +175,7 @@ fn nap(now: Instant, end: Instant, due: Option<Instant>) -> Duration {
     until.saturating_since(now).min(NAP_MAX)
 }
 
-/// Wakes a waiting thread.
+/// A waker that unparks a waiting thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {

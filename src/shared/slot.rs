@@ -1,12 +1,12 @@
 //! The place where the outcome of an operation is delivered and where its caller waits for it.
 //!
-//! A lock has one slot from its acquisition to its release: first for the operation that takes it, then for the
-//! [`Tenure`], which reports its loss, then for the operation that releases it. An extension has a slot of its own. A
-//! kept lock has no slot while it is held, because there may be many such locks. It gets one if a caller waits for its
-//! loss or its last extension has failed.
+//! A lock has one slot from its acquisition to its release. The slot belongs first to the operation that takes the
+//! lock, then to the [`Tenure`], which reports the loss, then to the operation that releases the lock. Each extension
+//! has a separate slot. A kept lock has no slot while it is held, because there may be many kept locks. A kept lock
+//! gets a slot if a caller waits for its loss or its last extension has failed.
 //!
-//! An outcome is delivered under the mutex of the engine, so at any time either the operation is open or its outcome is
-//! here. After that mutex is unlocked, the waiting thread is woken, or the waker is called.
+//! An outcome is delivered under the mutex of the engine, so at any time the operation is open or its outcome is in the
+//! slot. The waiting thread is woken, or the waker is called, after the mutex of the engine is unlocked.
 //!
 //! A waiting thread may also be offered the poll ([`Slot::offer`]).
 //!
@@ -24,7 +24,8 @@ use crate::engine::{Event, RoundId};
 use crate::time::Instant;
 use crate::trace::Attempts;
 
-/// The event that ends an operation, or the reason why none comes: the handle is closed, or this is a forked child.
+/// The event that ends an operation, or the reason why no event comes: the handle is closed, or the process is a forked
+/// child.
 pub(super) type Outcome = Result<Event, Refusal>;
 
 /// See the [module](self).
@@ -39,7 +40,7 @@ struct State {
     stage: Stage,
     /// The waker of the waiting task.
     task: Option<Waker>,
-    /// A thread sleeps here.
+    /// `true` while a thread sleeps in this slot.
     sleeps: bool,
     offered: bool,
     /// The number of attempts of the acquisition.
@@ -49,7 +50,7 @@ struct State {
 /// How far the operation has come.
 #[derive(Debug, Default)]
 enum Stage {
-    /// There is no operation, or it has not begun, or its outcome was taken.
+    /// No operation has begun, or its outcome was taken.
     #[default]
     None,
     Open(RoundId),
@@ -68,11 +69,11 @@ impl Stage {
     }
 }
 
-// Each waiting caller needs a slot with its counters, and the overhead of the allocator.
+// A slot must stay small, because each waiting caller has one.
 const _: () = assert!(size_of::<Slot>() <= 152);
 
 impl Slot {
-    /// Makes a slot for a lock whose loss was reported.
+    /// Returns a slot for a lock whose loss was reported.
     pub(super) fn of_lost() -> Arc<Self> {
         let slot = Arc::<Self>::default();
         slot.tenure.lose(&mut Vec::new()); // No caller can wait for it yet.
@@ -92,12 +93,12 @@ impl Slot {
 
     // ----- under the mutex of the engine ------------------------------------------------------
 
-    /// Records that the operation of `round` has begun. Its outcome comes here.
+    /// Records that the operation of `round` has begun, whose outcome will be delivered to this slot.
     pub(super) fn open(&self, round: RoundId) {
         self.state.lock().stage = Stage::Open(round);
     }
 
-    /// Returns the open operation whose outcome comes here.
+    /// Returns the open operation of this slot.
     pub(super) fn round(&self) -> Option<RoundId> {
         match self.state.lock().stage {
             Stage::Open(round) => Some(round),
@@ -105,8 +106,8 @@ impl Slot {
         }
     }
 
-    /// Delivers `outcome`, which took this number of `attempts`. Returns `true` if a thread sleeps until it is
-    /// [woken](Self::wake). Adds the waker of a task to `tasks`.
+    /// Delivers `outcome`, which took this number of `attempts`. Adds the waker of a waiting task to `tasks`. Returns
+    /// `true` if a waiting thread has to be [woken](Self::wake).
     pub(super) fn deliver(
         &self,
         outcome: Outcome,
@@ -119,22 +120,22 @@ impl Slot {
         core::mem::take(&mut state.sleeps)
     }
 
-    /// Offers the poll to the waiting thread, which then sleeps on the sockets for all threads, or calls it to look
-    /// again. The caller must then [wake](Self::wake) it.
+    /// Offers the poll to the waiting thread, or makes that thread check its clock. The caller must
+    /// then [wake](Self::wake) the thread.
     pub(super) fn offer(&self) {
         self.state.lock().offered = true;
     }
 
     // ----- any thread -------------------------------------------------------------------------
 
-    /// Wakes the thread that waits here.
+    /// Wakes the thread that waits in this slot.
     pub(super) fn wake(&self) {
         self.state.wake_one();
     }
 
     // ----- the caller -------------------------------------------------------------------------
 
-    /// Takes the outcome, if it is here.
+    /// Takes the outcome, if it was delivered.
     pub(super) fn take(&self) -> Option<Outcome> {
         self.state.lock().stage.take_outcome()
     }
@@ -159,9 +160,10 @@ impl Slot {
         }
     }
 
-    /// Returns the outcome, or keeps `waker` and calls it when there is one. The latest waker counts.
+    /// Returns the outcome. If there is none yet, stores `waker`, which replaces an earlier waker and is called when
+    /// the outcome is delivered.
     pub(super) fn poll(&self, waker: &Waker) -> Poll<Outcome> {
-        let waker = waker.clone(); // User code, which also drops it after the mutex is unlocked.
+        let waker = waker.clone(); // Cloning and dropping a waker is user code, so both run unlocked.
         let mut state = self.state.lock();
         if let Some(outcome) = state.stage.take_outcome() {
             return Poll::Ready(outcome);
@@ -172,7 +174,7 @@ impl Slot {
         Poll::Pending
     }
 
-    /// Takes the outcome, if it is here, and the waker of the task that gives up the operation.
+    /// Takes the outcome, if it was delivered, and the waker of the task that gives up the operation.
     pub(super) fn abandon(&self) -> (Option<Outcome>, Option<Waker>) {
         let mut state = self.state.lock();
         (state.stage.take_outcome(), state.task.take())

@@ -1,7 +1,7 @@
 //! Everything under the one mutex: the engine, the table of callers, and the roles with their objects.
 //!
-//! The mutex is held for computation only: no system call, no user code, no sleep. Outcomes go to the slots of their
-//! callers under it. Threads are woken after it is unlocked; the I/O thread wakes tasks.
+//! The mutex is held for computation only: no system call, no user code, no sleep. Outcomes are delivered to the slots
+//! of their callers under the mutex. Threads are woken after the mutex is unlocked. The I/O thread wakes tasks.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -20,7 +20,7 @@ use crate::quorum::Lock;
 use crate::time::Instant;
 use crate::trace;
 
-/// An empty list of notes with more room is freed.
+/// The largest capacity of an empty list of notes that is kept for reuse.
 const NOTES_KEPT: usize = 256;
 
 /// See the [module](self).
@@ -29,28 +29,28 @@ pub(super) struct Core {
     pub(super) engine: Engine,
     pub(super) callers: Callers,
     pub(super) roles: Roles<Box<Wire>, RoundId>,
-    /// `None` while a thread sleeps in it.
+    /// `None` while a thread sleeps in the poll.
     pub(super) poller: Option<Box<Poller>>,
-    /// The result of a sleep in the poll, until the wire takes it.
+    /// The result of a sleep in the poll, which the wire has not read yet.
     readiness: Option<Readiness>,
-    /// Timers may be due. They fire once the result of the sleep is read.
+    /// `true` if timers may be due. Timers fire after the result of the sleep is read.
     tick: bool,
-    /// The requests of notes, which begin now.
+    /// The noted requests that are about to begin.
     noted: VecDeque<Note>,
-    /// The number of requests so far that have to be written.
+    /// The total number of requests to write.
     pub(super) asked: u64,
-    /// How many of these requests were copied for the wire.
+    /// The number of requests that were copied for the wire.
     pub(super) copied: u64,
-    /// How many of these requests are written.
+    /// The number of requests that are written.
     pub(super) written: u64,
     /// The number of threads that wait until their request is written.
     pub(super) awaiting: usize,
-    /// Whether one of these threads has waited too long, and the wire was not put back since.
+    /// `true` if a thread has waited too long for its request to be written, and the wire was not put back since.
     pub(super) is_stuck: bool,
-    /// Every call is refused: a thread has panicked with the engine, the wire or the poll, or the connections are
-    /// closed.
+    /// `true` if every call is refused, because a thread has panicked with the engine, the wire or the poll, or because
+    /// the connections are closed.
     pub(super) is_closed: bool,
-    /// The next thread that holds this state panics when it releases it.
+    /// `true` if the next section panics at its end.
     #[cfg(all(test, feature = "embedded"))]
     pub(super) breaks_at_its_end: bool,
 }
@@ -78,7 +78,7 @@ impl Core {
 
     // ----- requests ---------------------------------------------------------------------------
 
-    /// Begins an operation, and delivers its outcome to `slot`.
+    /// Begins an operation whose outcome will be delivered to `slot`.
     pub(super) fn begin<E>(
         &mut self,
         slot: &Arc<Slot>,
@@ -91,7 +91,7 @@ impl Core {
         Ok(())
     }
 
-    /// Begins the request in `note`. If it is refused, delivers the reason to its slot.
+    /// Begins the request in `note`. If the engine refuses the request, delivers the reason to the slot of the note.
     pub(super) fn begin_noted(&mut self, note: Note) {
         self.noted.push_back(note);
         self.begin_all_noted();
@@ -105,8 +105,7 @@ impl Core {
 
     fn begin_all_noted(&mut self) {
         let now = clock::now();
-        // A note stays in the list while its request begins: if the engine panics then, its caller is refused like the
-        // others.
+        // Keeps a note in the list while its request begins, so that a panic of the engine refuses this caller too.
         while let Some(note) = self.noted.front_mut() {
             let begun = match note.asked.take() {
                 Some(Asked::Acquire(wanted, options)) => wanted
@@ -114,7 +113,7 @@ impl Core {
                         calls::acquire(&mut self.engine, now, request)
                     }),
                 Some(Asked::Release(lock)) => {
-                    // The loss of the lock may have been found since `now`.
+                    // Reads the clock again, because the lock may have been reported as lost after `now`.
                     self.callers.release(clock::now(), &lock);
                     Ok(self.engine.release(now, lock))
                 }
@@ -148,14 +147,14 @@ impl Core {
         self.engine.detach(now, lock)
     }
 
-    /// Adopts `lock`, and reports its loss to `slot`.
+    /// Adopts `lock`. A loss of the lock will be reported to `slot`.
     pub(super) fn adopt(&mut self, slot: &Arc<Slot>, lock: Lock) -> Lock {
         let lock = self.engine.adopt(clock::now(), lock);
         self.callers.watch(slot, &lock);
         lock
     }
 
-    /// Cancels the operation of `round`, unless it is decided already.
+    /// Cancels the operation of `round`, unless its outcome is decided.
     pub(super) fn cancel(&mut self, round: RoundId) {
         if self.callers.take(round).is_some() {
             self.engine.cancel(clock::now(), round);
@@ -180,8 +179,8 @@ impl Core {
     }
 
     /// Gives the engine the bytes that `wire` has read, and `wire` the bytes that the engine wants written. Returns
-    /// `true` if the wire has something to do. The result of a sleep in the poll is read first. Timers fire after that,
-    /// even if another sleep has brought more meanwhile, as happens under steady traffic.
+    /// `true` if the wire has something to do. Timers fire after the result of a sleep in the poll is read, even if
+    /// another sleep has brought more bytes meanwhile, as happens under steady traffic.
     pub(super) fn exchange(&mut self, wire: &mut Wire) -> bool {
         self.roles.work = false;
         wire.hand_in(&mut self.engine);
@@ -207,40 +206,40 @@ impl Core {
         has_more
     }
 
-    /// Returns when a thread that sleeps for the nodes has to wake. It may not sleep if there is work for the wire, and
-    /// with `spin` not while an operation is open.
+    /// Returns the time at which a thread that sleeps in the poll has to wake. Returns `now` if there is work for the
+    /// wire, or with `spin` if an operation is open.
     pub(super) fn sleeps_until(&self, now: Instant, spin: bool) -> Instant {
         if self.roles.has_work() || spin && self.engine.load().rounds != 0 {
             return now;
         }
         if self.roles.wire.is_none() {
-            // The thread that has the wire may be about to change the time of the next timer.
+            // Wakes soon, because the thread that has the wire may change the next timer.
             return now.saturating_add(Duration::from_millis(1));
         }
         let limit = until_deadline(&self.engine, now);
         limit.map_or(Instant::MAX, |limit| now.saturating_add(limit))
     }
 
-    /// Returns when the next timer of the engine is due.
+    /// Returns the time of the engine's next timer.
     pub(super) fn due(&self) -> Instant {
         due(&self.engine)
     }
 
     // ----- roles ------------------------------------------------------------------------------
 
-    /// Returns the number of operations that need the poll: all that callers wait for, except those of resting tasks.
+    /// Returns the number of operations that need the poll. Operations of resting tasks do not count.
     pub(super) fn waiting(&self) -> usize {
         self.callers.waiting() - self.resting_tasks()
     }
 
-    /// Returns how many of these operations tasks wait for.
+    /// Returns the number of operations of tasks that need the poll.
     pub(super) fn tasks(&self) -> usize {
         self.callers.tasks() - self.resting_tasks()
     }
 
-    /// Returns the number of resting operations of tasks. They ask no node now, and the I/O thread watches the
-    /// descriptor for the end of their rest. If there are tasks, resting operations of threads count as operations of
-    /// tasks here too. With tasks, one waiting thread more or less makes no difference.
+    /// Returns the number of resting operations of tasks. Resting operations send nothing to the nodes, and the I/O
+    /// thread watches the descriptor for the end of the rest. If there are tasks, resting operations of threads may
+    /// count too, which makes no difference then.
     pub(super) fn resting_tasks(&self) -> usize {
         self.engine.resting().min(self.callers.tasks())
     }
@@ -248,7 +247,7 @@ impl Core {
     pub(super) fn leave(&mut self) -> Wake {
         #[cfg(all(test, feature = "embedded"))]
         assert!(!core::mem::take(&mut self.breaks_at_its_end), "expected");
-        // An offer lapses when the operation of its thread is decided.
+        // A thread whose operation is decided does not take the poll, so the offer goes to another thread.
         if let Poll::Offered(round) = self.roles.poll
             && !self.callers.is_open(round)
         {
@@ -262,7 +261,7 @@ impl Core {
         self.roles.leave(waiting, open, tasks, due)
     }
 
-    /// Returns `true` if the I/O thread serves, and can fire the timers of the engine.
+    /// Returns `true` if the I/O thread serves and can fire the timers of the engine.
     pub(super) fn is_served(&self) -> bool {
         self.roles.serving && self.roles.wire.is_some()
     }
@@ -273,12 +272,12 @@ impl Core {
         self.is_stuck = false;
     }
 
-    /// Takes the poll for the thread that waits for `round`, if it may have it.
+    /// Takes the poll for the thread that waits for `round`, if that thread may have it.
     pub(super) fn take_poll(&mut self, round: RoundId) -> bool {
         self.roles.take_poll(round, self.waiting())
     }
 
-    /// Gives the poll back: to a waiting thread if there are few, or else to the I/O thread.
+    /// Passes the poll to a waiting thread if few operations wait, or else to the I/O thread.
     pub(super) fn pass_on_poll(&mut self) {
         self.roles.give_back_poll();
         if self.roles.leaves_poll(self.waiting()) {
@@ -286,19 +285,19 @@ impl Core {
         }
     }
 
-    /// Offers the free poll to a waiting thread, if there is one.
+    /// Offers the free poll to a thread, if one waits.
     pub(super) fn offer_poll(&mut self) {
         if let Some(round) = self.callers.offer() {
             self.roles.poll = Poll::Offered(round);
         }
     }
 
-    /// Makes the wire also read, if a node has several commands under way. This is for a drop, after which the program
-    /// may end.
+    /// Makes the wire read too, if a node has more than two commands in flight. A drop calls this function, because the
+    /// program may end after the drop.
     ///
-    /// If a connection is closed with unread answers, the kernel resets it. A server that is then about to write
-    /// another answer fails, and drops the bytes that it has not read yet: the release. With two commands under way
-    /// this cannot happen, because at most one answer is unread.
+    /// If a connection is closed with unread answers, the kernel resets it. If the server is about to write another
+    /// answer, that write fails, and the server drops its unread input, which may contain the release. With two
+    /// commands in flight at most one answer is unread, so the release cannot be lost.
     pub(super) fn read_if_behind(&mut self) {
         if 2 < self.engine.nodes().most_in_flight() {
             self.note(Readiness::all_readable(self.engine.nodes().len()));
@@ -307,7 +306,7 @@ impl Core {
 
     // ----- the end ----------------------------------------------------------------------------
 
-    /// Handles a panic of the engine: closes the handle, refuses every call, and reports every lock as lost.
+    /// Handles a panic of the engine. Closes the handle, refuses every call, and reports every lock as lost.
     pub(super) fn break_down(&mut self, notes: &Notes) {
         self.is_closed = true;
         notes.close(&mut self.noted);

@@ -1,10 +1,10 @@
-//! A table by keys of the engine. Each open key has a small index of its own.
+//! A table whose keys are ids of the engine. Each open key has a small index.
 
 use alloc::vec::Vec;
 
 use crate::slab::make_room;
 
-/// Values by keys. The table grows to the largest number that is open at once.
+/// Maps keys to values. The table grows to the largest number of keys that are open at once.
 #[derive(Debug)]
 pub(super) struct Table<K, V> {
     /// Returns the index of a key.

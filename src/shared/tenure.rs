@@ -1,7 +1,7 @@
-//! Whether the loss of a lock was reported, and the tasks that wait for it. A waiting thread is a task here too; its
-//! waker unparks it.
+//! Records whether the loss of a lock was reported, and which tasks wait for the loss. A waiting thread counts as a
+//! task whose waker unparks the thread.
 //!
-//! It is part of the slot of the lock.
+//! A tenure is part of the slot of the lock.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -16,7 +16,7 @@ use crate::entry::Entry;
 use crate::error::Report;
 use crate::time::{Instant, NANOS_PER_TICK};
 
-/// A tick. A task learns that a lock is at risk this much earlier than requested, so that it is never late.
+/// One tick. A task learns this much earlier than requested that a lock is at risk, so that the signal is never late.
 pub(super) const NOTICE: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 const HELD: u8 = 0;
@@ -26,9 +26,9 @@ const RELEASED: u8 = 2;
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Tenure {
-    /// Written under the mutex.
+    /// Whether the lock is held, lost or released. Written only under the mutex of the listeners.
     fate: AtomicU8,
-    /// `None` before the first one: few locks have listeners, and there may be many locks.
+    /// `None` before the first listener, because few locks have listeners, and there may be many locks.
     listeners: Mutex<Option<Box<Listeners>>>,
 }
 
@@ -38,7 +38,7 @@ struct Listeners {
     next: u64,
     /// The number of times in a row that the engine has failed to extend the lock.
     failures: u16,
-    /// What each node said to the last failed extension.
+    /// The answer of each node to the last failed extension.
     report: Option<Report>,
 }
 
@@ -53,9 +53,9 @@ impl Listeners {
 #[derive(Debug)]
 struct Task {
     number: u64,
-    /// How long before the end it is woken. Zero: when the loss is reported.
+    /// How long before the end of the lock the task is woken. If this is zero, it is woken when the loss is reported.
     early: Duration,
-    /// It is a thread, which is also woken when the lock is released.
+    /// `true` for a thread, which is also woken when the lock is released.
     blocks: bool,
     waker: Waker,
 }
@@ -91,8 +91,8 @@ impl Tenure {
     }
 
     /// Records that the lock, which is valid until `end`, is released or detached at `now`, so that its loss is not
-    /// reported any more. If its end has passed, the lock is lost, because callers may have seen that already. Adds
-    /// wakers to `tasks`, which the caller has to call.
+    /// reported any more. If `end` has passed, the lock counts as lost, because callers may have seen its end already.
+    /// Adds the wakers that the caller has to call to `tasks`.
     pub(super) fn release(&self, now: Instant, end: Instant, tasks: &mut Vec<Waker>) {
         match self.is_over_at(now, end, Duration::ZERO) {
             true => self.end_with(LOST, tasks),
@@ -100,7 +100,7 @@ impl Tenure {
         }
     }
 
-    /// Reports the loss. Adds the wakers of all waiting tasks to `tasks`, which the caller has to call.
+    /// Reports the loss. Adds the wakers of all waiting tasks to `tasks`. The caller has to call these wakers.
     pub(super) fn lose(&self, tasks: &mut Vec<Waker>) {
         self.end_with(LOST, tasks);
     }
@@ -117,8 +117,9 @@ impl Tenure {
         }
     }
 
-    /// Keeps `waker` of a task that waits until less than `early` is left of the lock of `entry`, or of a thread if it
-    /// `blocks`. When the task is new, asks for an `alert` that early; the engine keeps the earliest.
+    /// Stores the `waker` of a task, or of a thread if it `blocks`. The task waits until less than `early` is left of
+    /// the lock of `entry`. For a new task, calls `alert` to request an alert. The engine keeps only the earliest
+    /// alert.
     pub(super) fn poll(
         &self,
         place: &mut Option<u64>,
@@ -133,7 +134,7 @@ impl Tenure {
             return Poll::Ready(());
         }
         if self.is_released() {
-            return Poll::Pending; // It stays released, and the waker is never called.
+            return Poll::Pending; // The lock stays released, so the waker is never called.
         }
         let there = listeners.get_or_insert_default();
         let number = *place.get_or_insert_with(|| {
@@ -156,7 +157,7 @@ impl Tenure {
     }
 
     /// Handles an alert for the lock, which is valid until `end`. Adds the wakers of the tasks that are due at `now` to
-    /// `tasks`. Returns how early before the end the next alert is needed.
+    /// `tasks`. Returns how long before the end the next alert is needed.
     pub(super) fn alerted(
         &self,
         now: Instant,
@@ -165,7 +166,7 @@ impl Tenure {
     ) -> Option<Duration> {
         let mut listeners = self.listeners();
         if self.fate.load(Ordering::Relaxed) != HELD {
-            return None; // All tasks were woken, or none will be.
+            return None; // All tasks were woken, or the lock was released.
         }
         let is_due =
             |task: &mut Task| !task.early.is_zero() && self.is_over_at(now, end, task.early);
@@ -184,7 +185,7 @@ impl Tenure {
         }
     }
 
-    /// Records that the engine has failed to extend the lock. `report` has what each node said.
+    /// Records that the engine has failed to extend the lock. `report` has the answer of each node.
     pub(super) fn failed(&self, report: Option<Report>) {
         let mut listeners = self.listeners();
         let there = listeners.get_or_insert_default();
@@ -206,12 +207,13 @@ impl Tenure {
     }
 }
 
-/// Returns when less than `early` is left of a lock that is valid until `end`, if its end is known.
+/// Returns the time from which less than `early` is left of a lock that is valid until `end`. Returns `None` if the end
+/// is not known.
 pub(super) fn over_by(end: Instant, early: Duration) -> Option<Instant> {
     (end != Instant::ZERO).then(|| end.saturating_sub(early))
 }
 
-/// Wakes a task. Catches a panic of its waker, and a panic of dropping the payload.
+/// Wakes a task. Catches a panic of its waker, and a panic in the drop of the panic payload.
 pub(super) fn wake(waker: Waker) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake()))
         && let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload)))
@@ -235,7 +237,7 @@ mod tests {
         }
     }
 
-    /// Makes a lock that is valid for `left` from now on.
+    /// Returns a lock that is valid for `left` from now on.
     fn lock(left: Duration) -> Entry {
         let entry = Entry::new(Vec::new(), b"k", b"token");
         entry.set_end(clock::now().saturating_add(left), left);
@@ -257,7 +259,7 @@ mod tests {
         assert!(tenure.is_reported());
     }
 
-    /// The lock stays lost, whether the timer or the holder comes first.
+    /// A lock that has ended stays lost, even if its holder releases it before the timer fires.
     #[test]
     fn a_lock_that_is_over_when_it_is_released_stays_lost() {
         for (left, is_lost) in [(Duration::ZERO, true), (Duration::from_secs(60), false)] {

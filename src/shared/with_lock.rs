@@ -6,23 +6,23 @@ use crate::error::{LockError, Released, UnlockError};
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WithLockError {
-    /// The lock was not taken, and the work did not run.
+    /// The lock was not taken, so the work did not run.
     #[error(transparent)]
     NotTaken(#[from] LockError),
-    /// The work has run, and the lock was lost before the work ended, or it is not known whether it was. The work may
-    /// have overlapped with that of another holder.
+    /// The work has run, but the lock was lost before the end of the work, or may have been lost. The work may have
+    /// overlapped with the work of another holder.
     #[error(transparent)]
     Lost(UnlockError),
 }
 
 impl WithLockError {
-    /// Returns `true` if the work did not run because [others hold the lock](LockError::is_held).
+    /// Returns `true` if the work did not run because [another client holds the lock](LockError::is_held).
     #[must_use]
     pub const fn is_held(&self) -> bool {
         matches!(self, Self::NotTaken(error) if error.is_held())
     }
 
-    /// Returns `true` if the work did not run, and the same call [may succeed later](LockError::is_retryable).
+    /// Returns `true` if the work did not run but the same call [may succeed later](LockError::is_retryable).
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::NotTaken(error) if error.is_retryable())

@@ -1,18 +1,19 @@
-//! The spans and events of the feature `tracing`. [`manual::tracing`](crate::manual::tracing) has the table.
+//! The spans and events of the feature `tracing`. [`manual::tracing`](crate::manual::tracing) has a table of them.
 //!
-//! An [`Operation`] is the span of one operation of a user, made by the handle that begins it. A [`Tracer`] makes
-//! these, and turns the notices of the engine into events.
+//! An [`Operation`] is the span of one operation of a user. A [`Tracer`] creates the spans of a handle, and turns the
+//! notices of the engine into events.
 //!
 //! # Guarantees
 //!
-//! * **A subscriber is code of a user.** It is called without the mutex of the engine, by a thread that has neither the
-//!   wire nor the poll. The events of a shared handle come from its I/O thread, in the same way as its wakers.
-//! * **Without a subscriber that listens, nothing is formatted, hashed or timed.**
-//! * **A subscriber gets no token and no credential**, and no name of a resource unless that was requested.
+//! * **A subscriber is user code.** A subscriber is called without the mutex of the engine, by a thread that has
+//!   neither the wire nor the poll. The I/O thread emits the events of a shared handle, in the same way as it calls
+//!   wakers.
+//! * **Without an enabled subscriber, nothing is formatted, hashed or timed.**
+//! * **A subscriber gets no token and no credential**, and gets names of resources only if the program asks for them.
 //!
 //! # Not here
 //!
-//! The choice of what to report: the engine's `notices`.
+//! The engine's `notices` decide what to report.
 
 mod outcome;
 #[cfg(all(test, feature = "embedded"))]
@@ -49,7 +50,7 @@ pub(crate) use outcome::{Failure, Success};
 /// The target of all spans and events.
 const TARGET: &str = "shearline";
 
-/// Makes the operation with a span of this name. The fields after `;` get their values with the outcome.
+/// Returns an operation with a span of this name. The fields after `;` are recorded with the outcome.
 macro_rules! operation {
     ($name:literal, $($field:ident = $value:expr),*; $($later:ident),*) => {
         Operation::new(debug_span!(
@@ -63,24 +64,24 @@ macro_rules! operation {
     };
 }
 
-/// Makes the spans and events of one handle.
+/// Creates the spans and events of one handle.
 #[derive(Debug)]
 pub(crate) struct Tracer(Arc<Outbox>);
 
-/// The data that the events of one handle need, and the events that are still to be emitted.
+/// The data that the events of one handle need, and the events that are not emitted yet.
 #[derive(Debug)]
 struct Outbox {
     labels: Box<[Arc<str>]>,
     shows_names: bool,
-    /// The prefix of each name that a caller gives.
+    /// The prefix of all names of the handle.
     prefix: Box<[u8]>,
-    /// The subscriber of the thread that built the handle, if it had one.
+    /// The subscriber of the thread that built the handle, if that thread had one.
     dispatch: Option<Dispatch>,
     queue: Mutex<Queue>,
 }
 
-/// The span of an operation of a user. It ends with an outcome; if it is dropped without one, the operation was
-/// cancelled.
+/// The span of an operation of a user. The span ends with an outcome. An operation that is dropped without an outcome
+/// was cancelled.
 #[derive(Debug)]
 pub(crate) struct Operation {
     span: Span,
@@ -88,11 +89,11 @@ pub(crate) struct Operation {
     is_open: bool,
 }
 
-/// The number of attempts of an acquisition, for the thread or task that waits for it.
+/// The number of attempts of an acquisition, for the thread or task that waits for the lock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Attempts(u32);
 
-/// A resource in the form that spans and events show.
+/// A resource in the form that spans and events use.
 enum Shown<'a> {
     Name(Cow<'a, [u8]>),
     Hash(Cow<'a, [u8]>),
@@ -111,7 +112,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// Makes `engine` look at its nodes, if a subscriber listens.
+/// Makes `engine` check its nodes for changes, if a subscriber is enabled.
 pub(crate) fn look(engine: &mut Engine, now: Instant) {
     if LevelFilter::INFO <= LevelFilter::current() {
         let (notices, nodes) = engine.notices();
@@ -170,7 +171,7 @@ impl Tracer {
 
     // ----- events ---------------------------------------------------------------------------
 
-    /// Takes the notices of `engine`. If there are any, returns a waker that emits them by calling the subscriber.
+    /// Takes the notices of `engine`. If there are notices, returns a waker that emits them to the subscriber.
     pub(crate) fn collect(&self, engine: &mut Engine) -> Option<Waker> {
         let (notices, _) = engine.notices();
         if notices.queue.is_empty() {
@@ -204,7 +205,7 @@ impl Outbox {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows the key of a name that a caller has given.
+    /// Returns the key of a caller's `name`, in the form that spans and events use.
     fn asked<'a>(&self, name: &'a [u8]) -> DisplayValue<Shown<'a>> {
         match self.prefix.is_empty() {
             true => self.shown(name),
@@ -296,7 +297,7 @@ impl Operation {
         self.span.in_scope(part)
     }
 
-    /// Runs `part` of the operation. Each poll of it is inside the span.
+    /// Runs `part` of the operation. Every poll of `part` is inside the span.
     pub(crate) async fn drive<F: Future>(&self, part: F) -> F::Output {
         let mut part = pin!(part);
         poll_fn(|context| self.enter(|| part.as_mut().poll(context))).await
@@ -323,19 +324,19 @@ impl Operation {
         outcome
     }
 
-    /// Drops the lock of the operation by `give_back`, which does not wait for answers.
+    /// Releases the lock of the operation with `give_back`, which does not wait for answers.
     pub(crate) fn drop_with(mut self, give_back: impl FnOnce()) {
         self.span.in_scope(give_back);
         self.end("dropped");
     }
 
-    /// Ends the operation, which could not begin, with `error`.
+    /// Ends the operation, which was refused at its beginning, with `error`.
     pub(crate) fn fail<E: Failure>(mut self, error: E) -> E {
         self.end(error.word());
         error
     }
 
-    /// Records how many nodes have the lock after it was extended or confirmed.
+    /// Records how many nodes have the lock after an extension or a confirmation.
     pub(crate) fn has(&self, lock: &Lock) {
         if self.is_open {
             self.span.record("granted", lock.voters().len() as u64);
@@ -365,7 +366,7 @@ impl Drop for Operation {
 }
 
 impl Attempts {
-    /// Returns the attempts of the acquisition whose outcome `engine` has returned last.
+    /// Returns the attempts of the acquisition whose outcome `engine` returned last.
     pub(crate) fn of(engine: &mut Engine) -> Self {
         Self(engine.notices().0.attempts)
     }

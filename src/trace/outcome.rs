@@ -1,4 +1,4 @@
-//! The word for each outcome of an operation, and the other fields of its span.
+//! The word for each outcome of an operation, and the remaining fields of its span.
 
 use tracing::Span;
 

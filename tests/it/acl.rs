@@ -1,6 +1,6 @@
-//! The permissions of users. The page of the manual about them is their only source.
+//! The permissions of users, which are read from the page of the manual about permissions.
 
-/// The page with these permissions.
+/// The page of the manual with the permissions.
 pub(crate) const PAGE: &str = include_str!("../../docs/permissions.md");
 
 /// Returns the permissions that every user needs.

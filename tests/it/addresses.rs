@@ -5,7 +5,7 @@ use shearline::{NodeOutcome, Unusable};
 use crate::face::{Which, at, no_quorum};
 use crate::servers::{Cluster, LONG, Options};
 
-/// One server under two addresses has one vote, whatever the addresses look like.
+/// One server under two addresses has one vote, even if the addresses look different.
 #[test]
 fn one_server_under_two_addresses_has_one_vote() {
     let cluster = Cluster::with(2, &Options::redis().unix_socket());

@@ -1,4 +1,4 @@
-//! Credentials that are wrong or missing. They are never shown.
+//! Wrong and missing credentials. No output ever shows a credential.
 
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -32,7 +32,7 @@ fn wrong_or_missing_credentials_are_named_and_not_shown() {
                 assert_not_shown(&format!("{error:#} {error:?}"));
             }
             let report = no_quorum(result);
-            // Two such nodes decide the call; the third may not have answered by then.
+            // Two nodes with wrong credentials decide the call. The third node may not have answered yet.
             let named = |expected| {
                 report
                     .nodes()
@@ -72,7 +72,7 @@ fn a_majority_with_wrong_credentials_is_reported_in_the_first_try() {
         assert_eq!(report.nodes()[1].outcome, wrong, "{report}");
         let report = no_quorum(face.lock("k", LONG));
         assert_eq!(report.tries(), 1, "{report}");
-        // The operator repairs this on the servers, so the URLs are right now.
+        // The operator repairs the passwords on the servers, so the URLs are right now.
         want(WRONG);
         eventually("the repair is noticed", || {
             face.settle();
@@ -116,8 +116,8 @@ fn assert_not_shown(text: &str) {
     Secrets::credentials().assert_not_in("auth", text);
 }
 
-/// The password of every server is changed. A provider of credentials knows the new one; it is late for one node, and
-/// fails for another.
+/// The password of every server is changed. The credentials provider knows the new password, but is late for one node,
+/// and fails for another.
 #[test]
 fn credentials_are_asked_for_before_each_connection() {
     not_with!(Acl | NoScripts, "logs in as the default user");

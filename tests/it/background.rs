@@ -1,7 +1,7 @@
-//! The last handle is dropped while nodes are silent: their releases are sent when they are back, and then nothing of
-//! the handle is left.
+//! The last handle is dropped while nodes are silent. Their releases are sent when the nodes are back, and then no
+//! thread or descriptor of the handle is left.
 //!
-//! Threads and descriptors are counted, so each story runs in a process of its own, which is this test binary again.
+//! The tests count threads and descriptors, so each story runs in a separate process of this test binary.
 
 use std::env;
 use std::fs;
@@ -25,7 +25,7 @@ fn a_dropped_handle_leaves_nothing_when_the_keys_of_a_silent_node_have_expired()
     play("silent for ever");
 }
 
-/// The part of the other process. Without a story in the environment it does nothing.
+/// Runs the story in the other process. Without a story in the environment, does nothing.
 #[test]
 #[ignore = "a part of another test"]
 fn process_of_its_own() {
@@ -66,7 +66,7 @@ fn keys_are_over() {
     had.is_all_there_is();
 }
 
-/// Makes a handle whose node timeout is longer than this test may take, so no call may wait for a silent node.
+/// Returns a handle whose node timeout is longer than this test may take, so no call may wait for a silent node.
 fn patient(cluster: &Cluster) -> Redlock {
     let builder = over(cluster).node_timeout(LONG).dead_after(2 * LONG);
     let handle = builder.build().expect("a good configuration");
@@ -80,7 +80,7 @@ fn locks(handle: &Redlock, count: usize, ttl: Duration) -> Vec<LockGuard> {
         .collect()
 }
 
-/// The threads and descriptors that this process has.
+/// The numbers of threads and descriptors of this process.
 #[derive(Debug, Eq, PartialEq)]
 struct Had {
     threads: usize,

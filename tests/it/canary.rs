@@ -1,5 +1,4 @@
-//! Secrets to search for: credentials with a word in them that occurs nowhere else, and the random
-//! part of tokens.
+//! Secrets that tests search for: credentials with a unique word, and the random part of tokens.
 //!
 //! `tests/run.sh` takes the word from here and searches the logs of the whole run for it.
 
@@ -7,10 +6,10 @@ use std::any::Any;
 use std::error::Error;
 use std::fmt::{Debug, Display};
 
-/// The word in every credential. No message of a test may show it either.
+/// The word in every credential. Messages of tests must not show it either.
 pub(crate) const CANARY: &str = "zilpzalp";
 
-/// A user, a password, and a password that no server takes. The odd characters are escaped in URLs.
+/// A user, a password, and a password that no server accepts. URLs have to escape the special characters.
 pub(crate) const USER: &str = "zilpzalp-user";
 pub(crate) const LOCKER: &str = "zilpzalp-locker";
 pub(crate) const PASSWORD: &str = "zilpzalp-p@ss:w/o?r#d%&+";
@@ -19,13 +18,13 @@ pub(crate) const WRONG: &str = "zilpzalp-shibboleth";
 /// [`PASSWORD`] as it is written in a URL.
 pub(crate) const ESCAPED: &str = "zilpzalp-p%40ss%3Aw%2Fo%3Fr%23d%25%26%2B";
 
-/// How many bytes of a token in a row are one secret. `Debug` shows two.
+/// The number of consecutive bytes of a token that count as a secret. `Debug` shows two bytes.
 const PIECE: usize = 4;
 
 /// The random part of a token.
 const RANDOM: usize = 20;
 
-/// How many characters before a secret a failure shows.
+/// The number of characters before a secret that a failure shows.
 const SHOWN: usize = 80;
 
 /// The secrets that must not be shown, in every spelling.
@@ -52,7 +51,7 @@ impl Secrets {
     #[track_caller]
     pub(crate) fn assert_not_in(&self, situation: &str, text: &str) {
         if let Some(before) = self.find(text) {
-            // Do not show the text itself: the secret would be in the log.
+            // Does not show the text itself, because the secret would be in the log.
             panic!("{situation}: a secret is shown behind {before:?}");
         }
     }

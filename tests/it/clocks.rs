@@ -1,5 +1,5 @@
-//! Wall clocks of nodes that are stepped while they are watched, and while they are not. A client cannot step the clock of a
-//! real server, so these are embedded nodes.
+//! The wall clocks of nodes are stepped while they are watched, and while they are not. A client cannot step the clock
+//! of a real server, so the tests use embedded nodes.
 
 use std::thread;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::servers::{LONG, eventually};
 /// A node is asked for its time at most once in this period (`engine::tests::clocks`).
 const EVERY: Duration = Duration::from_secs(1);
 
-/// A time for which no node stands still.
+/// A node timeout that is longer than any pause of a node.
 const CALM: Duration = Duration::from_secs(20);
 
 #[test]
@@ -34,7 +34,7 @@ fn stepped_clocks_make_two_holders_only_without_the_watch() {
             let all = other.nodes().iter().all(|node| node.in_flight == 0);
             all.then_some(())
         });
-        thread::sleep(EVERY); // From now on every node is asked again.
+        thread::sleep(EVERY); // Every node is asked for its time again.
         nodes[..2].iter().for_each(|node| node.step_clock(2 * LONG));
         assert!(holder.is_valid(), "the holder does not know");
         let result = other.try_lock("k", LONG);

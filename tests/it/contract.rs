@@ -1,8 +1,7 @@
-//! The promises of a lock, with every face, on servers of both kinds. Each row here is a story of the engine
-//! (`engine::tests::extend`, `confirm`, `inspect`, `release`, `handover`) that is played again over the wire.
+//! The guarantees of a lock, with every kind of handle, on servers of both kinds. Each story of the engine
+//! (`engine::tests::extend`, `confirm`, `inspect`, `release`, `handover`) is played again over the wire.
 //!
-//! `restart`, `sets` and `deadlines` have the rows about servers that restart or stand still, and about several
-//! names.
+//! `restart`, `sets` and `deadlines` have the stories about servers that restart or stall, and about several names.
 
 use std::thread;
 use std::time::Duration;
@@ -88,7 +87,7 @@ fn scripts_flushed_between_lock_and_unlock_are_sent_again() {
 /// A call that asks the nodes for a lock that they have lost. Returns their answers.
 type Asking = fn(&mut Face, &mut Option<Held>) -> Report;
 
-/// The last one is the release. Most ways of releasing cannot distinguish a stranger's key from a missing one.
+/// The last call is the release. Most ways of releasing cannot distinguish another client's key from a missing key.
 const ASKING: [Asking; 3] = [
     |face, lock| match face.extend(lock.as_mut().expect("a lock"), 2 * LONG) {
         Err(ExtendError::Lost(report)) => report,
@@ -104,7 +103,7 @@ const ASKING: [Asking; 3] = [
     },
 ];
 
-/// The remaining copies of the lock are released, and strangers' keys are not touched.
+/// The remaining copies of the lock are released, and the keys of other clients do not change.
 #[test]
 fn a_lock_that_a_majority_misses_is_lost() {
     Scene::each(|scene| {
@@ -220,7 +219,7 @@ fn a_lock_from_before_the_last_boot_is_valid_again_if_a_majority_has_it() {
     });
 }
 
-/// Returns the lock as if it had been written down before the last boot: with another boot id, and a matching checksum
+/// Returns the lock as if it had been serialized before the last boot: with another boot id, and a matching checksum
 /// (FNV-1a).
 #[track_caller]
 fn from_another_boot(lock: Lock) -> Lock {
@@ -253,7 +252,8 @@ fn an_inspection_says_who_holds_a_resource_and_which_nodes_disagree() {
     }
 }
 
-/// The holder learns of the break at its next extension, and others are kept out until its keys have ended.
+/// The holder finds the break at its next extension, and other clients are kept out until the keys of the holder have
+/// expired.
 #[test]
 fn a_lock_is_broken_by_one_who_does_not_hold_it() {
     Scene::each(|scene| {
@@ -283,7 +283,7 @@ fn a_lock_is_broken_by_one_who_does_not_hold_it() {
             scene.face.extend(&mut lock, LONG),
             Err(ExtendError::Lost(_))
         );
-        // The lock that was inspected is over. The keys that replaced it can be broken again, at once.
+        // The inspected lock has ended. The keys that replaced it can be broken again at once.
         let told = scene.face.inspect(&key).expect("all answer");
         let holder = told.holder().expect("others are kept out");
         assert!(holder.owner.starts_with(b"(broken) "), "{holder}");
@@ -338,7 +338,7 @@ fn inspected(scene: &mut Scene<'_>) {
     let told = scene.face.inspect(&key).expect("all answer");
     assert_eq!(told.holder().expect("held").valid_for, Duration::MAX);
 
-    // None of that has changed anything.
+    // None of these calls has changed anything.
     let token = lock.token();
     scene.await_values([Some(OTHERS), Some(&token), Some(&token)]);
     assert_eq!(scene.pttl(1), -1);
@@ -375,7 +375,8 @@ fn found(told: &Inspection) -> Vec<Found> {
 
 // ----- handing over -----------------------------------------------------------------------------
 
-/// The lock goes from each face to the next, as bytes. It stays while no face has it, and is complete at the end.
+/// The lock is handed from each kind of handle to the next, as bytes. The lock stays while no handle has it, and is
+/// complete at the end.
 #[test]
 fn a_lock_that_is_detached_stays_until_a_face_adopts_it() {
     for cluster in clusters() {
@@ -452,7 +453,7 @@ fn a_silent_majority_leaves_every_lock_as_it_was() {
     cluster.assert_empty();
 }
 
-/// Checks calls that two of three nodes answer: two are enough.
+/// Checks calls that two of three nodes answer, which is a majority.
 fn asked_of_two_of_three(face: &mut Face, lock: &mut Held) {
     eventually("it is confirmed", || match face.confirm(lock) {
         Ok(()) => Some(()),

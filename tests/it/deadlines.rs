@@ -1,4 +1,4 @@
-//! Every call ends although every node is stalled. The nodes stay stalled, so no call waits for them.
+//! Every call ends even if every node is stalled. The nodes stay stalled, so a call that waits for them never returns.
 //!
 //! Tests in virtual time (`engine::tests::acquire`, `calls`, `waits`) check that no caller waits past its deadline.
 //! Calls during the silence of a majority are in `contract`.
@@ -26,7 +26,7 @@ fn every_operation_ends_with_every_node_stalled() {
             scope.spawn(|| stalled_locks(face, &which.key("stalled")));
         }
     });
-    // The last handles are dropped too while every node is stalled, and do not wait.
+    // The last handles are also dropped while every node is stalled, without waiting.
     drop(faces);
     thaw(&cluster);
     cluster.assert_empty();

@@ -1,5 +1,5 @@
-//! The lock delay on real servers: a holder that is killed keeps others out until the validity of its
-//! lock and the delay are over.
+//! The lock delay on real servers: a killed holder keeps other clients out until the validity of its lock and the delay
+//! have ended.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Other clients delete or replace the keys of kept locks: the holder learns of it at once, not only at its next
+//! Other clients delete or replace the keys of kept locks. The holder finds the loss at once, before its next
 //! extension.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::face::{Face, Held, Which, over};
 use crate::scene::clusters;
 use crate::servers::{Cluster, eventually};
 
-/// The commands by which others change a key.
+/// The commands with which other clients change a key.
 const CHANGES: [&str; 6] = [
     "DEL KEY",
     "UNLINK KEY",
@@ -27,8 +27,8 @@ fn kept(face: &mut Face, cluster: &Cluster, key: &str) -> Held {
     held
 }
 
-/// Makes the change until the holder is told. The two nodes do not run it at the same time, and a key that only one of
-/// them lacks is copied back, so the change is repeated.
+/// Repeats the change until the holder reports the loss. One change may not be enough, because the two nodes do not run
+/// it at the same time, and the handle copies back a key that only one node lacks.
 fn change_until_told(face: &mut Face, held: &Held, mut change: impl FnMut()) {
     eventually("the loss is told", || {
         change();

@@ -1,4 +1,4 @@
-//! Guards and futures that are dropped: in a panic, half-way, or before the first poll.
+//! Guards and futures are dropped in a panic, half-way, or before the first poll.
 
 use std::future::Future;
 use std::pin::pin;
@@ -54,7 +54,7 @@ fn a_future_dropped_at_any_point_leaves_no_key() {
         });
         sets().expect("five nodes")
     };
-    lock(); // This finds out how each node releases.
+    lock(); // This lock finds out how each node releases.
     let (before, after) = (lock(), lock());
     drop(redlock.lock_async("lazy", LONG));
     assert_eq!(lock() - after, after - before);
@@ -89,7 +89,7 @@ fn a_future_dropped_while_the_nodes_are_frozen_leaves_no_key() {
     cluster.assert_empty_after("set");
 }
 
-/// The last handle is in the future, and later in the guard; the lock is released before the handle ends.
+/// The last handle is in the future, and later in the guard. The lock is released before the handle is dropped.
 #[test]
 fn a_future_keeps_the_handle_alive() {
     let cluster = servers::three();

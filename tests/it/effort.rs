@@ -1,4 +1,4 @@
-//! How much a story tries: little in the short run, much in the long one; and how long its locks last.
+//! How often stories repeat in the short run and in the long run, and how long their locks last.
 
 use std::env;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Elections on real servers: who leads, what observers are told, and the death of a leader.
+//! Elections on real servers: the leaders, the reports of observers, and the death of a leader.
 
 use std::fs;
 use std::path::Path;

@@ -4,10 +4,10 @@
 //! The commands come from a seed, so a failure can be repeated. Excluded are: `INFO` (its fields are compared instead),
 //! the `id` in the answer to `HELLO`, foreign scripts, and the milliseconds of `PTTL`, also within a script, and the
 //! ways of `CLIENT TRACKING` that the node refuses. Pushes are compared together with their places among the replies,
-//! and after each batch also those to the other connections. A Valkey has other error texts, so only whether it refuses
-//! is compared, and that it answers `HELLO`. Times to live are at least a quarter of an hour apart from each other and
-//! from zero, so that no delay of the machine changes their order. Keys with short ones are waited for until they are
-//! gone.
+//! and after each batch also those to the other connections. Valkey has other error texts, so the tests compare only
+//! whether it refuses, and that it answers `HELLO`. Times to live are at least a quarter of an hour apart from each
+//! other and from zero, so that no delay of the machine changes their order. The tests wait until keys with a short ttl
+//! have expired.
 
 mod commands;
 mod locks;
@@ -24,7 +24,7 @@ use self::peers::{Connection, Model, Received, Remote};
 use crate::effort::is_long;
 use crate::servers::{Options as ServerOptions, Reply, Server, eventually};
 
-/// The number of commands of the short run, and of the long one.
+/// The number of commands in the short run, and in the long run.
 const COMMANDS: [usize; 2] = [1_200, 12_000];
 
 const PASSWORD: &str = "sesame";
@@ -117,7 +117,7 @@ fn a_server_that_has_been_a_replica_is_not_durable() {
     }
 }
 
-/// Every field of the store's `INFO` is one of the server's, in the same section and order.
+/// Every field of the store's `INFO` is also a field of the server's `INFO`, in the same section and order.
 #[test]
 fn the_fields_of_info_are_those_of_a_server() {
     let server = Server::start();
@@ -159,7 +159,7 @@ impl Pair {
     }
 }
 
-/// Sends the commands of `seed` to both, and compares.
+/// Sends the commands of `seed` to both sides, and compares the replies.
 fn compare(seed: u64, server: &Server, flavour: Flavour, mut model: Model, password: Option<&str>) {
     let mut commands = Commands::new(seed, flavour, password);
     let mut pairs: Vec<Pair> = Vec::new();

@@ -1,4 +1,4 @@
-//! Programs that end right after they dropped their locks: no key is left on any node.
+//! Programs end right after they have dropped their locks, and no key is left on any node.
 //!
 //! Each program is this test binary again, told by its environment which [`ENDINGS`] to play. Most keep their handle in
 //! a `static`, which is never dropped, and end by `process::exit`, which leaves other threads no time.
@@ -29,8 +29,8 @@ const ENDING: &str = "SHEARLINE_TEST_ENDING";
 const NODES: &str = "SHEARLINE_TEST_ENDING_NODES";
 const RUNS: &str = "SHEARLINE_TEST_ENDING_RUNS";
 
-/// How late answers are at each try, in milliseconds. At the last tries this is longer than a program takes to end on
-/// any machine.
+/// The delay of answers at each try, in milliseconds. In the last tries the delay is longer than a program takes to end
+/// on any machine.
 const LATE_MS: [u64; 8] = [3, 3, 10, 10, 30, 30, 100, 300];
 
 /// How a program ends: a name, and what it does with its handle. Returning means that `main`

@@ -1,4 +1,4 @@
-//! The faces that each story uses behind one type: [`Redlock`], its futures, [`LocalRedlock`] and [`Driver`].
+//! One type for all kinds of handles that stories use: [`Redlock`], its futures, [`LocalRedlock`] and [`Driver`].
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ macro_rules! outcome {
     };
 }
 
-/// Takes a lock by the call of this name, and by that of its future.
+/// Takes a lock with the call of this name, or with its future.
 macro_rules! take {
     ($face:expr, $kind:ident, $call:ident, $future:ident, ($($argument:expr),+), $driver:pat => $by_driver:expr) => {
         match $face {
@@ -81,7 +81,7 @@ impl Which {
     }
 }
 
-/// The node timeout of stories that are not about time. A machine, a process or a server may stand still for this long
+/// The node timeout of stories that are not about time. A machine, a process or a server may stall for this long
 /// without changing the story.
 const CALM: Duration = Duration::from_secs(10);
 

@@ -1,5 +1,5 @@
-//! Fencing tokens on real servers of both kinds: they rise from lock to lock, through every face and process,
-//! and a node that may have lost its counters gives none.
+//! Fencing tokens on real servers of both kinds. The tokens grow from lock to lock, through every handle and process,
+//! and a node that may have lost its counters gives no token.
 
 use std::fs;
 use std::path::Path;
@@ -127,8 +127,8 @@ fn the_numbers_of_a_slot_rise_from_holder_to_holder() {
     }
 }
 
-/// A restarted node gives no token, whether it has its data or not: no client can know what it has lost. The process
-/// that asks has not seen the restart.
+/// A restarted node gives no fencing token, even if it has its data, because no client can know what the node has lost.
+/// The process that asks has not seen the restart.
 #[test]
 fn a_server_that_was_restarted_gives_no_token() {
     not_with!(NoScripts, "fencing tokens need scripts");

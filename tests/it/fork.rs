@@ -1,4 +1,4 @@
-//! A process that forks: the child cannot use its parent's handle, and does no harm to it.
+//! A process forks, and the child cannot use its parent's handle, and does the parent no harm.
 //!
 //! The child is what `Command::pre_exec` runs between `fork` and `exec`: a process of one thread,
 //! with a copy of all memory of the parent.
@@ -101,7 +101,7 @@ fn a_forked_child_is_refused_and_releases_no_lock_of_its_parent() {
     cluster.assert_empty();
 }
 
-/// The child drops its copies of the last handles: it waits for no thread, and sends nothing.
+/// The child drops its copies of the last handles, without waiting for a thread and without sending anything.
 #[test]
 fn a_forked_child_drops_the_last_handles_without_waiting() {
     let cluster = servers::three();
@@ -129,8 +129,8 @@ fn a_forked_child_drops_the_last_handles_without_waiting() {
     cluster.assert_empty();
 }
 
-/// A child has a copy of a lock, and drops it: this ends no lock, and the parent goes on to extend its own. A lock that
-/// the parent has released is gone.
+/// A child drops its copy of a lock. This drop ends no lock, and the parent continues to extend its own lock. A lock
+/// that the parent has released is gone.
 #[test]
 fn a_forked_child_neither_keeps_nor_ends_a_lock_that_its_parent_keeps() {
     /// The lock is extended when half of it is over; the other half is a reserve for busy machines.

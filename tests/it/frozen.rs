@@ -1,4 +1,4 @@
-//! One node of five stands still while the others keep running.
+//! One node of five is frozen while the other nodes keep running.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn a_thousand_locks_leave_no_key_while_one_node_of_five_is_frozen() {
     story(&Cluster::with(5, &Options::valkey()), 200);
 }
 
-/// Every operation succeeds, none waits for the frozen node, and that node has no key when it runs again.
+/// Every operation succeeds without waiting for the frozen node, and the frozen node has no key when it runs again.
 fn story(cluster: &Cluster, locks: usize) {
     for which in Which::BOTH {
         let mut face = which.build(patient(cluster));

@@ -1,4 +1,4 @@
-//! Nodes that restart without their memory, with and without the restart guard.
+//! Nodes restart without their data, with and without the restart guard.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -33,7 +33,7 @@ fn over(urls: impl IntoIterator<Item = String>, longest: Duration) -> Builder {
     at(urls).max_ttl(longest).retry(retry)
 }
 
-/// A handle that lets all its nodes vote at once, however short their uptime.
+/// Returns a handle that lets all its nodes vote at once, even with a short uptime.
 fn trusting(builder: &Builder) -> Redlock {
     let redlock = builder.build().expect("built");
     eventually("all that answer are trusted", || {
@@ -183,8 +183,8 @@ fn restarts(
     (witness.locks.into_inner(), witness.together.into_inner())
 }
 
-/// With this guard there are never two holders at once, however often the node forgets. On a machine that is too
-/// slow for short locks longer ones are taken.
+/// With this guard there are never two holders at once, even if the node forgets its keys often. On a machine that is
+/// too slow for short locks, the test takes longer locks.
 pub(crate) fn never_makes_two_holders(guard: RestartGuard) {
     let least = times(3, 8);
     let served = TTLS.iter().any(|ttl| {

@@ -1,4 +1,4 @@
-//! Locks that are kept: each face extends them while another client tries to take them.
+//! Each kind of handle extends its kept locks while another client tries to take them.
 //!
 //! The stories of the engine (`engine::tests::keep`) check when and how often a lock is extended. Here a lock only has
 //! to outlive its first end, if the machine is fast enough.

@@ -1,5 +1,4 @@
-//! The links of all texts lead somewhere: in the repository, in the documentation that rustdoc makes, and in the
-//! package.
+//! Checks that all links have a target: in the repository, in the output of rustdoc, and in the package.
 //!
 //! A page of `docs` defines its links at its end, as a forge wants them: `[waiting]: waiting.md`. In rustdoc the
 //! definitions of `src/manual/links.md` precede each page, so there the same link leads to a module or an item. The

@@ -1,4 +1,4 @@
-//! The public faces of the library against real servers, as one binary.
+//! Tests the public API of the library against real servers, in one binary.
 //!
 //! Each test starts its own `redis-server` (or `valkey-server`) processes on free loopback ports
 //! and ends exactly those, also when it fails. A missing server binary fails the test with a

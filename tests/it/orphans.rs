@@ -1,4 +1,4 @@
-//! No attempt leaves a key behind, however it ends and whatever a node does meanwhile.
+//! No attempt leaves a key on a node, for every way to end an attempt and for every fault of a node during the attempt.
 //!
 //! An attempt can end in six ways, and up to a hundred attempts of each are begun together. While they run, one or two
 //! nodes of five are stopped, or their connections are cut, at one of three moments. The long run makes a thousand

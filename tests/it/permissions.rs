@@ -1,4 +1,4 @@
-//! Users that lack a permission that a lock needs: the first try names it, and no key is left.
+//! A user lacks a permission that a lock needs. The first try names the permission, and no key is left.
 
 mod own_words;
 mod taken_away;

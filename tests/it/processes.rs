@@ -1,5 +1,5 @@
-//! Stories with a second process: exclusion. (`sets` hands a lock over to a second process, `endings` has processes
-//! that end.)
+//! Stories about exclusion between two processes. (`sets` hands a lock over to a second process, and `endings` has
+//! processes that end.)
 //!
 //! The second process is this test binary again; its environment gives it a part to play in
 //! [`second_process`]. Without a part that test does nothing.

@@ -26,7 +26,7 @@ const DISPENSABLE: [&str; 5] = [
     "+client|caching",
 ];
 
-/// A reader who decides within a minute reads no more than this.
+/// The longest README that a reader can read in a minute.
 const README_BYTES_MAX: usize = 6 << 10;
 
 #[test]
@@ -171,7 +171,8 @@ fn the_acl_line_of_shared_locks_and_permits_suffices_and_is_the_least() {
     }
 }
 
-/// The handle uses no scripts, because it was told so or finds it out. The test tries the life of a lock.
+/// The handle uses no scripts, because of its configuration or because the node refuses them. The test tries the life
+/// of a lock.
 #[test]
 fn the_acl_line_without_scripts_suffices_and_is_the_least() {
     let server = Server::start();
@@ -181,7 +182,7 @@ fn the_acl_line_without_scripts_suffices_and_is_the_least() {
     });
 }
 
-/// `lib.rs` lists where everything is.
+/// `lib.rs` lists all modules.
 #[test]
 fn every_room_is_on_the_map() {
     let text = read("src/lib.rs").expect("it is there");

@@ -1,5 +1,5 @@
-//! Nodes that do not vote: refused connections, strangers, servers that must not be used. The other nodes give locks,
-//! and the report gives the reason for each node.
+//! Some nodes do not vote: they refuse connections, or are servers of another kind or unsuitable servers. The other
+//! nodes grant locks, and the report contains the reason of each node.
 
 use shearline::internals::LinkFault;
 use shearline::{NodeOutcome, Unusable};

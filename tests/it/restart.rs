@@ -58,8 +58,8 @@ fn a_node_that_stays_dead_costs_nothing() {
     }
 }
 
-/// A node with its data on disk comes back with the key. It was dead at the unlock, so its release is sent when it is
-/// back.
+/// A node with its data on disk restarts with the key. The node was dead at the unlock, so the handle sends the release
+/// after the restart.
 #[test]
 fn a_release_owed_to_a_dead_node_is_paid_when_it_is_back() {
     let persistent = Options::redis().arguments(["--appendonly", "yes", "--appendfsync", "always"]);

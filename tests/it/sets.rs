@@ -1,4 +1,4 @@
-//! Locks on several resources at once: all of them or none, by every face, on servers of both kinds.
+//! Locks on several resources at once, all or none, with every kind of handle, on servers of both kinds.
 
 pub(crate) mod msetex;
 
@@ -105,7 +105,7 @@ fn a_plain_lock_on_one_name_keeps_a_set_out_and_leaves_the_others_free() {
                 other => panic!("{other:?}"),
             }
         }
-        // Nothing of the set is left.
+        // No key of the set is left.
         for key in [&keys[0], &keys[2]] {
             assert_eq!(cluster.copies(key), 0);
         }

@@ -1,4 +1,4 @@
-//! TLS against real servers: a right certificate works, and the error names what is wrong with each wrong one.
+//! TLS against real servers. A right certificate works, and for each wrong certificate the error names the fault.
 //!
 //! With `SHEARLINE_TEST_TLS=1` the stories of other files run over TLS too (`servers/encrypted.rs`).
 

@@ -3,7 +3,7 @@
 use crate::face::{Which, at, over};
 use crate::servers::{Cluster, LONG, Options, Server};
 
-/// Locks work without its Lua module too.
+/// Locks also work on Valkey without its Lua module.
 #[test]
 fn locks_work_on_valkey_without_lua() {
     not_with!(

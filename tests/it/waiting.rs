@@ -56,7 +56,7 @@ fn await_told(raws: &mut [Raw], before: &[u64]) {
     }
 }
 
-/// Waits as `options` say, and gives back what it gets.
+/// Waits for the lock with `options`, and releases it.
 fn wait(waiter: &mut Face, key: &str, options: &LockOptions) -> Result<(), LockError> {
     let lock = waiter.lock_with(key, options)?;
     waiter.unlock(lock).expect("held");
@@ -159,7 +159,7 @@ fn a_waiter_is_woken_by_flushall() {
     });
 }
 
-/// When a connection is lost, so are the requests for notification that were made on it.
+/// A lost connection also loses its requests for notification.
 #[test]
 fn a_waiter_is_told_on_its_next_connections_too() {
     not_with!(

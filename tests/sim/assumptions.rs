@@ -1,8 +1,8 @@
-//! The assumptions of the algorithm, in pairs: where an assumption just holds, no oracle may object, and where it just
+//! Tests the assumptions of the algorithm in pairs. If an assumption just holds, no oracle may object. If it just
 //! fails, two holders must be found.
 //!
-//! Only the oracle of exclusion is on here, and no fault excuses it. So each pair shows that the
-//! promise rests on this assumption, and that the oracle would notice if it failed.
+//! Only the oracle of exclusion is enabled, and no fault excuses a violation. So each pair shows that exclusion depends
+//! on the assumption, and that the oracle notices a failure.
 
 use crate::case::Kind;
 use crate::clock::{MILLI, SECOND};
@@ -17,10 +17,10 @@ pub(crate) struct Assumption {
     pub(crate) holds: bool,
 }
 
-/// How many histories are run where an assumption holds.
+/// The number of histories that are run for an assumption that holds.
 const HOLDS_SEEDS: u64 = 40;
 
-/// Within how many histories two holders must be found where it fails.
+/// The number of histories in which two holders must be found if an assumption fails.
 const FALLS_SEEDS: u64 = 20;
 
 /// Servers that forget, and from some time on do not tell their identity to clients that have been
@@ -51,24 +51,24 @@ const fn falls(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Assumption
 pub(crate) const ASSUMPTIONS: [Assumption; 30] = [
     // Fast servers and slow clients, by exactly as much as the drift takes off a validity.
     holds("drift-just-inside", |entropy| drift(entropy, 5_025_000)),
-    // Fast servers and slow clients, by 0.1 % more than that.
+    // The servers are faster than the drift allows, by 0.1 %.
     falls("drift-just-outside", |entropy| drift(entropy, 5_530_000)),
     // The clock of the server is set three times during a lock, in all by nearly as much as the drift allows.
     holds("steps-just-inside", |entropy| steps(entropy, 26)),
-    // The clock is set by a fifth more than that in all.
+    // The clock is set by a fifth more than the drift allows.
     falls("steps-just-outside", |entropy| steps(entropy, 40)),
     // A restarted server has all its keys: every write was on disk.
     holds("restart-with-memory", |entropy| {
         faulty(entropy, Fault::Restart, 50)
     }),
-    // It has lost them and votes at once. This is the known hole of the algorithm.
+    // A restarted server has lost its keys and votes at once. This is the known hole of the algorithm.
     falls("restart-without-memory", |entropy| {
         faulty(entropy, Fault::Amnesia, 50)
     }),
-    // It stays away until every lock that it may have forgotten is over.
+    // A restarted server stays away until every lock that it may have forgotten has expired.
     holds("restart-after-ttl", |entropy| restart(entropy, 1_012)),
     falls("restart-before-ttl", |entropy| restart(entropy, 850)),
-    // Its clients quarantine it until then: they see that its identity changed.
+    // Clients quarantine a restarted server until its locks have expired, because its identity has changed.
     holds("restart-guarded", |entropy| {
         guarded(entropy, Guard::Observed, &[Fault::Amnesia])
     }),
@@ -122,7 +122,7 @@ pub(crate) const ASSUMPTIONS: [Assumption; 30] = [
     holds("suspended-boottime", |entropy| {
         faulty(entropy, Fault::Suspend, 3_000)
     }),
-    // Its clock stops: `CLOCK_MONOTONIC`, and so `std::time::Instant`.
+    // The clock of a suspended machine stops: `CLOCK_MONOTONIC`, and so `std::time::Instant`.
     falls("suspended-monotonic", monotonic),
     // A virtual machine stands still with all its clocks, so no clock helps.
     falls("frozen-with-its-clock", |entropy| {

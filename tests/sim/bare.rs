@@ -1,4 +1,4 @@
-//! Worlds without scripts: which they are, and what servers do in transactions there.
+//! Worlds without scripts, and what servers do in transactions in these worlds.
 //!
 //! A server refuses scripts to clients (every other server forbids them, the others do not know them), and is one of
 //! several kinds: with a native release, or without. A transaction of `WATCH` and `MULTI .. EXEC` names no token. So a
@@ -9,7 +9,7 @@
 //! A piece that waits for a transaction was requested when it began to wait: [`begun`](crate::begun) says when that
 //! was.
 //!
-//! Only some kinds of worlds are so, and no ordinary one.
+//! Only some kinds of worlds have no scripts. Ordinary worlds have scripts.
 //!
 //! # What it does not see
 //!
@@ -148,7 +148,7 @@ pub(crate) struct Transaction {
     pub(crate) trial: Option<Code>,
     /// The refusal of a `MULTI` that should have been accepted, unless its transaction was empty.
     pub(crate) refused_multi: Option<(u64, u64)>,
-    /// A transaction follows what was read.
+    /// `true` if a transaction follows the reads.
     is_to_write: bool,
     /// The token for which the client tries all ways to release, one after the other, and the number of commands for
     /// that.

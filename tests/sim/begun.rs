@@ -1,4 +1,4 @@
-//! Records when a piece that waits for a transaction was requested, and when it was begun.
+//! Records when a piece of work that waits for a transaction was requested, and when it began.
 //!
 //! Only one transaction is open over a connection at a time, and requests that are made meanwhile wait. So a server
 //! executes a request long after it was made, perhaps after later requests of the same client, and after an outcome

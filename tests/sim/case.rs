@@ -1,4 +1,4 @@
-//! One history that can be run again: a kind of world, and the source of its choices.
+//! One history that can be replayed: a kind of world, and the source of its choices.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -19,7 +19,7 @@ pub(crate) struct Kind {
     pub(crate) draw: fn(&mut Entropy) -> Plan,
 }
 
-/// Ordinary worlds: every seed is another one.
+/// Ordinary worlds, which differ for every seed.
 pub(crate) const ANY: Kind = Kind {
     name: "any",
     draw: Plan::draw,

@@ -1,8 +1,8 @@
 //! A client: a process with a real engine, and a model of the driver that turns it.
 //!
-//! A turn does the same as the driver's, in the same order: it reads what is there, and the clock after each read,
-//! cancels calls that users gave up, hands in the time, does what the engine asks for, and reports to users. Between
-//! any two of these steps the process may be stopped for a while or killed, and the world goes on without it.
+//! A turn has the same steps as a turn of the driver. It reads the received bytes, and the clock after each read,
+//! cancels calls that users gave up, passes the time to the engine, carries out its orders, and reports to users.
+//! Between any two of these steps the process may be stopped for a while or killed, and the world goes on without it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(crate) struct Client {
     pub(crate) engine: Engine,
     pub(crate) host: usize,
     pub(crate) process: Process,
-    /// Whether its process runs. If not, another will replace it.
+    /// `true` while the process runs. Another process replaces a process that was killed.
     pub(crate) alive: bool,
     pub(crate) born: Time,
     /// The connection to each node.
@@ -54,9 +54,9 @@ pub(crate) struct Client {
     pub(crate) ticked_before: Instant,
     pub(crate) turn_began: Time,
     pub(crate) turn_place: crate::written::Place,
-    /// The client is in the middle of a turn, perhaps stopped.
+    /// `true` in the middle of a turn, in which the client may be stopped.
     pub(crate) in_turn: bool,
-    /// How many turns in a row the engine has wanted to be woken in the past.
+    /// The number of consecutive turns in which the engine asked for a wake-up in the past.
     pub(crate) hot: u32,
     next_turn: Time,
     told: VecDeque<Told>,
@@ -65,12 +65,12 @@ pub(crate) struct Client {
     pub(crate) handed: Vec<(usize, Lock)>,
     /// The client takes no more locks.
     pub(crate) finishing: bool,
-    /// Until when its process is stopped, and for how long it was stopped in its life.
+    /// The time until which the process is stopped, and the total time for which it was stopped.
     pub(crate) stopped_until: Time,
     pub(crate) stopped: Time,
-    /// The longest of these times.
+    /// The longest stop of the process.
     longest_stop: Time,
-    /// When a user has tried once to get a lock in this turn, by its clock.
+    /// The time at which a user has tried once to get a lock in this turn, by the client's clock.
     pub(crate) called: Option<Instant>,
     /// A user did something in this turn.
     pub(crate) acted: bool,
@@ -97,7 +97,7 @@ pub(crate) struct Path {
     /// When the connection was last lost, and since when its handshake is done.
     pub(crate) lost_at: Time,
     pub(crate) ready_at: Time,
-    /// The latter by the client's clock.
+    /// The end of the handshake, by the client's clock.
     ready_shown: Instant,
     /// By when another connection is due, by the client's clock; `None` while there is one.
     pub(crate) back_by: Option<Instant>,
@@ -188,7 +188,7 @@ enum Step {
     Done,
 }
 
-/// The driver sleeps no longer than this while anything is open.
+/// The longest sleep of the driver while anything is open.
 const NAP_MAX: Time = 100 * MILLI;
 
 /// The most bytes of any way to release a lock: a name and a token are short.
@@ -197,7 +197,7 @@ const BEHIND: usize = 128;
 /// A connection that worked for this long is opened again at once when it ends.
 const LASTED: Duration = Duration::from_secs(1);
 
-/// A node that answers faster votes as before.
+/// A node that answers faster than this votes as before.
 const NEAR: Time = 240 * MILLI;
 
 /// How many answers decide how slow the path to a node is.
@@ -441,7 +441,7 @@ impl Client {
         ready.count() < quorum
     }
 
-    /// Notes that its process is gone.
+    /// Records that the process has ended.
     fn die(&mut self) -> Vec<Option<usize>> {
         self.alive = false;
         self.next_turn = NEVER;

@@ -1,4 +1,4 @@
-//! True time, and the clocks that show something else.
+//! True time, and the clocks that differ from it.
 
 use shearline::Instant;
 
@@ -9,7 +9,7 @@ pub(crate) const MICRO: Time = 1_000;
 pub(crate) const MILLI: Time = 1_000_000;
 pub(crate) const SECOND: Time = 1_000_000_000;
 
-/// A time that never comes in this world. It is so far below the largest number that sums with it do not overflow.
+/// A time that never comes in a world. Sums with it do not overflow.
 pub(crate) const NEVER: Time = Time::MAX / 4;
 
 /// A clock that runs a little fast or slow. It never runs backwards, unless it is set back.
@@ -42,7 +42,7 @@ impl Clock {
     /// Makes the clock run `fast` parts in a thousand million too fast from `time` on.
     pub(crate) fn retune(&mut self, time: Time, fast: i64) {
         self.base = self.show(time).as_nanos();
-        // A clock that stands still stays so.
+        // A stopped clock remains stopped.
         self.since = self.since.max(time);
         self.speed = Self::speed(fast);
     }
@@ -52,33 +52,33 @@ impl Clock {
         self.since
     }
 
-    /// Returns the time that it shows at `time`, which is not before its last change.
+    /// Returns what the clock shows at `time`, which is not before the last change of the clock.
     pub(crate) fn show(&self, time: Time) -> Instant {
         let past = u128::from(time.saturating_sub(self.since));
         let shown = (past * u128::from(self.speed)) >> 32;
         Instant::from_nanos(self.base + shown as u64)
     }
 
-    /// Returns the first time at which it shows `instant` or more.
+    /// Returns the first time at which the clock shows `instant` or more.
     pub(crate) fn when(&self, instant: Instant) -> Time {
         let ahead = u128::from(instant.as_nanos().saturating_sub(self.base));
         let past = (ahead << 32).div_ceil(u128::from(self.speed));
         u64::try_from(past).map_or(NEVER, |past| self.since.saturating_add(past).min(NEVER))
     }
 
-    /// Stops it from `from` to `to`.
+    /// Stops the clock from `from` to `to`.
     pub(crate) fn stop(&mut self, from: Time, to: Time) {
         self.base = self.show(from).as_nanos();
         self.since = to;
     }
 
-    /// Sets it forward at `time`.
+    /// Sets the clock forward at `time`.
     pub(crate) fn jump(&mut self, time: Time, by: u64) {
         self.base = self.show(time).as_nanos() + by;
         self.since = time;
     }
 
-    /// Sets it back at `time`, not before its zero.
+    /// Sets the clock back at `time`, but not below zero.
     pub(crate) fn set_back(&mut self, time: Time, by: u64) {
         self.base = self.show(time).as_nanos().saturating_sub(by);
         self.since = time;

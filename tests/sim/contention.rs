@@ -1,4 +1,4 @@
-//! Contention in numbers: what a rule for waiters costs, and how fair it is.
+//! Measures contention: the cost and the fairness of a rule for waiting callers.
 //!
 //! ```text
 //! SEEDS=10 cargo test --profile sim --features embedded --test sim contention -- --ignored --nocapture

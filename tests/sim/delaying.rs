@@ -53,7 +53,7 @@ pub(crate) const DELAYING: Kind = kind("delaying", |entropy| {
 });
 
 impl Plan {
-    /// Lets servers forget their locks in two worlds of three. Clients know that, or the servers say so.
+    /// Lets servers forget their locks in two worlds of three. The clients know this, or the servers report it.
     pub(crate) fn forgetting(mut self, entropy: &mut Entropy) -> Self {
         match entropy.below(3) {
             1 => {

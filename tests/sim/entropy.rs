@@ -1,9 +1,9 @@
 //! The only source of choices: a seed, the bytes of a fuzzer, or the tape of an earlier run.
 //!
-//! Zero is always the calmest choice: no fault, the shortest delay, the longest pause. So a tape that is cut short, or
-//! partly overwritten with zeros, is a calmer history: this is how a history is made smaller. Each chooser has its own
-//! strand of the tape, so that leaving choices out of one strand shifts no other. A chooser whose strand has run out
-//! begins nothing more.
+//! Zero is always the calmest choice: no fault, the shortest delay, the longest pause. So a tape that is cut, or partly
+//! overwritten with zeros, is a calmer history. Minimising a history uses this property. Each chooser has its own
+//! strand of the tape, so that removing choices from one strand does not shift another strand. A chooser whose strand
+//! has ended begins nothing more.
 
 use crate::clock::Time;
 
@@ -138,7 +138,7 @@ impl Entropy {
         })
     }
 
-    /// Makes another strand the chooser from `now` on.
+    /// Draws the next choices from another strand, from `now` on.
     pub(crate) fn turn_to(&mut self, strand: usize, now: Time) {
         self.strand = strand;
         self.now = now;
@@ -234,7 +234,7 @@ impl Entropy {
         options[self.below(options.len() as u32) as usize]
     }
 
-    /// Returns a span up to `longest`; every order of magnitude is as likely as every other.
+    /// Returns a span up to `longest`. All orders of magnitude are equally likely.
     pub(crate) fn span(&mut self, longest: u64) -> u64 {
         let bits = u64::BITS - longest.leading_zeros();
         if bits == 0 {
@@ -245,7 +245,7 @@ impl Entropy {
         span_of(order, fraction).min(longest)
     }
 
-    /// Returns a span up to `longest`, of which the longest is the calmest.
+    /// Returns a span up to `longest`. The longest span is the calmest choice.
     pub(crate) fn rest(&mut self, longest: u64) -> u64 {
         let bits = u64::BITS - longest.leading_zeros();
         if bits == 0 {

@@ -24,8 +24,8 @@ macro_rules! faults {
     };
 }
 
-// Exclusion has to hold in spite of those before `Amnesia`. Those from `Flush` on are about what servers say about
-// themselves.
+// Exclusion has to hold in spite of the faults before `Amnesia`. The faults from `Flush` on concern what servers report
+// about themselves.
 faults! {
     /// A connection is reset; some of the bytes on their way arrive.
     Reset,
@@ -81,7 +81,7 @@ faults! {
     Unmark,
     /// An operator deletes a barrier. Exclusion is never expected to survive this.
     Unbar,
-    /// An operator rightly trusts a node: not a fault.
+    /// An operator trusts a node for a good reason, which is not a fault.
     Trust,
     /// An operator calls `reinit` for nodes that belong to this cluster already.
     Reinit,
@@ -128,7 +128,7 @@ impl World {
         if total == 0 {
             return;
         }
-        // Zero: no fault this time.
+        // Zero means no fault this time.
         let mut drawn = self.entropy.below(total + 1);
         let chosen = FAULTS.iter().zip(weights).find(|(_, weight)| {
             let here = drawn > 0 && drawn <= *weight;
@@ -228,7 +228,7 @@ impl World {
                 self.kill(server, away, Some(memory));
             }
             Fault::Promote => {
-                // How far the replica lags behind. If it does not lag, it is there at once.
+                // The lag of the replica. A replica without lag takes over at once.
                 let behind = span.min(SECOND);
                 self.servers[server].promoted = true;
                 self.kill(server, MILLI, Some(behind));

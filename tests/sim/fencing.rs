@@ -1,9 +1,9 @@
 //! Worlds in which some locks come with fencing tokens, and others are plain.
 //!
 //! Clients propose numbers by clocks of their own: right ones, some that are ahead or behind, or none. The clocks of
-//! servers are set back, set right again, and set forward. None of that excuses a violation here: keys and counters may
-//! end at any time, and the numbers that a server gives need not follow its clock. Where keys end early, exclusion is
-//! excused, as for every clock that jumps. One world in four has a strict guard.
+//! servers are set back, set right again, and set forward. No step of a clock excuses a violation, because keys and
+//! counters may end at any time, and the numbers that a server gives need not follow its clock. Where keys end early,
+//! exclusion is excused, as for every clock that jumps. One world in four has a strict guard.
 //!
 //! Counters end at any time. A node that was never used, or has restarted, gives no number until it is repaired from
 //! the others, or an operator trusts it. The operator knows that no earlier lock is left there, and that the floor will

@@ -1,7 +1,7 @@
 //! Histories that no run has played before.
 //!
-//! They begin at `FRESH_SEED`, which `tests/run.sh` derives from the tree of the commit: so each commit
-//! is tried with histories of its own, and a second run of one commit repeats them.
+//! The seeds begin at `FRESH_SEED`, which `tests/run.sh` derives from the tree of the commit. So each commit is tried
+//! with different histories, and a second run of the same commit repeats them.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;

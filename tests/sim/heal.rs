@@ -1,4 +1,4 @@
-//! How faults end: one by one, or all at once when the world is healed.
+//! Ends faults one by one, or all at once when the world is healed.
 
 use shearline::Instant;
 use shearline::embedded::Memory;
@@ -52,7 +52,7 @@ impl World {
         });
     }
 
-    /// Ends a mood, if the server is still in that one.
+    /// Ends a mood, if the server is still in it.
     pub(crate) fn cheer(&mut self, server: usize, number: u32) {
         let there = &mut self.servers[server];
         if there.mood_number == number {

@@ -1,4 +1,4 @@
-//! Kinds of worlds with one purpose: small ones, in which a rare coincidence is common.
+//! Small worlds with one purpose each, in which a rare coincidence is frequent.
 //!
 //! An ordinary world ([`ANY`](crate::case::ANY)) has a little of everything. Some breakages of the library show only if
 //! several rare things coincide, and it takes hundreds of such worlds until an oracle notices them. This module has a

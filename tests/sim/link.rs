@@ -1,4 +1,4 @@
-//! A connection: two pipes that keep the order, and what each end knows of it.
+//! A connection has two pipes that keep the order, and the state of each end.
 
 use std::collections::VecDeque;
 
@@ -25,7 +25,7 @@ pub(crate) enum Way {
 pub(crate) struct Pipe {
     bytes: VecDeque<u8>,
     segments: VecDeque<Segment>,
-    /// When the last of them arrives: no byte overtakes another.
+    /// The arrival time of the last byte. No byte overtakes another.
     last: Time,
 }
 
@@ -113,7 +113,7 @@ impl Pipe {
         self.last
     }
 
-    /// Ends the partition: what waited arrives at `at`.
+    /// Ends the partition. The bytes that waited arrive at `at`.
     pub(crate) fn heal(&mut self, at: Time) {
         for segment in &mut self.segments {
             if segment.arrives >= NEVER {

@@ -1,4 +1,4 @@
-//! The simulator: whole engines in worlds where everything goes wrong, watched by oracles.
+//! The simulator runs whole engines in worlds with many faults, watched by oracles.
 //!
 //! The ordinary run plays some histories that are always the same, four of each kind of world, and
 //! then fresh ones for half a minute of processor time ([`fresh`]). The long run

@@ -1,5 +1,4 @@
-//! Makes a history short: the fewest choices to which the same oracle still objects, and the
-//! calmest of those.
+//! Shortens a history to the fewest and calmest choices to which the same oracle still objects.
 //!
 //! It first tries other seeds: if the same oracle objects sooner there, it is most likely for the same reason. Then the
 //! tape of that history is cut: its end is left out, choosers that are not needed choose nothing, the world gets fewer
@@ -306,8 +305,8 @@ impl Search {
         }
     }
 
-    /// Tries zero. If the history does not fail then, halves the distance to the largest number with which it does not,
-    /// until little is left: the last digits do not matter.
+    /// Tries zero. If the history then passes, approaches the smallest number with which it fails by halving, until the
+    /// distance is small. The last digits do not matter.
     fn lower_one(&mut self, strand: usize, at: usize) {
         let mut high = self.best.tape.0[strand][at];
         if high == 0 || self.attempt_change(strand, |choices| choices[at] = 0) {

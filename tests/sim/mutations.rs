@@ -1,4 +1,4 @@
-//! Mutations: if one guard is removed, or something else is broken, an oracle has to object.
+//! Tests that an oracle objects if one guard is removed, or if something else is broken.
 //!
 //! There are three kinds of mutants. The guards of the library (`src/guards.rs`) are removed one after the other, for
 //! the whole process, in a build with `--cfg shearline_mutants`. Other breakages of the library are patches
@@ -52,7 +52,7 @@ pub(crate) fn heard() -> Option<&'static str> {
     *HEARD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Held while a choice is active: there is one at a time, even if tests run side by side.
+/// Locked while a choice is active, because only one choice is active at a time, even if tests run side by side.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// While this lives, a mutant of the library is chosen, or explicitly none.

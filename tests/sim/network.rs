@@ -1,4 +1,4 @@
-//! The network: what carries bytes between the ends, and the kernels at both ends.
+//! The network carries bytes between two ends, and includes the kernels at both ends.
 //!
 //! A connection keeps the order, and may break anywhere; after a reset, only a part of the earlier bytes arrives. The
 //! order also holds between two connections of one client to one node, as on one path.
@@ -203,7 +203,7 @@ impl World {
         let server = link.server;
         match (link.far.state, end) {
             (FarState::Gone, _) => {}
-            // Never accepted: as if it had never existed.
+            // A connection that was never accepted is treated as if it had never existed.
             (FarState::Backlog, End::Reset) => {
                 self.forget(conn);
                 self.servers[server]

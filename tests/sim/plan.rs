@@ -1,7 +1,7 @@
-//! The numbers of a world: how many of everything there are, and how often faults happen.
+//! The numbers of a world: the sizes of its parts, and the rates of faults.
 //!
-//! Everything is drawn again for every world, and many rates are zero in many worlds: worlds with a little of every
-//! fault look alike, worlds with much of a few do not.
+//! Every world draws its own numbers, and many rates are zero in many worlds. Worlds with few faults of every kind are
+//! similar, but worlds with many faults of a few kinds differ.
 
 use crate::clock::{MICRO, MILLI, SECOND, Time};
 use crate::entropy::Entropy;
@@ -63,7 +63,7 @@ pub(crate) struct Plan {
     /// The number of users of each resource in each client, and whether all of them wait as long as they may.
     pub(crate) users: usize,
     pub(crate) patient: bool,
-    /// How long there are faults.
+    /// The time during which faults happen.
     pub(crate) length: Time,
     /// Whether exclusion has to hold throughout.
     pub(crate) covered: bool,
@@ -510,8 +510,8 @@ impl Plan {
         span + span / 50
     }
 
-    /// Returns a plan with three nodes and no faults: the base of plans with one purpose. What it does not name does not
-    /// happen.
+    /// Returns a plan with three nodes and no faults: the base of plans with one purpose. Events that the plan does not
+    /// mention do not happen.
     pub(crate) fn tame(clients: usize) -> Self {
         Self {
             nodes: 3,

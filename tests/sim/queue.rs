@@ -1,8 +1,7 @@
-//! The future events, in order.
+//! The queue of future events, in their order.
 //!
-//! Most events happen soon: these are sorted by time, the next one last, and a new one is inserted
-//! near the end, where little has to move. That is cheaper than a heap; events that happen later
-//! than [`NEAR`] others go into a heap.
+//! Most events happen soon. They are sorted by time, with the next event last, so that inserting a new event near the
+//! end moves few others, which is cheaper than a heap. Events that happen later than [`NEAR`] others go into a heap.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

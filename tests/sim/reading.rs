@@ -1,8 +1,8 @@
 //! Worlds with shared locks and permits, and with exclusive locks of the same names and locks of strangers.
 //!
-//! A user draws for each call which of the two it wants. Some holders of an exclusive lock make it a shared one.
-//! `oracle::holders` judges what nodes keep. The other oracles judge a shared lock like any other: that it has its
-//! votes, that no other user holds the exclusive lock meanwhile, and that nothing is left of it.
+//! For each call, a user draws the kind of lock that it wants. Some holders downgrade an exclusive lock to a shared
+//! lock. `oracle::holders` judges what nodes keep. The other oracles judge a shared lock like any other: that it has
+//! its votes, that no other user holds the exclusive lock meanwhile, and that nothing is left of it.
 
 use crate::case::Kind;
 use crate::clock::{MICRO, MILLI, SECOND};

@@ -1,4 +1,4 @@
-//! Describes a failure, and names the one command that shows it again.
+//! Describes a failure, and prints the command that replays it.
 //!
 //! | variable | what it does |
 //! | --- | --- |

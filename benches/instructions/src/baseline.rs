@@ -1,12 +1,12 @@
-//! The baseline with which costs are compared: a text with a line for each path, and the conditions of the count.
+//! The baseline for comparing costs: a text with a line for each path, and the conditions of the count.
 //!
 //! Another compiler, another C library or other dependencies turn the same source into other instructions. So a
-//! baseline names all three, and does not apply to others.
+//! baseline names all three, and does not apply to a program with other conditions.
 
 use std::fmt::{self, Write};
 use std::process::Command;
 
-/// A cost above the baseline times this is too much.
+/// The largest accepted ratio of a cost to the baseline.
 const TOLERANCE: f64 = 1.03;
 
 /// The cost of each path, under these conditions.
@@ -57,7 +57,7 @@ impl Costs {
         Ok(Self { conditions, paths })
     }
 
-    /// Returns a line for each path that costs too much more than in `baseline`, or that only one of the two has.
+    /// Returns a line for each path that costs too much compared with `baseline`, or that is missing in one of the two.
     #[must_use]
     pub fn worse_than(&self, baseline: &Self) -> Vec<String> {
         let gone = baseline.paths.iter().map(|(name, _)| name);

@@ -1,4 +1,4 @@
-//! Counting: a program runs under `callgrind`, and only chosen parts of it are counted.
+//! Runs a program under `callgrind`, and counts only chosen parts of it.
 //!
 //! [`counted`] runs the code that is counted; [`end_of_sum`] closes one sum and opens the next. `callgrind` knows both
 //! by their names, so the program is the same with and without it.
@@ -9,14 +9,15 @@ use std::hint::black_box;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Why nothing was counted.
+/// The reason why nothing was counted.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// The C library chooses how it copies by the features of the processor. This makes it choose the same everywhere.
+/// The C library selects its copy functions by the features of the processor. This setting makes the selection the same
+/// on all machines.
 const TUNABLES: &str = "glibc.cpu.hwcaps=-AVX512VL,-AVX512F,-AVX2,-AVX,-ERMS,-FSRM,\
                         -AVX_Fast_Unaligned_Load,-Fast_Unaligned_Copy,-SSSE3,-SSE4_2";
 
-/// Runs `work` and counts it.
+/// Runs `work` and counts its instructions.
 // Never inlined, and with this name: `callgrind` turns its counter on and off by it.
 #[inline(never)]
 pub fn counted<T>(work: impl FnOnce() -> T) -> T {

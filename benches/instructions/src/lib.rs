@@ -1,7 +1,7 @@
-//! How many instructions the hot paths of shearline take.
+//! Counts the instructions of the hot paths of shearline.
 //!
-//! Time differs from machine to machine and from moment to moment; the count of instructions does not, if all machines
-//! run the same ones. So nothing here depends on the features of the processor: `memchr` is built without `std`, the
+//! Times differ between machines and between runs, but the number of instructions does not, if all machines run the
+//! same instructions. So no counted code depends on the features of the processor: `memchr` is built without `std`, the
 //! random numbers without vectors, and the C library copies plainly. The count is the difference between a number of
 //! repetitions and twice that number, so the cost of the start cancels out.
 //!
@@ -12,8 +12,7 @@
 //!
 //! # Not here
 //!
-//! What a count does not show: cache misses, mispredicted branches, system calls. See the other
-//! benches for time.
+//! A count does not show cache misses, mispredicted branches and system calls. The other benches measure time.
 
 pub mod baseline;
 pub mod callgrind;

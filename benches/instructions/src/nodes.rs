@@ -3,7 +3,7 @@
 //! A node reads its commands only during the handshake. After that the driver of the engine knows
 //! what was asked and chooses the answer, so that the nodes add almost nothing to the count.
 //!
-//! Not here: time-outs, refusals, lost connections. The count is of the usual case.
+//! Not here: timeouts, refusals and lost connections, because only the usual case is counted.
 
 use std::time::Duration;
 
@@ -111,7 +111,7 @@ impl Nodes {
         assert!(released, "all nodes confirmed it");
     }
 
-    /// Does what the engine asks for.
+    /// Carries out the orders of the engine.
     fn drain(&mut self, told: &mut impl FnMut(Event)) {
         while let Some(output) = self.engine.poll(self.now) {
             match output {

@@ -1,4 +1,4 @@
-//! The hot paths: the cost of one operation of each.
+//! The hot paths, and the cost of one operation of each.
 
 mod codec;
 mod engine;
@@ -17,7 +17,7 @@ pub struct Path {
     prepare: fn() -> Play,
 }
 
-/// Does this many repetitions. Returns how many operations that were.
+/// Runs this number of repetitions. Returns the number of operations.
 type Play = Box<dyn FnMut(u64) -> u64>;
 
 /// The output of the program under the counter about one path: the operations of either sum.

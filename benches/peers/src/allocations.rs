@@ -1,4 +1,4 @@
-//! Counts what is allocated through Rust's global allocator.
+//! Counts allocations through Rust's global allocator.
 //!
 //! Counting is off except in [`counted`] and after [`keep_counting`], so that timed rounds pay one predicted branch for
 //! it. Allocations of C are not counted.
@@ -16,13 +16,12 @@ static COUNT: AtomicU64 = AtomicU64::new(0);
 /// Bytes allocated less bytes freed.
 static BYTES: AtomicI64 = AtomicI64::new(0);
 
-/// Counts from now on, for as long as the program runs. If this is the first call of the program, [`live`] covers the
-/// whole heap.
+/// Counts until the program ends. If this is the first call of the program, [`live`] covers the whole heap.
 pub fn keep_counting() {
     COUNTING.store(true, Ordering::Relaxed);
 }
 
-/// Returns how many bytes were allocated less those freed, while it was counted.
+/// Returns the number of allocated bytes minus the number of freed bytes, while counting was on.
 #[must_use]
 pub fn live() -> i64 {
     BYTES.load(Ordering::Relaxed)

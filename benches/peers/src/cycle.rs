@@ -1,4 +1,4 @@
-//! The cycle that is repeated and timed: take a lock, perhaps extend it, release it.
+//! The repeated and timed cycle: take a lock, perhaps extend it, and release it.
 //!
 //! A [`Client`] runs cycles, alone or with many callers at once, and records in a [`Log`] how long
 //! each took. [`Caller`] and [`Futures`] are the interfaces of a library for that.
@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::Failure;
 
-/// The ttl of all locks: no lock of these comparisons is held for as long.
+/// The ttl of all locks. No lock of these comparisons is held for this long.
 pub const TTL: Duration = Duration::from_secs(10);
 
 /// A part of a cycle.
@@ -21,9 +21,9 @@ pub enum Span {
     Cycle,
     /// Until the lock is granted.
     Acquire,
-    /// Until it is extended.
+    /// Until the lock is extended.
     Extend,
-    /// Until it is known to be released.
+    /// Until the release is confirmed.
     Release,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// When to stop. A cycle that was begun is always finished.
+/// The time to stop. A cycle that has begun is always finished.
 #[derive(Clone, Copy, Debug)]
 pub enum Until {
     /// Stop at this time.

@@ -1,4 +1,4 @@
-//! Another process, or a thread, which gets its orders line by line.
+//! A mate is another process, or a thread, which receives its orders line by line.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,8 +1,7 @@
 //! A relay in front of a server, which can make it look slow, silent or dead.
 //!
 //! The server behind the relay keeps running, with the same identity, so that it can be back at once. Each connection
-//! has three threads: this is simple, but slower than the loopback interface. So only nodes that are disturbed have a
-//! relay.
+//! has three threads, which is simple, but slower than the loopback interface. So only nodes with faults have a relay.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};

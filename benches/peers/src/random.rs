@@ -1,4 +1,4 @@
-//! Numbers that look random and are the same in every run.
+//! Pseudo-random numbers that are the same in every run.
 
 /// `SplitMix64`: the streams, and which rounds the bootstrap draws, depend on the seed alone.
 #[derive(Clone, Debug)]

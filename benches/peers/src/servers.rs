@@ -3,8 +3,8 @@
 //!
 //! # Guarantees
 //!
-//! * They listen on free ports of the loopback interface and write no file.
-//! * They end with this process, however it ends, also when they are frozen.
+//! * The servers listen on free ports of the loopback interface and write no file.
+//! * The servers end with this process, however it ends, even if they are frozen.
 //! * Signals go to processes that were started here, by their ids.
 
 #![expect(
@@ -246,7 +246,7 @@ fn spawn(port: u16, encryption: Option<(u16, &Encryption)>) -> Result<Child, Fai
     })
 }
 
-/// Makes the command end with the thread that starts it, however that ends.
+/// Makes the process of the command end with the thread that starts it, even if that thread is killed.
 pub fn ends_with_us(command: &mut Command) -> &mut Command {
     // SAFETY: the closure makes one system call and allocates nothing.
     unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) }

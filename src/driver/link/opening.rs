@@ -1,13 +1,13 @@
-//! A connection that is being opened: the addresses of a name, tried in order.
+//! Opens a connection, by trying the addresses of a name in order.
 //!
 //! * If an address refuses, the next one is tried at once.
-//! * If a name has addresses of both families, one of each is tried at once, until one has worked. So if IPv6 leads
-//!   nowhere, IPv4 connects without waiting for it. The first address that connects stays, and the other is reset. From
-//!   then on the address that worked is tried alone.
+//! * If a name has IPv4 and IPv6 addresses, one address of each family is tried at the same time, until an address has
+//!   worked. So if IPv6 does not work, IPv4 connects without delay. The first connection is used, and the other attempt
+//!   is reset. After that, only the address that worked is tried.
 //!
 //! # Not here
 //!
-//! The time limit: the engine decides it. The next opening then begins with the following address.
+//! The engine decides about the time limit. After a timeout, the next opening begins with the following address.
 
 use alloc::vec::{IntoIter, Vec};
 use core::net::SocketAddr;
@@ -22,11 +22,11 @@ use crate::error::LinkFault;
 #[derive(Debug)]
 pub(super) struct Opening {
     attempts: Vec<Attempt>,
-    /// The addresses to try if these fail, each with its index.
+    /// The addresses to try after the current attempts, each with its index.
     rest: IntoIter<(usize, SocketAddr)>,
     /// The address of the latest attempt.
     pub(super) latest: Option<SocketAddr>,
-    /// One of the attempts has failed.
+    /// `true` if an attempt has failed.
     pub(super) has_failed: bool,
 }
 
@@ -47,8 +47,8 @@ pub(super) struct Opener<'a> {
 }
 
 impl Opening {
-    /// Begins with the address at the index `first`. If it is not known to work, an address of the other family is
-    /// tried too. Fails if no address allows an attempt.
+    /// Begins with the address at the index `first`. Also tries an address of the other family, unless the first
+    /// address is known to work. Fails if no attempt can begin.
     pub(super) fn begin(
         addresses: Addresses,
         first: usize,
@@ -65,7 +65,7 @@ impl Opening {
         };
         opening.attempt(LinkFault::Unresolved, opener)?;
         if both {
-            // If this fails at once, the first attempt is still under way.
+            // If the second attempt fails at once, the first one is still under way.
             let _ = opening.attempt(LinkFault::Unresolved, opener);
         }
         Ok(opening)
@@ -91,7 +91,7 @@ impl Opening {
         Err(reason)
     }
 
-    /// Continues every attempt, and returns the first one that is connected. Fails if none is left.
+    /// Continues every attempt, and returns the first connected attempt. Fails if no attempt is left.
     pub(super) fn go_on(&mut self, opener: &Opener<'_>) -> Result<Option<Attempt>, LinkFault> {
         let mut index = 0;
         while let Some(attempt) = self.attempts.get_mut(index) {
@@ -111,7 +111,7 @@ impl Opening {
         Ok(None)
     }
 
-    /// Resets every attempt. Returns the index of the address to try first next time, because these took too long.
+    /// Resets every remaining attempt. Returns the index of the address to try first after a timeout.
     pub(super) fn abort(self, registry: &Registry) -> usize {
         let next = self.attempts.first().map_or(0, |one| one.place + 1);
         for attempt in self.attempts {
@@ -126,8 +126,8 @@ impl Opening {
     }
 }
 
-/// Returns the addresses with their indexes, from `first` on, then those before it. The first address of the other
-/// family comes directly after the first one.
+/// Returns the addresses with their indexes, in a cycle that begins at `first`. The first address of the other family
+/// becomes the second one.
 fn in_order(addresses: Addresses, first: usize) -> Vec<(usize, SocketAddr)> {
     let mut addresses: Vec<_> = addresses.into_iter().enumerate().collect();
     let first = first % addresses.len().max(1);

@@ -1,4 +1,4 @@
-//! Servers with TLS for the tests of the driver: rustls, with a certificate of an authority of their own.
+//! TLS servers for the tests of the driver, with certificates of a test authority.
 
 use crate::config::TlsOptions;
 use crate::driver::authority::{Authority, Span};
@@ -11,7 +11,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 pub(in crate::driver) type Stream<S> = StreamOwned<ServerConnection, S>;
 
-/// A server of one authority.
+/// A server with a certificate of one authority.
 pub(in crate::driver) struct Peer {
     config: Arc<ServerConfig>,
     authority: Authority,

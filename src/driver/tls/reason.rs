@@ -1,4 +1,4 @@
-//! The meaning of errors of rustls, and of alerts of a node, for an operator.
+//! Translates rustls errors and TLS alerts into faults for an operator.
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "the errors of others have many kinds, of which few are told apart here"
@@ -10,13 +10,13 @@ use rustls::{AlertDescription, CertificateError, ClientConnection, Error, OtherE
 
 use crate::error::{Day, LinkFault, TlsFault, TlsPart, TlsProblem};
 
-/// Alerts of TLS about the certificate of a client (RFC 8446, 6.2).
+/// TLS alerts about the certificate of a client (RFC 8446, 6.2).
 const CERTIFICATE_REQUIRED: u8 = 116;
 const BAD_CERTIFICATE: u8 = 42;
 const CERTIFICATE_UNKNOWN: u8 = 46;
 const UNKNOWN_CA: u8 = 48;
 const ACCESS_DENIED: u8 = 49;
-/// Alerts about versions and ciphers.
+/// TLS alerts about versions and ciphers.
 const PROTOCOL_VERSION: u8 = 70;
 const INSUFFICIENT_SECURITY: u8 = 71;
 
@@ -24,7 +24,7 @@ pub(super) fn of_setting(part: TlsPart, problem: TlsProblem) -> LinkFault {
     LinkFault::Tls(TlsFault::Setting { part, problem })
 }
 
-/// Returns what `error` means on `connection`, if there is one.
+/// Returns the meaning of `error`, on `connection` if there is one.
 pub(super) fn of(error: &Error, connection: Option<&ClientConnection>) -> LinkFault {
     let is_handshaking = connection.is_none_or(|tls| tls.is_handshaking());
     let is_first = connection.is_none_or(|tls| tls.protocol_version().is_none());
@@ -66,7 +66,7 @@ fn of_certificate(error: &CertificateError) -> TlsFault {
         }
         CertificateError::Other(OtherError(error)) => match error.downcast_ref::<TlsFault>() {
             Some(fault) => *fault,
-            // The errors of webpki are not part of the interface of rustls.
+            // rustls does not export the error type of webpki, so its text is compared.
             None if error.to_string() == "CaUsedAsEndEntity" => TlsFault::OfAuthority,
             None if error.to_string() == "UnsupportedCertVersion" => TlsFault::FirstVersion,
             None => TlsFault::BadCertificate,
@@ -75,8 +75,8 @@ fn of_certificate(error: &CertificateError) -> TlsFault {
     }
 }
 
-/// Returns the meaning of an alert. A node judges the client's certificate only after the handshake is done for the
-/// client.
+/// Returns the meaning of an alert. A node checks the client's certificate only after the client has finished the
+/// handshake.
 fn of_alert(alert: AlertDescription, is_handshaking: bool) -> LinkFault {
     let fault = match u8::from(alert) {
         CERTIFICATE_REQUIRED => TlsFault::ClientCertificateMissing,

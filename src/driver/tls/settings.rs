@@ -1,7 +1,7 @@
-//! Turns the TLS settings of a node into the configuration of rustls. Reads files.
+//! Turns the TLS settings of a node into a configuration for rustls. Reads files.
 //!
-//! Every mistake is found here, before a connection is tried, and is reported with the setting and the file. No text
-//! holds a part of a key.
+//! This module finds every mistake before a connection is tried, and reports the setting and the file. No text contains
+//! a part of a key.
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "the errors of others have many kinds, of which few are told apart here"
@@ -26,13 +26,13 @@ use super::verifier::Verifier;
 use crate::config::{Address, Host, NodeConfig, NodeTls, Pem, TlsOptions};
 use crate::error::{ConfigError, ConfigFault, TlsPart, TlsProblem, TlsSetting};
 
-/// The faulty setting, and what is wrong with it.
+/// The faulty setting, and its problem.
 pub(super) type Fault = (TlsPart, TlsProblem);
 
-/// Larger files are not read. The authorities of a whole system take a quarter of a megabyte.
+/// The largest file that is read. The authorities of a whole system take a quarter of a megabyte.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// The authorities of the system, once a node has needed them.
+/// The authorities of the system. The authorities are loaded when a node first needs them.
 #[derive(Default)]
 pub(super) struct System(Option<Arc<RootCertStore>>);
 
@@ -40,7 +40,7 @@ impl System {
     fn authorities(&mut self) -> Arc<RootCertStore> {
         let load = || {
             let mut roots = RootCertStore::empty();
-            // If a single authority cannot be parsed, the others are still trusted.
+            // Skips certificates that cannot be parsed, and trusts the others.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             Arc::new(roots)
         };
@@ -53,7 +53,7 @@ pub(super) struct Settings {
     label: String,
     host: String,
     tls: NodeTls,
-    /// The authorities of the system, if the settings name no others. They are not read again.
+    /// The authorities of the system, if the settings name no others. The system's authorities are read only once.
     system: Option<Arc<RootCertStore>>,
     files: Contents,
 }
@@ -67,7 +67,7 @@ struct Contents {
 }
 
 impl Settings {
-    /// Returns the settings of `node`, `None` if it does not use TLS.
+    /// Returns the settings of `node`, or `None` if the node does not use TLS.
     pub(super) fn of(
         node: &NodeConfig,
         options: &TlsOptions,
@@ -104,7 +104,7 @@ impl Settings {
         ServerName::try_from(name.clone()).map_err(|_| (TlsPart::ServerName, TlsProblem::NotAName))
     }
 
-    /// Reads the files, and returns the configuration with their contents.
+    /// Reads the files, and returns a configuration with their contents.
     pub(super) fn read(&mut self) -> Result<ClientConfig, Fault> {
         let files = self.contents()?;
         let config = self.config(&files)?;
@@ -169,8 +169,8 @@ impl Settings {
         };
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|_| of_authorities(TlsProblem::Malformed))? // `ring` has all versions.
-            .dangerous() // The verifier checks no less than the usual one.
+            .map_err(|_| of_authorities(TlsProblem::Malformed))? // `ring` supports all versions.
+            .dangerous() // The verifier keeps all checks of webpki.
             .with_custom_certificate_verifier(verifier);
         Ok(match identity {
             Some(identity) => builder.with_client_cert_resolver(identity),
@@ -192,7 +192,7 @@ fn content(pem: &Pem) -> Result<Vec<u8>, TlsProblem> {
 
 fn read_file(path: &str) -> io::Result<Vec<u8>> {
     let metadata = fs::metadata(path)?;
-    // A pipe would block until its other end is opened.
+    // Opening a pipe would block until another process opens its other end.
     if !metadata.is_file() || FILE_BYTES_MAX < metadata.len() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -244,8 +244,8 @@ fn identity(
 }
 
 fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsProblem> {
-    // PKCS #8 marks an encrypted key in its label. The older form (`BEGIN RSA PRIVATE KEY`) does so in a line after the
-    // label.
+    // In PKCS #8, encrypted keys have a separate label. The older form (`BEGIN RSA PRIVATE KEY`) marks an encrypted key
+    // in the line after the label.
     let labels: [&[u8]; 2] = [
         b"-----BEGIN ENCRYPTED PRIVATE KEY-----",
         b"Proc-Type: 4,ENCRYPTED",

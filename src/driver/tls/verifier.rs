@@ -1,9 +1,9 @@
-//! Whether the certificate of a node is trusted, and if not, why.
+//! Decides whether to trust the certificate of a node, and returns the reason if not.
 //!
-//! The checks of webpki apply. In addition, a certificate that `ca` itself holds is trusted, whatever its issuer, even
-//! if it belongs to an authority. OpenSSL does the same with `X509_V_FLAG_PARTIAL_CHAIN`. The certificate must have
-//! exactly the same bytes, and the node must prove that it has the key. Its dates and names are still checked, because
-//! `ca` may hold the certificates of several nodes.
+//! The checks of webpki apply. In addition, a certificate that `ca` itself contains is trusted, even if its issuer is
+//! unknown or it belongs to an authority. OpenSSL does the same with `X509_V_FLAG_PARTIAL_CHAIN`. A certificate from
+//! `ca` must have exactly the same bytes, and the node must prove that it has the key. The dates and names of the
+//! certificate are still checked, because `ca` may contain the certificates of several nodes.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -26,7 +26,7 @@ use crate::error::TlsFault;
 #[derive(Debug)]
 pub(super) struct Verifier {
     webpki: Arc<WebPkiServerVerifier>,
-    /// The certificates that `ca` holds.
+    /// The certificates in `ca`.
     named: Vec<CertificateDer<'static>>,
     algorithms: WebPkiSupportedAlgorithms,
 }
@@ -47,8 +47,8 @@ impl Verifier {
         }))
     }
 
-    /// Returns `true` if the certificate is self-signed: it is valid with itself as the only trusted authority, or has
-    /// another fault than an unknown issuer.
+    /// Returns `true` if the certificate is self-signed. The certificate is checked with itself as the only trusted
+    /// authority, and counts as self-signed unless the check finds an unknown issuer.
     fn is_self_signed(&self, certificate: &CertificateDer<'_>, now: UnixTime) -> bool {
         let mut roots = RootCertStore::empty();
         let Ok(parsed) = ParsedCertificate::try_from(certificate) else {
@@ -71,8 +71,8 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let is_named = self.named.iter().any(|named| **named == **certificate);
-        // Webpki reports an unknown issuer only after its checks of the certificate itself. This holds only without
-        // intermediate certificates, so a certificate that `ca` holds is checked without them.
+        // Without intermediate certificates, webpki checks the certificate itself before it reports an unknown issuer.
+        // So a certificate that is in `ca` is checked without intermediate certificates.
         let between = if is_named { &[] } else { between };
         let webpki = &self.webpki;
         let Err(error) = webpki.verify_server_cert(certificate, between, name, ocsp, now) else {

@@ -1,5 +1,5 @@
-//! The bodies of the fuzz targets. The ordinary tests run the same functions on the committed corpus, and on a few
-//! seeds of their own; see `fuzz/`.
+//! The bodies of the fuzz targets. The ordinary tests run the same functions on the committed corpus and on a few more
+//! seeds: see `fuzz/`.
 //!
 //! Each function compares the decoder with itself on a torn stream, or with the encoder.
 
@@ -22,8 +22,8 @@ const SMALL: Limits = Limits {
 };
 
 /// Decodes any bytes, with wide and with small limits. Checks that nothing panics, that the decoder takes no more bytes
-/// than there are, and that its memory is in proportion to them. A decoded reply survives encoding. An error stays the
-/// same, whatever bytes follow.
+/// than given, and that its memory is proportional to them. Encoding and decoding a reply returns the same reply. An
+/// error does not depend on the bytes that follow.
 #[doc(hidden)]
 pub fn fuzz_decode_any(bytes: &[u8]) {
     for limits in [Limits::default(), SMALL] {
@@ -61,7 +61,7 @@ fn decode_all(limits: Limits, bytes: &[u8]) {
     }
 }
 
-/// A stream that is cut into pieces gives the same replies and the same error as the whole stream, even if long strings
+/// Checks that pieces of a stream have the same replies and the same error as the whole stream, even if long strings
 /// are cut. The first byte says how many of the next bytes are the lengths of pieces, and which limits apply.
 #[doc(hidden)]
 pub fn fuzz_decode_torn(input: &[u8]) {
@@ -88,7 +88,7 @@ pub fn fuzz_decode_torn(input: &[u8]) {
     }
 }
 
-/// Encodes and decodes any value that can be sent. The result is the same value, without attributes.
+/// Encodes and decodes any valid value. The result must be the same value, without attributes.
 #[doc(hidden)]
 pub fn fuzz_roundtrip(input: &[u8]) {
     let mut choices = Choices { bytes: input };
@@ -106,8 +106,8 @@ fn only(bytes: &[u8]) -> OwnedValue {
     frame.value.into()
 }
 
-/// Returns the replies of a stream that is cut into pieces, whose lengths are taken from `cuts` in turn, and how the
-/// stream ends: with an error and the offset of its reply, or with the bytes that are left over.
+/// Returns the replies of a stream that is cut into pieces of the lengths in `cuts`. Also returns the end of the
+/// stream: an error with the offset of its reply, or the remaining bytes.
 fn drain(
     mut inbox: Inbox,
     cuts: &[u8],
@@ -142,7 +142,7 @@ fn drain(
     (replies, Ok(torn))
 }
 
-/// Choices that the fuzzer's bytes make. When the bytes run out, every choice is the first option.
+/// Choices that the fuzzer's bytes determine. After the end of the bytes, every choice is the first option.
 struct Choices<'a> {
     bytes: &'a [u8],
 }

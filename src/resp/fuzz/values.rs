@@ -1,4 +1,4 @@
-//! Values that borrow nothing, for tests: built by hand, compared, and encoded.
+//! Owned values for tests, which can be built by hand, compared and encoded.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::super::value::{Items, Value};
 use super::super::write::{self, LINE_END, header};
 
-/// A value that borrows nothing: see [`Value`].
+/// An owned [`Value`].
 #[derive(Clone)]
 pub(crate) enum OwnedValue {
     Simple(Bytes),
@@ -31,7 +31,7 @@ pub(crate) enum OwnedValue {
     Map(Vec<(Self, Self)>),
     Set(Vec<Self>),
     Push(Vec<Self>),
-    /// `|`: attributes of a value, and the value. These tests send attributes; a reader skips them.
+    /// `|`: attributes of a value, and the value. Tests send attributes, and readers skip them.
     Attributed(Vec<(Self, Self)>, Box<Self>),
 }
 
@@ -92,7 +92,7 @@ impl OwnedValue {
         Self::Attributed(attributes.into_iter().collect(), Box::new(value))
     }
 
-    /// Returns the value as a reader sees it, without any attributes.
+    /// Returns the value without attributes, as a reader sees it.
     pub(crate) fn bare(&self) -> Self {
         let all = |items: &[Self]| items.iter().map(Self::bare).collect();
         match self {
@@ -143,10 +143,10 @@ impl PartialEq for OwnedValue {
 
 impl Eq for OwnedValue {}
 
-/// Appends a value in the form for a RESP3 connection.
+/// Appends a value in its RESP3 form.
 ///
-/// The bytes read back as an equal value, but not every reply is written again byte for byte. Doubles get their
-/// shortest text; `-nan` becomes `nan`; the nulls of RESP2 become `_`; attributes are skipped.
+/// Decoding the bytes returns an equal value, but encoding a decoded reply may return different bytes. Doubles get
+/// their shortest text, `-nan` becomes `nan`, the nulls of RESP2 become `_`, and attributes are skipped.
 pub(crate) fn encode(out: &mut Vec<u8>, value: &OwnedValue) {
     match value {
         OwnedValue::Simple(text) => write::simple(out, text),
@@ -191,7 +191,7 @@ fn map(out: &mut Vec<u8>, kind: u8, pairs: &[(OwnedValue, OwnedValue)]) {
     }
 }
 
-/// Returns the shortest text that reads back as the same double.
+/// Returns the shortest text that parses to the same double.
 fn double(double: f64) -> String {
     let magnitude = double.abs();
     if double.is_nan() {
@@ -223,7 +223,7 @@ impl OwnedValue {
     }
 }
 
-/// Prints on one line, like a [`Value`].
+/// Prints the value on one line, like a [`Value`].
 impl fmt::Debug for OwnedValue {
     #[expect(clippy::wildcard_enum_match_arm, reason = "all others are scalars")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

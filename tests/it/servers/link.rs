@@ -1,12 +1,12 @@
-//! A link that loses some packets, doubles some and delays others. The packets are real, between two kernels' ends of
-//! TCP connections, so that TCP reacts as it always does.
+//! A link loses some packets, duplicates some and delays others. The packets are real, between two kernels' ends of TCP
+//! connections, so that TCP reacts as it always does.
 //!
 //! A tun device hands every packet for [`THERE`] to a thread here, which swaps source and destination and hands it
 //! back: what is sent to a port there arrives at the same port [`HERE`], as if it came from there, and the answers go
 //! the same way. (The swap changes no checksum.) The same servers can also be reached at the loopback address, without
 //! the link, where nothing is lost.
 //!
-//! The link works only in a network namespace of the test's own. The device ends with that.
+//! The link works only in a separate network namespace of the test. The device ends with the namespace.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Write as _};

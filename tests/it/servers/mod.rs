@@ -1,17 +1,16 @@
-//! Real servers, which tests start, stop, kill and inspect from outside.
+//! Real servers that tests start, stop, kill and inspect from outside.
 //!
 //! * A [`Server`] is one process with a port and a directory of its own. Dropping it kills that
 //!   process and waits for its end, in a panic too.
-//! * A [`Cluster`] is N of them, independent of each other, as Redlock wants them.
+//! * A [`Cluster`] is N independent servers, as Redlock requires.
 //! * [`Raw`] is a blocking connection with a reply parser that shares no code with the library.
 //! * [`Proxy`] disturbs a connection as networks do, and in worse ways; [`Link`] disturbs packets.
-//! * [`watched`] says how long something stood still during a story.
+//! * [`watched`] measures how long a process or a server stalled during a story.
 //! * `Encryption` gives servers a TLS port.
 //! * [`Stranger`] answers at an address where a server should be; [`ClosedPort`] is an address at
 //!   which no process listens.
 //!
-//! Nothing here sleeps for a result. A test polls for a state, up to a limit at which it fails and
-//! shows the last state.
+//! No test sleeps for a result. A test polls for a state, up to a limit at which it fails and shows the last state.
 
 pub(crate) mod authority;
 mod cluster;
@@ -48,11 +47,11 @@ use std::time::{Duration, Instant};
 /// machine needs, however busy, and less than the ttl of the locks whose keys have to vanish.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A ttl longer than any test: a key that is gone was released, it did not expire.
+/// A ttl that is longer than any test, so that a missing key was released and has not expired.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
 
-/// The ttl of a lock that has to expire. It is far longer than it takes to get the lock and to begin the story, even if
-/// something stands still meanwhile.
+/// The ttl of a lock that has to expire. It is far longer than getting the lock and beginning the story take, even if
+/// the machine stalls meanwhile.
 pub(crate) const BRIEF: Duration = Duration::from_secs(2);
 
 /// The node timeout, and the connect timeout, in stories about silent nodes, which wait for that long: longer

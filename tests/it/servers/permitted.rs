@@ -1,10 +1,9 @@
 //! Runs of the same tests by a user with exactly the permissions that the manual names, or by a user without scripts.
 //!
-//! With `SHEARLINE_TEST_ACL=1` every server has a user with the manual's line, and every URL of a
-//! server, a relay or a link uses it. With `SHEARLINE_TEST_USER=no-scripts` that user may do
-//! everything but run scripts, and the handles of [`Which`](crate::face::Which) and
-//! [`at`](crate::face::at) are told to use none; with `found-no-scripts` they find that out.
-//! Tests access servers from outside as the default user, as always.
+//! With `SHEARLINE_TEST_ACL=1` every server has a user with the manual's line, and every URL of a server, a relay or a
+//! link uses it. With `SHEARLINE_TEST_USER=no-scripts` that user may do everything but run scripts, and the handles of
+//! [`Which`](crate::face::Which) and [`at`](crate::face::at) are told to use none; with `found-no-scripts` they find
+//! that out. Tests still access servers from outside as the default user.
 
 use std::env;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! A TCP relay in front of a server that disturbs a connection as networks do, and in worse ways.
+//! A TCP relay in front of a server, which disturbs connections as networks do, and in worse ways.
 //!
 //! One thread with one `poll` serves all connections of a proxy. Its [`Mischief`] can be changed at any time, and
 //! applies to open connections from the next piece of data on. With [`Mischief::None`] the proxy passes on everything
@@ -88,12 +88,12 @@ struct Shared {
     server: SocketAddr,
     /// The address from which the proxy connects to the server.
     source: Option<Ipv4Addr>,
-    /// All connections must end now.
+    /// `Some` if all connections must end now.
     cut: Option<End>,
     closed: bool,
-    /// There is a change that the thread has not seen yet.
+    /// `true` if there is a change that the thread has not seen yet.
     changed: bool,
-    /// A client has reset a connection.
+    /// `true` if a client has reset a connection.
     was_reset: bool,
     /// How many connections are open.
     open: usize,
@@ -262,7 +262,7 @@ struct Pipe {
     ended: Option<End>,
     /// The end was passed on.
     closed: bool,
-    /// The other side is gone: what comes is read and dropped.
+    /// `true` if the other side is gone, so that received bytes are dropped.
     is_unheard: bool,
 }
 
@@ -615,7 +615,7 @@ impl Pipe {
             _ => None,
         };
         if let Some(bytes) = changed {
-            // What does not fit is dropped: it is garbage anyway.
+            // Bytes that do not fit are dropped, because they are garbage.
             return to.write(&bytes).map(|_| piece.len());
         }
         match to.write(piece) {

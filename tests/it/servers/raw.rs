@@ -33,7 +33,7 @@ impl Raw {
         })
     }
 
-    /// Sends one command and waits for its answer; an error *reply* is a reply.
+    /// Sends one command and waits for its answer. An error reply counts as an answer.
     pub(crate) fn try_command(&mut self, words: &[&[u8]]) -> io::Result<Reply> {
         self.send(words)?;
         self.reply()

@@ -1,4 +1,4 @@
-//! Listeners at the address of a node that are not Redis servers.
+//! Listeners at the address of a node, which are not Redis servers.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

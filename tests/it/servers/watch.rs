@@ -1,7 +1,7 @@
-//! Measures how long something stood still: this process, or a server that should have answered.
+//! Measures how long this process, or a server that should have answered, stalled.
 //!
-//! Stories about default timeouts need this, because those are shorter than a machine may stand still. If something
-//! stood still, the result says nothing, and the story is repeated.
+//! Stories about default timeouts need this measurement, because a machine may stall for longer than a default timeout.
+//! After a stall, the result shows nothing, and the story is repeated.
 
 use std::panic::resume_unwind;
 use std::thread;

@@ -1,5 +1,5 @@
-//! Sets of handles that use no scripts. Servers that have `MSETEX` get that, others get `WATCH`, also if both kinds are
-//! in one cluster.
+//! Sets of handles that use no scripts. Servers with `MSETEX` get `MSETEX`, and other servers get `WATCH`, even if both
+//! kinds are in one cluster.
 
 use super::*;
 use crate::face::at;

@@ -1,4 +1,4 @@
-//! TLS settings that cannot be used: building a handle finds each, and the error names it.
+//! Building a handle finds each unusable TLS setting, and the error names the setting.
 
 use std::fs;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! What a waiter costs in resident memory, measured as a user would: in a program of its own, before and after its
-//! futures wait. The futures themselves are the caller's memory.
+//! The resident memory of a waiting caller, measured in a separate program, before and after its futures wait. The
+//! futures themselves belong to the caller.
 
 use std::env;
 use std::future::Future;

@@ -399,8 +399,9 @@ impl World {
         }
     }
 
-    /// Notes that a majority has lost a lock in the turn in which an earlier extension is reported: the lock ends now.
-    fn ends_now(&mut self, client: usize, id: TokenId, until: Instant) -> bool {
+    /// Returns `true` if a majority has lost a lock in the turn in which an earlier extension is reported: the lock ends
+    /// now.
+    pub(super) fn ends_now(&mut self, client: usize, id: TokenId, until: Instant) -> bool {
         let misses_it =
             self.misses_it(client, id, Verb::Keep) || self.other_misses_it(client, id, Verb::Keep);
         until <= self.shown(client) && misses_it

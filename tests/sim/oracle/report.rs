@@ -308,7 +308,10 @@ impl World {
         let expired = there.behind != 0 || cell.until < there.clock.show(self.now);
         // A server that executes no writes runs the commands of a connection that died without a notice long after the
         // next handshake. The release is no longer due then, because the ttl is over.
-        if own && !back && !expired && !cell.astray {
+        // Members of others may be in the same set.
+        let members = there.members_at(there.clock.show(self.now), &self.names[record.resource]);
+        let is_alone = members.len() < 2;
+        if own && !back && !expired && !cell.astray && is_alone {
             return Err("it was held by a key of the client's own");
         }
         Ok(())
@@ -463,7 +466,7 @@ impl Votes {
 /// releases are repeated, another one may have been answered.
 fn is_final(question: &Question<'_>, cell: Option<&Cell>, entry: &Entry) -> bool {
     let mixed_up = cell.is_some_and(|cell| cell.releases.are_mixed_up());
-    if question.verb == Verb::Release && mixed_up {
+    if question.verb == Verb::Release && mixed_up || entry.is_over {
         return false;
     }
     match entry.said {

@@ -166,6 +166,7 @@ impl World {
             < call
                 .begun
                 .saturating_add(self.least_validity(id, verb, call.ttl))
+            && !self.ends_now(client, id, lock.valid_until())
         {
             self.object("validity", "an extension has not made a lock longer");
         }

@@ -1,8 +1,8 @@
-//! The engines of the search, as functions of their inputs.
+//! Treats the engines of the search as functions of their inputs.
 //!
-//! An engine cannot be copied. But it is deterministic: its actions follow from its inputs and their order. So its
-//! action after each history is determined once, by a new engine that gets the whole history, and is remembered. All
-//! clients have the same engine, with the same seed: nodes never see its random tokens, but others in their place.
+//! An engine cannot be copied, but it is deterministic: its actions follow from its inputs and their order. So a new
+//! engine plays each history once, and its action after the history is stored. All clients have the same engine, with
+//! the same seed: nodes never see its random tokens, but others in their place.
 //!
 //! # Guarantees
 //!

@@ -1,7 +1,7 @@
 //! A client as an experienced user of `redis` would write it: Redlock on multiplexed asynchronous connections.
 //!
-//! It asks all nodes at once and continues when a majority has answered; a separate task reads the other answers. It
-//! has no retries, no restart guard and no repair.
+//! The client asks all nodes at once and continues when a majority has answered. A separate task reads the other
+//! answers. The client has no retries, no restart guard and no repair.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The floor: what a lock costs on raw sockets, and nothing else.
+//! The floor is the cost of a lock on raw sockets, without anything else.
 //!
 //! The floor sends the same bytes as a client, computed beforehand, on non-blocking sockets with epoll. It counts
 //! replies; it has no parser, no algorithm, no clock, no limits and no error handling. A lock on N servers costs at
@@ -10,7 +10,7 @@
 //!   turn.
 //! * [`threads`] is the same with a queue in front of it, for callers on threads of their own.
 //!
-//! Like every client it lets stragglers answer later, and reads their answers with the next ones.
+//! Like every client, the floor does not wait for slow nodes, and reads their answers with the next answers.
 
 pub mod batch;
 pub mod encrypted;

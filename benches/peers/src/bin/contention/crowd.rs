@@ -20,7 +20,7 @@ const CONTENDERS: usize = 16;
 
 const HOLD: Duration = Duration::from_millis(1);
 
-/// The time until all contenders know when they begin.
+/// The time for telling all contenders when to begin.
 const LEAD: Duration = Duration::from_millis(200);
 
 /// How the contenders are distributed. They want the lock all the time.
@@ -107,7 +107,8 @@ impl Crowd {
         self.waits.extend(waits);
     }
 
-    /// Returns the longest wait of each turn, in fair shares: if all took turns, everyone would wait for one.
+    /// Returns the longest wait of each turn, in fair shares. If all contenders took turns, each would wait for one
+    /// share.
     fn shares(&self) -> Figure {
         let pairs = self.longest.iter().zip(&self.rates);
         let share = |rate: f64| CONTENDERS as f64 * 1e3 / rate;

@@ -1,5 +1,4 @@
-//! A waiter on a key that expires: how long after the end of the key, by the clock of the nodes, the waiter has the
-//! lock.
+//! Measures the time from the expiry of a key, by the clock of the nodes, until a waiting client has the lock.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;

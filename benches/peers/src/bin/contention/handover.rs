@@ -1,4 +1,4 @@
-//! From a release to the lock of the only waiter: in another process, and inside one.
+//! Measures the time from a release to the lock of the only waiting client, between processes and inside one process.
 
 use std::net::SocketAddr;
 use std::thread;

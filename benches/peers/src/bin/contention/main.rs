@@ -1,4 +1,4 @@
-//! Contention: how a lock goes from one caller to the next, within a process and between processes.
+//! Measures contention: how a lock is handed from one caller to the next, inside a process and between processes.
 //!
 //! The program starts itself again for the other processes. It prints tables in Markdown, which go unchanged into the
 //! `README.md` next to this file.
@@ -28,7 +28,7 @@ use crowd::{SIXTEEN, TWO};
 use hands::Who;
 use play::Part;
 
-/// Measures how a lock goes from one to the next on servers of its own, and prints tables.
+/// Measures how a lock is handed from one caller to the next, on separate servers, and prints tables.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Rounds of hand-overs and expiries; fewer than 31 say little.
@@ -51,7 +51,7 @@ struct Arguments {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     turns: u64,
 
-    /// How many waiters are many.
+    /// The number of waiting callers in the case `many`.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     waiters: u64,
 

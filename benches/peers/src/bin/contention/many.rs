@@ -1,5 +1,5 @@
-//! Very many waiters on one key in one process: what they cost while nothing happens, and how fast the lock goes from
-//! one to the next afterwards.
+//! Very many callers wait for one key in one process. Measures their cost while nothing happens, and how fast the lock
+//! is then handed from one caller to the next.
 
 use std::thread;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The parts of the processes that this program starts: they wait, contend, or have many waiters.
+//! The parts of the processes that this program starts: to wait, to contend, or to run many waiting tasks.
 
 use std::io::{self, BufRead, Write};
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! What the nodes executed: `INFO commandstats`.
+//! The commands that the nodes have executed, from `INFO commandstats`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

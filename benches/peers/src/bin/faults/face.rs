@@ -1,4 +1,4 @@
-//! The interface of both faces of the library in this program.
+//! The interface of both handles of the library in this program.
 
 use std::fmt;
 use std::thread;
