@@ -1,8 +1,8 @@
-//! The same futures on two executors that know nothing of this library.
+//! The same futures run on two executors that do not know this library.
 //!
-//! The futures of `shearline` need no runtime: any executor can poll them. Here these are `pollster`, which runs one
-//! future on one thread, and `async-executor`, on which several tasks share a thread. Work is raced against the loss of
-//! its lock, so that it is dropped as soon as the lock is over.
+//! The futures of `shearline` need no runtime: any executor can poll them. This example uses `pollster`, which runs one
+//! future on one thread, and `async-executor`, on which several tasks share a thread. The work races against the loss
+//! of its lock, so that it is dropped as soon as the lock ends.
 
 use std::error::Error;
 use std::future::{Future, pending};
@@ -53,7 +53,7 @@ async fn one_task(redlock: &Redlock, resource: &str, name: &str) -> Result<(), B
     Ok(())
 }
 
-/// Work that would never end, under a lock of 200 ms that is not extended.
+/// Runs work that would never end, under a lock of 200 ms that is not extended.
 async fn work_that_takes_too_long(redlock: &Redlock, resource: &str) -> Result<(), LockError> {
     let lock = redlock
         .lock_async(resource, Duration::from_millis(200))
@@ -65,9 +65,9 @@ async fn work_that_takes_too_long(redlock: &Redlock, resource: &str) -> Result<(
     Ok(())
 }
 
-/// Returns the output of `work`, or `None` if the lock is lost before: `work` is then dropped half-way.
+/// Returns the output of `work`. If the lock is lost first, drops `work` half-way and returns `None`.
 ///
-/// A timer of the library signals the loss, also while every node is silent.
+/// A timer of the library signals the loss, even while every node is silent.
 async fn while_held<T>(lock: &LockGuard, work: impl Future<Output = T>) -> Option<T> {
     let lost = async {
         lock.lost().await;

@@ -1,8 +1,8 @@
-//! Locks inside an event loop that you already have.
+//! Takes locks inside an existing event loop.
 //!
-//! This program has a `mio` loop of its own: jobs arrive on a UDP socket, and each is done under a
-//! lock. The driver is one more source of that loop: a descriptor to wait on, and a deadline to
-//! wake at. No thread, no runtime; the same works with epoll, kqueue or any reactor.
+//! This program has its own `mio` loop: jobs arrive on a UDP socket, and each job is done under a lock.
+//! The driver is one more source of that loop: a descriptor to wait on, and a deadline to wake at. It
+//! needs no thread and no runtime, and works in the same way with epoll, kqueue or any reactor.
 //!
 //! ```text
 //!   host's mio::Poll --- UDP socket           a job's name arrives -> driver.acquire
@@ -27,7 +27,7 @@ mod nodes;
 
 const JOBS: Token = Token(0);
 const LOCKS: Token = Token(1);
-/// After this many jobs the program ends.
+/// The number of jobs after which the program ends.
 const JOBS_EXPECTED: usize = 5;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -38,7 +38,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut socket = UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
     poll.registry()
         .register(&mut socket, JOBS, Interest::READABLE)?;
-    // The driver's poll is nested in ours: its descriptor is readable when a turn has something to do.
+    // The driver's poll is nested in this poll: its descriptor is readable when a turn has something to
+    // do.
     let descriptor = driver.as_raw_fd();
     poll.registry()
         .register(&mut SourceFd(&descriptor), LOCKS, Interest::READABLE)?;
@@ -47,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut host = Host::default();
     let mut events = Events::with_capacity(64);
     while host.done < JOBS_EXPECTED {
-        // Deadlines do not make the descriptor readable, so the sleep ends with the next one.
+        // Deadlines do not make the descriptor readable, so the sleep ends at the next deadline.
         match poll.poll(&mut events, driver.until_deadline()) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             polled => polled?,
@@ -69,7 +70,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 #[derive(Default)]
 struct Host {
-    /// The job that waits for each round.
+    /// The waiting job of each request for a lock.
     waiting: BTreeMap<usize, String>,
     done: usize,
 }
@@ -110,9 +111,9 @@ impl Host {
                 Ok(released) => println!("  released on {} nodes", released.deleted),
                 Err(error) => println!("  {error}"),
             },
-            // A held lock is about to end. These jobs take no time, so this does not happen.
+            // A held lock will end soon. These jobs take no time, so this does not happen.
             Event::Expired { lock } => println!("  {lock:?} is lost: its job must stop"),
-            // Nothing here is extended, and later versions may have more events.
+            // This program extends no lock, and later versions may have more events.
             Event::Extended { .. } | _ => {}
         }
         Ok(())
@@ -123,7 +124,7 @@ impl Host {
     }
 }
 
-/// Plays a client that sends jobs: three, and a little later two with names that were used before.
+/// Plays a client that sends three jobs, and a little later two jobs with names that were used before.
 fn send_some_jobs(to: SocketAddr) {
     std::thread::spawn(move || -> io::Result<()> {
         let socket = std::net::UdpSocket::bind(("127.0.0.1", 0))?;

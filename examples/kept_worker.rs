@@ -1,9 +1,8 @@
-//! A worker that keeps its lock for as long as it works, and stops when that is at risk: on a thread, and
-//! as a future.
+//! A worker that keeps its lock while it works, and stops when the lock is at risk: on a thread, and as a future.
 //!
-//! The handle extends the lock from its own thread, even while the worker computes. Here it stops doing
-//! so after a second and a half, as if the nodes were gone, and the second piece of work takes longer. The
-//! worker learns of it when a quarter of the ttl is left, so it can stop before another client begins.
+//! The handle extends the lock from its own thread, even while the worker computes. In this example the handle stops
+//! extending after a second and a half, as if the nodes were gone, and the second piece of work takes longer. The
+//! worker notices when a quarter of the ttl is left, so it can stop before another client begins.
 
 use std::error::Error;
 use std::future::Future;
@@ -28,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for steps in [20, 1000] {
         let lock = redlock.lock_with(&name, &kept)?;
         print_end("thread", work(&lock, steps), steps);
-        // The next worker may begin at once, not only when the ttl is over.
+        // The next worker may begin at once, before the ttl is over.
         print_released(lock.unlock());
     }
     for steps in [20, 1000] {
@@ -45,8 +44,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Works on this thread, and checks before each step that the lock is safe. A step must not take longer
-/// than a quarter of the ttl, which is what is left when the lock is at risk. Returns how many steps were done.
+/// Works on this thread, and checks before each step that the lock is safe. A step must not take longer than a quarter
+/// of the ttl, because this time is left when the lock is at risk. Returns the number of finished steps.
 fn work(lock: &LockGuard, steps: u32) -> u32 {
     let at_risk = lock.at_risk();
     for done in 0..steps {
@@ -58,13 +57,13 @@ fn work(lock: &LockGuard, steps: u32) -> u32 {
     steps
 }
 
-/// Polls `work` until it ends, or the lock is at risk: `work` is then dropped wherever it is.
+/// Polls `work` until it ends or the lock is at risk. If the lock is at risk, drops `work` at its present step.
 async fn while_safe(lock: &LockGuard, work: impl Future<Output = ()>) {
-    // `or` polls the signal first.
+    // `or` polls the signal before the work.
     future::or(lock.at_risk(), work).await;
 }
 
-/// Counts its steps in `done`, because it can be dropped after each of them.
+/// Counts its steps in `done`, because this future can be dropped after each step.
 async fn work_async(steps: u32, done: &mut u32) {
     while *done < steps {
         step().await;
@@ -72,7 +71,7 @@ async fn work_async(steps: u32, done: &mut u32) {
     }
 }
 
-/// A step that another thread does.
+/// Waits for a step that another thread does.
 async fn step() {
     let step = thread::spawn(|| thread::sleep(STEP));
     while !step.is_finished() {
@@ -81,8 +80,8 @@ async fn step() {
     }
 }
 
-/// Prints what the release shows. If the worker did not stop in time, the lock was no longer valid, or a majority says
-/// that it is gone. A release that is only unconfirmed harms no client: the nodes get it when they can.
+/// Prints the outcome of the release. If the worker did not stop in time, the lock was no longer valid, or a majority
+/// says that it is gone. An unconfirmed release of a valid lock harms no client: the nodes get it later.
 fn print_released(released: Result<Released, UnlockError>) {
     match released {
         Ok(_) => {}

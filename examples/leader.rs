@@ -1,7 +1,7 @@
-//! Two candidates for one office, and an observer who sees each term.
+//! Two candidates in one election, and an observer that sees each term.
 //!
-//! The first leader resigns. The second one is cut off: its program hangs, and so its lock is not extended any more.
-//! Here a lock that is kept only for a short time plays that part. The third term begins without any help.
+//! The first leader resigns. The second leader hangs, so its lock is not extended any more. This example simulates
+//! the hang with a lock that is kept only for a short time. The third term begins without any help.
 
 use std::error::Error;
 use std::thread;
@@ -13,7 +13,7 @@ mod nodes;
 
 const TTL: Duration = Duration::from_secs(2);
 
-/// How long the play may wait for its next act.
+/// How long the program may wait for the next leader.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .map_err(|_| "the candidate has panicked")??;
     assert_eq!(next_leader(&mut observer)?.term, second.term());
 
-    // The leader learns in time that its term ends, and the next term begins without its help.
+    // The leader notices in time that its term ends, and the next term begins without its help.
     assert!(second.at_risk().wait(PATIENCE), "its lock is not extended");
     println!("{:<16} is at risk", "10.0.0.2:8080");
     assert!(second.lost().wait(PATIENCE), "its term is over");
@@ -78,7 +78,7 @@ fn next_leader(observer: &mut Observer) -> Result<Leader, Box<dyn Error>> {
     }
 }
 
-/// New nodes give no fencing tokens before an operator says that they may. An operator does this once.
+/// Gives the nodes counter floors, as an operator does once. Without floors, new nodes give no fencing tokens.
 fn give_floors(redlock: &Redlock, election: &str) {
     let once = LockOptions::new(TTL).tries(1);
     if redlock.campaign_with(election, "", &once).is_err() {

@@ -1,7 +1,7 @@
-//! One handle, many threads: each has a clone of the handle and locks for itself.
+//! Many threads share one handle: each thread has a clone of the handle and takes its own locks.
 //!
 //! Eight threads increment a counter that is not atomic: they read it, wait, and write it back plus
-//! one. Without the lock nearly every count would be lost; with it none is.
+//! one. Without the lock nearly every count would be lost; with the lock no count is lost.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let resource = format!("many_threads:{}", std::process::id());
     let redlock = Redlock::builder()
         .nodes(&nodes.urls)
-        // Locks here are held for a millisecond, so waiters may ask again soon.
+        // The threads hold a lock for a millisecond, so waiters may ask again soon.
         .retry(Retry::new(
             32,
             Duration::from_millis(1)..=Duration::from_millis(5),
@@ -31,8 +31,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let results: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
             .map(|_| {
-                // All clones are one handle: one connection to each node, and the commands of simultaneous callers go
-                // out in one write.
+                // All clones are one handle with one connection to each node. The commands of simultaneous callers
+                // share one write.
                 let redlock = redlock.clone();
                 scope.spawn(|| count(redlock, &resource, &counter))
             })
@@ -55,11 +55,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn count(redlock: Redlock, resource: &str, counter: &AtomicU64) -> Result<(), LockError> {
-    // Any number of tries, but for no longer than this.
+    // The number of tries is not limited, but their time is.
     let options = LockOptions::new(Duration::from_secs(10)).wait(Duration::from_secs(30));
     for _ in 0..COUNTS {
         let _lock = redlock.lock_with(resource, &options)?;
-        // Not one atomic step, on purpose.
+        // The load and the store are deliberately not one atomic step.
         let seen = counter.load(Ordering::Relaxed);
         thread::sleep(Duration::from_millis(1));
         counter.store(seen + 1, Ordering::Relaxed);

@@ -1,10 +1,10 @@
-//! What a handle has done, as Prometheus text on `http://127.0.0.1:PORT/metrics`.
+//! Serves the statistics of a handle as Prometheus text on `http://127.0.0.1:PORT/metrics`.
 //!
-//! `Stats::to_prometheus` returns the text, so an exporter needs no more than a socket. A program that has a
-//! web server already calls it in one of its handlers. OpenTelemetry is fed from the fields of `Stats`: see
-//! the manual, page `operating`; its page `troubles` has alert rules.
+//! `Stats::to_prometheus` returns the text, so an exporter needs no more than a socket. A program with a web
+//! server calls it in one of its request handlers. For OpenTelemetry, export the fields of `Stats`, as the page
+//! `operating` of the manual explains. The page `troubles` has alert rules.
 //!
-//! The example serves three requests, or for ten seconds. It sends the requests itself, so that there is
+//! The example serves three requests, or runs for ten seconds. It sends the requests itself, so that there is
 //! something to see. `SHEARLINE_SERVE=1` makes it serve until it is stopped.
 
 use std::error::Error;
@@ -19,7 +19,7 @@ mod nodes;
 
 const TTL: Duration = Duration::from_secs(10);
 
-/// While no request comes, the example sleeps this long, this often: ten seconds in all.
+/// The length and the number of the example's sleeps while no request comes: ten seconds in all.
 const NAP: Duration = Duration::from_millis(5);
 const NAPS: u32 = 2_000;
 
@@ -89,7 +89,7 @@ fn serve(
             }
             thread::sleep(NAP);
         };
-        // A client that goes away is no reason to stop.
+        // A client that closes its connection does not stop the server.
         if let Err(error) = answer(redlock, stream) {
             eprintln!("a client was not answered: {error}");
         }

@@ -1,4 +1,5 @@
-//! The whole life of a lock: taken, used, extended, released; and what a second client sees.
+//! Shows the whole life of a lock: taken, used, extended, released. Also shows what a second client
+//! sees.
 //!
 //! ```text
 //! cargo run --features embedded --example quickstart                       nodes in this process
@@ -24,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .owner("quickstart")
         .build()?;
 
-    // If another client has it, waits for up to five seconds by default.
+    // If another client has the lock, this call waits for up to five seconds by default.
     let mut lock = redlock.lock(&resource, TTL)?;
     println!("taken: {resource}, valid for {:?}", lock.validity());
 
@@ -35,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         keep(&mut lock)?;
     }
 
-    // Dropping the guard would release too, but would not return the outcome.
+    // Dropping the guard would also release the lock, but would not return the outcome.
     match lock.unlock() {
         Ok(released) => println!("released, so far on {} nodes", released.deleted),
         // The work may have overlapped with another client's: check its result.
@@ -46,19 +47,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Extends the lock in time, between two steps of work. Returns an error when the lock is over.
+/// Extends the lock in time, between two steps of work. Returns an error if the lock is lost.
 fn keep(lock: &mut LockGuard) -> Result<(), ExtendError> {
     // A real program would ask `if lock.validity() < TTL / 2` first.
     match lock.extend(TTL) {
         Ok(_) => println!("  extended, valid for {:?}", lock.validity()),
-        // Too few nodes answered. The lock is still valid as before, and there is time for another try.
+        // Too few nodes answered. The lock stays valid until its old end, and there is time for another
+        // try.
         Err(ExtendError::Unconfirmed(report)) if lock.is_valid() => {
             println!(
                 "  not extended, still valid for {:?}: {report}",
                 lock.validity()
             );
         }
-        // Lost or expired: stop the work, another client may have the lock by now.
+        // The lock is lost or expired. Stop the work, because another client may have the lock now.
         Err(over) => return Err(over),
     }
     Ok(())
@@ -71,7 +73,8 @@ fn second_client_is_refused(urls: &[String], resource: &str) -> Result<(), Box<d
     match other.lock_with(resource, &patience) {
         Ok(_) => return Err("two clients hold one lock".into()),
         Err(error) if error.is_held() => println!("a second client: {error}"),
-        // Too few nodes, too slow, or a mistake: the long text names the nodes and what to do.
+        // Too few nodes answered, or they were too slow, or the request is wrong: the long text says
+        // what to do.
         Err(error) => println!("a second client: {error:#}"),
     }
     Ok(())

@@ -1,9 +1,9 @@
-//! A document with many readers and few writers: shared locks for readers, the lock for writers.
+//! A document with many readers and few writers. Readers take shared locks, and writers take the exclusive lock.
 //!
-//! The document has two halves, and a writer changes one after the other. A reader in between would see halves that do
-//! not belong together. Readers of two handles read at the same time, but never together with a writer. When a writer
-//! has written, it turns its lock into a shared one and reads its text together with the other readers: no other writer
-//! can have come in between.
+//! The document has two halves, and a writer changes one after the other. A reader between the two changes would see
+//! halves that do not belong together. Readers of two handles read at the same time, but never together with a writer.
+//! After its change, a writer turns its lock into a shared lock and reads its text together with the other readers: no
+//! other writer can have come in between.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,5 +1,5 @@
-//! A client of one server on a standard socket, built only on the codec: commands in a pipeline, replies that borrow
-//! from the buffer, and pushes.
+//! A client of one server on a standard socket, which uses only the codec. The client sends commands in a pipeline,
+//! and gets pushes and replies that borrow from the buffer.
 //!
 //! ```text
 //! SHEARLINE_NODES=redis://127.0.0.1:6379 cargo run --no-default-features --example resp_client
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut client = Client::connect(address)?;
     let key = format!("resp_client:{}", std::process::id());
 
-    // A pipeline: all commands at once, then as many replies.
+    // This is a pipeline: it sends all commands at once, and then reads as many replies.
     let commands: [&[&[u8]]; 5] = [
         &[b"HELLO", b"3"],
         &[b"SET", key.as_bytes(), b"hello", b"PX", b"10000"],
@@ -65,7 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 struct Client {
     stream: TcpStream,
     inbox: Inbox,
-    /// Pushes as text: replies to no command.
+    /// Pushes as text. A push is the reply to no command.
     pushes: Vec<String>,
 }
 
@@ -89,8 +89,8 @@ impl Client {
         self.stream.write_all(&out)
     }
 
-    /// Sends `commands` and hands the reply to each to `then`, with its place. Pushes are put aside: they
-    /// must not be taken for the reply to a command.
+    /// Sends `commands` and passes each reply to `then`, with the index of its command. Pushes are stored
+    /// separately, because a push is no reply to a command.
     fn ask(
         &mut self,
         commands: &[&[&[u8]]],

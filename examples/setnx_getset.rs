@@ -1,9 +1,9 @@
-//! The historic lock: `SETNX key time-stamp`, on one server, and why `GETSET` was needed for it.
+//! Shows the historic lock `SETNX key time-stamp` on one server, and why it needed `GETSET`.
 //!
 //! Before `SET key token NX PX ttl` (Redis 2.6.12, 2012) a key and its expiry could not be set
-//! in one command. So the value was the wall-clock time at which the lock ends, and a client that found
-//! a time in the past took the lock over from a holder that had died. How it took the lock over made
-//! the difference:
+//! in one command. So the value was the wall-clock time at which the lock ends, and a client that found a
+//! time in the past took the lock over from a holder that had died. There were two ways to take the lock
+//! over:
 //!
 //! ```text
 //! naive:  GET says expired -> DEL -> SETNX       two clients that both saw "expired" both win:
@@ -13,12 +13,12 @@
 //!                                                back; a client that gets a live one has lost
 //! ```
 //!
-//! The program plays the fatal order of events on a real server, once with each variant. The tests
-//! play every order of events there is (`cargo test --example setnx_getset`).
+//! The program plays the fatal order of events on a real server, once with each variant. The tests play
+//! every possible order of events (`cargo test --example setnx_getset`).
 //!
-//! Do not use this lock. Even done right it trusts the wall clocks of all clients, a loser's
-//! `GETSET` moves the winner's stamp, so that the value does not show who holds the lock, and
-//! one server is a single point of failure. This library implements what replaced it.
+//! Do not use this lock. Even the correct variant trusts the wall clocks of all clients, and one server is
+//! a single point of failure. A loser's `GETSET` moves the winner's stamp, so that the value does not show
+//! who holds the lock. This library implements the successor of this lock.
 
 use std::error::Error;
 use std::io::{self, Read, Write};
@@ -30,7 +30,7 @@ use shearline::resp::{self, Inbox, Value};
 
 mod nodes;
 
-/// How to take over a lock whose time has passed.
+/// The way to take over a lock whose time has passed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum TakeOver {
     /// `DEL`, then `SETNX` again. Wrong.
@@ -41,19 +41,19 @@ enum TakeOver {
 
 /// One attempt to take the lock: a state machine that gives a command and takes its reply.
 ///
-/// It does no I/O, like the engine of this library, and for the same reason: a test can then put
-/// the steps of two clients into any order.
+/// Like the engine of this library, it does no I/O, so that a test can put the steps of two clients into
+/// any order.
 #[derive(Clone, Debug)]
 struct Attempt {
     take_over: TakeOver,
     /// Wall-clock milliseconds.
     now: u64,
-    /// The time until which the lock should be ours; it is written into the key.
+    /// The time at which the lock will end, which is written into the key.
     until: u64,
     next: Next,
 }
 
-/// The command that is due, or how the attempt ended.
+/// The next command, or how the attempt ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Next {
     SetNx,
@@ -75,7 +75,7 @@ impl Attempt {
         }
     }
 
-    /// The words of the command that is due; `None` at the end.
+    /// Returns the words of the next command, or `None` if the attempt has ended.
     fn command(&self, key: &str) -> Option<Vec<String>> {
         let until = self.until.to_string();
         let words = match self.next {
@@ -100,24 +100,24 @@ impl Attempt {
                 TakeOver::Delete => Next::Del,
                 TakeOver::GetSet => Next::GetSet,
             },
-            // The gap: between GET and here, another client may have done all of this already.
+            // Here is the gap: since GET, another client may have done all of these steps already.
             Next::Del => Next::SetNxAgain,
-            // No gap: the server returns the value that we have replaced.
+            // Here is no gap: the server returns the value that this command has replaced.
             Next::GetSet if self.is_over(reply) => Next::Won,
             Next::GetSet => Next::Lost,
             end @ (Next::Won | Next::Lost) => end,
         };
     }
 
-    /// Returns `true` if the value that was read says that the lock is free: there is none, or its time has
-    /// passed. A value that is not a number is left alone.
+    /// Returns `true` if this value means that the lock is free: there is no value, or its time has passed.
+    /// A value that is not a number counts as a lock.
     fn is_over(&self, value: Value<'_>) -> bool {
         let until = value.as_str().and_then(|text| text.parse::<u64>().ok());
         value == Value::Null || until.is_some_and(|until| until < self.now)
     }
 }
 
-/// A blocking client of one server: a socket, and the parts of this crate that speak its language.
+/// A blocking client of one server: a socket, and the parts of this crate for the protocol.
 struct Client {
     stream: TcpStream,
     inbox: Inbox,
@@ -137,7 +137,7 @@ impl Client {
         })
     }
 
-    /// Sends one command and hands its reply to `then`. The reply borrows from what was read.
+    /// Sends one command and passes its reply to `then`. The reply borrows from the bytes that were read.
     fn ask(&mut self, words: &[String], then: impl FnOnce(Value<'_>)) -> io::Result<()> {
         let mut out = Vec::new();
         let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
@@ -177,7 +177,7 @@ impl Client {
     }
 }
 
-/// Two clients, both of which see that the lock has expired before either acts on it.
+/// Two clients, which both see that the lock has expired before one of them acts.
 fn play(url: &str, take_over: TakeOver, now: u64) -> Result<[Next; 2], Box<dyn Error>> {
     let key = format!("setnx:{}", std::process::id());
     let mut clients = [Client::connect(url)?, Client::connect(url)?];
@@ -187,7 +187,7 @@ fn play(url: &str, take_over: TakeOver, now: u64) -> Result<[Next; 2], Box<dyn E
     let dead = ["SET".into(), key.clone(), (now - 10_000).to_string()];
     clients[0].ask(&dead, |_| ())?;
 
-    // A and B read the value; then A acts to its end; then B does.
+    // A and B read the value. Then A takes all of its steps, and after that B does.
     for who in [0, 1, 0, 1, 0, 0, 1, 1] {
         let name = ["A", "B"][who];
         clients[who].step(name, &mut attempts[who], &key)?;
@@ -246,7 +246,7 @@ mod tests {
             )
         }
 
-        /// Runs a command. Returns the reply as it is sent.
+        /// Runs a command. Returns the encoded reply.
         fn run(&mut self, words: &[&str]) -> String {
             let integer = |is_so: bool| format!(":{}\r\n", u8::from(is_so));
             let bulk = |old: Option<&String>| match old {
@@ -269,7 +269,7 @@ mod tests {
         }
     }
 
-    /// Takes one step of `attempt` through bytes and back. Returns `false` when it has ended.
+    /// Takes one step of `attempt` through bytes and back. Returns `false` if the attempt has ended.
     fn step(server: &mut Server, attempt: &mut Attempt) -> bool {
         let Some(words) = attempt.command(KEY) else {
             return false;
@@ -283,7 +283,8 @@ mod tests {
         true
     }
 
-    /// Counts the winners of each order of events. Returns the least, the most, and the number of orders.
+    /// Counts the winners of each order of events. Returns the smallest and the largest number of winners,
+    /// and the number of orders.
     fn winners(server: &Server, attempts: &[Attempt]) -> (usize, usize, usize) {
         let mut sum = (usize::MAX, 0, 0);
         for who in 0..attempts.len() {

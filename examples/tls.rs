@@ -6,8 +6,8 @@
 //!     cargo run --features tls --example tls
 //! ```
 //!
-//! The certificate and its key are needed if the servers demand one (`tls-auth-clients yes`). Without `SHEARLINE_CA`
-//! the authorities of the system are trusted.
+//! The client certificate and its key are needed if the servers demand them (`tls-auth-clients yes`). Without
+//! `SHEARLINE_CA` the authorities of the system are trusted.
 
 use std::env::{VarError, var};
 use std::error::Error;
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .build();
     let redlock = match redlock {
         Ok(redlock) => redlock,
-        // A wrong URL, a missing file or a key that does not fit is found before anything is sent.
+        // `build` finds a wrong URL, a missing file or a wrong key before anything is sent.
         Err(BuildError::Config(error)) => {
             eprintln!("correct this setting: {error}");
             return Err(error.into());

@@ -1,4 +1,4 @@
-//! The spans and events of a handle, printed by `tracing-subscriber`.
+//! Prints the spans and events of a handle with `tracing-subscriber`.
 //!
 //! Two threads want the same lock. Each operation is a span, which is printed when it ends; resources are
 //! shown by a hash.
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Holds the lock for a while. Events in between are part of this span.
+/// Holds the lock for a while. Events in this time are part of this span.
 fn work(redlock: &Redlock, name: &str, number: u32) -> Result<(), LockError> {
     let _work = tracing::info_span!("work", number).entered();
     let mut lock = redlock.lock(name, Duration::from_secs(5))?;

@@ -1,8 +1,8 @@
-//! Money goes from one account to another, under one lock on both.
+//! Money goes from one account to another, under one lock on both accounts.
 //!
-//! Threads of two handles pay in all directions, and name the accounts in the order in which they need them. Each node
-//! gives both names at once, so no thread holds one account while it waits for the other, and the threads need not
-//! agree on an order. At the end the sum is the same as before.
+//! Threads of two handles make payments in all directions, and name the accounts in the order in which they need them.
+//! Each node gives both names at once, so no thread holds one account while it waits for the other, and the threads
+//! need not agree on an order. At the end the sum is the same as before.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let names: Vec<String> = (0..ACCOUNTS)
         .map(|account| format!("account:{}:{account}", std::process::id()))
         .collect();
-    // Only one thread at a time may do this with an account: read its balance, compute, and write it.
+    // Only one thread at a time may read the balance of an account, compute, and write the new balance.
     let balances: Vec<AtomicI64> = (0..ACCOUNTS).map(|_| AtomicI64::new(AT_FIRST)).collect();
     let handles = [
         Redlock::connect(&nodes.urls)?,

@@ -1,8 +1,8 @@
-//! A small dashboard: one line for each change of the locks that it watches.
+//! A small dashboard, which prints one line for each change of the locks that it watches.
 //!
-//! A thread for each lock waits for its changes, and nothing is sent while there are none. Here a worker
-//! of the same program takes one lock after the other, as any client could. The dashboard ends when it has
-//! seen all these changes, or when nothing has changed for ten seconds.
+//! A thread for each lock waits for its changes, and nothing is sent while there are none. In this example
+//! a worker of the same program takes one lock after the other, as any client could. The dashboard ends
+//! when it has seen all these changes, or when nothing has changed for ten seconds.
 
 use std::error::Error;
 use std::thread;
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Prints each state of `name`, until it was held and is free again. Returns `false` if nothing has
-/// changed for long.
+/// changed for ten seconds.
 fn show(redlock: &Redlock, name: &str) -> Result<bool, Box<dyn Error>> {
     let mut watch = redlock.watch(name)?;
     let mut was_held = false;
@@ -54,7 +54,7 @@ fn show(redlock: &Redlock, name: &str) -> Result<bool, Box<dyn Error>> {
     Ok(false)
 }
 
-/// Returns the state in a few words. `Display` would also show what each node has.
+/// Returns the state in a few words. `Display` of the inspection would also show what each node has.
 fn line(state: &Inspection) -> String {
     match state.holder() {
         Some(holder) => format!(
@@ -74,7 +74,8 @@ fn work(redlock: &Redlock, names: &[String]) -> Result<(), LockError> {
         thread::sleep(Duration::from_millis(300));
         let mut lock = redlock.lock(name, Duration::from_secs(5))?;
         thread::sleep(Duration::from_millis(500));
-        // An extension moves the end, which is a change too. If it fails, the dashboard shows none.
+        // An extension moves the end of the lock, which is a change too. If the extension fails, the
+        // dashboard shows no change.
         let _ = lock.extend(Duration::from_secs(10));
         thread::sleep(Duration::from_millis(500));
     }

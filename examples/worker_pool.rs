@@ -1,8 +1,8 @@
-//! Jobs of several programs share three machines: permits, each with a slot of its own.
+//! Jobs of several programs share three machines by permits. Each permit has its own slot.
 //!
-//! At most three jobs run at the same time. A job runs on the machine that has the number of its slot, and no other job
-//! is there meanwhile. Here the programs are threads of two handles. The handle keeps a permit for as long as its job
-//! takes, and a job whose permit is lost stops.
+//! At most three jobs run at the same time. A job runs on the machine with the number of its slot, and no other job
+//! runs there meanwhile. In this example the programs are threads of two handles. The handle keeps a permit for as long
+//! as its job takes, and a job whose permit is lost stops.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};

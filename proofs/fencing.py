@@ -2,14 +2,14 @@
 
 Modelled (DESIGN 18, FACTS 1.4; manual `fencing`): each node has a key, a counter and a floor.
 A grant raises the counter by one at least, and to any proposal. The number of the lock is the largest of a quorum of
-answers, and nodes with smaller ones are asked to raise their counters, if they still have the key. A counter may be
-forgotten at any time, and reads as the floor then. A node that loses its data has no floor and refuses, until it is
-repaired: from the floors of enough others, read one by one in any order, after a wait.
+answers. Nodes with smaller numbers are asked to raise their counters, if they still have the key. A counter may be
+forgotten at any time, and then reads as the floor. A node that loses its data has no floor and refuses until it is
+repaired. The repair waits, and reads the floors of enough other nodes, one by one in any order.
 
-For permits the key stands for one slot, and all slots of a resource share the counter, so others raise it at any time.
-A node that moves a token to the slot gives it another number.
+For permits, the key is that of one slot. All slots of a resource share the counter, so other slots raise it at any
+time. A node that moves a token to the slot gives the token another number.
 
-There is no clock: keys end at any time, and messages are late or lost.
+The model has no clock: keys end at any time, and messages are late or lost.
 
 Assumed:
 * two quorums share a node, and so do a quorum and the nodes that are read for a repair (q and N - q + 1 of N);
@@ -34,15 +34,15 @@ m.world("meet", "Quorum Quorum->Node", lambda p, q: min(set(PAIRS[p]) & set(PAIR
 m.world("meet_read", "Quorum Reads->Node", lambda p, q: min(set(PAIRS[p]) & set(PAIRS[q])))
 m.has_state("has", "Node Attempt->Bool", False)
 m.has_state("counter", "Node->Time", begins=0)
-m.has_state("counts", "Node->Bool", False)  # The counter is there; if not, it reads as the floor.
+m.has_state("counts", "Node->Bool", False)  # The counter exists; otherwise it reads as the floor.
 m.has_state("floor", "Node->Time", begins=0)
 m.has_state("repaired", "Node->Bool", begins=True)
 m.has_state("waited", "Node->Bool", False)
-m.has_state("read", "Node Node->Bool", False)  # Its repair has read the floor of that node.
-m.has_state("largest", "Node->Time", begins=0)  # What it has read.
+m.has_state("read", "Node Node->Bool", False)  # The first node's repair has read the floor of the second.
+m.has_state("largest", "Node->Time", begins=0)  # The largest floor that the repair has read.
 m.has_state("granted", "Node Attempt->Bool", False)
 m.has_state("number", "Node Attempt->Time", begins=0)
-m.has_state("before", "Node Attempt Attempt->Bool", False)  # The node granted the one before the other.
+m.has_state("before", "Node Attempt Attempt->Bool", False)  # The node granted the first attempt before the second.
 m.has_state("started", "Attempt->Bool", False)
 m.has_state("chosen", "Attempt->Bool", False)
 m.has_state("token", "Attempt->Time", begins=0)
@@ -99,7 +99,7 @@ def node_grants(s, n: "Node", a: "Attempt", number: "Time"):
 
 @m.action
 def node_moves(s, n: "Node", a: "Attempt", number: "Time"):
-    """From another slot. It has had an older number there, and may have asked for that before any other lock."""
+    """A token from another slot. It had an older number there, and may have asked for that before any other lock."""
     least = s.guard("AMovedTokenGetsANewNumber", value(s, n) < number, number <= value(s, n))
     return grants(s, n, a, number, least, False, f"moves {a} to this slot")
 
@@ -167,7 +167,7 @@ def floor_grows(s, n: "Node", floor: "Time"):
 
 @m.action
 def node_loses(s, n: "Node", stays: "Attempt->Bool", counter: "Time", floor: "Time"):
-    """What comes back may be anything older."""
+    """The data that comes back may be of any earlier time."""
     return Step(
         change=dict(has=lambda x, a: And(s.has(x, a), Or(Not(x == n), stays(a))), counter=at(n, s.counter, counter),
                     floor=at(n, s.floor, floor), repaired=at(n, s.repaired, False), counts=at(n, s.counts, False),

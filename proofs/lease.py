@@ -1,7 +1,7 @@
 """The parts that all kinds of locks with an expiry share: clocks, requests, promises of nodes, and beliefs.
 
 A *round* is one request to all nodes: it takes a lock, or extends one. A token belongs to one holder, and may have
-many rounds. Each holder and each node has a clock; these clocks have only the assumption below in common.
+many rounds. Each holder and each node has a clock; only the assumption below relates these clocks.
 
 A node's yes to a round is a *promise*: `left` is the time for which it will keep the entry of the token. The holder
 may rely on a promise until the time of its first byte, plus `left`, minus its drift, by its own clock
@@ -11,7 +11,7 @@ until a time that all of these promises reach.
 Assumed:
 * two quorums share a node (any sets with this property: 2q > N);
 * while a promise runs, the node's clock gains on the holder's no more than the drift of the lock, by its rate and by
-  small steps together. It may lose any amount;
+  small steps together. The node's clock may fall behind by any amount;
 * each lock is shorter than MAX, the longest ttl that all clients know of;
 * a node that loses entries, all or some, or whose clock is set, is detected, and does not vote until its clock has
   run for MAX (the strict marker; `Observed` waits as long by the client's clock). It may come back with any time.
@@ -38,8 +38,8 @@ def cast(*rounds):
 
 
 def lease(name, kept, conflict, also=lambda s, r, q: True, on_grant=lambda s, r, q: {}, clash=None):
-    """`also` is what a belief needs besides, `on_grant` what a grant changes besides, and `clash` which promises of
-    one node exclude each other."""
+    """`also` is a further condition of a belief, `on_grant` a further change by a grant, and `clash` says which
+    promises of one node exclude each other."""
     usual = cast("A's request", "A's extension", "B's request")
     m = Model(name, Node=["node 1", "node 2", "node 3"], Token=usual["Token"], Round=usual["Round"],
               Quorum=["nodes 1 and 2", "nodes 1 and 3", "nodes 2 and 3"])
@@ -65,8 +65,8 @@ def lease(name, kept, conflict, also=lambda s, r, q: True, on_grant=lambda s, r,
     m.has_state("end", "Round->Time", begins=0)
     m.has_state("quorum", "Round->Quorum")
     m.has_state("granted", "Token->Bool", False)
-    m.has_state("ended", "Token->Bool", False)  # Released or given up: no belief any more.
-    m.has_state("interrupted", "Token->Bool", False)  # Another was granted what excludes this one, after it.
+    m.has_state("ended", "Token->Bool", False)  # The token is released or given up, so its belief is over.
+    m.has_state("interrupted", "Token->Bool", False)  # A later grant excludes this token.
 
     @m.axiom
     def quorums_meet(s):
@@ -164,7 +164,7 @@ def lease(name, kept, conflict, also=lambda s, r, q: True, on_grant=lambda s, r,
             tell=["Time passes. The clocks show: "] + shown(s, nodes, holders) + ["."])
 
     def one_clock(s, nodes, holders):
-        """In stories that are not about clocks all of them show the same."""
+        """In stories that are not about clocks, all clocks show the same time."""
         if getattr(s._world, "clocks", "apart") == "apart":
             return True
         return s.every("Node Token", lambda n, t: nodes(n) == holders(t))
@@ -284,7 +284,7 @@ def live(s, n, t):
 
 
 def latest_of(s, n, e, has, deadline):
-    """`e` is the latest deadline of those that are there."""
+    """`e` is the latest deadline of the tokens in the key."""
     last = s.some("Token", lambda u: And(has(n, u), deadline(n, u) == e))
     none = And(s.every("Token", lambda u: Not(has(n, u))), e == s.node_time(n))
     return And(s.every("Token", lambda u: Implies(has(n, u), deadline(n, u) <= e)), Or(last, none))

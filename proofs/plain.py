@@ -82,7 +82,7 @@ def node_extends(s, n: "Node", r: "Round"):
 
 @m.action
 def late_extension(s, n: "Node", r: "Round"):
-    """Its answer is lost, or belongs to a round that is over. It may come twice."""
+    """The answer is lost, or belongs to a round that is over. The command may come twice."""
     t, raised = s.own(r), s.node_time(n) + s.ttl(r)
     expiry = s.guard("ExtensionNeverShortens", Max(s.expiry(n), raised), raised)
     return Step(Not(s.taking(r)), s.sent(r), live(s, n, t),

@@ -22,7 +22,7 @@ import z3
 
 QUERY_MS = 20_000
 STORY_MS = 60_000
-BITS = 8  # Of a time in a story.
+BITS = 8  # The number of bits of a time in a story.
 LAST = 24  # The latest time in a story; sums of four such times fit into the bits.
 
 
@@ -277,7 +277,7 @@ class Model:
         self.removed.append((guard, breaks, steps, only, other))
 
     def shows(self, name, goal, steps, only=None, **other):
-        """The model can reach the goal: it is not safe merely because nothing ever happens."""
+        """The model can reach the goal: it is not safe only because nothing happens."""
         self.shown.append((name, goal, steps, only, other))
 
     def closed(self, lemma, s):

@@ -12,7 +12,7 @@ Assumed: what `lease.py` assumes.
 
 Proved for every N and every number of readers and writers:
 * an exclusive belief overlaps no other belief, and shared beliefs overlap only each other;
-* a holder was never interrupted by one that it excludes, not even in a downgrade;
+* no client that a holder excludes ever interrupted the holder, not even in a downgrade;
 * a key is a string with one token or a set, and never expires before the last deadline in it.
 """
 
@@ -30,19 +30,19 @@ def conflict(s, t, u):
 
 m = lease("shared", kept, conflict)
 m.world("reader", "Token->Bool", [True, False])  # Takes its lock as a reader; a writer may become one.
-m.has_state("shared", "Token->Bool")  # What its holder believes to have.
+m.has_state("shared", "Token->Bool")  # The holder believes that its lock is shared.
 m.has_state("downgrades", "Token->Bool", False)
 m.has_state("is_set", "Node->Bool", begins=False)
 sets(m)
 
 
 def gone(s, n):
-    """The key is not there, or has expired."""
+    """The key is missing, or has expired."""
     return Or(s.expiry(n) < s.node_time(n), s.every("Token", lambda t: Not(s.has(n, t))))
 
 
 def latest(s, guard, n, e, has, deadline, mine):
-    """Without the guard the key expires at the deadline of the one who has just come, or at once."""
+    """Without the guard, the key expires at the deadline of the newest member, or at once."""
     return s.guard(guard, latest_of(s, n, e, has, deadline), e == mine)
 
 
@@ -89,7 +89,7 @@ def node_takes_shared(s, n: "Node", r: "Round", e: "Time"):
 
 @m.action
 def node_extends(s, n: "Node", r: "Round", e: "Time", counted: "Bool"):
-    """Of both kinds. Without `counted` it comes late, or its answer is lost."""
+    """Extensions of both kinds. Without `counted` the extension comes late, or its answer is lost."""
     t, raised = s.own(r), s.node_time(n) + s.ttl(r)
     end = s.guard("ExtensionNeverShortensItsOwn", Max(s.deadline(n, t), raised), raised)
     deadline = at(n, t, s.deadline, end)
@@ -103,7 +103,7 @@ def node_extends(s, n: "Node", r: "Round", e: "Time", counted: "Bool"):
 
 @m.action
 def node_releases(s, n: "Node", t: "Token", e: "Time"):
-    """Of both kinds. The key stays while a member is left."""
+    """Releases of both kinds. The key stays while a member is left."""
     def has(x, u):
         mine = s.guard("ReleaseTakesItsOwnEntry", u == t, s.has(n, t))
         return And(s.has(x, u), Not(And(x == n, mine)))
@@ -115,7 +115,7 @@ def node_releases(s, n: "Node", t: "Token", e: "Time"):
 
 @m.action
 def holder_downgrades(s, t: "Token"):
-    """The belief is a shared one from here on, before the first byte."""
+    """From here on, before the first byte, the belief is shared."""
     first = s.guard("BeliefChangesBeforeTheDowngrade", True, False)
     return Step(s.used(t), s.granted(t), Not(s.reader(t)), Not(s.ended(t)),
                 change=dict(downgrades=lambda u: Or(u == t, s.downgrades(u)),
@@ -135,7 +135,7 @@ def node_downgrades(s, n: "Node", t: "Token"):
 
 @m.action
 def downgrade_by_two_commands(s, n: "Node", t: "Token"):
-    """What must not be: the string is deleted first, and the member comes with a command of its own."""
+    """The wrong way: one command deletes the string, and a later command adds the member."""
     return Step(s.guard("DowngradeIsOneStep", False, True), s.downgrades(t), s.has(n, t), Not(s.is_set(n)),
                 change=dict(has=lambda x, u: And(s.has(x, u), Not(And(x == n, u == t)))),
                 tell=[f"{n} deletes the key of {t}, which is to come back as a reader."])

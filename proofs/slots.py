@@ -5,14 +5,14 @@ node, whose members `K/SLOT/TOKEN` have deadlines. TAKE_SLOT takes any free slot
 moves a member to a slot that is free, and keeps the deadline; extension, release, copies, purging of members that are
 over, expiry of the key, and the loss of data. A MOVE may be executed at any time after it was sent, and more than once.
 
-A token believes in a slot when a quorum has answered that it has the token in this slot. Plain locks and sets of
-readers exclude a set of permits as in `shared.py`: a key has one type, and another form is refused.
+A token believes in a slot when each node of a quorum has answered that it has the token in this slot. Plain locks and
+sets of readers exclude a set of permits as in `shared.py`: a key has one type, and another form is refused.
 
 Assumed: what `lease.py` assumes.
 
 Proved for every N, every K and every number of claimants:
-* no two believe in one slot, and each believes in a slot below its K. So at most K believe at once;
-* all that believe at once have the same K;
+* no two tokens believe in one slot, and each believes in a slot below its K. So at most K tokens believe at once;
+* all tokens that believe at once have the same K;
 * since a holder was granted its slot, no other client was granted the slot, or another K.
 """
 
@@ -41,7 +41,7 @@ def clash(s, n, r, x):
 
 
 def answers_agree(s, r, q):
-    """A quorum has the token in one slot. After a MOVE that is its target."""
+    """A quorum has the token in one slot, which is the target after a MOVE."""
     t = s.own(r)
     slot = If(s.granted(t), s.mine(t), s.choice(r))
     same = s.every("Node", lambda n: Implies(s.within(n, q), And(s.known(n, r), s.answer(n, r) == slot)))

@@ -14,32 +14,33 @@ use crate::failure::Failure;
 use crate::status::Status;
 use crate::waiting;
 
-/// How a lock is asked for.
+/// The options of a request for a lock.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Lock")]
 pub(crate) struct Acquire {
     /// Life of a lock that is not extended.
     ///
-    /// `run` extends the lock, and needs 2s at least. `lock` does not extend its lock.
+    /// `run` extends its lock, and needs a ttl of 2s at least. `lock` does not extend its lock.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
     pub(crate) ttl: Duration,
 
     /// Gives up after this time [default: never].
     ///
-    /// It counts from the beginning of the command. Nodes that do not answer get --connect-timeout all the same. The
-    /// command does not wait if only an operator can repair the cause, such as a wrong password. --timeout is the same.
+    /// The time counts from the start of the command. The command waits for --connect-timeout for silent nodes, even if
+    /// this time is shorter. The command does not wait if only an operator can repair the cause, such as a wrong
+    /// password. The option has the alias --timeout.
     #[arg(short, long, alias = "timeout", value_name = "TIME", value_parser = duration::parse)]
     wait: Option<Duration>,
 
-    /// Fails at once if another holds the lock.
+    /// Fails at once if another client holds the lock.
     ///
-    /// --nonblock is the same.
+    /// --nonblock is an alias of this option.
     #[arg(short, long, alias = "nonblock", conflicts_with = "wait")]
     no_wait: bool,
 
-    /// Exit status if another holds the lock.
+    /// Exit status if another client holds the lock.
     ///
-    /// --conflict-exit-code is the same.
+    /// --conflict-exit-code is an alias of this option.
     #[arg(
         short = 'E',
         long,
@@ -49,35 +50,35 @@ pub(crate) struct Acquire {
     )]
     conflict_status: u8,
 
-    /// Owner that others see [default: HOST:PID].
+    /// Owner that other clients see [default: HOST:PID].
     #[arg(long, value_name = "OWNER")]
     owner: Option<OsString>,
 
-    /// Takes a fencing token for the store too.
+    /// Also takes a fencing token for the store.
     ///
-    /// This fencing token is larger than that of every earlier lock of this name. Hand it to the store with each write,
-    /// and with each read that a write is computed from. The store keeps the largest number that it has seen, and
-    /// refuses smaller ones: a holder that was paused for longer than its lock cannot do harm. The nodes have to run
-    /// scripts, and need a counter floor. --trust gives it to new nodes. A node that restarts gets it from the others,
-    /// by programs that run for longer than --max-ttl.
+    /// The fencing token is larger than the token of every earlier lock of this name. Pass the token to the store with
+    /// each write, and with each read that a write is computed from. The store keeps the largest token that it has
+    /// seen, and refuses smaller ones. So a holder that was paused for longer than its lock cannot do harm. The nodes
+    /// have to run scripts, and need a counter floor. --trust gives new nodes a floor. A restarted node gets its floor
+    /// from the other nodes, through programs that run for longer than --max-ttl.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     fenced: Option<bool>,
 
-    /// Keeps others out longer after a loss.
+    /// Keeps other clients out longer after a loss.
     ///
-    /// The nodes keep the lock for this much longer if it is not released.
+    /// If the lock is not released, the nodes keep it for this time after its ttl.
     #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "0s", value_parser = duration::parse)]
     lock_delay: Duration,
 
-    /// Says nothing while another holds the lock.
+    /// Prints nothing if another client holds the lock.
     ///
-    /// The status tells that it was not taken.
+    /// The exit status shows that the lock was not taken.
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
 
 impl Acquire {
-    /// Sets what a handle needs for this lock. The default owner names this host and `process`, which the lock is for.
+    /// Sets the owner and the lock delay. The default owner names this host and `process`, which works under the lock.
     pub(crate) fn builder(&self, builder: Builder, process: u32) -> Builder {
         let owner = match &self.owner {
             Some(owner) => owner.clone().into_vec(),
@@ -99,21 +100,22 @@ impl Acquire {
         }
     }
 
-    /// Returns the time at which a command that begins now gives up.
+    /// Returns the time at which the command gives up if it starts now.
     pub(crate) fn by(&self) -> Instant {
         self.wait
             .map_or(Instant::MAX, |wait| now().saturating_add(wait))
     }
 
-    /// Returns `true` if the command says what it waits for.
+    /// Returns `true` if the command prints why it waits.
     pub(crate) fn talks(&self) -> bool {
-        // With --wait the command ends by itself, and its error names the cause. So only a terminal gets the lines.
+        // With --wait, the command fails after that time, and the error names the cause. So it prints why it waits only
+        // on a terminal.
         let talks = self.wait.is_none() || stderr().is_terminal();
         talks && !self.quiet && !self.no_wait
     }
 
-    /// Asks the nodes who holds the lock, and returns why it was not taken, with the status that the user chose for a
-    /// conflict.
+    /// Asks the nodes who holds the lock, and returns why the lock was not taken. The status of a conflict is the one
+    /// that the user chose.
     pub(crate) async fn failure(
         &self,
         error: LockError,
@@ -136,7 +138,7 @@ impl Acquire {
     }
 }
 
-/// Returns `host:process`, and cuts the name of the host if the owner would be too long.
+/// Returns `host:process`. Shortens the name of the host if the owner would be too long.
 pub(crate) fn host_and(process: u32) -> Vec<u8> {
     let uname = rustix::system::uname();
     let process = format!(":{process}");

@@ -11,7 +11,7 @@ use crate::json::{self, millis, named};
 use crate::output::{DOUBTFUL, Format, confirm, count, item, painted, printable};
 use crate::status::Status;
 
-/// The texts of its help.
+/// The help texts of this command.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline break report                # shows the holder, and asks
@@ -19,31 +19,31 @@ shearline break report --yes
 shearline break report --now --yes    # its machine is known to be off",
     "\
 0  broken
-1  nothing was changed: the lock is free, or has another holder than the one shown; its keys have \
+1  nothing was changed: the lock is free, or its holder is not the one that was shown; its keys have \
     no expiry (--now deletes them), or are no lock (delete them with DEL on each node); or the answer was no
 64  the arguments cannot be used, or stdin is not a terminal (give --yes)
-69  too few nodes answered or confirmed it; try again
+69  too few nodes answered or confirmed the request; try again
 78",
     "shearline(1), shearline-status(1), shearline-watch(1)",
 );
 
 /// Ends a lock whose holder is gone or hangs.
 ///
-/// It shows the holder and asks. Then it replaces the token of the holder on every node, and each node keeps the key
-/// for as long as before. So the holder cannot extend its lock any more: a `shearline run` ends its command at once,
-/// or when half of the ttl is left if the nodes do not push changes. Others get the lock when its ttl is over: by then
-/// the holder must have stopped.
+/// `break` shows the holder and asks for confirmation. Then it replaces the holder's token on every node, and each
+/// node keeps the key for as long as before. So the holder cannot extend its lock any more: `shearline run` ends its
+/// command at once, or when half of the ttl is left if the nodes do not push changes. Other clients get the lock after
+/// its ttl, when the holder must have stopped.
 ///
-/// A lock that another client has taken since it was shown is left alone.
+/// If another client has taken the lock since it was shown, nothing is changed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Does not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
-    /// Deletes the keys: others get the lock at once.
+    /// Deletes the keys: other clients get the lock at once.
     ///
-    /// Only for a holder that is known to have stopped: if it still works, two clients hold the lock.
+    /// Use this option only if the holder has certainly stopped: if it still works, two clients hold the lock.
     #[arg(long)]
     now: bool,
 
@@ -54,7 +54,7 @@ pub(crate) struct Args {
     subject: Subject,
 }
 
-/// Asks for confirmation, and breaks the lock that it showed.
+/// Shows the lock, asks for confirmation, and breaks this lock.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let name = args.subject.name();
     let redlock = args.subject.connect()?;
@@ -76,10 +76,10 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
 
 fn question(name: &[u8], seen: &Inspection, now: bool) -> String {
     let shown = inspect::lines(name, seen);
-    let warning = "If its holder still works, two clients can hold the lock then.";
+    let warning = "If its holder still works, two clients can then hold the lock.";
     match now {
         true => format!("{shown}\nDelete it? {}", painted(DOUBTFUL, warning)),
-        false => format!("{shown}\nBreak it? Others get it when its ttl is over."),
+        false => format!("{shown}\nBreak it? Other clients get it after its ttl."),
     }
 }
 

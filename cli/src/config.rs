@@ -1,12 +1,12 @@
 //! The configuration file: options that are not given on the command line.
 //!
-//! `--config FILE` or `SHEARLINE_CONFIG` names it. It is TOML, and its keys are the names of options. Its contents are
-//! put in front of the arguments as if the user had typed them, so they are checked in the same way. Options on the
+//! `--config FILE` or `SHEARLINE_CONFIG` names the file. The file is TOML, and its keys are the names of options. The
+//! command inserts these options before the typed arguments, so both are checked in the same way. Options on the
 //! command line override the file, and so do `SHEARLINE_NODES` and `SHEARLINE_WITHOUT_SCRIPTS`.
 //!
 //! # Guarantees
 //!
-//! * An unknown key is refused: it could be a guard with a spelling mistake.
+//! * An unknown key is refused, because it could be a misspelled `guard`.
 //! * A file that holds a password and that every user of the machine can read causes a warning, or is refused
 //!   (`--strict-files`).
 //! * A value that may hold a password is not shown.
@@ -22,20 +22,20 @@ use toml::de::{DeTable, DeValue};
 use crate::failure::Failure;
 use crate::secrets::{self, wrong};
 
-/// The variable that names the file if no option does.
+/// The environment variable that names the configuration file. `--config` overrides it.
 pub(crate) const FILE: &str = "SHEARLINE_CONFIG";
 
 /// The keys: the names of options, and [`NODES`]. A command ignores keys of options that it does not have.
 pub(crate) const KEYS: &str = "nodes, user, password-file, ca, cert, key, guard, cluster, max-ttl, node-timeout, \
     connect-timeout, without-scripts, ttl, lock-delay, owner, fenced";
 
-/// The key that stands for a repeated `--node`.
+/// The key with a list of URLs, as `--node` takes it.
 const NODES: &str = "nodes";
 
-/// The key with a path that is relative to the folder of the configuration file.
+/// The key with a path. A relative path begins in the folder of the configuration file.
 const PASSWORD_FILE: &str = "password-file";
 
-/// Returns the path of the file, if the command takes a file and the user names one.
+/// Returns the path of the configuration file, if the command takes one and the user names one.
 pub(crate) fn path(command: &Command, arguments: &ArgMatches) -> Option<PathBuf> {
     if !has(command, "config") {
         return None;
@@ -57,7 +57,12 @@ pub(crate) fn arguments(
     command: &Command,
     arguments: &ArgMatches,
 ) -> Result<Vec<OsString>, Failure> {
-    let unread = |error| wrong(path, format!("{error}; --config or {FILE} names it"));
+    let unread = |error| {
+        wrong(
+            path,
+            format!("{error}; this file was named by --config or {FILE}"),
+        )
+    };
     let text = fs::read_to_string(path).map_err(unread)?;
     let table = DeTable::parse(&text).map_err(|error| not_toml(path, &text, &error))?;
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -66,14 +71,14 @@ pub(crate) fn arguments(
         let key = &**key.get_ref();
         if !KEYS.split(", ").any(|known| known == key) {
             let key = match key.contains('@') {
-                true => "of this name (not shown, it may hold a password)".to_owned(),
+                true => "of this name (not shown, because it may hold a password)".to_owned(),
                 false => format!("{key:?}"),
             };
-            let what = format_args!("there is no setting {key}; there are {KEYS}");
+            let what = format_args!("there is no setting {key}; the settings are {KEYS}");
             return Err(wrong(path, what));
         }
         let values = texts(value.get_ref()).ok_or_else(|| {
-            let what = "is neither a text, a number, true or false, nor a list of those";
+            let what = "must be a text, a number, true, false, or a list of these";
             wrong(path, format_args!("{key} {what}"))
         })?;
         if key == NODES && values.iter().any(|url| secrets::is_in(url)) {
@@ -107,8 +112,8 @@ fn says_something(arguments: &ArgMatches, option: &str) -> bool {
     }
 }
 
-/// Returns a message about a file that is not TOML. The message of the TOML parser would quote the file, which may hold
-/// a password.
+/// Returns a message about a file that is not TOML. The parser's own message would quote the file, which may hold a
+/// password.
 fn not_toml(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map_or(1, |before| before.matches('\n').count() + 1);

@@ -1,7 +1,7 @@
 //! The options that name the nodes and say how to connect to them, and the handle made of these options.
 //!
-//! Every command but `demo` has [`Nodes`]. Commands that take, extend or release a lock have [`Connect`], which adds
-//! `--trust`.
+//! Every command that uses nodes has the options [`Nodes`], except `demo`. Commands that take, extend or release a lock
+//! have [`Connect`], which adds `--trust`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -22,23 +22,22 @@ use crate::failure::Failure;
 use crate::secrets::{self, Login};
 use crate::status::Status;
 
-/// The variable with the URLs of the nodes, separated by commas, if there is no `--node`.
+/// The environment variable with the comma-separated URLs of the nodes. `--node` overrides it.
 const NODES: &str = "SHEARLINE_NODES";
 
-/// The longest ttl of any client if neither an option nor a marker gives one.
+/// The default for the longest ttl of any client, if no marker gives one.
 const MAX_TTL: Duration = Duration::from_secs(60);
 
 /// The longest ttl of a handle that only reads the markers. If this handle joins a node that has restarted, the barrier
-/// there becomes a little too long, because of the constant part of the drift. With a shorter ttl it would be even
+/// there becomes a little too long, because the drift has a constant part. A shorter ttl would make the barrier even
 /// longer.
 const TO_READ: Duration = Duration::from_millis(100);
 
-/// The shortest and the longest time that a command gives the nodes at its end, so that more of them get a copy of a
-/// lock.
+/// The shortest and the longest time that a command waits at its end for nodes that have not answered yet.
 const AT_END_MIN: Duration = Duration::from_millis(50);
 const AT_END_MAX: Duration = Duration::from_secs(2);
 
-/// The time between two looks at nodes that have neither answered nor failed yet.
+/// The time between two checks whether the remaining nodes have answered or failed.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The options that name the nodes.
@@ -53,34 +52,34 @@ pub(crate) struct Nodes {
     #[arg(long, value_name = "URL", env = NODES, hide_env = true)]
     node: Vec<String>,
 
-    /// User of URLs that name none.
+    /// User for URLs that name no user.
     ///
-    /// It needs a password file.
+    /// This option also needs --password-file.
     #[arg(long, hide_short_help = true, value_name = "NAME")]
     user: Option<String>,
 
-    /// Password of URLs that have none.
+    /// Password for URLs without one.
     ///
-    /// It applies wherever the URL comes from. The file is read again before each connection.
+    /// The password applies to URLs from every source. The file is read again before each connection.
     #[arg(long, hide_short_help = true, value_name = "FILE")]
     password_file: Option<PathBuf>,
 
     /// Options as TOML; or set SHEARLINE_CONFIG.
     ///
-    /// FILES lists its keys. An option on the command line and a variable override the file.
+    /// The section FILES lists the keys. Options on the command line and variables override the file.
     #[arg(long, value_name = "FILE", env = config::FILE, hide_env = true)]
     #[arg(value_parser = OsStringValueParser::new())]
     config: Option<OsString>,
 
-    /// Refuses password files open to all users.
+    /// Refuses password files that all users can read.
     ///
-    /// Without it, such a file causes a warning.
+    /// Without this option, such a file causes a warning.
     #[arg(long, hide_short_help = true)]
     strict_files: bool,
 
-    /// PEM file of authorities, for rediss://.
+    /// PEM file of CA certificates, for rediss://.
     ///
-    /// Without it, the authorities of the system are trusted.
+    /// Without this option, the certificate authorities of the system are trusted.
     #[cfg(feature = "tls")]
     #[arg(long, hide_short_help = true, value_name = "FILE")]
     ca: Option<String>,
@@ -90,7 +89,7 @@ pub(crate) struct Nodes {
     #[arg(long, hide_short_help = true, value_name = "FILE", requires = "key")]
     cert: Option<String>,
 
-    /// PEM file of its key.
+    /// PEM file of the client certificate's key.
     #[cfg(feature = "tls")]
     #[arg(long, hide_short_help = true, value_name = "FILE", requires = "cert")]
     key: Option<String>,
@@ -108,34 +107,34 @@ pub(crate) struct Nodes {
 
     /// Longest ttl of any client [default: 60s].
     ///
-    /// It includes the lock delay. A node that has been up for less when it is first met does not vote until it is
-    /// older. Give all clients the same.
-    /// With --guard strict the default is what the markers of the nodes say: with a longer one no client would get a
-    /// lock before that time has passed.
+    /// The time includes the lock delay. If a node has been up for less than this time when the command connects, the
+    /// node does not vote until it has been up for that long. Use the same time for all clients. With --guard strict,
+    /// the default is the time in the markers of the nodes. If you give a longer time than the markers, no client gets
+    /// a lock before that time has passed.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     max_ttl: Option<Duration>,
 
     /// Longest wait for an answer.
     ///
-    /// It should be longer than the longest round trip, and far shorter than the ttl. Nodes that are far away need a
-    /// longer one, and a longer --connect-timeout. A command waits as long for nodes that are silent, and once more at
-    /// its end, two seconds at most.
+    /// The timeout should be longer than the longest round trip, and far shorter than the ttl. Distant nodes need a
+    /// longer timeout, and a longer --connect-timeout. A command waits this long for silent nodes. At its end, the
+    /// command waits for silent nodes again, for two seconds at most.
     #[arg(long, value_name = "TIME", value_parser = duration::within(1..=10_000))]
     #[arg(hide_short_help = true, default_value = "500ms")]
     pub(crate) node_timeout: Duration,
 
     /// Longest wait for a connection.
     ///
-    /// A connection and the login on it take some three round trips. A command that needs all nodes waits as long for
-    /// those that are not connected yet, and twice as long if a majority is missing.
+    /// A connection with its login takes about three round trips. A command that needs all nodes waits this long for
+    /// nodes that are not connected yet, and twice as long if a majority is missing.
     #[arg(long, value_name = "TIME", value_parser = duration::within(1..=10_000))]
     #[arg(hide_short_help = true, default_value = "1s")]
     connect_timeout: Duration,
 
     /// Runs no script on the nodes.
     ///
-    /// For nodes whose operators forbid EVAL, or that have no Lua. SHEARLINE_WITHOUT_SCRIPTS=true does the same. Give
-    /// all clients the same. --guard strict, --fenced, --shared and --permits need scripts.
+    /// Use this option if operators forbid EVAL, or if the nodes have no Lua. SHEARLINE_WITHOUT_SCRIPTS=true does the
+    /// same. Use the same setting for all clients. --guard strict, --fenced, --shared and --permits need scripts.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     #[arg(env = "SHEARLINE_WITHOUT_SCRIPTS", hide_env = true, hide_short_help = true, value_parser = truth)]
     without_scripts: Option<bool>,
@@ -149,22 +148,23 @@ pub(crate) struct Connect {
 
     /// Lets nodes vote at once; for new nodes only.
     ///
-    /// Use it only if no lock can be alive that a node has forgotten, as on nodes that were just installed. It applies to
-    /// the nodes that are connected at the beginning. With --guard strict it is written on them, and holds for all
-    /// clients. With --fenced, of `run` and `lock`, it also gives nodes a counter floor, for all clients: a second more
-    /// than the present time. No older token may be larger, which is so unless a clock was set back.
+    /// Use --trust only if no node can have forgotten a lock that is still held, for example if the nodes were just
+    /// installed. The option applies to the nodes that are connected at the beginning. With --guard strict, the nodes
+    /// store it, so it holds for all clients. The option also gives the nodes a counter floor for fencing tokens, for
+    /// all clients: the present time plus one second. Every older token must be smaller than this floor. This is so
+    /// unless a clock was set back.
     #[arg(long, help_heading = "Nodes")]
     pub(crate) trust: bool,
 }
 
-/// The restart guard, as an option.
+/// The kinds of restart guard, as values of `--guard`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Guard {
     /// A restarted node votes at once.
     Off,
-    /// A node that has restarted waits until every lock that it may have forgotten is over.
+    /// A node that has restarted does not vote until every lock that it may have forgotten has expired.
     Observed,
-    /// Markers on the nodes, which all clients check.
+    /// The nodes have markers, which all clients check.
     Strict,
 }
 
@@ -173,14 +173,15 @@ impl Nodes {
     /// lock delay.
     pub(crate) fn builder(&self) -> Result<Builder, Failure> {
         let builder = self.with_tls(self.of(self.urls()?)?);
-        builder.config()?; // Finds the first mistake before anything is sent.
+        builder.config()?; // This finds the first mistake before anything is sent.
         Ok(builder)
     }
 
-    /// Returns a builder for each node alone, without a restart guard. Not for locks that a program relies on.
+    /// Returns a builder for each node alone, without a restart guard. No program may rely on a lock from such a
+    /// builder.
     pub(crate) fn each(&self) -> Result<Vec<Builder>, Failure> {
         let alone = |url: String| {
-            // A node without TLS gets no options of TLS: others may have it.
+            // A node without TLS gets no TLS options, even if other nodes use TLS.
             let scheme = url.to_ascii_lowercase();
             let has_tls = scheme.starts_with("rediss://") || scheme.starts_with("valkeys://");
             let builder = self.of(vec![url])?.restart_guard(RestartGuard::Off);
@@ -211,15 +212,15 @@ impl Nodes {
             },
             (None, None) => return Ok(builder),
             (None, Some(_)) => {
-                let what = "user needs a password-file";
+                let what = "a user needs a password: give --password-file too";
                 return Err(Failure::new(Status::Configuration, what));
             }
         };
-        login.credentials()?; // Finds mistakes before anything is sent.
+        login.credentials()?; // This finds mistakes before anything is sent.
         Ok(builder.credentials(move |_| Ok(login.credentials().map_err(|it| it.message)?)))
     }
 
-    /// Returns a handle that has tried every node once.
+    /// Returns a handle that has tried to connect to every node once.
     pub(crate) fn connect(&self) -> Result<Redlock, Failure> {
         Ok(self.as_marked(self.builder()?, Instant::MAX)?.build()?)
     }
@@ -239,11 +240,11 @@ impl Nodes {
         self.max_ttl.unwrap_or(MAX_TTL)
     }
 
-    /// Sets the longest ttl to the longest one in the markers, if the user gives none and there are markers.
+    /// Sets the longest ttl to the longest ttl in the markers, if there are markers and the user gives no longest ttl.
     ///
-    /// If a client joins with a longer ttl than that of a marker, it raises the marker, and no client gets a lock
-    /// before that ttl has passed. So a handle with a very short ttl reads the markers. It is patient with slow nodes,
-    /// but only until `by`: then it fails if too few nodes vote.
+    /// A client that joins with a longer ttl than a marker has raises the ttl in the marker, and then no client gets a
+    /// lock before that ttl has passed. So a handle with a very short ttl reads the markers. This function waits for
+    /// slow nodes until `by`, and then fails if too few nodes vote.
     pub(crate) fn as_marked(&self, builder: Builder, by: Instant) -> Result<Builder, Failure> {
         if self.guard != Guard::Strict || self.max_ttl.is_some() {
             return Ok(builder);
@@ -285,7 +286,7 @@ impl Nodes {
     }
 }
 
-/// An empty variable counts as not set.
+/// Parses a truth value. An empty variable counts as not set.
 fn truth(text: &str) -> Result<bool, ParseBoolError> {
     match text {
         "" => Ok(false),
@@ -294,19 +295,19 @@ fn truth(text: &str) -> Result<bool, ParseBoolError> {
 }
 
 impl Connect {
-    /// Returns a handle of `builder`, which trusts the nodes with `--trust`. It waits until `by` for nodes that do not
-    /// answer, and for a connect timeout at least.
+    /// Builds the handle, which trusts the nodes if `--trust` was given. Waits until `by` for nodes that do not answer,
+    /// and for one connect timeout at least.
     pub(crate) fn connect(&self, builder: &Builder, by: Instant) -> Result<Redlock, Failure> {
         let met_by = by.max(now().saturating_add(self.nodes.connect_timeout));
         let redlock = self.nodes.as_marked(builder.clone(), met_by)?.build()?;
         self.trust_if_asked(&redlock, met_by);
         if left(by).is_zero() {
-            voted(&redlock)?; // Without this, the next request would wait for the same nodes again.
+            voted(&redlock)?; // Without this check, the next request would wait for the same nodes again.
         }
         Ok(redlock)
     }
 
-    /// With `--trust`, waits until `by` for nodes that have not answered yet, and trusts the nodes.
+    /// If `--trust` was given, waits until `by` for nodes that have not answered yet, and trusts the nodes.
     pub(crate) fn trust_if_asked(&self, redlock: &Redlock, by: Instant) {
         if self.trust {
             settled(redlock, self.nodes.connect_timeout, by);
@@ -315,7 +316,7 @@ impl Connect {
     }
 }
 
-/// Fails with the error of a lock if too few nodes vote now.
+/// Fails with a [`LockError`] if too few nodes vote now.
 fn voted(redlock: &Redlock) -> Result<(), Failure> {
     match redlock.check() {
         Err(OperatorError::NoQuorum(report)) => Err(LockError::NoQuorum(report).into()),
@@ -330,7 +331,7 @@ pub(crate) fn left(until: Instant) -> Duration {
 
 /// Waits until every node has answered or failed, and returns the state of the nodes.
 ///
-/// It waits for `patience` if a majority has answered, for twice as long if none has, and never longer than until `by`.
+/// The wait is `patience` if a majority has answered, and otherwise twice as long, but never beyond `by`.
 pub(crate) fn settled(redlock: &Redlock, patience: Duration, by: Instant) -> Vec<NodeStatus> {
     let begin = now();
     loop {
@@ -353,7 +354,7 @@ pub(crate) fn settled(redlock: &Redlock, patience: Duration, by: Instant) -> Vec
 fn is_on_its_way(node: &NodeStatus) -> bool {
     match node.state {
         NodeState::New | NodeState::Connecting => true,
-        // The handle is reading its marker.
+        // The handle is reading the marker of the node.
         NodeState::Quarantined { left } => left.is_zero(),
         _ => false,
     }
@@ -404,7 +405,7 @@ mod tests {
         assert!(
             failure
                 .message
-                .starts_with("--node or SHEARLINE_NODES: there is a comma"),
+                .starts_with("--node or SHEARLINE_NODES: there is a comma in a user or a password"),
             "{failure:?}"
         );
         assert!(!failure.message.contains("secret"), "{failure:?}");

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// Units and their milliseconds. If one unit ends like another, the longer one comes first.
+/// Units and their milliseconds. `ms` comes first, because it ends with another unit, `s`.
 const UNITS: [(&str, u64); 5] = [
     ("ms", 1),
     ("s", 1_000),
@@ -12,7 +12,7 @@ const UNITS: [(&str, u64); 5] = [
     ("d", 86_400_000),
 ];
 
-/// Parses a span of whole milliseconds. Finer parts are refused, not rounded.
+/// Parses a span of whole milliseconds. A finer span is refused, not rounded.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let (number, unit) = UNITS
         .into_iter()
@@ -31,7 +31,7 @@ pub(crate) fn within(
     move |text| match parse(text)? {
         span if (least..=most).contains(&span) => Ok(span),
         _ => Err(format!(
-            "it has to be from {} to {}",
+            "the time has to be from {} to {}",
             shown(least),
             shown(most)
         )),

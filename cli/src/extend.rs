@@ -10,7 +10,7 @@ use crate::lock;
 use crate::output::Format;
 use crate::status::Status;
 
-/// The texts of its help.
+/// The help texts of this command.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 next=$(shearline extend --ttl 1m \"$lock\") || exit
@@ -23,12 +23,12 @@ lock=$next",
     "shearline(1), shearline-lock(1), shearline-unlock(1)",
 );
 
-/// Extends a lock of a script, and prints the line that replaces it.
+/// Extends a lock of a script, and prints its new line.
 ///
-/// Use the printed line from now on: the old one ends when the lock would have ended. After status 69 try again before
-/// then.
+/// Use the new line from now on. The old line is valid only until the old end of the lock. After status 69, try again
+/// before that time.
 ///
-/// The nodes have to be those of the lock, in the same order.
+/// Name the nodes that the lock was taken on, in the same order.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Life of the lock from now on.
@@ -46,14 +46,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let (redlock, lock) = args.held.open(Some(args.ttl))?;
     let mut guard = redlock.adopt(lock);
-    // A lock from another clock, such as another machine's, has no validity until a majority of the nodes has said how
-    // long it still lives.
+    // A lock that another machine has taken uses another clock. Such a lock is not valid here until a majority of the
+    // nodes has said how long it still lives.
     let confirmed = match guard.is_valid() {
         true => Ok(()),
         false => guard.confirm().map_err(Failure::from),
     };
     let extended = confirmed.and_then(|()| Ok(guard.extend(args.ttl)?));
-    // Also after an error: dropping the guard would release the lock.
+    // The lock is detached even after an error, because dropping the guard would release it.
     let lock = detached(&args.held.connect.nodes, &redlock, guard);
     let printed = extended.and_then(|()| lock::print("extend", args.format, &lock));
     printed.map(|()| Status::Success)

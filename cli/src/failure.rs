@@ -1,7 +1,7 @@
 //! Why a command fails: one line for a person, and the exit status.
 //!
-//! The line is the long form of the library's error, with names of options instead of names of functions. This module
-//! gives each kind of error its one status.
+//! The line is the long form of the library's error, with names of options instead of names of functions. Each kind of
+//! error has one exit status, which this module assigns.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ pub(crate) struct Failure {
     pub(crate) status: Status,
     /// One line: what happened, and what to do.
     pub(crate) message: String,
-    /// Whether the failure prints nothing, so that only the status shows it.
+    /// If this is `true`, nothing is printed: only the exit status shows the failure.
     pub(crate) quiet: bool,
 }
 
@@ -60,21 +60,21 @@ impl Failure {
         json::object(command, [fields])
     }
 
-    /// Writes the line to stderr, unless it is quiet.
+    /// Writes the line to stderr, unless the failure is quiet.
     pub(crate) fn tell(&self) {
         if !self.quiet {
             output::complain(output::BAD, &self.message);
         }
     }
 
-    /// Writes the line, and ends this program with the status.
+    /// Writes the line, and returns the exit status or ends by the signal.
     pub(crate) fn report(&self) -> ExitCode {
         self.tell();
         self.status.exit()
     }
 }
 
-/// Texts of the library, mostly names of functions, and what the command says instead.
+/// Texts of the library, mostly names of functions, and the texts with which the command replaces them.
 const WORDS: &str = "\
 `without_scripts` => `--without-scripts`
 `Builder::max_ttl` => `--max-ttl`
@@ -90,8 +90,8 @@ put credentials into the URL => give `--password-file`, or credentials in the UR
 in the URL, or where they come from => in the URL, or `--user` and the file of `--password-file`
 permits and a strict restart guard need scripts => permits and `--guard strict` need scripts
 pass on what `Lock::to_bytes` gave => pass on what `shearline lock` printed
-so if its holder is gone, delete the key => so if its holder is gone, end it with `shearline break --now`
-it is repeated until they do or the keys have expired, check => repeat it, or the keys end with their ttl; check
+so if its holder is gone, delete the key => so if its holder is gone, end the lock with `shearline break --now`
+the release is repeated until they confirm it or the keys expire => repeat the command, or wait until the keys expire
 `shearline::manual::operating` => docs/operating.md
 `shearline::manual::permissions` => docs/permissions.md
 `shearline::manual::tls` => docs/tls.md
@@ -115,7 +115,7 @@ pub(crate) fn no_quorum(report: &Report) -> Status {
     }
 }
 
-/// Returns the status of a request that can never succeed. If it needs scripts, an operator may permit them.
+/// Returns the status of a request that can never succeed. If the request needs scripts, an operator may permit them.
 fn invalid(why: InvalidRequest) -> Status {
     match why.needs_scripts() {
         true => Status::Configuration,
@@ -123,7 +123,7 @@ fn invalid(why: InvalidRequest) -> Status {
     }
 }
 
-/// Implements `From` for each error: the message is the text of the error, and the second expression gives the status.
+/// Implements `From` for each error: the message is the text of the error, and the given expression is its status.
 macro_rules! statuses {
     ($($error:ty: |$it:ident| $status:expr;)*) => {$(
         impl From<$error> for Failure {

@@ -11,15 +11,15 @@ use crate::connect::{Connect, Nodes};
 use crate::failure::Failure;
 use crate::output::unreadable;
 
-/// The time between two looks at nodes that have not answered yet.
+/// The time between two checks whether the remaining nodes have answered.
 const LOOK: Duration = Duration::from_micros(500);
 
-/// The lock that a script has, and where it is.
+/// The lock that a script holds, and the options for its nodes.
 #[derive(Debug, Args)]
 pub(crate) struct Held {
-    /// Lock as `lock` or `extend` printed it; else from stdin.
+    /// Lock as `lock` or `extend` printed it [default: stdin].
     ///
-    /// It may have its fencing token behind it. With - it is read from stdin too.
+    /// The fencing token may follow the lock. With the argument -, the lock is read from stdin.
     lock: Option<String>,
 
     #[command(flatten)]
@@ -51,7 +51,7 @@ impl Held {
         let text = text.trim();
         let (digits, token) = text.split_once(' ').unwrap_or((text, ""));
         let lock = Lock::from_bytes(&bytes_of(digits).ok_or_else(no_lock)?)?;
-        // The lock knows its fencing token itself.
+        // The first word includes the fencing token, so the second word must agree with it.
         let own = lock.fencing_token().map(|token| token.to_string());
         match token.is_empty() || Some(token) == own.as_deref() {
             true => Ok(lock),

@@ -16,17 +16,17 @@ use crate::status::{self, Status};
 /// The texts of a command besides its options.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Texts {
-    /// Lines for a shell.
+    /// Example command lines for a shell.
     pub(crate) examples: &'static str,
     /// Each exit status, and when it occurs: a table for [`status::rows`].
     pub(crate) statuses: &'static str,
-    /// A text above the examples, in the long help too.
+    /// A text above the examples in the long help.
     pub(crate) promise: &'static str,
     /// Text for the manual page only: paragraphs, each on one line, and list items that begin with a star.
     pub(crate) notes: &'static str,
-    /// Variables that no other command has: a table for [`rows`].
+    /// Environment variables that only this command sets: a table for [`rows`].
     pub(crate) environment: &'static str,
-    /// Other pages of the manual.
+    /// Other manual pages.
     pub(crate) see: &'static str,
 }
 
@@ -47,15 +47,15 @@ impl Texts {
     }
 }
 
-/// A name, and what it means.
+/// A name and its meaning.
 pub(crate) type Row = (&'static str, &'static str);
 
-/// Returns the rows of a table: a name, two spaces and what it means.
+/// Returns the rows of a table. A line has a name, two spaces and the meaning.
 pub(crate) fn rows(table: &'static str) -> impl Iterator<Item = Row> + Clone {
     table.lines().filter_map(|line| line.split_once("  "))
 }
 
-/// The texts of the program itself.
+/// The help texts of `shearline` without a subcommand.
 const OF_ALL: Texts = Texts::new(
     "\
 export SHEARLINE_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3
@@ -63,25 +63,25 @@ shearline nodes
 shearline run report -- make report",
     "\
 0
-1  the answer is no (status: it is not held), or another failure
+1  the answer is no (as of `status` for a free lock), or another failure
 64 69 74 75 78 126 127 128+N",
     "shearline-run(1), shearline-lock(1), flock(1)",
 );
 
-/// The variables of all commands that ask nodes.
+/// The environment variables of all commands that send requests to nodes.
 pub(crate) const VARIABLES: &str = "\
 SHEARLINE_NODES  URLs of the nodes, separated by commas
 SHEARLINE_CONFIG  configuration file, as --config
-SHEARLINE_WITHOUT_SCRIPTS  true is --without-scripts";
+SHEARLINE_WITHOUT_SCRIPTS  true has the effect of --without-scripts";
 
 /// The variables for colours.
 pub(crate) const COLOURS: &str = "NO_COLOR, CLICOLOR_FORCE  no colours, or colours into a pipe too";
 
-/// The explanation of how to write a time.
+/// Explains how to write a time.
 pub(crate) const TIMES: &str =
     "A TIME is 30s, 500ms, 2m, 1h or 1d, or a number of seconds: 30, 0.5.";
 
-/// Returns the texts of a command, or of the program if there is no such command.
+/// Returns the help texts of a command, or of the program if there is no such command.
 pub(crate) fn texts(command: &str) -> &'static Texts {
     match command {
         "run" => &crate::run::TEXTS,
@@ -101,12 +101,12 @@ pub(crate) fn texts(command: &str) -> &'static Texts {
     }
 }
 
-/// Returns `true` if the command has options for nodes and asks these nodes.
+/// Returns `true` if the command has the options for nodes and sends requests to them.
 pub(crate) fn asks_nodes(command: &Command) -> bool {
     command.get_arguments().any(|it| it.get_id() == "config")
 }
 
-/// Prints the help that these words ask for, and returns the status.
+/// Prints the help that these arguments request, and returns the status.
 pub(crate) fn end(words: &[OsString], to_stderr: bool) -> ExitCode {
     let mut typed = words.iter().skip(1).take_while(|word| *word != "--");
     let is_command = words.get(1).is_some_and(|word| word == "help");
@@ -118,7 +118,7 @@ pub(crate) fn end(words: &[OsString], to_stderr: bool) -> ExitCode {
         let _ = std::io::Write::write_all(&mut anstream::stderr().lock(), help.as_bytes());
         return Status::Usage.into();
     }
-    let _ = output::say(help.trim_end()); // A terminal that is gone does not change the status.
+    let _ = output::say(help.trim_end()); // A closed terminal does not change the status.
     ExitCode::SUCCESS
 }
 
@@ -184,7 +184,7 @@ fn below(command: &Command, is_long: bool) -> String {
         false => (" ", name),
     };
     text += &match is_long {
-        true => format!("`shearline man{space}{name} | man -l -` explains it all."),
+        true => format!("`shearline man{space}{name} | man -l -` explains every option."),
         false => format!("`shearline{space}{name} --help` says more."),
     };
     text
@@ -196,7 +196,7 @@ pub(crate) fn has_time(arg: &Arg) -> bool {
     names.any(|name| name == "TIME")
 }
 
-/// Returns rows of two columns.
+/// Formats rows as two columns.
 fn table(rows: impl Iterator<Item = Row> + Clone) -> String {
     let width = rows.clone().map(|(first, _)| first.len()).max();
     let width = width.unwrap_or_default();

@@ -1,6 +1,6 @@
 //! `shearline status`: who holds a lock, how long it is still valid, and which nodes disagree.
 //!
-//! [`watch`](crate::watch) uses the words for an inspection from here too.
+//! [`watch`](crate::watch) describes an inspection with the functions of this module too.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -17,14 +17,14 @@ use crate::json::{self, joined, millis, named};
 use crate::output::{BAD, DOUBTFUL, Format, GOOD, count, item, painted, printable};
 use crate::status::Status;
 
-/// The texts of its help.
+/// The help texts of this command.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline status report
 shearline status --json report | jq -r .holder.owner",
     "\
 0  the lock is held
-1  it is not held, or another failure, named on stderr
+1  the lock is not held; or another failure, which stderr explains
 64
 69  too few nodes answered to know
 78",
@@ -34,8 +34,8 @@ shearline status --json report | jq -r .holder.owner",
 /// Says who holds a lock, for how long, and which nodes disagree.
 ///
 /// A lock is held while a majority of the nodes has the same token. All holders of shared locks and permits are shown.
-/// Another token on a node is a copy, of an attempt under way or of one that failed; it ends by itself. The answer is
-/// old when you read it, so it is no permission to act.
+/// A different token on a node is a copy from an attempt that is running or has failed. Such a copy expires by itself.
+/// The answer may be out of date when you read it, so do not act on it as if you had the lock.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -45,7 +45,7 @@ pub(crate) struct Args {
     subject: Subject,
 }
 
-/// The lock to look at, and its nodes.
+/// The lock to inspect, and its nodes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Subject {
     /// Name of the lock.
@@ -60,7 +60,7 @@ impl Subject {
         self.name.as_bytes()
     }
 
-    /// Returns a handle for questions about the lock.
+    /// Returns a handle that can inspect the lock.
     pub(crate) fn connect(&self) -> Result<Redlock, Failure> {
         let config = self.nodes.builder()?.config()?;
         config.check_request(self.name(), self.nodes.max_ttl())?;
@@ -81,13 +81,13 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     })
 }
 
-/// A command that looks at a lock has no `--trust`. So the message offers another way to ask nodes that may have
-/// forgotten locks.
+/// A command that inspects a lock has no `--trust`. So for nodes that may have forgotten locks, the message suggests
+/// `--guard off` instead.
 pub(crate) fn unanswered(error: impl Into<Failure>) -> Failure {
     let mut failure = error.into();
     failure.message = failure.message.replace(
         "or use `--trust` if no earlier lock can still be held",
-        "or ask these nodes all the same with `--guard off`",
+        "or ask these nodes nevertheless with `--guard off`",
     );
     failure
 }
@@ -123,7 +123,7 @@ fn each_of_several(told: &Inspection) -> impl Iterator<Item = (String, String)> 
     })
 }
 
-/// Returns the owner, the validity, and the number of nodes that have the lock.
+/// Returns the owner, the remaining time, and the number of nodes that have the lock.
 fn held(holder: &Holder, told: &Inspection) -> String {
     let token = holder.fencing_token;
     format!(
@@ -194,7 +194,7 @@ pub(crate) fn lines(name: &[u8], told: &Inspection) -> String {
         };
         let counts = match node.counts || matches!(node.found, Found::Unknown(_)) {
             true => "",
-            false => "; it does not count, because it may have forgotten locks",
+            false => "; this node does not count, because it may have forgotten locks",
         };
         lines.push(item(&format!("  {}", node.address), &(found + counts)));
     }

@@ -15,13 +15,13 @@ use crate::output::without_controls;
 /// The version of all objects.
 const VERSION: u64 = 1;
 
-/// Returns the object that `command` prints: the fields of all objects, followed by those of these parts.
+/// Returns the object that `command` prints: the fields that every object has, followed by the fields of `parts`.
 pub(crate) fn object<const N: usize>(command: &str, parts: [Value; N]) -> Value {
     let begin = json!({ "version": VERSION, "command": command });
     joined([begin, joined(parts)])
 }
 
-/// Returns one object with the fields of all of these.
+/// Returns one object with the fields of all parts.
 pub(crate) fn joined<const N: usize>(parts: [Value; N]) -> Value {
     let objects = parts.into_iter().filter_map(|part| match part {
         Value::Object(fields) => Some(fields),
@@ -30,7 +30,7 @@ pub(crate) fn joined<const N: usize>(parts: [Value; N]) -> Value {
     Value::Object(objects.flatten().collect())
 }
 
-/// Returns the line for an object.
+/// Returns the object as one line of text.
 pub(crate) fn line(object: &Value) -> String {
     let escape = |letter| format!("\\u{:04x}", u32::from(letter));
     without_controls(&object.to_string(), escape)
@@ -44,7 +44,7 @@ pub(crate) fn named(name: &str, bytes: &[u8]) -> Value {
     }
 }
 
-/// Returns the same for several byte strings: `NAME`, or `NAME_hex` if one of them is not UTF-8.
+/// Returns a field for a list of byte strings: `NAME`, or `NAME_hex` if one of them is not UTF-8.
 pub(crate) fn named_all(name: &str, all: &[&[u8]]) -> Value {
     let texts: Result<Vec<_>, _> = all.iter().map(|bytes| std::str::from_utf8(bytes)).collect();
     let digits = || all.iter().map(|it| hex(it)).collect::<Vec<_>>();

@@ -1,6 +1,6 @@
 //! `shearline lock`: takes a lock for a script, and prints it as one line of text.
 //!
-//! If the command cannot print the lock, it releases it: without the text, no other process could.
+//! If the command cannot print the lock, it releases the lock: without the text, no other process could release it.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -20,7 +20,7 @@ use crate::signals::Signals;
 use crate::status::Status;
 use crate::taking::take;
 
-/// The texts of its help.
+/// The help texts of this command.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 lock=$(shearline lock -w 10s report) || exit
@@ -39,12 +39,12 @@ write-to-store --token \"${lock#* }\"",
 
 /// Takes a lock for a script, and prints it as one line of text.
 ///
-/// The script extends it while it works, and unlocks it at the end. No other process extends it: a step that takes longer
-/// than the ttl works without the lock. Where one command does all the work, `shearline run` is better: it extends the
-/// lock, and ends the command if the lock is lost.
+/// The script extends the lock while it works, and unlocks it at the end. No other process extends the lock, so a step
+/// that takes longer than the ttl works without the lock. If one command does all the work, `shearline run` is better:
+/// it extends the lock, and ends the command if the lock is lost.
 ///
-/// The text is enough to release the lock, so keep it secret. With --fenced the line is the lock, a space, and the
-/// fencing token. extend and unlock take the whole line, so keep the quotes.
+/// The text is enough to release the lock, so keep it secret. With --fenced, the line has the lock, a space, and the
+/// fencing token. `extend` and `unlock` take the whole line, so quote it in the shell.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

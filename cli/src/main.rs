@@ -25,11 +25,11 @@
 #![deny(missing_docs)]
 #![expect(
     clippy::disallowed_methods,
-    reason = "a command measures and waits by this clock; no lock is judged by it"
+    reason = "a command measures and waits with this clock, and never judges a lock by it"
 )]
 #![expect(
     clippy::wildcard_enum_match_arm,
-    reason = "the enums of the library may grow, so `_` stands in every `match` of them anyway"
+    reason = "the library's enums may grow, so each `match` on one needs `_` anyway"
 )]
 
 mod acquire;
@@ -117,7 +117,8 @@ fn main() -> ExitCode {
         Ok(matches) => matches,
         Err(error) => return mistyped::end(error, &words),
     };
-    // The typed arguments are valid, so they already show which reader gets an error about the file.
+    // The typed arguments are valid, so they show who reads an error about the configuration file: a person or a
+    // program.
     let (typed, reader) = (Cli::from_arg_matches(&matches), mistyped::reader(&words));
     let typed = typed.map(|typed| typed.command);
     match (with_file(matches, words).map(|cli| cli.command), typed) {
@@ -134,9 +135,9 @@ fn with_file(mut matches: ArgMatches, mut typed: Vec<OsString>) -> Result<Cli, F
         && let Some(command) = all.find_subcommand(name)
         && let Some(path) = config::path(command, arguments)
     {
-        // The options of the file come after the name of the program and the name of the command.
+        // The options of the file go after the names of the program and of the subcommand.
         typed.splice(2..2, config::arguments(&path, command, arguments)?);
-        // The arguments were good before, so a mistake is in the file.
+        // The typed arguments were valid without the file, so the mistake is in the file.
         let wrong = |error| secrets::wrong(&path, mistyped::line(error));
         matches = all.try_get_matches_from(typed).map_err(wrong)?;
     }

@@ -30,7 +30,7 @@ pub(crate) fn end(error: clap::Error, words: &[OsString]) -> ExitCode {
 
 /// Returns what is wrong with the arguments.
 pub(crate) fn failure(mut error: clap::Error, words: &[OsString]) -> Failure {
-    // If there is a URL with a password, the word may be part of it: the shell splits a password at its spaces.
+    // If there is a URL with a password, an unknown word may be part of it, because the shell splits it at spaces.
     let mut typed = words.iter().take_while(|word| *word != "--");
     if typed.any(|word| word.to_string_lossy().contains('@')) {
         let unknown = error.get(ContextKind::InvalidArg).map(ToString::to_string);
@@ -87,7 +87,7 @@ pub(crate) fn line(mut error: clap::Error) -> String {
         let part = part.trim();
         let is_kept = !part.starts_with("For more information")
             && (!part.starts_with("Usage: ") || shows_usage);
-        // This omits the tip to pass a word as a value: no value looks like one of our options.
+        // The tip to pass a word as a value is left out, because no value looks like one of our options.
         let lines = part.lines().map(str::trim);
         let lines = lines.filter(|line| !line.starts_with("tip: to pass"));
         let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
@@ -105,11 +105,11 @@ fn command(words: &[OsString]) -> Option<String> {
     Some(typed.to_owned())
 }
 
-/// The first digits of every lock's text.
+/// The first digits of the text of every lock.
 const LOCK: &str = "53484c4b";
 
-/// The message about an unknown argument would repeat it. A URL of a node may hold a password, and the text of a lock
-/// is enough to release the lock.
+/// Hides secrets that the message would repeat: an argument may be a URL with a password, or the text of a lock,
+/// which is enough to release the lock.
 fn hide_credentials(error: &mut clap::Error) {
     let secret_of = |value: &ContextValue| match value.to_string() {
         text if text.contains('@') => Some("a password"),

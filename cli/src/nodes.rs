@@ -1,7 +1,6 @@
 //! `shearline nodes` and `shearline check`: would each node vote, and is that enough?
 //!
-//! Both ask as a handle does when it connects to every node for the first time. `nodes` and `check` also try a lock on
-//! each node alone.
+//! Both commands connect to every node like a new handle, and try a lock on each node alone.
 
 mod metrics;
 mod plugin;
@@ -25,7 +24,7 @@ use crate::trial::{self, Lock, Trial};
 
 pub(crate) use plugin::unknown;
 
-/// The texts of its help.
+/// The help texts of this command.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline nodes
@@ -38,7 +37,7 @@ shearline nodes --fenced report:try   # a name that the user may lock",
     "shearline(1), shearline-check(1), shearline-status(1), shearline-reinit(1)",
 );
 
-/// The texts of the help of `check`.
+/// The help texts of `check`.
 pub(crate) const CHECK_TEXTS: Texts = Texts::new(
     "\
 shearline check || logger -t shearline \"locks are in danger: status $?\"
@@ -57,34 +56,36 @@ shearline check --nagios     # OK, WARNING, CRITICAL, UNKNOWN: 0 to 3",
 
 /// Says which nodes would vote for a lock, or why not.
 ///
-/// It asks as a new program does: a node that has not been up for --max-ttl does not vote yet. Programs that have known
-/// the nodes for longer may count it already; their `Redlock::nodes` shows that. With --guard strict it also shows the
-/// longest ttl in the marker of each node, and its barrier; a node without a marker gets one, as from any client.
+/// The command connects like a new program, so a node that has not been up for --max-ttl does not vote yet. Programs
+/// that connected earlier may count that node already; their `Redlock::nodes` shows this. With --guard strict, the
+/// command also shows the barrier of each node and the longest ttl in its marker. A node without a marker gets one, as
+/// from any client.
 ///
-/// It also takes, extends and releases a lock on each node alone, and says what the user of the node may do, how the
-/// node releases a lock, and whether it wakes waiting clients. Permissions depend on the name: give a NAME that the user
-/// may use and no program does, such as lock:test. Without one the name is lock:try:HOST:PID.
+/// The command also takes, extends and releases a lock on each node alone. The output shows what the user of the node
+/// may do, how the node releases a lock, and whether the node wakes waiting clients. Permissions depend on the name of
+/// a lock: give a NAME that the user may lock and no program uses, such as lock:test. The default NAME is
+/// lock:try:HOST:PID.
 ///
-/// With --fenced the lock has a fencing token, and a node that gives none would not vote for it. A node that has lost
-/// its counter floor then notes that it needs repair. With --shared it is a shared lock.
+/// With --fenced, the lock has a fencing token, and a node that gives no token would not vote. A node that has lost
+/// its counter floor then records that it needs repair. With --shared, the lock is a shared lock.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Tries a lock with a fencing token.
     ///
-    /// A node that is new or has restarted gives none.
+    /// A node that is new or has restarted gives no token.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     fenced: Option<bool>,
 
     /// Tries a shared lock.
     ///
-    /// It needs more permissions than a lock. A permit needs the same.
+    /// A shared lock needs more permissions than an exclusive one. Permits need the same permissions as shared locks.
     #[arg(long)]
     shared: bool,
 
     /// Counts the counters of fencing tokens.
     ///
-    /// Very many counters fill the memory of a node. It looks at all its keys, 2,000 at a time and for ten seconds at
-    /// most, and the user needs the permission +scan.
+    /// Too many counters fill the memory of a node. The command scans all keys of each node, 2,000 at a time and for
+    /// ten seconds at most. The user needs the permission +scan.
     #[arg(long, hide_short_help = true)]
     counters: bool,
 
@@ -98,15 +99,15 @@ pub(crate) struct Args {
     nodes: Nodes,
 }
 
-/// Says by its status whether locks can be taken.
+/// Shows by its status whether locks can be taken.
 ///
-/// It takes and releases a lock on each node alone, as `nodes` does, because a node that answers may refuse to write.
-/// Give a NAME that the user may use; without one it is lock:try:HOST:PID. It takes three seconds at most, and five with
-/// --guard strict.
+/// The command takes and releases a lock on each node alone, as `nodes` does, because a node that answers may refuse
+/// to write. Give a NAME that the user may lock; the default is lock:try:HOST:PID. The command takes three seconds at
+/// most, and five with --guard strict.
 ///
 /// Something is wrong with a node that would not vote, whose memory is 80 % full, that may evict locks, or whose clock
-/// was stepped. A full memory, or too few replicas, may pass by itself: status 69. After a restart of a node it says when
-/// the next node may be restarted.
+/// was stepped. A full memory, or a lack of replicas, may pass by itself, so its status is 69. After a restart of a
+/// node, the command shows when the next node may be restarted.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
@@ -114,14 +115,14 @@ pub(crate) struct CheckArgs {
 
     /// Prints metrics for Prometheus.
     ///
-    /// The status is the same. DIR of the example is that of node_exporter's textfile collector.
+    /// The exit status stays the same. DIR in the example is the folder of node_exporter's textfile collector.
     #[arg(long, conflicts_with = "json")]
     prometheus: bool,
 
     /// Prints one line, as monitoring plugins do.
     ///
-    /// It is for Nagios, Icinga and others that understand their plugins: OK, WARNING, CRITICAL or UNKNOWN, what is
-    /// wrong, and the number of votes as performance data. The status is 0, 1, 2 or 3.
+    /// Nagios, Icinga and compatible systems can read the line. The line has OK, WARNING, CRITICAL or UNKNOWN, then
+    /// what is wrong, and the number of votes as performance data. The status is 0, 1, 2 or 3.
     #[arg(long, conflicts_with_all = ["json", "prometheus"])]
     nagios: bool,
 
@@ -132,7 +133,7 @@ pub(crate) struct CheckArgs {
     nodes: Nodes,
 }
 
-/// In percent of `maxmemory`.
+/// The memory use of a node that is nearly full, in percent of `maxmemory`.
 const NEARLY_FULL: u8 = 80;
 
 /// The results for all nodes.
@@ -150,7 +151,7 @@ struct Seen {
 struct Node {
     status: NodeStatus,
     trial: Trial,
-    /// If the counters were counted: how many there are at least, and why there may be more.
+    /// The least possible number of counters, and why there may be more. `None` if they were not counted.
     counters: Option<(u64, Option<NodeOutcome>)>,
 }
 
@@ -186,7 +187,7 @@ impl Seen {
         let redlock = nodes.connect()?;
         let seen = nodes.settled(&redlock);
         let verdict = redlock.check();
-        // This comes before the trials, because each trial leaves a counter for a second.
+        // The counters are counted before the trials, because each trial leaves a counter for a second.
         let counters = counts.then(|| redlock.count_counters());
         let mut counters = counters.into_iter().flatten();
         let trials = trial::each(nodes, &seen, &lock)?;
@@ -238,7 +239,7 @@ impl Seen {
             let such = self.nodes.iter().filter(|node| what(&node.trial));
             such.count()
         };
-        // If fewer nodes than a majority lack a floor, the others repair them.
+        // Nodes without a floor are repaired by the other nodes, if they are fewer than a majority.
         let repaired = Some(count(Trial::lacks_floor)).filter(|number| *number < self.needed());
         let denied = count(Trial::is_denied) - repaired.unwrap_or_default();
         self.nodes.len() - denied < self.needed()
@@ -249,7 +250,7 @@ impl Seen {
         let are = if needed == 1 { "is" } else { "are" };
         let verdict = match self.status() {
             Status::Success => painted(GOOD, "locks can be taken"),
-            Status::Configuration => painted(BAD, "repair what is named here"),
+            Status::Configuration => painted(BAD, "an operator has to repair the nodes"),
             _ => painted(BAD, "no lock can be taken now"),
         };
         format!(
@@ -299,7 +300,7 @@ impl Node {
         matches!(state, NodeState::Ready | NodeState::Quarantined { .. })
     }
 
-    /// Returns the node in words, after a trial of this lock.
+    /// Describes the node in words, after a trial of this lock.
     fn described(&self, lock: &Lock) -> String {
         let vote = match self.would_vote() {
             true => painted(GOOD, "would vote"),
@@ -312,13 +313,13 @@ impl Node {
         item(&self.status.address, &items.join("; "))
     }
 
-    /// Returns why the node would not vote. A refusal is named before a quarantine, because it lasts longer.
+    /// Returns why the node would not vote. A refusal is named before a quarantine, because a refusal lasts longer.
     fn why_not(&self) -> String {
         let refused = self.trial.why_not().filter(|_| self.counts_or_waits());
         refused.map_or_else(|| reason(&self.status), str::to_owned)
     }
 
-    /// Returns the result of the trial, unless it is already given as the reason.
+    /// Returns the result of the trial, unless [`why_not`](Self::why_not) shows it already.
     fn tried(&self, lock: &Lock) -> Option<String> {
         if !self.counts_or_waits() || self.trial.why_not().is_some() {
             return None;
@@ -366,7 +367,7 @@ impl Node {
     }
 }
 
-/// Returns why a node does not vote, in the words of an operator.
+/// Returns why a node does not vote, in words for an operator.
 fn reason(node: &NodeStatus) -> String {
     let words = node.words.as_ref().map(|words| format!(" ({words})"));
     let reason = match node.state {
@@ -388,7 +389,7 @@ fn is_nearly_full(node: &NodeStatus) -> bool {
         .is_some_and(|percent| NEARLY_FULL <= percent)
 }
 
-/// Returns what else is known of a node.
+/// Returns further facts about a node.
 fn about(node: &NodeStatus) -> impl Iterator<Item = String> {
     let millis = |trip: Duration| format!("round trip {:.2} ms", trip.as_secs_f64() * 1e3);
     let percent = node.memory_percent.unwrap_or_default();
@@ -412,7 +413,7 @@ fn about(node: &NodeStatus) -> impl Iterator<Item = String> {
         said(node.clock_steps != 0, "its clock was stepped"),
         said(
             has_no_run_id,
-            "a restart would not be noticed: its user may not run `INFO`",
+            "a restart of this node would not be noticed: its user may not run `INFO`",
         ),
     ];
     items.into_iter().flatten()

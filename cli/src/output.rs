@@ -1,8 +1,7 @@
 //! The output of a command on stdout: lines for a person, or with `--json` one object for a program.
 //!
-//! Lines fit into 80 columns as far as words allow it, on a terminal and in a pipe alike, and have no control
-//! characters. Colours are for terminals; `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and `TERM` change this by the rules
-//! of `anstream`.
+//! Lines are wrapped between words at 80 columns, on a terminal and in a pipe, and have no control characters. Colours
+//! are for terminals; `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and `TERM` change this by the rules of `anstream`.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -24,7 +23,7 @@ pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const DOUBTFUL: Style = AnsiColor::Yellow.on_default();
 
-/// The style of a note, which is no failure.
+/// The style of a note that is not about a failure.
 pub(crate) const NOTE: Style = Style::new().bold();
 
 /// Returns `text` in a style. Colours are removed later if the output does not show them.
@@ -32,7 +31,7 @@ pub(crate) fn painted(style: Style, text: impl fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// The reader for whom a command prints: a person or a program.
+/// The format of the output: lines for a person, or JSON for a program.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Format {
     /// Prints a JSON object on one line.
@@ -41,7 +40,7 @@ pub(crate) struct Format {
 }
 
 impl Format {
-    /// Prints the object, or the lines.
+    /// Prints the object if `--json` was given, and otherwise the lines.
     pub(crate) fn say(
         self,
         object: impl FnOnce() -> Value,
@@ -63,12 +62,13 @@ pub(crate) fn say(text: impl fmt::Display) -> Result<(), Failure> {
 
 /// Writes a line to stderr that begins with the name of this program in this style.
 pub(crate) fn complain(style: Style, text: impl fmt::Display) {
-    // The line is written at once, because another process may write there too. A closed terminal is no failure.
+    // The line is written with one write, because another process may write to stderr too. A closed terminal is no
+    // failure.
     let line = format!("{} {text}\n", painted(style, "shearline:"));
     let _ = anstream::stderr().lock().write_all(line.as_bytes());
 }
 
-/// Returns the failure for an output that the reader has closed, or that cannot be written.
+/// Returns the failure of a write to stdout. The failure is quiet if the reader has closed the pipe.
 pub(crate) fn unwritten(error: io::Error) -> Failure {
     Failure {
         quiet: error.kind() == io::ErrorKind::BrokenPipe,
@@ -76,7 +76,7 @@ pub(crate) fn unwritten(error: io::Error) -> Failure {
     }
 }
 
-/// Returns the failure for a stdin that cannot be read.
+/// Returns the failure of a read from stdin.
 pub(crate) fn unreadable(error: io::Error) -> Failure {
     Failure::new(Status::Usage, format_args!("stdin cannot be read: {error}"))
 }
@@ -101,7 +101,7 @@ pub(crate) fn item(label: &str, text: &str) -> String {
     wrapped(&format!("{label}  {text}"), WIDTH - 4).join("\n    ")
 }
 
-/// Wraps `text` between words into lines of at most `width` characters. A longer word gets a line of its own.
+/// Wraps `text` between words into lines of at most `width` characters. A longer word gets its own line.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -121,7 +121,7 @@ pub(crate) fn columns(text: &str) -> usize {
     strip_str(text).map(|part| part.chars().count()).sum()
 }
 
-/// Returns `text` with escaped control characters: a terminal would obey them, and they could hide a line.
+/// Returns `text` with escaped control characters, because a terminal would execute them, and they could hide a line.
 pub(crate) fn without_controls(text: &str, escape: fn(char) -> String) -> String {
     let letters = text.chars().map(|letter| match letter.is_control() {
         true => escape(letter),
@@ -130,7 +130,7 @@ pub(crate) fn without_controls(text: &str, escape: fn(char) -> String) -> String
     letters.collect()
 }
 
-/// Returns `bytes` as text. Escapes them if they are not UTF-8 or have control characters.
+/// Returns `bytes` as text. Escapes the bytes if they are not UTF-8 or have control characters.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),

@@ -10,8 +10,8 @@ use crate::duration;
 use crate::json::millis;
 use crate::output::{NOTE, complain};
 
-/// Returns the time until a node may vote again, if it is in quarantine: because it has restarted, for example. Returns
-/// `None` when the quarantine is over and the handle still checks the node.
+/// Returns the time until a node in quarantine may vote again. A node is in quarantine after a restart, for example.
+/// Returns `None` if the quarantine is over and the handle still checks the node.
 fn left(state: NodeState) -> Option<Duration> {
     let NodeState::Quarantined { left } = state else {
         return None;
@@ -19,7 +19,7 @@ fn left(state: NodeState) -> Option<Duration> {
     (!left.is_zero()).then_some(left)
 }
 
-/// Returns `true` if the node votes, or will after its quarantine.
+/// Returns `true` if the node votes, or will vote after its quarantine.
 fn is_there(node: &NodeStatus) -> bool {
     node.state == NodeState::Ready || left(node.state).is_some()
 }
@@ -30,7 +30,7 @@ fn longest(nodes: &[NodeStatus]) -> Option<Duration> {
     left.max().map(wait)
 }
 
-/// Returns the same in words.
+/// Returns how long to wait before the next restart of a node, in words.
 pub(crate) fn advice(nodes: &[NodeStatus]) -> Option<String> {
     let wait = duration::shown(longest(nodes)?);
     let text = format!("wait {wait} before the next restart of a node");
@@ -40,14 +40,15 @@ pub(crate) fn advice(nodes: &[NodeStatus]) -> Option<String> {
     })
 }
 
-/// Returns the same in milliseconds, for programs: zero if any node may be restarted as far as the greetings of the
-/// nodes show. Returns `None` if this is not known, because a node does not answer.
+/// Returns how long to wait before the next restart of a node, in milliseconds for programs. Zero means that no node is
+/// in quarantine. Returns `None` if a node does not answer, so that the time is not known.
 pub(crate) fn next_restart_in(nodes: &[NodeStatus]) -> Option<u64> {
     let all = nodes.iter().all(is_there);
     all.then(|| longest(nodes).map_or(0, millis))
 }
 
-/// Returns the time after which a node votes again and has copies of the kept locks, which it gets a moment later.
+/// Returns the time after which a node in quarantine votes and has copies of the kept locks. The node gets the copies a
+/// moment after the end of its quarantine.
 pub(crate) fn wait(left: Duration) -> Duration {
     let started = u64::from(left.subsec_nanos() != 0);
     Duration::from_secs(left.as_secs().saturating_add(started).saturating_add(2))
@@ -56,12 +57,12 @@ pub(crate) fn wait(left: Duration) -> Duration {
 /// Warns of restarts while a long command runs.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// The nodes that have voted, and about which there was no warning since.
+    /// Whether each node has voted since the last warning about it.
     voted: Vec<bool>,
 }
 
 impl Pace {
-    /// Writes a line for each node that has voted, and does not vote for a while. Call it from time to time.
+    /// Writes a line for each node that has voted and is now in quarantine. Call this function from time to time.
     pub(crate) fn look(&mut self, redlock: &Redlock, name: &str) {
         let nodes = redlock.nodes();
         self.voted.resize(nodes.len(), false);
@@ -72,8 +73,8 @@ impl Pace {
                 let (address, advice) = (&node.address, advice(&nodes).unwrap_or_default());
                 let why = "it may have forgotten locks";
                 let line = format!("{name}: {address} does not vote, because {why}; {advice}");
-                // In another thread: a slow reader would stop the watch over the command. If no thread starts, the line
-                // is lost.
+                // Another thread writes the line, because a slow reader would stop the supervision of the command. If
+                // the thread cannot be started, the line is lost.
                 drop(thread::Builder::new().spawn(move || complain(NOTE, line)));
             }
         }
@@ -84,7 +85,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// At that time the handle reads the marker again, so it does not know yet whether the node votes.
+    /// At the end of a quarantine, the handle reads the marker again and does not know yet whether the node votes.
     #[test]
     fn a_quarantine_that_is_over_is_no_restart() {
         for (seconds, told) in [(0, false), (1, true)] {

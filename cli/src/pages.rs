@@ -1,4 +1,5 @@
-//! `shearline man` and `shearline completions`: both come from the description of the arguments.
+//! The commands `shearline man` and `shearline completions`. Both outputs are made from the
+//! description of the arguments.
 
 use std::io::{self, Write as _};
 
@@ -12,7 +13,7 @@ use crate::help::{self, Row, Texts};
 use crate::output::{self, unwritten};
 use crate::status::{self, Status};
 
-/// The texts of the help of `man`.
+/// The help texts of `man`.
 pub(crate) const MAN_TEXTS: Texts = Texts::new(
     "\
 shearline man run | man -l -
@@ -31,7 +32,7 @@ pub(crate) struct ManArgs {
     command: Option<String>,
 }
 
-/// The texts of the help of `completions`.
+/// The help texts of `completions`.
 pub(crate) const COMPLETIONS_TEXTS: Texts = Texts::new(
     "\
 mkdir -p ~/.local/share/bash-completion/completions
@@ -74,7 +75,7 @@ fn page(command: Option<&str>) -> Result<String, Failure> {
             found.display_name(title)
         }
     };
-    // A page explains rare options too.
+    // A manual page also explains rare options.
     let page = page.mut_args(|arg| arg.hide_short_help(false));
     let mut text = Vec::new();
     render(page, &mut text).map_err(unwritten)?;
@@ -123,13 +124,13 @@ fn render(mut page: Command, to: &mut Vec<u8>) -> io::Result<()> {
     writeln!(to, ".PP\n{}", as_roff(MANUAL))
 }
 
-/// The part of the library's manual with more about the command.
+/// The page about the command in the library's manual.
 const MANUAL: &str = "https://docs.rs/shearline/latest/shearline/manual/command/";
 
 /// Returns the section about the files that the command reads.
 fn files() -> String {
     format!(
-        "No file is read that is not named.\n\
+        "The command reads only files that an option or a variable names.\n\
          --config FILE or SHEARLINE_CONFIG names a configuration file in TOML. Its keys are {KEYS}. nodes is a list, \
          password-file is relative to the folder of this file, and without-scripts and fenced are true or false. An \
          unknown key is refused.\n\
@@ -137,7 +138,7 @@ fn files() -> String {
     )
 }
 
-/// Writes a section of rows, each with an indented text.
+/// Writes a section of rows. Each row has an indented text.
 fn rows(title: &str, rows: impl Iterator<Item = Row>, to: &mut Vec<u8>) -> io::Result<()> {
     writeln!(to, ".SH {title}")?;
     for (first, text) in rows {
@@ -146,7 +147,7 @@ fn rows(title: &str, rows: impl Iterator<Item = Row>, to: &mut Vec<u8>) -> io::R
     Ok(())
 }
 
-/// Writes paragraphs, and items of lists, which begin with a star.
+/// Writes paragraphs and list items. A line that begins with a star is a list item.
 fn paragraphs(text: &str, to: &mut Vec<u8>) -> io::Result<()> {
     for line in text.lines().filter(|line| !line.is_empty()) {
         match line.strip_prefix("* ") {
@@ -157,7 +158,7 @@ fn paragraphs(text: &str, to: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// Escapes a line of text so that it is shown as it is, and can be copied from the page.
+/// Escapes a line of text, so that the page shows it unchanged and readers can copy it.
 fn as_roff(line: &str) -> String {
     let line = line.replace('\\', "\\e").replace('-', "\\-");
     let line = line.replace('\'', "\\(aq").replace('`', "\\(ga");

@@ -10,7 +10,7 @@ use crate::json::object;
 use crate::output::{Format, confirm, count};
 use crate::status::Status;
 
-/// The texts of its help.
+/// The help texts of this command.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline reinit --guard strict
@@ -19,19 +19,19 @@ shearline reinit --guard strict --yes --trust    # no client holds a lock",
 0
 1  nothing was changed: the answer was no; or another failure
 64  the arguments cannot be used, or stdin is not a terminal (give --yes)
-69  not all nodes answered; repeat it
+69  not all nodes answered; run the command again
 78",
     "shearline(1), shearline-nodes(1)",
 );
 
 /// Makes the nodes a new cluster, for --guard strict.
 ///
-/// It overwrites the marker of every node. Do it once after the number of nodes or the name of the cluster has changed,
-/// when every client of the old nodes has stopped, and before the first client of the new ones takes a lock. Stop nodes
-/// that are left out: they keep their old marker.
+/// `reinit` overwrites the marker of every node. Run it once after a change of the number of nodes or of the cluster's
+/// name. First stop every client of the old nodes, and run the command before the first client of the new nodes takes a
+/// lock. Stop nodes that are not used any more, because they keep their old marker.
 ///
-/// No client gets a lock before every lock of either cluster must be over. With --trust it gets one at once: only if no
-/// client holds a lock.
+/// No client gets a lock before all locks of the old and the new cluster must have expired. With --trust, clients get
+/// locks at once. Use --trust only if no client holds a lock.
 ///
 /// All nodes have to answer.
 #[derive(Debug, clap::Args)]

@@ -1,4 +1,4 @@
-//! Passwords in the URLs of nodes, and files that hold one.
+//! Passwords in the URLs of nodes, and files that hold a password.
 
 use std::fmt;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::status::Status;
 
-/// The permissions of all other users.
+/// The permission bits of all other users.
 const OTHERS: u32 = 0o007;
 
 /// Returns `true` if the URL has a password, or a part that may belong to an unescaped password.
@@ -47,7 +47,10 @@ impl Login {
             return Ok(password.clone());
         }
         let wrong = |what: &dyn fmt::Display| {
-            wrong(&self.file, format_args!("{what}; password-file names it"))
+            wrong(
+                &self.file,
+                format_args!("{what}; this file was named by password-file"),
+            )
         };
         let password = fs::read_to_string(&self.file).map_err(|error| wrong(&error))?;
         look_at(&self.file, self.is_strict)?;
@@ -56,7 +59,7 @@ impl Login {
             return Err(wrong(&"it is empty"));
         }
         if fs::metadata(&self.file).is_ok_and(|it| !it.is_file()) {
-            let _ = PIPED.set(password.to_owned()); // There is only one option for a password file.
+            let _ = PIPED.set(password.to_owned()); // A command has only one password file.
         }
         Ok(password.to_owned())
     }
@@ -64,8 +67,8 @@ impl Login {
 
 /// Splits a list of URLs at its commas. Returns `None` if a comma may be part of a user or a password.
 ///
-/// The text after a comma counts as another URL only if it begins with a scheme or has no credentials. Otherwise it
-/// could be the rest of a password that begins before the comma. No part of a password may be taken for a host.
+/// The text after a comma counts as another URL only if it begins with a scheme or has no credentials. Otherwise the
+/// text could be the rest of a password that begins before the comma. No part of a password may be taken for a host.
 fn cut(list: &str) -> Option<Vec<&str>> {
     let pieces: Vec<&str> = list.split(',').map(str::trim).collect();
     let is_rest = |piece: &&str| piece.contains('@') && !piece.contains("://");
@@ -93,18 +96,19 @@ pub(crate) fn urls(from: &str, lists: &[String]) -> Result<Vec<String>, Failure>
 
 /// Warns of a file with a password that every user can read, or refuses it if `is_strict`.
 ///
-/// It warns only, because files that are mounted into a container have mode 0444, and a container has no other users.
+/// The default is a warning, because files that are mounted into a container have mode 0444, and a container has no
+/// other users.
 pub(crate) fn look_at(path: &Path, is_strict: bool) -> Result<(), Failure> {
     let metadata = fs::metadata(path).map_err(|error| wrong(path, error))?;
     if metadata.mode() & OTHERS == 0 {
         return Ok(());
     }
-    let what = "it holds a password, and every user can read it; chmod o= it";
+    let what = "every user can read this file, which holds a password; run `chmod o=` on it";
     let failure = wrong(path, what);
     if is_strict {
         return Err(failure);
     }
-    // There is one warning for each file, however often it is read.
+    // There is one warning for each file, even if the file is read again.
     static WARNED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
     let mut warned = WARNED.lock().expect("nothing panics with it");
     if !warned.iter().any(|it| it == path) {

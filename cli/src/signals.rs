@@ -26,8 +26,8 @@ use crate::failure::Failure;
 /// The longest delay before a signal is noticed. A signal does not end a wait by itself.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Signals without a handler: KILL and STOP cannot have one. ILL, FPE, SEGV and BUS are faults of this program, which
-/// end it. CHLD is about the program's own children.
+/// Signals that get no handler. KILL and STOP cannot have a handler. ILL, FPE, SEGV and BUS report faults of this
+/// program, and end it. CHLD is about the program's own children.
 const NOT_HANDLED: [i32; 7] = [SIGKILL, SIGSTOP, SIGILL, SIGFPE, SIGSEGV, SIGBUS, SIGCHLD];
 
 /// Signals that stop a program without a handler.
@@ -85,19 +85,19 @@ pub(crate) fn parse(text: &str) -> Result<i32, &'static str> {
     };
     let mut good = plain().chain(real_time()).chain([SIGKILL]);
     good.find(|signal| Some(*signal) == number).ok_or(
-        "write KILL or one that can be handled, as a name such as TERM or RTMIN+3, or as a number",
+        "write KILL or a signal that can be handled, as a name such as TERM or RTMIN+3, or as a number",
     )
 }
 
-/// Ends this process by a signal that ends programs without a handler. Returns if this is not possible.
+/// Ends this process by a signal that ends programs without a handler. Returns if the process cannot be ended.
 pub(crate) fn end_by(signal: i32) {
-    // If the command died of this signal, its core dump may exist already. A core dump of this program is of no use.
+    // If the command died of this signal, it may have left a core dump. A core dump of this program would be useless.
     let none = Rlimit {
         current: Some(0),
         ..getrlimit(Resource::Core)
     };
     let _ = setrlimit(Resource::Core, none);
-    // This call returns if it does not know the signal, or takes it for a signal that ends no program.
+    // This call returns if it does not know the signal, or assumes that the signal ends no program.
     let _ = signal_hook::low_level::emulate_default_handler(signal);
     #[cfg(target_os = "linux")]
     crate::run::end_by(signal);
@@ -128,13 +128,13 @@ impl Signals {
         }
     }
 
-    /// Waits for the future. Drops it if a signal comes.
+    /// Waits for the future. Drops the future if a signal comes.
     pub(crate) fn wait<F: Future>(&self, future: F) -> Result<F::Output, Failure> {
         wait(future, || self.check())
     }
 }
 
-/// Waits for the future. Drops it if `check` fails. Polls both from time to time.
+/// Waits for the future. Drops the future if `check` fails. Polls the future and `check` from time to time.
 pub(crate) fn wait<F: Future>(
     future: F,
     check: impl Fn() -> Result<(), Failure>,
@@ -160,7 +160,7 @@ impl Wake for Unpark {
     }
 }
 
-/// The signals that were ignored when this program started, as bits. Zero if the system has no such file.
+/// The signals that were ignored when this program started, as bits. Zero if the system has no `/proc/self/status`.
 static IGNORED: AtomicU64 = AtomicU64::new(0);
 
 /// Records the ignored signals before the runtime starts, because the runtime ignores PIPE.

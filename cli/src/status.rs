@@ -1,7 +1,7 @@
 //! The exit statuses of the command, in one table.
 //!
-//! They follow `sysexits.h` and `env` where these have one. `shearline run` and [`Status::Held`] add statuses that
-//! the user chooses.
+//! The numbers follow `sysexits.h` and `env`, if these define a number. `shearline run` and [`Status::Held`] add
+//! statuses that the user chooses.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{self, ExitCode, ExitStatus};
@@ -15,19 +15,20 @@ pub(crate) enum Status {
     /// The command has done what it was asked to do.
     #[default]
     Success,
-    /// The answer is no, such as for a name that is not held. Also a failure without a status of its own.
+    /// The answer is no, for example because the lock is not held. This is also the status of a failure that has
+    /// no other one.
     Failure,
     /// The arguments cannot be used.
     Usage,
-    /// Too few nodes could vote, or too few answered. This may pass by itself.
+    /// Too few nodes could vote, or too few answered. The cause may pass by itself.
     NoQuorum,
     /// The lock was lost, or is not held any more.
     Lost,
     /// The lock was not taken: another client holds it. `--conflict-status` gives the number.
     Held(u8),
-    /// Only an operator can repair this: the configuration, a password, a permission.
+    /// Only an operator can repair the cause: the configuration, a password, a permission.
     Configuration,
-    /// The command of `shearline run` cannot be run, or does not exist. `env` has the same numbers.
+    /// The command of `shearline run` cannot be run, or does not exist. `env` uses the same numbers.
     NotStarted(u8),
     /// The status of the command of `shearline run`, or of a monitoring plugin.
     Other(u8),
@@ -36,7 +37,7 @@ pub(crate) enum Status {
 }
 
 impl Status {
-    /// Returns the number that the shell sees, and the name that programs read. They do not change.
+    /// Returns the number that the shell sees, and the name that programs read. Both are stable.
     const fn both(self) -> (u8, &'static str) {
         match self {
             Self::Success => (0, "done"),
@@ -77,7 +78,7 @@ impl Status {
     }
 }
 
-/// Converts the end of another process, so that this one ends in the same way.
+/// Converts the end of another process, so that this process ends in the same way.
 impl From<ExitStatus> for Status {
     fn from(status: ExitStatus) -> Self {
         match status.signal() {
@@ -96,17 +97,17 @@ impl From<Status> for ExitCode {
 /// All statuses, and when they occur.
 const ALL: &str = "\
 0  done
-1  another failure, named on stderr
+1  another failure, which stderr explains
 64  the arguments cannot be used
 69  too few nodes voted or answered; try again
 74  the lock was lost, or is not held any more
-75  another holds the lock; -E sets another status
+75  another client holds the lock; -E sets another status
 78  only an operator can repair it: configuration, password, permission
 126  the command of `run` cannot be run
 127  the command of `run` does not exist
 128+N  ended by signal N";
 
-/// Returns the rows of a table for the help. Statuses without words have those of [`ALL`].
+/// Returns the rows of a table for the help. A status without a text gets the text in [`ALL`].
 pub(crate) fn rows(table: &'static str) -> impl Iterator<Item = Row> + Clone {
     let of_all = |status: &str| help::rows(ALL).find(|(it, _)| *it == status);
     table

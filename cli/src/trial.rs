@@ -1,8 +1,8 @@
 //! The permissions of the user on each node: a trial takes a lock on that node alone.
 //!
-//! Permissions depend on the name of the key, so the operator may give one. Otherwise the trial uses a name of its own
-//! that no other program uses. If the user may not use this name, that says nothing about other names. The lock has no
-//! majority of the nodes, lives for seconds, and is extended and released at once.
+//! Permissions depend on the name of the key, so the operator may give a name. Otherwise the trial makes up a name that
+//! no other program uses. A user that may not use this name may be permitted to use others. The lock is on one node
+//! only, lives for a few seconds, and is extended and released at once.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -22,7 +22,8 @@ use crate::connect::Nodes;
 use crate::failure::{Failure, in_words};
 use crate::output::printable;
 
-/// Returns the ttl of the extended lock: long enough even if the node gives each of its answers at the last moment.
+/// Returns the ttl of the extended lock, which is long enough even if each answer of the node comes just before its
+/// timeout.
 fn ttl(nodes: &Nodes) -> Duration {
     nodes.max_ttl().min(Duration::from_secs(5))
 }
@@ -36,14 +37,14 @@ const NO_TOKEN: &str = "it gives no fencing tokens, because it is new or has res
 #[derive(Debug)]
 pub(crate) struct Lock {
     pub(crate) name: Vec<u8>,
-    /// Whether the name is one that only this process uses.
+    /// Whether the trial made up the name, so that only this process uses it.
     is_ours: bool,
     is_shared: bool,
     is_fenced: bool,
 }
 
 impl Lock {
-    /// Returns a lock of the given name. Without one, its name has the prefix of locks that the manual's user has.
+    /// Returns a lock of the given name. A made-up name has the prefix that the user in the manual's examples may lock.
     pub(crate) fn of(given: Option<&OsStr>, is_shared: bool, is_fenced: bool) -> Self {
         let own = || [b"lock:try:", &host_and(std::process::id())[..]].concat();
         Self {
@@ -55,15 +56,15 @@ impl Lock {
     }
 }
 
-/// Whether the user may do one of the things that the trial tries.
+/// Whether the user may do one step of the trial.
 #[derive(Clone, Debug)]
 enum Verdict {
     Yes,
-    /// An operator has to permit or repair this. The text says what.
+    /// An operator has to permit or repair something, which the text names.
     No(String),
     /// The node gives no fencing token before it is repaired.
     NoFloor,
-    /// The node refuses it, as it would refuse any client: its memory is full, for example.
+    /// The node would refuse this step to any client, for example because its memory is full.
     Refused(String),
     /// The trial could not be made.
     Unknown(String),
@@ -86,7 +87,7 @@ pub(crate) fn each(nodes: &Nodes, seen: &[NodeStatus], lock: &Lock) -> Result<Ve
             let NodeState::Down(why) = node.state else {
                 return Trial::of(builder, nodes, lock);
             };
-            // Without this the trial would wait for the node once more.
+            // Without this check, the trial would wait for the node once more.
             let why = NodeOutcome::Unreachable(why).to_string();
             Ok(Trial::both(Verdict::Unknown(why)))
         };
@@ -99,9 +100,9 @@ pub(crate) fn each(nodes: &Nodes, seen: &[NodeStatus], lock: &Lock) -> Result<Ve
 
 impl Trial {
     fn of(builder: Builder, nodes: &Nodes, lock: &Lock) -> Result<Self, Failure> {
-        // No program uses the name, so its counter is not needed, and lives for the shortest time possible.
+        // No program needs the counter of this name, so the counter lives for the shortest time possible.
         let redlock = &builder.counter_ttl(Duration::from_secs(1)).build()?;
-        // Shorter than the extension, because an extension that changes nothing needs no permission.
+        // The first ttl is shorter than the extension, because an extension that changes nothing needs no permission.
         let options = LockOptions::new(ttl(nodes) / 2).tries(1);
         let options = match lock.is_fenced {
             true => options.fenced(),
@@ -122,13 +123,13 @@ impl Trial {
         let mut guard = match taken {
             Ok(guard) => guard,
             Err(LockError::Held(_)) => {
-                let why = "it is held; give a name that no program uses";
+                let why = "the lock is held; give a name that no program uses";
                 return Ok(Self::both(Verdict::Unknown(why.to_owned())));
             }
             Err(LockError::Invalid(why)) => return Err(why.into()),
             Err(error) => return Ok(Self::both(lock.verdict(error.report(), &error))),
         };
-        // The first change is the present state. Then the node is asked to push the next one.
+        // The watch first reports the present state. Then the node is asked to push the next change.
         if let Ok(mut watch) = redlock.watch(guard.resource()) {
             let _ = watch.next(nodes.node_timeout);
         }
@@ -161,7 +162,7 @@ impl Trial {
     }
 
     /// Returns `true` if the node gives no fencing token before it is repaired. If enough other nodes give tokens, they
-    /// may repair it.
+    /// may repair the node.
     pub(crate) fn lacks_floor(&self) -> bool {
         matches!(self.lock, Verdict::NoFloor)
     }
@@ -181,7 +182,7 @@ impl Trial {
         matches!(self.extend, Verdict::No(_))
     }
 
-    /// Returns the trial for programs.
+    /// Returns the trial as JSON for programs.
     pub(crate) fn object(&self) -> Value {
         let permitted = |verdict: &Verdict| match verdict {
             Verdict::Yes => Some(true),
@@ -248,7 +249,7 @@ impl Verdict {
 }
 
 impl Lock {
-    /// Returns what the one node of this report has said, or else the error.
+    /// Returns the verdict according to the only node of this report, or according to the error if there is no node.
     fn verdict(&self, report: Option<&Report>, error: &dyn fmt::Display) -> Verdict {
         let Some(node) = report.and_then(|report| report.nodes().first()) else {
             return Verdict::Unknown(format!("{error:#}"));
@@ -257,7 +258,7 @@ impl Lock {
             NodeOutcome::Unusable(missing) => missing,
             // Without scripts, the error of a missing permission for a key names no command.
             NodeOutcome::Refused(error) if error.code() == "NOPERM" => Unusable::KeyPermission,
-            // The node was connected a moment ago. If it does not answer now, it does not write.
+            // A node that was connected a moment ago and does not answer now cannot write.
             NodeOutcome::Refused(_) | NodeOutcome::TimedOut => {
                 return Verdict::Refused(in_words(node));
             }
@@ -265,7 +266,7 @@ impl Lock {
         };
         let name = printable(&self.name);
         match missing {
-            // The user may have permissions for other names than the one that is made up.
+            // The user may have permissions for other names than the made-up one.
             Unusable::KeyPermission if self.is_ours && self.is_fenced => Verdict::Refused(format!(
                 "its user may not use the name {name}, or the keys shearline:* of fencing tokens; give a NAME \
                      that it may use"

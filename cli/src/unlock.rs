@@ -9,12 +9,12 @@ use crate::json::{line, named, object};
 use crate::output::{self, Format};
 use crate::status::Status;
 
-/// The texts of its help.
+/// The help texts of this command.
 pub(crate) const TEXTS: Texts = Texts::new(
     "shearline unlock \"$lock\"",
     "\
 0 1 64
-69  too few nodes answered; try again, or the lock ends with its ttl
+69  too few nodes answered; try again, or wait until the lock expires
 74  the lock was not held any more: another client may have worked meanwhile
 78",
     "shearline(1), shearline-lock(1), shearline-extend(1), shearline-break(1)",
@@ -22,7 +22,7 @@ pub(crate) const TEXTS: Texts = Texts::new(
 
 /// Releases a lock of a script.
 ///
-/// The nodes have to be those of the lock, in the same order. It waits for nodes that are not connected yet
+/// Name the nodes that the lock was taken on, in the same order. The command waits for connections to the nodes
 /// (--connect-timeout), and for their answers (--node-timeout).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -33,17 +33,18 @@ pub(crate) struct Args {
     held: Held,
 }
 
-/// Releases the lock. It prints nothing for a person: the status is enough.
+/// Releases the lock. Without `--json` it prints nothing, because the status is enough.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let (redlock, lock) = args.held.open(None)?;
     let resource = lock.resource().to_vec();
     let mut guard = redlock.adopt(lock);
     if !guard.is_valid() {
-        // The lock is released in any case. Only the nodes know whether it is still alive; the text may be old.
+        // The lock is released in any case. Only the nodes know whether it is still alive, because the text may
+        // be old.
         let _ = guard.confirm();
     }
     let released = guard.unlock();
-    // A node that is still connecting needs the release too, and this process is about to end.
+    // A node that is still connecting needs the release too, and this process ends soon.
     args.held.connect.nodes.settled(&redlock);
     let released = released?;
     if args.format.json {

@@ -1,8 +1,9 @@
 //! The lines that a command prints while it waits for a lock: who holds it, or why it is not granted.
 //!
-//! It says nothing in the first second. Then it asks the nodes who holds the lock, which changes nothing, and writes a
-//! line to stderr. On a terminal it writes another line whenever the holder changes. Elsewhere it asks no more after
-//! that line, unless too few nodes have answered: the reason may change later.
+//! In the first second the command prints nothing. Then the command asks the nodes who holds the lock, which changes
+//! nothing, and writes a line to stderr. On a terminal the command writes another line whenever the holder changes.
+//! Without a terminal, the command does not ask again after the first line, except if too few nodes have answered:
+//! that reason may change later.
 
 use std::future::pending;
 use std::io::{self, IsTerminal as _};
@@ -18,22 +19,22 @@ use crate::inspect;
 use crate::output::{self, listed, printable};
 use crate::taking::next_look;
 
-/// The time before the first look, and between two looks.
+/// The time before the first request to the nodes, and between two requests.
 const FIRST: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_secs(3);
 
 /// The text for a lock that is free but was not granted.
 const FREE: &str =
-    "it is free, and was not granted yet; if that lasts, `shearline nodes` shows why";
+    "it is free, but was not granted yet; if this continues, `shearline nodes` shows why";
 
-/// The reason that may change later.
+/// The reason that may change during the wait.
 const FEW: &str = "too few nodes have answered";
 
 /// A name, and what the nodes say about it.
 type Told<'a> = (&'a [u8], Result<Inspection, OperatorError>);
 
-/// If it `talks`, it says why the lock on these names is not granted, whenever there is something new. It does not
-/// complete.
+/// If `talks` is set, prints why the lock on these names is not granted, whenever the reason changes. The future
+/// never completes.
 pub(crate) async fn talk(redlock: &Redlock, names: &[&[u8]], talks: bool) {
     let is_terminal = io::stderr().is_terminal();
     let (mut said, mut was_free, mut may_change) = (None, false, true);
@@ -41,8 +42,8 @@ pub(crate) async fn talk(redlock: &Redlock, names: &[&[u8]], talks: bool) {
     while talks && (is_terminal || may_change) {
         let (name, told) = first_held(redlock, names).await;
         let is_free = told.as_ref().is_ok_and(Inspection::is_free);
-        // If it is free, it may be granted now. If it is free at two looks in a row, other clients are probably not
-        // faster; the nodes do not grant it.
+        // A free lock may be granted at any moment. If the lock is free twice in a row, other clients are probably
+        // not faster: the nodes do not grant it.
         let is_certain = mem::replace(&mut was_free, is_free) || !is_free;
         if let Some((reason, text)) = why(redlock, &told).filter(|_| is_certain) {
             may_change = reason == FEW;
@@ -69,7 +70,8 @@ async fn pause(span: Duration) {
     }
 }
 
-/// Returns why the lock is not granted, and a text. A new line is written only if the reason changes.
+/// Returns the reason why the lock is not granted, and a text for it. A new line is written only if the reason
+/// changes.
 fn why(redlock: &Redlock, told: &Result<Inspection, OperatorError>) -> Option<(String, String)> {
     Some(match told {
         Ok(told) if told.is_free() => (String::new(), refusal(&redlock.nodes())),
@@ -89,7 +91,7 @@ fn why(redlock: &Redlock, told: &Result<Inspection, OperatorError>) -> Option<(S
     })
 }
 
-/// Returns why a lock that is free is not granted. A node that refuses to write still answers questions.
+/// Returns why a free lock is not granted. A node that refuses to write still says who holds a lock.
 fn refusal(nodes: &[NodeStatus]) -> String {
     let Some(error) = nodes.iter().find_map(|node| node.refused) else {
         return FREE.to_owned();
@@ -100,14 +102,14 @@ fn refusal(nodes: &[NodeStatus]) -> String {
     format!("it is free, and not granted: {} {outcome}", all.join(", "))
 }
 
-/// Returns who holds the lock on these names, or what else is there.
+/// Returns a text that says who holds the lock on these names, or that the key is no lock.
 pub(crate) async fn held(redlock: &Redlock, names: &[&[u8]]) -> Option<String> {
     let (name, told) = first_held(redlock, names).await;
     let is_known = |told: &Inspection| !told.holders().is_empty() || inspect::is_no_lock(told);
     let told = told.ok().filter(is_known)?;
     let mut holder = told.holder().into_iter();
     let advice = match holder.any(|it| it.valid_for == Duration::MAX) {
-        true => "; if its holder is gone, end it with `shearline break --now`",
+        true => "; if its holder is gone, end the lock with `shearline break --now`",
         false => "",
     };
     let state = inspect::state(&told);

@@ -7,7 +7,7 @@ use crate::output::Format;
 use crate::signals::Signals;
 use crate::status::Status;
 
-/// The texts of its help.
+/// The help texts of this command.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline watch report
@@ -20,8 +20,8 @@ shearline watch --count 2 report      # how it is now, and its next change",
 
 /// Says who holds a lock, and each change, until Ctrl-C.
 ///
-/// Each change is one line, or one object with --json. While nothing changes, nothing is sent: the nodes
-/// push changes. Changes that follow each other within a hundredth of a second are shown as one.
+/// Each change is one line, or one object with --json. The nodes push changes, so without a change
+/// nothing is sent. Changes that follow each other within a hundredth of a second are shown as one.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Ends after this many lines.

@@ -1,19 +1,20 @@
-//! Where the examples find their nodes: in the environment variable `SHEARLINE_NODES`, as URLs
-//! separated by commas. Without it they start nodes of their own, if this build can.
+//! The nodes of the examples. The environment variable `SHEARLINE_NODES` names them, as URLs
+//! separated by commas. Without this variable the examples start nodes in their own process, if
+//! this build can do that.
 
 #[cfg(feature = "embedded")]
 use shearline::embedded::EmbeddedNode;
 
 /// The nodes of one example.
 pub(crate) struct Nodes {
-    /// How to reach them.
+    /// The URLs of the nodes.
     pub(crate) urls: Vec<String>,
-    /// Nodes that live as long as this value.
+    /// Nodes in this process, which live as long as this value.
     #[cfg(feature = "embedded")]
     _embedded: Vec<EmbeddedNode>,
 }
 
-/// The nodes to use. Ends the process with a hint if there are none.
+/// Returns the nodes to use. Ends the process with a hint if there are none.
 pub(crate) fn nodes() -> Nodes {
     let named = std::env::var("SHEARLINE_NODES").unwrap_or_default();
     let urls: Vec<String> = named

@@ -823,12 +823,12 @@ mod tests {
         for (builder, text) in [
             (
                 builder,
-                "the URL of node 1 (counted from 0) has an @ behind the host; write / ? # in a \
+                "the URL of node 1 (counted from 0) has an @ after the host; write / ? # in a \
                  password as %2F %3F %23, and @ as %40",
             ),
             (
                 one().dead_after(MS),
-                "giving a connection up after 1ms of silence is too soon; it must be at least 100ms \
+                "closing a connection after 1ms of silence is too early; the time must be at least 100ms \
                  and the node timeout",
             ),
             (
@@ -838,8 +838,8 @@ mod tests {
             ),
             (
                 one().counter_ttl(Duration::ZERO),
-                "counters of fencing tokens that are kept for 0s (`Builder::counter_ttl`) are not kept for 1s to \
-                 36500 days; set a time within that, or leave it out",
+                "counters of fencing tokens cannot be kept for 0s (`Builder::counter_ttl`), only for 1s to \
+                 36500 days; set a time in this range, or leave it out",
             ),
             (
                 one().lock_delay(31 * 24 * 3600 * 1000 * MS),
@@ -847,7 +847,7 @@ mod tests {
             ),
             (
                 one().max_ttl(1_000 * MS).lock_delay(1_000 * MS),
-                "a lock delay of 1s leaves nothing of the longest ttl, 1s, of which it is a part; shorten \
+                "a lock delay of 1s leaves no time for a lock within the longest ttl of 1s; shorten \
                  it, or raise `Builder::max_ttl`",
             ),
         ] {

@@ -1,4 +1,4 @@
-//! Why a configuration, or the URL of a node, cannot be used. Found before any I/O.
+//! Why a configuration, or the URL of a node, cannot be used. The check comes before any I/O.
 
 use alloc::format;
 use alloc::string::String;
@@ -45,7 +45,9 @@ pub(crate) enum ConfigFault {
     StrictWithoutScripts,
     #[error("the drift factor must be at least 0 and less than 1")]
     DriftFactor,
-    #[error("the retry delay must not end before it begins, and at least one try is needed")]
+    #[error(
+        "the longest retry delay must not be below the shortest, and at least one try is needed"
+    )]
     Retry,
     /// The kind of timeout: `node` or `connect`.
     #[error("a {0} timeout of {1:?} is too short; it must be at least a millisecond")]
@@ -56,7 +58,7 @@ pub(crate) enum ConfigFault {
     )]
     MaxTtl(Duration),
     #[error(
-        "giving a connection up after {0:?} of silence is too soon; it must be at least \
+        "closing a connection after {0:?} of silence is too early; the time must be at least \
          {DEAD_AFTER_MIN:?} and the node timeout"
     )]
     DeadAfter(Duration),
@@ -68,17 +70,17 @@ pub(crate) enum ConfigFault {
     #[error("a lock delay of {} is longer than {}; shorten it", Span(*.0), Span(LOCK_DELAY_MAX))]
     LockDelayTooLong(Duration),
     #[error(
-        "a lock delay of {} leaves nothing of the longest ttl, {}, of which it is a part; shorten it, or \
+        "a lock delay of {} leaves no time for a lock within the longest ttl of {}; shorten it, or \
          raise `Builder::max_ttl`", Span(*delay), Span(*maximum)
     )]
     LockDelay { delay: Duration, maximum: Duration },
     #[error(
-        "counters of fencing tokens that are kept for {} (`Builder::counter_ttl`) are not kept for {} to {}; \
-         set a time within that, or leave it out", Span(*.0), Span(COUNTER_TTL_MIN), Span(TTL_HARD_MAX)
+        "counters of fencing tokens cannot be kept for {} (`Builder::counter_ttl`), only for {} to {}; \
+         set a time in this range, or leave it out", Span(*.0), Span(COUNTER_TTL_MIN), Span(TTL_HARD_MAX)
     )]
     CounterTtl(Duration),
     #[cfg(feature = "tls")]
-    #[error("TLS was set up, and no node uses it; write rediss:// in the URLs of those that do")]
+    #[error("TLS is configured, but no node uses it; write rediss:// in the URLs of nodes that do")]
     TlsUnused,
     #[error("the owner label has {0} bytes, {OWNER_BYTES_MAX} are allowed; shorten it")]
     OwnerTooLong(usize),
@@ -118,7 +120,7 @@ pub(crate) enum UrlFault {
     #[error("names no valid host; write redis://host:port or redis://[::1]:port")]
     Host,
     #[error(
-        "has no valid port, a number from 1 to 65535; behind a scheme write ://, as in redis://host:port"
+        "has no valid port, a number from 1 to 65535; after a scheme write ://, as in redis://host:port"
     )]
     Port,
     #[error(
@@ -128,7 +130,7 @@ pub(crate) enum UrlFault {
     Path,
     #[error("has no valid database; write a number such as /0, or ?db=0 for unix://")]
     Database,
-    #[error("has an @ behind the host; write / ? # in a password as %2F %3F %23, and @ as %40")]
+    #[error("has an @ after the host; write / ? # in a password as %2F %3F %23, and @ as %40")]
     Credentials,
     #[error("has a user name or password of more than {CREDENTIAL_BYTES_MAX} bytes")]
     CredentialsTooLong,
@@ -143,7 +145,7 @@ pub(crate) enum UrlFault {
     Query,
     #[cfg(not(feature = "tls"))]
     #[error(
-        "asks for TLS, which this build does not have; build it with the feature `tls` of shearline"
+        "asks for TLS, which this build does not support; enable the feature `tls` of shearline"
     )]
     Tls,
     #[cfg(feature = "tls")]

@@ -1,9 +1,9 @@
 //! Every way in which an operation can fail, sorted by the person who can repair it.
 //!
-//! [`LockError`], [`ExtendError`] and [`UnlockError`] are the failures of callers' operations, and
-//! [`OperatorError`](crate::OperatorError) is for the requests of operators. Errors that come from the nodes carry a
-//! [`Report`] with each node's answer and how long it took. [`InvalidRequest`] and [`ConfigError`] are mistakes of the
-//! caller, and come before any I/O.
+//! [`LockError`], [`ExtendError`] and [`UnlockError`] are the failures of callers' operations,
+//! and [`OperatorError`](crate::OperatorError) is for the requests of operators. Errors that come from the nodes carry
+//! a [`Report`] with each node's answer and how long it took. [`InvalidRequest`] and [`ConfigError`] report mistakes of
+//! the caller before any I/O.
 //!
 //! `{}` shows one clause of an error, for users. `{:#}` adds what each node said and what to do, for operators and
 //! logs.

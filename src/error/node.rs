@@ -1,4 +1,4 @@
-//! Why a node did not do what was asked: its error, its connection, its configuration.
+//! Why a node did not carry out a request: its error reply, its connection, its configuration.
 
 use core::fmt;
 
@@ -32,13 +32,13 @@ impl ServerError {
         Self { bytes, len }
     }
 
-    /// Returns the word, such as `"LOADING"`; empty if the error does not begin with one.
+    /// Returns the word, such as `"LOADING"`. The result is empty if the error does not begin with a word.
     #[must_use]
     pub fn code(&self) -> &str {
         core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
     }
 
-    /// Returns `true` if the word names no kind of error: it is `ERR`, or begins a sentence.
+    /// Returns `true` if the word names no kind of error, because it is `ERR` or begins a sentence.
     pub(crate) fn is_plain(self) -> bool {
         let code = self.code();
         code == "ERR" || !code.bytes().any(|byte| byte.is_ascii_uppercase())
@@ -49,7 +49,7 @@ impl ServerError {
         Some(match self.code() {
             "OOM" => {
                 "its memory is full: raise its `maxmemory`, or remove other keys; counters of fencing tokens \
-                 (`shearline:fence:*`) may be what fills it"
+                 (`shearline:fence:*`) may fill it"
             }
             "MISCONF" => "it cannot save to disk: check its log and the free space",
             "READONLY" => "it is a replica: name its master",
@@ -58,8 +58,8 @@ impl ServerError {
                 "it refuses writes because it has too few replicas: set `min-replicas-to-write 0` there, a lock \
                  node needs none"
             }
-            "LOADING" => "it is loading its data, and serves afterwards",
-            "BUSY" => "a script blocks it: `SCRIPT KILL` ends it",
+            "LOADING" => "it is loading its data, and serves requests afterwards",
+            "BUSY" => "a script blocks it: end the script with `SCRIPT KILL`",
             "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" | "TRYAGAIN" => {
                 "it is part of a cluster: name independent masters"
             }
@@ -86,8 +86,8 @@ impl fmt::Debug for ServerError {
 
 /// Why there is no connection to a node. Its text names the reason, and what to do if that is known.
 ///
-/// The driver of an `Engine` makes it from the `io::Error` of a connection. The default value says that the node closed
-/// the connection.
+/// The driver of an `Engine` makes this value from the `io::Error` of a connection. The default value means that the
+/// node closed the connection.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, thiserror::Error)]
 #[error(transparent)]
 pub struct LinkError(#[from] pub(crate) LinkFault);
@@ -95,7 +95,7 @@ pub struct LinkError(#[from] pub(crate) LinkFault);
 /// See [`LinkError`].
 #[allow(
     private_interfaces,
-    reason = "only `internals` shows it, and tests do not look into a fault of TLS"
+    reason = "only `internals` exposes this type, and tests do not inspect a TLS fault"
 )]
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, thiserror::Error)]
 pub enum LinkFault {
@@ -126,15 +126,17 @@ pub enum LinkFault {
     Reset,
     /// The connection was reset before the handshake was done. A port that expects TLS does this, and so does a proxy
     /// without a server behind it.
-    #[error("connection reset in the handshake; the port may want TLS, check what listens there")]
+    #[error(
+        "connection reset in the handshake; the port may need TLS, so check which server listens there"
+    )]
     HandshakeReset,
     /// The connection was closed after a long silence of the node.
-    #[error("connection closed after too long a silence")]
+    #[error("connection closed because the node was silent for too long")]
     Silent,
     /// The node sent bytes that are not RESP, or a reply without a request.
     #[error("it broke the protocol")]
     Protocol,
-    /// There is no route, no permission, or no file descriptor left. Holds the operating system's error number.
+    /// Any other error of the operating system, such as a missing route or permission. Holds the system's error number.
     #[error("operating system error {0}")]
     Os(i32),
     /// The TLS handshake failed. The node is then [`Unusable::Tls`].
@@ -144,35 +146,35 @@ pub enum LinkFault {
     Tls(TlsFault),
 }
 
-/// Why a node that can be reached cannot serve.
+/// Why a reachable node cannot serve.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unusable {
     /// The program at the address does not speak the protocol.
     #[error("no Redis or Valkey server answers there")]
     NotRedis,
-    /// It is a replica: a lock on it could vanish in a failover.
+    /// The node is a replica. A lock on a replica could vanish in a failover.
     #[error("it is a replica; name its master, or another independent master")]
     Replica,
-    /// It runs in cluster or sentinel mode.
+    /// The node runs in cluster or sentinel mode.
     #[error("it does not run in standalone mode; Redlock needs independent masters")]
     Mode,
-    /// It requires credentials, and the URL has none.
+    /// The node requires credentials, and the URL has none.
     #[error("it wants a password; put credentials into the URL")]
     NoCredentials,
-    /// It refuses the credentials.
+    /// The node refuses the credentials.
     #[error(
         "it refuses the credentials; correct the user or password in the URL, or where they come from"
     )]
     WrongCredentials,
-    /// The user lacks a permission that the handshake needs, and the server does not name it.
+    /// The user lacks a permission that the handshake needs, and the server does not name the permission.
     #[error(
         "the user lacks a permission; the manual (`shearline::manual::permissions`) has an ACL line \
          that suffices"
     )]
     NoPermission,
-    /// The user may not run `command`, without which a lock cannot be taken, released or extended.
-    /// A user who may take a lock but not release it gets none.
+    /// The user may not run `command`, without which a lock cannot be taken, released or extended. A user who may take
+    /// a lock but not release it gets no lock.
     #[error(
         "its user may not run `{command}`; permit it (`ACL SETUSER .. +{command}`){}",
         suffices(command)
@@ -187,89 +189,91 @@ pub enum Unusable {
          both (`ACL SETUSER .. ~lock:* ~shearline:*` for names that begin with `lock:`)"
     )]
     KeyPermission,
-    /// It has no database with the number in the URL.
-    #[error("it has no database of this number; correct the number in the URL")]
+    /// The node has no database with the number in the URL.
+    #[error("it has no database with this number; correct the number in the URL")]
     NoDatabase,
     /// Protected mode refuses clients from other hosts.
-    #[error("its protected mode refuses us; set a password, or `protected-mode no`")]
+    #[error("its protected mode refuses this client; set a password, or `protected-mode no`")]
     Protected,
-    /// It has no client slot left.
+    /// The node has no client slot left.
     #[error("it has reached its `maxclients`; raise it, or close other clients")]
     TooManyClients,
-    /// It is the same server as another configured node, which votes for both.
+    /// The node is the same server as another configured node. A server has only one vote.
     #[error("it is the same server as node {0} of the configuration; name each server once")]
     SameServer(u8),
-    /// It carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard)): some client uses it
-    /// together with other nodes, or under another name. While any node reports this, no lock is taken.
+    /// The node carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard)): some client uses
+    /// this node together with other nodes, or with another cluster name. While any node reports this, no lock is
+    /// taken.
     #[error(
-        "its marker is that of a cluster of {nodes} nodes with a quorum of {quorum}{}; give all \
+        "its marker is for a cluster of {nodes} nodes with a quorum of {quorum}{}; give all \
          clients the same nodes and cluster name, or see `Redlock::reinit`", if *name { " under another name" } else { "" }
     )]
     OtherCluster {
-        /// The number of nodes in the marker; 0 if it cannot be read.
+        /// The number of nodes in the marker; 0 if the marker cannot be read.
         nodes: u16,
-        /// The number of nodes that are a majority; 0 if it cannot be read.
+        /// The number of nodes that are a majority; 0 if the marker cannot be read.
         quorum: u16,
         /// The cluster has another name, or the marker cannot be read. The name itself is in the key
         /// `shearline:marker`.
         name: bool,
     },
-    /// It does not report its `run_id`: the user may not run `INFO server`. Without the `run_id`,
-    /// [`RestartGuard::Strict`](crate::RestartGuard) cannot detect a restart, and the node gives no [fencing
+    /// The node does not report its `run_id`: the user may not run `INFO server`. Without the
+    /// `run_id`, [`RestartGuard::Strict`](crate::RestartGuard) cannot detect a restart, and the node gives no [fencing
     /// token](crate::LockOptions::fenced).
     #[error(
-        "it does not tell its `run_id`, which a strict restart guard and fencing tokens need; permit `INFO`"
+        "it does not report its `run_id`, which a strict restart guard and fencing tokens need; permit `INFO`"
     )]
     NoRunId,
-    /// It may have lost the counters of its [fencing tokens](crate::LockOptions::fenced): its `shearline:floor` is
-    /// missing, or another server has written it. It refuses locks with a token, and takes plain locks as before. When
-    /// every lock from before the loss is over, it gets a floor without an operator. This needs the floors of N - q + 1
-    /// of the other nodes, where q of N nodes are a majority: two other nodes of three, or three of five.
+    /// The node may have lost the counters of its [fencing tokens](crate::LockOptions::fenced): its `shearline:floor`
+    /// is missing, or another server has written it. The node refuses locks with a token, and grants plain locks as
+    /// before. When every lock from before the loss has expired, the node gets a floor without an operator. The repair
+    /// needs the floors of N - q + 1 of the other nodes, where q of N nodes are a majority: two other nodes of three,
+    /// or three of five.
     #[error(
-        "its fencing tokens are in repair: it may have lost its data, and gives none before the longest lock from \
-         then is over and enough of the other nodes have said how high theirs are; that needs no operator, but a program \
-         that goes on for so long"
+        "its fencing tokens are in repair: it may have lost its data, and gives no token before the longest lock from \
+         before that is over and enough other nodes have reported their tokens; this needs no operator, but a program \
+         that runs for that long"
     )]
     InRepair,
-    /// It may have lost its counters, and so may a majority of the nodes: they were never used for tokens, or they
-    /// restarted at the same time. So the earlier tokens are unknown. An operator has to create the floors again; until
-    /// then no node is repaired.
+    /// The node may have lost its counters, and so may a majority of the nodes: these nodes were never used for tokens,
+    /// or they restarted at the same time. So the earlier tokens are unknown. An operator has to create the floors
+    /// again; until then no node is repaired.
     #[error(
-        "its fencing tokens have no floor, and neither have those of too many other nodes: they were never used for \
+        "its fencing tokens have no floor, and too many other nodes have no floor either: they were never used for \
          tokens, or have lost their data together; `Redlock::trust_nodes` gives them one, if no token can be larger \
          than the time"
     )]
     NoFloor,
-    /// It has given the largest possible [fencing token](crate::LockOptions::fenced). Another program has written to
-    /// its keys, or two clocks were wrong by centuries. To begin again, stop every program that uses tokens, delete
+    /// The node has given the largest possible [fencing token](crate::LockOptions::fenced). Another program has written
+    /// to its keys, or two clocks were wrong by centuries. To begin again, stop every program that uses tokens, delete
     /// `shearline:floor` and the keys that begin with `shearline:fence:` on every node, make the store forget the
     /// tokens that it has seen, and create the floors (`Redlock::trust_nodes`).
     #[error(
-        "it has given the largest fencing token that there is: a clock was wrong, or its keys were written to; \
-         delete `shearline:floor` and `shearline:fence:*` on all nodes, have the store begin again with smaller tokens, \
-         and give floors (`Redlock::trust_nodes`)"
+        "it has given the largest possible fencing token: a clock was wrong, or another program wrote to its keys; \
+         delete `shearline:floor` and `shearline:fence:*` on all nodes, make the store accept smaller tokens again, \
+         and create the floors (`Redlock::trust_nodes`)"
     )]
     NoMoreTokens,
-    /// It runs no scripts, because its user may not or its server cannot, but the request needs them: it uses
-    /// [`RestartGuard::Strict`](crate::RestartGuard) or a [fencing token](crate::LockOptions::fenced), or is for a
-    /// shared lock or a permit. This node grants other locks without scripts.
+    /// The node runs no scripts, because its user may not run them or its server cannot. The request needs scripts: it
+    /// uses [`RestartGuard::Strict`](crate::RestartGuard) or a [fencing token](crate::LockOptions::fenced), or is for a
+    /// shared lock or a permit. The node grants other locks without scripts.
     #[error(
         "it runs no scripts, and fencing tokens, shared locks, permits and a strict restart guard need scripts; \
          permit `EVAL` and `EVALSHA` (`ACL SETUSER .. +eval +evalsha`), or do without them"
     )]
     NeedsScripts,
-    /// The TLS handshake fails. The certificate of the node, or ours, has to be corrected; the text of the error says
-    /// which. The node is tried again with the usual back-off. A node whose port does not speak TLS often gives no
-    /// answer at all, and is then unreachable.
+    /// The TLS handshake fails. The certificate of the node, or of this client, has to be corrected; the text of the
+    /// error says which. The client tries the node again with the usual back-off. A node whose port does not speak TLS
+    /// often gives no answer at all, and is then unreachable.
     #[error("{0}")]
     Tls(LinkError),
-    /// It refused the handshake with another error.
+    /// The node refused the handshake with another error.
     #[error("it refused the handshake with {0}")]
     Refused(ServerError),
 }
 
-/// Returns the text that says where to find a line that permits `command`. Locks do not need `scan`, which counts
-/// counters.
+/// Returns the text that says where to find an ACL line with `command`. No ACL line has `scan`, which only counts
+/// counters: locks do not need it.
 fn suffices(command: &str) -> &'static str {
     match command {
         "scan" => "",
@@ -278,8 +282,7 @@ fn suffices(command: &str) -> &'static str {
 }
 
 impl Unusable {
-    /// Returns why a node that could not be connected for this reason cannot serve; `None` if the reason passes by
-    /// itself.
+    /// Returns the lasting fault that made a connection fail for this reason; `None` if the reason passes by itself.
     pub(crate) const fn of(reason: LinkFault) -> Option<Self> {
         match reason {
             #[cfg(feature = "tls")]
@@ -316,7 +319,7 @@ impl Unusable {
         matches!(self, Self::InRepair | Self::NoFloor | Self::NoMoreTokens)
     }
 
-    /// Returns `true` if only an operator can repair the fault: no later attempt will succeed.
+    /// Returns `true` if only an operator can repair the fault: no attempt before the repair will succeed.
     pub(crate) const fn is_lasting(self) -> bool {
         !matches!(
             self,

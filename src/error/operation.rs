@@ -15,12 +15,12 @@ use crate::limits::{OWNER_BYTES_MAX, PERMITS_MAX, RESOURCE_BYTES_MAX, RESOURCES_
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Enough nodes answered, and other clients hold the lock on too many of them. Or this handle itself holds the lock
-    /// ([`Report::is_held_here`]), or reserves the name for a caller of its own that waits for several names
-    /// ([`manual::waiting`](crate::manual::waiting)). Trying again later may succeed. If they are known,
-    /// [`Report::held_for`] returns the remaining time and [`Report::holder`] the holder. [`Report::never_expires`]
-    /// returns `true` if the lock has no expiry. If several resources were requested, [`Report::held_resource`] returns
-    /// the one that is held.
+    /// Enough nodes answered, and other clients hold the lock on too many nodes. Or this handle itself holds the lock
+    /// ([`Report::is_held_here`]), or reserves the name for another of its callers that waits for several names
+    /// ([`manual::waiting`](crate::manual::waiting)). Trying again later may succeed. [`Report::held_for`] returns the
+    /// remaining time and [`Report::holder`] the holder, if they are known. [`Report::never_expires`] returns `true` if
+    /// the lock has no expiry. If several resources were requested, [`Report::held_resource`] returns the resource that
+    /// is held.
     Held(Report),
     /// Too few nodes answered, or their answers do not count. The lock may be free.
     NoQuorum(Report),
@@ -28,9 +28,9 @@ pub enum LockError {
     /// within half of such a short ttl. The granted keys are released.
     TooSlow(Report),
     /// A node carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard)): other clients use
-    /// it together with other nodes, or under another name. Two such memberships can have majorities without a node in
-    /// common. So no lock is taken while any node reports this, and the call does not try again. Held locks are still
-    /// extended by the nodes that count.
+    /// this node together with other nodes, or with another cluster name. Two such clusters can have majorities without
+    /// a common node. So no lock is taken while any node reports this, and the call does not try again. Held locks are
+    /// still extended by the nodes that count.
     OtherCluster(Report),
     /// The request can never succeed as written; nothing was sent.
     Invalid(InvalidRequest),
@@ -43,15 +43,15 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// Returns `true` if others hold the lock: [`Held`](Self::Held). This is the normal answer for a client that was
-    /// not the first.
+    /// Returns `true` if other clients hold the lock: [`Held`](Self::Held). This error is the normal answer for a
+    /// client that was not the first.
     #[must_use]
     pub const fn is_held(&self) -> bool {
         matches!(self, Self::Held(_))
     }
 
     /// Returns `true` if the same call may succeed later without a change to the program, its configuration or the
-    /// nodes' configuration. If other clients use another [number of permits](Report::other_permits), such a change is
+    /// nodes' configuration. If other clients use a different [number of permits](Report::other_permits), a change is
     /// needed.
     ///
     /// ```
@@ -63,7 +63,7 @@ impl LockError {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
-            // Such a call does not wait, so a retry loop would run without pauses.
+            // A call with a different number of permits does not wait, so a retry loop would run without pauses.
             Self::Held(report) => report.other_permits().is_none(),
             Self::Saturated => true,
             Self::NoQuorum(report) | Self::TooSlow(report) => !report.needs_operator(),
@@ -82,7 +82,7 @@ impl LockError {
                 format_args!("{}; check the nodes named here", ends_by(report)),
             ),
             Self::TooSlow(report) => report.told(
-                ": the nodes are too slow for so short a ttl",
+                ": the nodes are too slow for such a short ttl",
                 ", so no lock was taken",
                 "; ask for a longer ttl, or check the latency of the nodes",
             ),
@@ -113,7 +113,7 @@ fn held(report: &Report) -> String {
         .held_resource()
         .map(|name| format!("`{}` is ", Shown(name)));
     let which = which.unwrap_or_default();
-    // Otherwise neither this operation nor one before it in the queue has asked the nodes.
+    // If nothing is known, neither this operation nor an earlier one in the queue has asked the nodes.
     let is_known = report.tries() != 0 || report.held_for().is_some() || report.never_expires();
     let holder = match report.holder() {
         _ if let Some(permits) = report.other_permits() => {
@@ -143,14 +143,14 @@ fn held(report: &Report) -> String {
 /// Returns what to do about a lock that is held.
 fn advice(report: &Report) -> &'static str {
     match report.never_expires() {
-        _ if report.other_permits().is_some() => "ask for as many, or use another name",
-        true => "it never ends by itself, so if its holder is gone, delete the key",
+        _ if report.other_permits().is_some() => "ask for the same number, or use another name",
+        true => "the lock never expires, so if its holder is gone, delete the key",
         false => "try again later, or wait longer",
     }
 }
 
-/// Why a lock was not extended, or not confirmed. A confirmation never ends with [`Limit`](Self::Limit) or
-/// [`Invalid`](Self::Invalid).
+/// Why a lock was not extended, or not confirmed. A confirmation never ends with [`Limit`](Self::Limit)
+/// or [`Invalid`](Self::Invalid).
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExtendError {
@@ -158,7 +158,7 @@ pub enum ExtendError {
     /// expired lock is never extended or confirmed, because the work since then may have overlapped with another
     /// holder's. A lock from another clock has no validity until it is confirmed, so it is not extended either.
     Expired,
-    /// A majority says that the key is missing or belongs to another client. The lock is over.
+    /// A majority says that the key is missing or belongs to another client. The lock is lost.
     Lost(Report),
     /// Too few nodes answered. The lock stays valid until its old deadline.
     Unconfirmed(Report),
@@ -181,26 +181,26 @@ impl ExtendError {
                 "the lock had expired and cannot be revived; stop the work, and take the lock again",
             ),
             Self::Lost(report) => {
-                let rest = "; stop what it protects, and see what it left half done";
+                let rest = "; stop the work that it protects, and check what is half done";
                 report.told(" was lost", "", format_args!("{}{rest}", gone(report)))
             }
             Self::Unconfirmed(report) => {
                 let advice = match report.has_quarantine() {
                     true => {
-                        "finish the work before then, because a quarantine usually lasts longer"
+                        "finish the work before the deadline, because a quarantine usually ends later"
                     }
-                    false => "try again before then",
+                    false => "try again before the deadline",
                 };
-                let rest = format_args!("; it stays valid until its old deadline: {advice}");
+                let rest = format_args!("; the lock stays valid until its old deadline: {advice}");
                 report.told(": too few nodes confirmed it", "", rest)
             }
             Self::Limit => Told::of(
-                "the lock has no extension left; end the work before its deadline, or take the lock with more \
+                "the lock has no extension left; end the work before the deadline, or take the lock with more \
                  (`LockOptions::extensions`)",
             ),
             Self::Invalid(why) => Told::of(why),
             Self::Saturated => Told::of(
-                "too many operations are open on this handle, so nothing was sent; the lock stands, try again \
+                "too many operations are open on this handle, so nothing was sent; the lock stays valid: try again \
                  when some operations have ended",
             ),
             Self::Forked => Told::of(
@@ -208,7 +208,7 @@ impl ExtendError {
                  built after the fork",
             ),
             Self::Closed => Told::of(
-                "the lock was released meanwhile, or its handle is closed; stop what it protects",
+                "the lock was released meanwhile, or its handle is closed; stop the work that it protects",
             ),
         }
     }
@@ -231,8 +231,8 @@ pub enum UnlockError {
 }
 
 impl UnlockError {
-    /// Returns `true` if no other client has held the lock before this call: it was valid then, and only its release is
-    /// [unconfirmed](Self::Unconfirmed). The release is repeated, and there is nothing to do.
+    /// Returns `true` if no other client has held the lock before this call: it was valid then, and only its release
+    /// is [unconfirmed](Self::Unconfirmed). The release is repeated, and there is nothing to do.
     #[must_use]
     pub fn is_harmless(&self) -> bool {
         matches!(self, Self::Unconfirmed(report) if report.was_valid())
@@ -243,19 +243,19 @@ impl UnlockError {
             Self::NotHeld(report) => report.told(
                 " was no longer held",
                 "",
-                "; what it protected may have overlapped",
+                "; the work that it protected may have overlapped with another holder's",
             ),
             Self::Unconfirmed(report) => report.told(
                 ": too few nodes confirmed its release",
                 "",
-                "; it is repeated until they do or the keys have expired, check the nodes named here; what the lock \
-                 protected may have overlapped if its validity had ended",
+                "; the release is repeated until they confirm it or the keys expire; check the nodes named here; the \
+                 work may have overlapped with another holder's if the validity had ended",
             ),
             Self::Forked => Told::of(
                 "the lock belongs to the parent process, so nothing was sent; only the parent unlocks it",
             ),
             Self::Closed => Told::of(
-                "the handle is closed, so the lock was not released; its key ends with its ttl",
+                "the handle is closed, so the lock was not released; its key expires with its ttl",
             ),
         }
     }
@@ -265,7 +265,8 @@ impl UnlockError {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Released {
-    /// The number of nodes that had deleted the key when the majority was complete. Later answers may add to it.
+    /// The number of nodes that had deleted the key when the majority was complete. Other nodes may have deleted it
+    /// later.
     pub deleted: u8,
 }
 
@@ -285,7 +286,7 @@ impl InvalidRequest {
 }
 
 /// See [`InvalidRequest`]. If there are several resources, their index is counted from 0.
-#[allow(missing_docs, reason = "its texts say what each is")]
+#[allow(missing_docs, reason = "the text of each variant describes it")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum RequestFault {
     #[error("the resource name{} is empty; give the lock a name", place(*.index))]
@@ -299,11 +300,11 @@ pub enum RequestFault {
         place(*.index)
     )]
     ResourceTooLong { index: Option<usize>, bytes: usize },
-    #[error("no resource was named; name one at least")]
+    #[error("no resource was named; name at least one")]
     NoResources,
     #[error(
-        "{count} resources are too many for one lock, {RESOURCES_MAX} are allowed; use a name that \
-         stands for several of them"
+        "{count} resources are too many for one lock, {RESOURCES_MAX} are allowed; use one name for \
+         several of them"
     )]
     TooManyResources { count: usize },
     #[error(
@@ -339,14 +340,14 @@ pub enum RequestFault {
         Span(*ttl), Span(*maximum)
     )]
     TtlWithDelayTooLong { ttl: Duration, maximum: Duration },
-    #[error("zero tries were asked for; ask for one at least")]
+    #[error("zero tries were requested; request at least one")]
     NoTries,
     /// There are no markers that could be written again.
     #[error("only a strict restart guard has markers; there is nothing to do")]
     NotStrict,
 }
 
-/// Returns the text for the place of a name in the list of resources, if there is a list.
+/// Returns the text that shows the position of a name in the list of resources, if there is a list.
 fn place(index: Option<usize>) -> String {
     let place = index.map(|index| format!(" at place {index}, counted from 0,"));
     place.unwrap_or_default()
@@ -372,5 +373,5 @@ impl From<RequestFault> for ExtendError {
     }
 }
 
-// Every layer passes an error on by value, so it should fit into a few registers.
+// Every layer returns an error by value, so an error should fit into a few registers.
 const _: () = assert!(size_of::<LockError>() <= 40);

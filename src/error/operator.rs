@@ -13,10 +13,10 @@ pub struct TrustError(#[from] pub(crate) TrustFault);
 /// See [`TrustError`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub(crate) enum TrustFault {
-    #[error("no node is configured by this address; `nodes` shows the addresses")]
+    #[error("no node is configured with this address; `nodes` shows the addresses")]
     UnknownNode,
     /// The server could restart before it is connected, so it cannot be trusted in advance.
-    #[error("there is no connection to the node now; trust it when `nodes` shows one")]
+    #[error("the node is not connected now; trust it when `nodes` shows a connection")]
     NotConnected,
     /// The node restarted, or was replaced.
     #[error(
@@ -24,15 +24,15 @@ pub(crate) enum TrustFault {
          have forgotten a lock before you trust it"
     )]
     Changed { run_id: String },
-    #[error("the server does not tell its run_id; permit `INFO` (`ACL SETUSER .. +info`)")]
+    #[error("the server does not report its run_id; permit `INFO` (`ACL SETUSER .. +info`)")]
     NoRunId,
     #[error("the node belongs to another cluster and is not trusted; see `Redlock::reinit`")]
     OtherCluster,
     /// The node is trusted, but has not confirmed that it wrote the counter floor that this handle's fencing tokens
-    /// need. The node may have written it nevertheless.
+    /// need. The node may have written the floor nevertheless.
     #[cfg(feature = "std")]
     #[error(
-        "the node is trusted, but may have no floor for fencing tokens: {outcome}; mend that, then trust it again"
+        "the node is trusted, but may have no floor for fencing tokens: {outcome}; repair this, then trust it again"
     )]
     NoFloor { outcome: NodeOutcome },
 }

@@ -1,4 +1,4 @@
-//! The answer of each node: the part that most errors share.
+//! The report of each node's answer, which most errors contain.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -14,9 +14,9 @@ use super::told::Told;
 use super::{LinkError, LinkFault, ServerError, Shown, Unusable};
 use crate::time::Instant;
 
-/// The answer of each node in the attempt that decided: the last one, if there were several.
+/// The answer of each node in the last attempt, which decided the operation.
 ///
-/// It is one pointer wide, and is made only when an operation fails.
+/// A report is one pointer wide, and is made only if an operation fails.
 #[derive(Clone)]
 pub struct Report(Box<ReportParts>);
 
@@ -26,32 +26,32 @@ struct ReportParts {
     quorum: u8,
     tries: u32,
     elapsed: Duration,
-    /// When the report was made.
+    /// The time at which the report was made.
     now: Instant,
     /// The label of the holder, if it is known.
     holder: Option<Box<[u8]>>,
     is_held_here: bool,
-    /// How much longer the lock is held, if that is known. The longest time stands for a lock without an expiry.
+    /// How much longer the lock is held, if that is known. [`Duration::MAX`] means a lock without an expiry.
     left: Option<Duration>,
-    /// The resource that the holder holds, if several were requested.
+    /// The resource that another client holds, if several resources were requested.
     held: Option<Box<[u8]>>,
     /// How many permits there are, if all are taken.
     all_taken: Option<u16>,
-    /// The subject of the question: the first resource, and the number of others.
+    /// The first resource of the request, and the number of its other resources.
     resource: Option<(Box<[u8]>, usize)>,
     asked: Asked,
-    /// The lock was valid when its release was asked for.
+    /// Whether the lock was valid when its release was requested.
     was_valid: bool,
 }
 
-/// The question to the nodes.
+/// The kind of request to the nodes.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(crate) enum Asked {
     Vote,
     Answer,
-    /// No question: a node that said yes is ready to vote.
+    /// No request was sent: a node counts as a yes if it is ready to vote.
     Nothing,
-    /// The question needed an answer of every node.
+    /// The request needed an answer from every node.
     All,
 }
 
@@ -87,32 +87,32 @@ impl Report {
         self
     }
 
-    /// Records the question, if it was not for a vote.
+    /// Records the kind of request, if it was not for a vote.
     #[must_use]
     pub(crate) fn of(mut self, asked: Asked) -> Self {
         self.0.asked = asked;
         self
     }
 
-    /// Returns the question to the nodes.
+    /// Returns the kind of request to the nodes.
     pub(crate) fn asked(&self) -> Asked {
         self.0.asked
     }
 
-    /// Records whether the lock was valid when its release was asked for.
+    /// Records whether the lock was valid when its release was requested.
     #[must_use]
     pub(crate) fn of_release(mut self, was_valid: bool) -> Self {
         self.0.was_valid = was_valid;
         self
     }
 
-    /// Returns `true` if the report is about the release of a lock that was valid when the release was asked for.
+    /// Returns `true` if the report is about the release of a lock that was valid when the release was requested.
     pub(super) fn was_valid(&self) -> bool {
         self.0.was_valid
     }
 
-    /// Returns the resource that the nodes were asked about, if they were asked about one. For several resources it is
-    /// the first.
+    /// Returns the resource that the nodes were asked about, or the first of several resources. Returns `None` if the
+    /// nodes were not asked about a resource.
     #[must_use]
     pub fn resource(&self) -> Option<&[u8]> {
         Some(&self.0.resource.as_ref()?.0)
@@ -139,7 +139,7 @@ impl Report {
     }
 
     /// Records that several resources were requested. `of_nodes` holds the resource that each node names as held by
-    /// another client, and `most` the one that the most nodes name.
+    /// another client. `most` is the resource that most nodes name.
     #[must_use]
     pub(crate) fn of_several<'a>(
         mut self,
@@ -191,22 +191,22 @@ impl Report {
         self
     }
 
-    /// Returns the label of the holder ([`Builder::owner`](crate::Builder::owner)), empty if it has none. Only for
-    /// [`LockError::Held`](crate::LockError::Held).
+    /// Returns the label of the holder ([`Builder::owner`](crate::Builder::owner)), which is empty if the holder has no
+    /// label. Only [`LockError::Held`](crate::LockError::Held) has a holder.
     ///
     /// | the holder | its label is there |
     /// | --- | --- |
     /// | this handle itself ([`is_held_here`](Self::is_held_here)) | always |
     /// | another client | if a caller of this handle has waited for about 0.4 s |
     ///
-    /// Of shared locks and permits, a holder is named if it is the only one.
+    /// If the lock is a shared lock or a permit, the label is known only if there is one holder.
     ///
-    /// After 0.4 s, a waiter that looks whether the lock is free also asks the nodes who holds it. It asks at most ten
-    /// times a second, if the lock is extended or changes hands often. So shorter waits have no additional cost. A
-    /// majority must have the same token, and the user needs permission to run scripts. Otherwise the label is `None`;
-    /// `inspect` asks at once.
+    /// After 0.4 s, a waiter that checks whether the lock is free also asks the nodes who holds it. It asks at most ten
+    /// times a second, even if the lock is extended or changes hands more often. So shorter waits have no additional
+    /// cost. The label is known only if a majority has the same token and the user may run scripts. Otherwise the label
+    /// is `None`. `inspect` asks for the holder at once.
     ///
-    /// Any client can write any label: it is for people and logs.
+    /// Any client can write any label, so a label is only for people and logs.
     ///
     /// ```
     /// use shearline::{LockError, Redlock};
@@ -231,12 +231,12 @@ impl Report {
         self.0.holder.as_deref()
     }
 
-    /// Returns the resource because of which a lock on several (`lock_all`) was not taken: the resource that most nodes
-    /// name as held by another client. [`holder`](Self::holder), [`held_for`](Self::held_for) and
-    /// [`never_expires`](Self::never_expires) are about this resource; others may be held too.
+    /// Returns the resource that prevented a lock on several resources (`lock_all`): most nodes name it as held by
+    /// another client. [`holder`](Self::holder), [`held_for`](Self::held_for)
+    /// and [`never_expires`](Self::never_expires) are about this resource; other resources may be held too.
     ///
-    /// `None` if one resource was requested, or no node named one. [`NodeReport::resource`] has the resource that each
-    /// node names; a node names the first that it finds.
+    /// Returns `None` if one resource was requested, or if no node named a resource. [`NodeReport::resource`] has the
+    /// resource that each node names, which is the first held resource that the node found.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -257,27 +257,28 @@ impl Report {
         self.0.held.as_deref()
     }
 
-    /// Returns `true` if this handle itself holds the lock. Only for [`LockError::Held`](crate::LockError::Held).
+    /// Returns `true` if this handle itself holds the lock. For errors other
+    /// than [`LockError::Held`](crate::LockError::Held), the result is `false`.
     #[must_use]
     pub fn is_held_here(&self) -> bool {
         self.0.is_held_here
     }
 
     /// Returns how much longer the lock is held, counted from the time when the call gave up, unless it is released or
-    /// extended before. Only for [`LockError::Held`](crate::LockError::Held).
+    /// extended before. Only [`LockError::Held`](crate::LockError::Held) has such a time.
     ///
     /// The time comes from a majority of the nodes, or from the validity of a lock that this handle itself holds.
-    /// `None` if it is not known, or if the lock [never expires](Self::never_expires).
+    /// Returns `None` if the time is not known, or if the lock [never expires](Self::never_expires).
     ///
-    /// A call that makes one attempt (`try_lock`) does not ask the nodes for it. It uses the knowledge of other callers
-    /// of this handle that hold the lock or wait for it, and otherwise returns `None`.
+    /// A call that makes one attempt (`try_lock`) does not ask the nodes for this time. It knows the time only from
+    /// other callers of this handle that hold the lock or wait for it.
     #[must_use]
     pub fn held_for(&self) -> Option<Duration> {
         self.0.left.filter(|left| *left != Duration::MAX)
     }
 
-    /// Describes what has happened to the key of a lost lock: it is gone, or has another token. Returns `None` if this
-    /// was not the only reason why no majority said yes.
+    /// Describes what has happened to the key of a lost lock: the key is gone, or has another token. Returns `None` if
+    /// this alone does not explain why no majority said yes.
     #[must_use]
     pub fn loss(&self) -> Option<&'static str> {
         let enough = self.nodes().len().saturating_sub(self.quorum()) + 1;
@@ -287,15 +288,16 @@ impl Report {
             );
         }
         (enough <= self.count(|said| *said == NodeOutcome::Held)).then_some(
-            "its key is another's: an operator has broken the lock, or another client has taken it",
+            "its key has another token: an operator has broken the lock, or another client has taken it",
         )
     }
 
-    /// Returns how many permits the resource has, if a permit was asked for with another number and, because of this,
-    /// too few nodes are left for a majority. Only for [`LockError::Held`](crate::LockError::Held).
+    /// Returns the number of permits that other clients use for the resource, if the request named another number and
+    /// therefore too few nodes are left for a majority. For errors other
+    /// than [`LockError::Held`](crate::LockError::Held), the result is `None`.
     ///
-    /// All clients have to ask for permits of one resource with the same number. The call does not wait: the other
-    /// number applies until the permits that were taken with it are released or over.
+    /// All clients have to use the same number for one resource. The call does not wait: the number of the other
+    /// clients applies until the permits that were taken with it are released or have expired.
     #[must_use]
     pub fn other_permits(&self) -> Option<u16> {
         let mut others = self.nodes().iter().filter_map(|node| {
@@ -308,14 +310,14 @@ impl Report {
         others.clone().nth(enough).and_then(|_| others.next())
     }
 
-    /// Returns `true` if the key has no expiry on so many nodes that the lock does not end by itself. Only for
-    /// [`LockError::Held`](crate::LockError::Held).
+    /// Returns `true` if the key has no expiry on so many nodes that the lock does not end by itself. For errors other
+    /// than [`LockError::Held`](crate::LockError::Held), the result is `false`.
     ///
     /// Every lock of this library has an expiry, so another program has written the key or removed its expiry. Waiting
     /// helps only if that program deletes the key. Otherwise an operator has to delete it, after making sure that no
     /// program relies on it.
     ///
-    /// As with [`held_for`](Self::held_for), this is known only if a caller has waited.
+    /// Like [`held_for`](Self::held_for), this is known only if a caller has waited.
     #[must_use]
     pub fn never_expires(&self) -> bool {
         self.0.left == Some(Duration::MAX)
@@ -327,7 +329,7 @@ impl Report {
         &self.0.nodes
     }
 
-    /// Returns how many nodes have to agree: `N / 2 + 1` of the configured ones.
+    /// Returns how many nodes have to agree: `N / 2 + 1` of the N configured nodes.
     #[must_use]
     pub fn quorum(&self) -> usize {
         usize::from(self.0.quorum)
@@ -345,9 +347,9 @@ impl Report {
         self.0.elapsed
     }
 
-    /// Returns `true` if only an operator can repair the fault: a node belongs to another cluster, or the nodes that
-    /// are not [unusable](Unusable) for lasting reasons are no majority. Before the repair, trying again does not help.
-    /// If this returns `false`, trying again may help.
+    /// Returns `true` if only an operator can repair the fault: a node belongs to another cluster, or too many nodes
+    /// for a majority are [unusable](Unusable) for lasting reasons. Before the repair, trying again does not help. If
+    /// this method returns `false`, trying again may help.
     ///
     /// ```
     /// # fn example(error: shearline::LockError) {
@@ -400,8 +402,8 @@ impl Report {
         nodes.filter(|node| predicate(&node.outcome)).count()
     }
 
-    /// Lists the answers. Nodes with the same answer share a clause: `a:1 and c:3 each timed out; b:2 held`. A node
-    /// that said yes is `granted`.
+    /// Lists the answers. Nodes with the same answer share a clause: `a:1 and c:3 each timed out; b:2 held`. `granted`
+    /// is the word for a node that said yes.
     pub(super) fn of_all(&self, granted: &str) -> String {
         let mut said: Vec<(String, Vec<&str>)> = Vec::new();
         for node in self.nodes() {
@@ -486,7 +488,7 @@ pub(super) fn gone(report: &Report) -> String {
 
 impl fmt::Debug for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A `main` that returns an error shows its `Debug` form, so this is as readable as `Display`.
+        // A `main` that returns an error shows its `Debug` form, so that form is as readable as the `Display` form.
         write!(f, "{self}")
     }
 }
@@ -501,13 +503,14 @@ pub struct NodeReport {
     pub outcome: NodeOutcome,
     /// The time from before the first byte of the attempt to the answer; `None` if the node did not answer.
     pub latency: Option<Duration>,
-    /// The resource that the node names as held by another client, if a lock on several was not taken.
+    /// The resource that the node names as held by another client, if a lock on several resources was not taken.
     pub resource: Option<Box<[u8]>>,
-    /// The reason as a text: from the server, if it refuses with an unknown error, or from `Builder::credentials`, if
-    /// that has failed. The text is printable, has at most 240 characters, and never comes from a login.
+    /// The reason as a text. It comes from the server if the server refuses with an unknown error, or from
+    /// `Builder::credentials` if that has failed. The text is printable, has at most 240 characters, and never comes
+    /// from a login.
     pub words: Option<Arc<str>>,
-    /// How long the server had been up when this handle first connected, if that is less than a minute and
-    /// [`Builder::max_ttl`](crate::Builder::max_ttl) is not set. The node counted at once, although it may have
+    /// How long the server had been up when this handle first connected, if that is less than a minute
+    /// and [`Builder::max_ttl`](crate::Builder::max_ttl) is not set. The node counted at once, although it may have
     /// forgotten locks in a restart.
     pub met_young: Option<Duration>,
 }
@@ -530,15 +533,16 @@ impl NodeReport {
         Self { met_young, ..self }
     }
 
-    /// Adds the text of the node, or of its provider, about its outcome.
+    /// Adds the text about the outcome, from the node or from the provider of its credentials.
     #[must_use]
     pub(crate) fn in_words(self, words: Option<&Arc<str>>) -> Self {
         let words = words.cloned();
         Self { words, ..self }
     }
 
-    /// Returns the text that follows the outcome: the resource, or the words of the server. If the key has another
-    /// token, it also says whether the server may have forgotten a lock before this handle first connected.
+    /// Returns the text that follows the outcome: the resource, or the words of the server. If the key is missing or
+    /// has another token, the text may say that the server may have forgotten a lock before this handle first
+    /// connected.
     fn addition(&self) -> String {
         match (&self.resource, &self.words, self.met_young) {
             (Some(resource), ..) => format!(" ({})", Shown(resource)),
@@ -549,7 +553,9 @@ impl NodeReport {
                 if matches!(self.outcome, NodeOutcome::Held | NodeOutcome::Missing) =>
             {
                 let uptime = Span(uptime);
-                format!(" (met {uptime} after its start, so it may have forgotten earlier locks)")
+                format!(
+                    " (up for {uptime} at the first connection, so it may have forgotten earlier locks)"
+                )
             }
             (None, None, _) => String::new(),
         }
@@ -560,39 +566,39 @@ impl NodeReport {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum NodeOutcome {
-    /// It said yes: locked, extended or deleted.
+    /// The node said yes: it has locked, extended or deleted the key.
     Granted,
     /// The key holds the token of another client. If a permit was requested: all permits are taken.
     Held,
     /// The resource has this number of permits, and the request named another number.
     OtherPermits(u16),
-    /// The key is not there (extend and release).
+    /// The key is missing. Only extensions and releases have this outcome.
     Missing,
-    /// It answered with an error.
+    /// The node answered with an error.
     Refused(ServerError),
-    /// It did not answer within its node timeout, or has been silent and was not asked.
+    /// The node did not answer within its node timeout, or was not asked because it has been silent.
     TimedOut,
-    /// There was no connection, or it was lost before the answer.
+    /// There was no connection, or the connection was lost before the answer.
     Unreachable(LinkError),
-    /// Its answer does not count until `until`, on the clock of the handle. The node restarted and may have forgotten
-    /// locks, or its clock was stepped and may have ended locks early, or it has a barrier. With
-    /// [`RestartGuard::Strict`](crate::RestartGuard), `until` is the present while the handle reads the marker of the
-    /// node: the node may be ready a round trip later. See [`RestartGuard`](crate::RestartGuard) and
-    /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
+    /// The node's answer does not count until `until`, on the clock of the handle. The node restarted and may have
+    /// forgotten locks, or its clock was stepped and may have ended locks early, or it has a barrier.
+    /// With [`RestartGuard::Strict`](crate::RestartGuard), `until` is the present while the handle reads the marker of
+    /// the node: the node may be ready a round trip later. See [`RestartGuard`](crate::RestartGuard)
+    /// and [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     Quarantined {
-        /// The time when it votes again.
+        /// The time when the node votes again.
         until: Instant,
     },
-    /// It cannot serve as a node, for a reason that an operator has to repair.
+    /// The server cannot serve as a node, for a reason that an operator has to repair.
     Unusable(Unusable),
-    /// It had not answered when the other nodes decided, or was not asked because they had decided. This is no fault of
-    /// the node.
+    /// The node had not answered when the other nodes decided, or was not asked because they had decided. This is no
+    /// fault of the node.
     Pending,
 }
 
 impl NodeOutcome {
-    /// Returns `true` if the text that came with `error` explains this outcome. `None` stands for the provider of
-    /// credentials.
+    /// Returns `true` if the text that came with `error` explains this outcome. `None` means a text from the provider
+    /// of credentials.
     pub(crate) fn is_due_to(self, error: Option<ServerError>) -> bool {
         if let Self::Refused(refusal) | Self::Unusable(Unusable::Refused(refusal)) = self {
             return error == Some(refusal) && refusal.advice().is_none();
@@ -601,21 +607,21 @@ impl NodeOutcome {
     }
 }
 
-/// The outcome in words, with the words of the server, and without the address.
+/// Writes the outcome and the words of the server, without the address.
 impl fmt::Display for NodeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.outcome, self.addition())
     }
 }
 
-/// Returns advice if a server may have refused a script in such `words`.
+/// Returns advice if `words` may come from a server that refuses scripts.
 fn instead_of_scripts(outcome: NodeOutcome, words: &str) -> &'static str {
     if names_scripts(words) {
         "; use `without_scripts`: locks without a fencing token need no scripts"
     } else if words.contains(FAULT_OF_SCRIPT) {
         ""
     } else if matches!(outcome, NodeOutcome::Refused(error) if error.is_plain()) {
-        "; if that refuses scripts, use `without_scripts`: locks without a fencing token need none"
+        "; if this error refuses scripts, use `without_scripts`: locks without a fencing token need no scripts"
     } else {
         ""
     }
@@ -653,7 +659,7 @@ impl fmt::Display for NodeOutcome {
     }
 }
 
-// Every layer passes an error on by value, so it should fit into a few registers.
+// Every layer returns an error by value, so an error should fit into a few registers.
 const _: () = assert!(size_of::<Report>() == size_of::<usize>());
 
 #[cfg(test)]
@@ -664,7 +670,7 @@ mod tests {
 
     const SEE: &str = "; see the manual (`shearline::manual::troubles`)";
 
-    /// Returns a report of one try about nodes that said this.
+    /// Returns a report of one attempt with these answers of the nodes.
     fn report<const N: usize>(outcomes: [NodeOutcome; N]) -> Report {
         let nodes = ["a:1", "b:2", "c:3"].into_iter().zip(outcomes);
         let nodes = nodes.map(|(address, said)| NodeReport::new(address.into(), said, None));
@@ -729,8 +735,8 @@ mod tests {
             ),
             (
                 [Held; 3],
-                "0 of the 2 votes needed (a:1, b:2 and c:3 each held); its key is another's: an operator has broken \
-                 the lock, or another client has taken it",
+                "0 of the 2 votes needed (a:1, b:2 and c:3 each held); its key has another token: an operator has \
+                 broken the lock, or another client has taken it",
             ),
             (
                 [Missing, Held, Granted],
@@ -740,7 +746,7 @@ mod tests {
             assert_eq!(
                 format!("{:#}", ExtendError::Lost(report(outcomes))),
                 format!(
-                    "the lock was lost: {said}; stop what it protects, and see what it left half done; see the \
+                    "the lock was lost: {said}; stop the work that it protects, and check what is half done; see the \
                      manual (`shearline::manual::troubles`)"
                 )
             );
@@ -751,8 +757,7 @@ mod tests {
     fn a_node_that_was_met_young_says_so_where_the_key_is_not_ours() {
         let met_young = Some(Duration::from_secs(12));
         let node = |outcome| NodeReport::new("a:1".into(), outcome, None).met(met_young);
-        let said =
-            "without its key (met 12s after its start, so it may have forgotten earlier locks)";
+        let said = "without its key (up for 12s at the first connection, so it may have forgotten earlier locks)";
         assert_eq!(node(NodeOutcome::Missing).to_string(), said);
         assert_eq!(node(NodeOutcome::Granted).to_string(), "granted");
     }
@@ -791,7 +796,7 @@ mod tests {
         assert_eq!(
             format!("{:#}", LockError::OtherCluster(report([elsewhere]))),
             "the lock: a node belongs to another cluster, so no lock is taken: 0 of the 1 vote needed (a:1 unusable: its marker \
-             is that of a cluster of 5 nodes with a quorum of 3; give all clients the same nodes and cluster name, or \
+             is for a cluster of 5 nodes with a quorum of 3; give all clients the same nodes and cluster name, or \
              see `Redlock::reinit`); see the manual (`shearline::manual::troubles`)"
         );
     }
@@ -852,7 +857,7 @@ mod tests {
             (
                 report().held_for_ever(Some(b"")),
                 "held by another client without an expiry",
-                ": 0 of the 1 vote needed (a:1 held); it never ends by itself, so if its holder is gone, delete the key",
+                ": 0 of the 1 vote needed (a:1 held); the lock never expires, so if its holder is gone, delete the key",
             ),
         ] {
             let said = format!("lock `invoice:42`: {said}");
@@ -904,9 +909,9 @@ mod tests {
             format!("{report}"),
             "0 of the 2 votes needed (a:1 in quarantine for 41s more, because it may have forgotten locks; \
              b:2 refused: OOM (its memory is full: raise its `maxmemory`, or remove other keys; \
-             counters of fencing tokens (`shearline:fence:*`) may be what fills it))"
+             counters of fencing tokens (`shearline:fence:*`) may fill it))"
         );
-        // Of several resources, the error names the one that another client holds.
+        // If several resources were requested, the error names the resource that another client holds.
         let names = [Some(&b"a"[..]), None];
         let several = report.clone().of_several(names.into_iter(), None);
         let said = "(a:1 in quarantine for 41s more, because it may have forgotten locks (a); b:2 ";
@@ -916,7 +921,8 @@ mod tests {
         assert!(taken.contains(ends), "{taken}");
         // A caller that extends already has a lock.
         let extended = format!("{:#}", ExtendError::Unconfirmed(report));
-        let ends = "; it stays valid until its old deadline: finish the work before then, because a quarantine usually lasts longer";
+        let ends = "; the lock stays valid until its old deadline: finish the work before the deadline, because a \
+                    quarantine usually ends later";
         assert!(extended.ends_with(&format!("{ends}{SEE}")), "{extended}");
     }
 }

@@ -6,8 +6,8 @@ use core::fmt;
 
 use crate::limits::OWNER_BYTES_MAX;
 
-/// The number of bytes of a name that are shown. One of the longest names, repeated for many nodes, would hide the
-/// rest. Labels of this library are no longer than this.
+/// The number of bytes of a name that are shown. A very long name, repeated for many nodes, would hide the rest of
+/// the text. Owner labels are never longer.
 const BYTES_MAX: usize = OWNER_BYTES_MAX;
 
 /// Returns the text of a server, or of the provider of credentials, bounded and printable.
@@ -36,7 +36,7 @@ pub(crate) fn said(line: &[u8], code: &str) -> Option<Arc<str>> {
     (!text.is_empty()).then(|| words(text))
 }
 
-/// A name or a label as text: its first 64 bytes, and the length if it is longer.
+/// A name or a label as text: its first 64 bytes, and its length if there are more.
 pub(crate) struct Shown<'a>(pub(crate) &'a [u8]);
 
 impl fmt::Display for Shown<'_> {

@@ -57,7 +57,7 @@ impl fmt::Display for Span {
         for (unit, name) in UNITS {
             let count = left / unit;
             left %= unit;
-            // Two units are enough.
+            // A text has two units at most.
             if count == 0 || written == 2 {
                 continue;
             }

@@ -1,9 +1,9 @@
-//! Why a node cannot be reached by TLS: a setting that cannot be used, or a handshake that failed.
+//! Why a node cannot be reached over TLS: a setting that cannot be used, or a handshake that failed.
 //!
-//! Nothing here holds a key, or a part of one. A file is named by its path.
+//! No value in this module holds a key, or a part of a key. A file is named by its path.
 #![cfg_attr(
     not(feature = "tls"),
-    allow(dead_code, reason = "only the feature `tls` makes one")
+    allow(dead_code, reason = "only the feature `tls` makes these values")
 )]
 
 use alloc::string::String;
@@ -32,19 +32,19 @@ pub(crate) enum TlsProblem {
     #[error("this process may not read the file; correct its permissions")]
     Forbidden,
     /// Another reason, such as a file larger than 16 MiB.
-    #[error("the file cannot be read; check that it is a file of a usual size")]
+    #[error("the file cannot be read; check that it is a regular file of at most 16 MiB")]
     Unreadable,
     /// The file holds no certificate or no key.
-    #[error("there is none in it; it has to be in PEM form")]
+    #[error("the file does not contain one in PEM form")]
     Empty,
-    #[error("it is not well-formed PEM, or of a kind that is not supported")]
+    #[error("it is not well-formed PEM, or its kind is not supported")]
     Malformed,
     #[error(
         "it is protected by a password; write it without one: \
          `openssl pkey -in protected.pem -out key.pem`, readable for this program alone"
     )]
     Password,
-    #[error("the key is not that of the certificate; give the two that belong together")]
+    #[error("the key does not belong to the certificate; give a certificate and its own key")]
     KeyMismatch,
     #[error(
         "the system has none; install its package `ca-certificates`, or name a file \
@@ -55,10 +55,10 @@ pub(crate) enum TlsProblem {
     NotAName,
 }
 
-/// Why the TLS settings of a node cannot be used. Found when a handle is built, before any I/O with
-/// the node.
+/// Why the TLS settings of a node cannot be used. The check comes when a handle is built, before any I/O with the
+/// node.
 ///
-/// Its text names the node, the setting, the file if there is one, and the problem.
+/// The text of the error names the node, the setting, the file if there is one, and the problem.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct TlsSetting {
     /// The address of the node, as in reports.
@@ -81,7 +81,7 @@ impl fmt::Display for TlsSetting {
     }
 }
 
-/// A day, by UTC.
+/// A day of the calendar, in UTC.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Day {
     /// At most 65535.
@@ -121,8 +121,8 @@ impl fmt::Display for Day {
     }
 }
 
-/// Why a TLS handshake with a node failed, or was not tried. The text says what to correct. A certificate here is that
-/// of the node, or an intermediate one between the node and its authority.
+/// Why a TLS handshake with a node failed, or was not tried. The text says what to correct. The certificate in a text
+/// is the node's own, or an intermediate certificate between the node and its authority.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
 pub(crate) enum TlsFault {
     #[error("its certificate expired on {0}; renew it, and check the clock of this machine")]
@@ -135,8 +135,8 @@ pub(crate) enum TlsFault {
     )]
     UnknownAuthority,
     #[error(
-        "its certificate is not signed by the authority that is trusted, but by another of the same name or by another \
-         key of it; name the file of the one that has signed it (`?ca=` in the URL, or `TlsOptions`)"
+        "its certificate is not signed by the trusted authority, but by another of the same name or by another \
+         key of it; name the file of the authority that has signed it (`?ca=` in the URL, or `TlsOptions`)"
     )]
     OtherKey,
     #[error(
@@ -145,13 +145,13 @@ pub(crate) enum TlsFault {
     )]
     WrongName,
     #[error(
-        "its certificate is self-signed; if it is the right one, name its own file (`?ca=` in the URL, or \
+        "its certificate is self-signed; if it is the right certificate, name its own file (`?ca=` in the URL, or \
          `TlsOptions`)"
     )]
     SelfSigned,
     #[error(
-        "its certificate is that of an authority; give it one that the authority has issued, or, if it is \
-         the right one, name its own file (`?ca=` in the URL, or `TlsOptions`)"
+        "its certificate is an authority's own; use one that the authority has issued, or, if this certificate is \
+         right, name its own file (`?ca=` in the URL, or `TlsOptions`)"
     )]
     OfAuthority,
     #[error(
@@ -164,21 +164,25 @@ pub(crate) enum TlsFault {
          subjectAltName, as the manual (`shearline::manual::tls`) does"
     )]
     FirstVersion,
-    #[error("its certificate is malformed, not one of a server, or signed in an unsupported way")]
+    #[error("its certificate is malformed, not for a server, or signed in an unsupported way")]
     BadCertificate,
     #[error(
         "it wants a client certificate; set one (`?cert=` and `?key=` in the URL, or `TlsOptions`)"
     )]
     ClientCertificateMissing,
     #[error(
-        "it refuses the client certificate (TLS alert {0}); use one for clients, of an authority that \
-         it trusts, and that is not over"
+        "it refuses the client certificate (TLS alert {0}); use one for clients, from an authority that \
+         it trusts, that has not expired"
     )]
     ClientCertificateRefused(u8),
-    #[error("what answers there does not speak TLS; use redis://, or the TLS port of the server")]
+    #[error(
+        "the server at this port does not speak TLS; use redis://, or the TLS port of the server"
+    )]
     NotTls,
     /// The two sides have no version of TLS, cipher or signature in common.
-    #[error("it has no TLS version and cipher in common with this client, which knows 1.2 and 1.3")]
+    #[error(
+        "it has no TLS version and cipher in common with this client, which supports 1.2 and 1.3"
+    )]
     NothingInCommon,
     /// A reason other than those above.
     #[error("it refused the TLS handshake (alert {0}); its log may say why")]

@@ -12,7 +12,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// Splits a whole text. Its first clause ends at the first semicolon.
+    /// Splits the text of an error. Its first clause ends at the first semicolon.
     pub(crate) fn of(text: impl fmt::Display) -> Self {
         let text = text.to_string();
         let (clause, rest) = text.split_at(text.find("; ").unwrap_or(text.len()));
@@ -22,7 +22,7 @@ impl Told {
         }
     }
 
-    /// Writes the text. The long form ends with the `page` of the manual that helps, unless it has named one already.
+    /// Writes the text. The long form ends with the `page` of the manual that helps, unless it names a page already.
     pub(crate) fn write(&self, page: Option<&str>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.clause)?;
         if !f.alternate() {
@@ -36,7 +36,7 @@ impl Told {
     }
 }
 
-/// For errors with a function `told`: implements `Display`, and a method that returns the report of variants that have
+/// Implements `Display` for errors with a function `told`, and a method that returns the report of a variant that has
 /// one.
 macro_rules! told {
     ($($error:ident { $($reported:ident),* })*) => {$(
@@ -59,11 +59,11 @@ macro_rules! told {
     )*};
 }
 
-/// For errors with a report about a lock: its resource.
+/// Implements a method that returns the resource, for errors with a report about a lock.
 macro_rules! resource {
     ($($error:ident)*) => {$(
         impl $error {
-            /// Returns the resource, if the nodes were asked about it. For several resources it is the first.
+            /// Returns the resource that the nodes were asked about, or the first of several resources.
             #[must_use]
             pub fn resource(&self) -> Option<&[u8]> {
                 self.report()?.resource()

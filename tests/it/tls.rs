@@ -152,20 +152,20 @@ fn wrong_certificates_are_called_by_what_is_wrong() {
         ),
         (
             Authority::new("ours").server(name, Span::Now),
-            "is not signed by the authority that is trusted, but by another of the same name",
+            "is not signed by the trusted authority, but by another of the same name",
         ),
-        (scene.authority.client(Span::Now), "not one of a server"),
+        (scene.authority.client(Span::Now), "not for a server"),
         (
             scene.authority.server(&[], Span::Now),
             "names no host: it has no subjectAltName",
         ),
         (
             Authority::alone(name, false, Span::Now),
-            "is self-signed; if it is the right one",
+            "is self-signed; if it is the right certificate",
         ),
         (
             Authority::alone(name, true, Span::Now),
-            "is that of an authority",
+            "is an authority's own",
         ),
         (first_version(), "has version 1 of X.509"),
     ] {
@@ -233,7 +233,7 @@ fn a_certificate_that_is_named_itself_is_trusted() {
             "expired on 2001-12-31",
         ),
         (Authority::alone(&[], true, Span::Now), "names no host"),
-        (other.client(Span::Now), "not one of a server"),
+        (other.client(Span::Now), "not for a server"),
         (first_version(), "has version 1 of X.509"),
     ] {
         let server = scene.server(&issued);

@@ -2,8 +2,8 @@
 //! count of the workers in the critical section.
 //!
 //! The counter is read and written in two steps, as a program does with a row of a database or a file. An atomic
-//! counter next to it counts every change, so that the demo can compare the two at the end. Nothing here keeps other
-//! threads out: the lock has to do that.
+//! counter next to it counts every change, so that the demo can compare the two at the end. Nothing in this module
+//! keeps other threads out: the lock has to do that.
 //!
 //! A worker in the critical section whose lock has expired is not a holder. This happens if the whole process is
 //! stopped for longer than the ttl (Ctrl-Z). The worker then finds that its lock has expired, and writes nothing.
@@ -24,7 +24,7 @@ pub(super) struct Cell {
     most_inside: AtomicU32,
 }
 
-/// Stands for a worker in the critical section, until it is dropped.
+/// Represents a worker in the critical section, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Visit<'a> {
     cell: &'a Cell,
@@ -55,7 +55,7 @@ impl Cell {
 }
 
 impl Visit<'_> {
-    /// Writes the value that it read plus one, even if the counter has changed since.
+    /// Writes the value that [`enter`](Cell::enter) read plus one, even if the counter has changed since.
     pub(super) fn write(&self) {
         self.cell.value.store(self.read + 1, SeqCst);
         self.cell.written.fetch_add(1, SeqCst);

@@ -9,15 +9,15 @@ use shearline::{LockGuard, LockOptions, Redlock};
 use super::cell::Cell;
 use super::view::human;
 
-/// The pause between reading the counter and writing it. A thread that the lock lets in by mistake has enough time to
-/// interfere.
+/// The pause between reading the counter and writing it. If two threads held the lock at once, one would change the
+/// counter during this pause of the other.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// The pause between two locks of one worker, so that the others get their turn.
+/// The pause between two locks of one worker, so that the other workers get their turn.
 const REST: Duration = Duration::from_micros(500);
 
-/// How long a worker tries for one lock. Then it tries again. The end of the demo waits no longer
-/// than this for a worker.
+/// How long a worker waits for one lock before it tries again. At its end, the demo waits for a worker no longer
+/// than this.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The state that all workers share.
@@ -27,7 +27,7 @@ pub(super) struct Contest {
     /// The name of the lock.
     pub(super) key: String,
     pub(super) cell: Cell,
-    /// Asks the workers to end; each releases its lock first.
+    /// Asks the workers to end. Each worker releases its lock first.
     pub(super) is_over: AtomicBool,
 }
 
@@ -65,7 +65,7 @@ impl Contest {
         text
     }
 
-    /// The loop of one worker: it takes the lock for `ttl`, again and again.
+    /// The loop of one worker, which repeatedly takes the lock for `ttl`.
     pub(super) fn work(&self, ttl: Duration) {
         let options = LockOptions::new(ttl).wait(PATIENCE);
         while !self.is_over.load(Relaxed) {

@@ -7,7 +7,7 @@
 //! | `view` | the picture while it runs |
 //! | `verdict` | whether the run was good |
 //!
-//! It uses the public interface of the library; nothing here knows the protocol.
+//! The demo uses the public interface of the library, and does not know the protocol.
 
 mod cell;
 mod contest;
@@ -41,45 +41,45 @@ use crate::status::Status;
 const DISTURBED: f64 = 0.30;
 const MENDED: f64 = 0.65;
 
-/// A server that has just started votes when it is older than the ttl by less than this.
+/// A server that has just started votes when it has been up for the ttl, and for less than this time more.
 const SLACK: Duration = Duration::from_secs(10);
 
-/// The texts of its help.
+/// The help texts of this command.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline demo
 shearline demo --seconds 30 --node 10.0.0.1,10.0.0.2,10.0.0.3",
     "\
 0  the verdict is good
-1  it is not, or another failure, named on stderr
+1  the verdict is not good; or another failure, which stderr explains
 64 69 78",
     "shearline(1), shearline-run(1), shearline-nodes(1)",
 );
 
 /// Shows the lock at work, and checks that it excludes.
 ///
-/// It needs no server. Several workers contend for one lock while they update a counter that is not atomic. Without
-/// `--node` it uses five nodes in this process, of which two are stopped in the middle and come
-/// back. The verdict at the end says whether the counter is right, whether two workers were ever in
-/// the critical section at once, and whether a key was left behind.
+/// The demo needs no server. Several workers contend for one lock while they update a counter that is not atomic.
+/// Without `--node`, the demo uses five nodes in this process. Two of these nodes are stopped in the middle and come
+/// back. The verdict at the end says whether the counter is right, whether two workers were ever in the critical
+/// section at once, and whether a key was left behind.
 ///
 /// The percentiles show the time from each call of lock() to the grant, including the wait for the
-/// other workers. A node that does not vote is named, with the reason. A release is unconfirmed if too
-/// few nodes have confirmed it in time; it is sent all the same.
+/// other workers. The output names each node that does not vote, with the reason. A release is unconfirmed if too few
+/// nodes have confirmed it in time; the release is sent to all nodes nevertheless.
 ///
-/// Ctrl-C ends the demo early, with the verdict. Without a terminal it writes one line each second.
+/// Ctrl-C ends the demo early, with the verdict. Without a terminal, the demo writes one line each second.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Comma-separated URLs of servers to use instead.
     ///
     /// A URL is redis://user:password@host:port/db, unix:///path or host:port. The option may be repeated. A minority
-    /// of the servers may be down. The demo uses one key, named shearline-demo: and a number. It stops no server: to see
-    /// what a frozen node does, freeze one yourself (kill -STOP with the process id that `redis-cli info server`
-    /// shows), and let it go on later (kill -CONT).
+    /// of the servers may be down. The demo uses one key, whose name is shearline-demo: and a number. The demo stops
+    /// no server. To see the effect of a frozen node, freeze a server yourself (kill -STOP with the process id that
+    /// `redis-cli info server` shows), and continue it later (kill -CONT).
     #[arg(long, value_name = "URL")]
     node: Vec<String>,
 
-    /// Seconds that it runs.
+    /// Length of the demo in seconds.
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
@@ -91,17 +91,17 @@ pub(crate) struct Args {
 
     /// Ttl of each lock, from 50ms to 60s.
     ///
-    /// It is the longest ttl of any client too.
-    // Shorter ttls expire when the machine is busy. The key of a demo that crashed stays for a whole ttl.
+    /// The demo also uses this ttl as the longest ttl of any client.
+    // Locks with shorter ttls expire when the machine is busy. The key of a demo that crashed stays for a whole ttl.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::within(50..=60_000))]
     ttl: Duration,
 }
 
-/// Runs the demo. The status is that of the verdict.
+/// Runs the demo. The status shows the verdict.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let signals = Signals::catch()?;
     let nodes = Nodes::start(&secrets::urls("--node", &args.node)?)?;
-    // A worker holds the lock for a tenth of a millisecond. The usual delay of 50 to 250 ms would be too long.
+    // A worker holds the lock for a tenth of a millisecond. The usual retry delay of 50 to 250 ms would be too long.
     let pace = Duration::from_micros(500)..=Duration::from_millis(2);
     let builder = Redlock::builder()
         .nodes(&nodes.urls)
@@ -142,8 +142,8 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     })
 }
 
-/// Waits for servers that have just started, if they vote within `patience`. The demo does not trust them: that would
-/// concern the locks of others too.
+/// Waits for servers that have just started, if they vote within `patience`. The demo does not trust these servers,
+/// because trust would also concern the locks of other programs.
 fn await_young(redlock: &Redlock, patience: Duration) -> Result<(), Failure> {
     let left = redlock.nodes().into_iter().map(|node| match node.state {
         NodeState::Quarantined { left } => left,
@@ -175,14 +175,14 @@ fn opening(args: &Args, nodes: &Nodes) -> String {
 /// Shows how the workers contend until the time is over or the user interrupts. Stops two nodes in the middle.
 fn contend(view: &mut View<'_>, nodes: &Nodes) -> Result<(), Failure> {
     if !nodes.are_own() {
-        let now = "the servers are left alone; freeze one with kill -STOP, and look";
+        let now = "the demo stops no server; freeze one with kill -STOP to see what happens";
         return view.show(1.0, now).map(drop);
     }
-    if !view.show(DISTURBED, "all nodes are up; two are stopped soon")? {
+    if !view.show(DISTURBED, "all nodes are up; two will be stopped soon")? {
         return Ok(());
     }
     nodes.disturb()?;
-    let now = "node 2 is killed and node 4 frozen; the other three are a majority, which is enough";
+    let now = "node 2 is killed and node 4 is frozen; the other three nodes are a majority";
     view.show(MENDED, now)?;
     nodes.bring_back()?;
     let now = "nodes 2 and 4 run again; no client can know what node 2 has forgotten";

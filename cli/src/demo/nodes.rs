@@ -1,4 +1,4 @@
-//! The nodes that the demo locks on: five of its own, or servers, which it does not stop.
+//! The nodes of the demo: five nodes in this process, or servers, which the demo does not stop.
 
 use std::io;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::contest::Contest;
 
 const OWN: usize = 5;
 
-/// The indexes of the own node that is killed and the one that is frozen.
+/// The indexes of the node that is killed and of the node that is frozen.
 const KILLED: usize = 1;
 const FROZEN: usize = 3;
 
@@ -20,7 +20,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 /// The nodes of a demo.
 #[derive(Debug)]
 pub(super) struct Nodes {
-    /// Nodes in this process. There are none if servers were named.
+    /// Nodes in this process. The list is empty if servers were named.
     own: Vec<EmbeddedNode>,
     pub(super) urls: Vec<String>,
 }
@@ -35,7 +35,7 @@ pub(super) enum Left {
 }
 
 impl Nodes {
-    /// Servers at `urls`, or nodes in this process if there are none.
+    /// Uses the servers at `urls`. If there are no URLs, starts nodes in this process.
     pub(super) fn start(urls: &[String]) -> io::Result<Self> {
         let (mut own, mut urls) = (Vec::new(), urls.to_vec());
         if urls.is_empty() {
@@ -50,7 +50,7 @@ impl Nodes {
         !self.own.is_empty()
     }
 
-    /// Kills one of the own nodes, and freezes another.
+    /// Kills one node of this process, and freezes another one.
     pub(super) fn disturb(&self) -> io::Result<()> {
         self.own[KILLED].stop()?;
         self.own[FROZEN].pause()
@@ -58,8 +58,8 @@ impl Nodes {
 
     /// Brings both nodes back.
     ///
-    /// The killed node keeps its memory, like a server with `appendonly yes` and `appendfsync always`. A client cannot
-    /// know that.
+    /// The killed node keeps its memory, like a server with `appendonly yes` and `appendfsync always`. A client does
+    /// not know that the node has its memory.
     pub(super) fn bring_back(&self) -> io::Result<()> {
         self.own[KILLED].restart(Memory::Kept)?;
         self.own[FROZEN].resume()
@@ -74,7 +74,7 @@ impl Nodes {
     }
 }
 
-/// Asks a node by taking the lock on this node alone, which succeeds if there is no such key.
+/// Takes the lock on this node alone, which succeeds if no key is left.
 fn leftover(url: &str, key: &str) -> Left {
     let Ok(mut alone) = alone(url) else {
         return Left::Unknown;

@@ -22,7 +22,7 @@ pub(super) struct Verdict {
 type Finding = (bool, &'static str, [&'static str; 2], String);
 
 impl Verdict {
-    /// Returns `true` if every finding is good and the workers took at least one lock. A run without a lock has shown
+    /// Returns `true` if every finding is good and the workers took at least one lock. A run without a lock proves
     /// nothing.
     pub(super) fn is_good(&self) -> bool {
         let are_good = self.findings().iter().all(|(is_good, ..)| *is_good);

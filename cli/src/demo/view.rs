@@ -15,11 +15,11 @@ use crate::json::millis;
 use crate::output::{self, BAD, GOOD, count, painted, wrapped};
 use crate::signals::Signals;
 
-/// The time between two looks.
+/// The time between two updates of the output.
 const TICK: Duration = Duration::from_millis(50);
 
-/// How long the demo waits at the end for releases that nodes have not confirmed yet. The client tries a node that was
-/// down again within two seconds.
+/// How long the demo waits at the end for releases that nodes have not confirmed yet. If a node was down, the client
+/// tries to connect to it again within two seconds.
 const SETTLING: Duration = Duration::from_secs(4);
 
 /// Watches the run of the demo.
@@ -28,7 +28,7 @@ pub(super) struct View<'a> {
     signals: &'a Signals,
     length: Duration,
     bar: ProgressBar,
-    /// Without a terminal: the second of the last line.
+    /// The second of the last line, if there is no terminal.
     second: u64,
 }
 
@@ -46,7 +46,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Shows what happens `now` until this share of the run is over. Returns `false` if the user has interrupted the
+    /// Shows the text `now` until this share of the run is over. Returns `false` if the user has interrupted the
     /// demo.
     pub(super) fn show(&mut self, share: f64, now: &str) -> Result<bool, Failure> {
         let end = self.length.mul_f64(share);
@@ -61,12 +61,12 @@ impl<'a> View<'a> {
         Ok(false)
     }
 
-    /// Waits until the nodes have confirmed all releases. The last picture stays.
+    /// Waits until the nodes have confirmed all releases. The last picture stays on the terminal.
     pub(super) fn settle(&mut self) -> Result<(), Failure> {
         let end = Instant::now() + SETTLING;
         let is_open = |node: &NodeStatus| node.owed + node.in_flight != 0;
         while Instant::now() < end && self.contest.redlock.nodes().iter().any(is_open) {
-            self.draw("ending: nodes that did not answer get their releases")?;
+            self.draw("ending: releases are sent again to nodes that did not answer")?;
             thread::sleep(TICK);
         }
         if !self.bar.is_hidden() {
@@ -138,7 +138,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// Returns how many nodes vote as far as the client knows, and why each of the others does not.
+/// Returns how many nodes vote as far as the client knows, and the state of every other node.
 fn voters(nodes: &[NodeStatus]) -> String {
     let voting = nodes.iter().filter(|node| node.state == NodeState::Ready);
     let (voting, all) = (voting.count(), count(nodes.len(), "node"));

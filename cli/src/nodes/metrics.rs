@@ -1,14 +1,14 @@
 //! The output of `check --prometheus`: metrics as text, for example for the textfile collector of `node_exporter`.
 //!
-//! They are the fields of the object that `--json` prints.
+//! The metrics are the fields of the object that `--json` prints.
 
 use serde_json::{Value, json};
 
 use super::Seen;
 use crate::json::joined;
 
-/// The metrics of all nodes together. A row has the name, the field that it shows, the divisor that turns the field's
-/// unit into the metric's, and the meaning.
+/// The metrics of all nodes together. A row has the name, the JSON field, the divisor that converts the field's unit
+/// into the metric's unit, and the meaning.
 const OF_ALL: &str = "
 shearline_can_lock can_lock 1 Whether a majority would vote for a lock now.
 shearline_votes votes 1 Nodes that would vote.

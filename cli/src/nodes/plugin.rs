@@ -23,11 +23,11 @@ pub(super) fn told(seen: &Seen, status: Status) -> Result<Status, Failure> {
 
 /// Prints that there is no result, and returns the status.
 pub(crate) fn unknown(failure: &Failure) -> Status {
-    let _ = output::say(line(3, &failure.message)); // If this cannot be printed, the status still says it.
+    let _ = output::say(line(3, &failure.message)); // If the line cannot be printed, the status is enough.
     Status::Other(3)
 }
 
-/// Returns the line of the plugin. In such a line, a `|` announces numbers.
+/// Returns the line of the plugin. In such a line, the numbers follow after a `|`.
 fn line(status: u8, said: &str) -> String {
     let said = strip_str(said).to_string();
     let words: Vec<&str> = said.split_whitespace().collect();

@@ -152,8 +152,14 @@ fn each_status_of_a_help_is_in_its_manual_page() {
 #[test]
 fn the_help_of_run_says_what_is_not_promised() {
     let (help, page) = (long("run"), page_of("run"));
-    assert!(help.contains("Before another can take the lock"), "{help}");
-    assert!(help.contains("\nThis fails if keys are deleted"), "{help}");
+    assert!(
+        help.contains("Before another client can take the lock"),
+        "{help}"
+    );
+    assert!(
+        help.contains("\nare dead. This does not hold if keys are deleted"),
+        "{help}"
+    );
     for said in [
         "This is not promised",
         "KillMode=control\\-group",

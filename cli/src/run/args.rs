@@ -15,13 +15,13 @@ use crate::help::Texts;
 use crate::output::listed;
 use crate::signals;
 
-/// The texts of its help.
+/// The help texts of this command.
 pub(crate) const TEXTS: Texts = Texts {
     promise: "\
-Before another can take the lock, the command and all that it started are dead.
-This fails if keys are deleted, for work of other users, daemons and machines,
-if the machine is paused, or if supervisor and watchdog are killed at the same
-time. Only --fenced protects the store in these cases.",
+Before another client can take the lock, the command and all that it started
+are dead. This does not hold if keys are deleted, for work of other users,
+daemons and machines, if the machine is paused, or if supervisor and watchdog
+are killed together. Only --fenced protects the store in these cases.",
     notes: "\
 The processes of a command get TERM (or --stop-signal) when less than a quarter of the ttl is left, and KILL shortly \
 before its end, also if this program is killed or stopped, and also if they changed their group or session. Processes \
@@ -29,22 +29,22 @@ that outlive the command get TERM, two seconds (--grace) later KILL, and then th
 * If the keys are deleted on a majority of the nodes, another client can have the lock at once. The command is killed \
 two round trips later.
 * Work that is handed to another daemon or machine (docker run, systemd-run, at, ssh) is not ended.
-* Programs of another user (sudo) cannot be ended. If one outlives the command, the lock is kept until it ends. After \
-a loss it runs on.
+* Programs of another user (sudo) cannot be ended. If one outlives the command, the lock is kept until that program \
+ends. After a loss of the lock, it continues to run.
 * The machine or container may be paused, or too busy to end all processes in an eighth of the ttl (2 s at most). Many \
-hundreds of processes belong to a service manager.
+hundreds of processes should run under a service manager.
 * The supervisor (this program) and its watchdog (the parent of the command) may fail at the same time.
---lock-delay keeps others out for longer after a loss. In a systemd unit KillMode=control-group, the default, ends what \
-is left. Only a store that refuses old writers helps in all cases: see --fenced. With --permits the store keeps one \
-number for each SHEARLINE_SLOT.
+--lock-delay keeps other clients out for longer after a loss. In a systemd unit KillMode=control-group, the default, \
+ends the remaining processes. Only a store that refuses old writers helps in all cases: see --fenced. With \
+--permits the store keeps one number for each SHEARLINE_SLOT.
 
 Every signal that can be handled is passed on to the command, except CHLD, ILL, FPE, SEGV and BUS, and at a terminal \
-TSTP, TTIN and TTOU, which stop this program. INT and QUIT by keys of a terminal reach the command by themselves. \
-Ctrl-Z stops both; if that lasts longer than the ttl, the lock is lost and the command is killed. While the lock is \
-waited for, signals that end a program by default, or --stop-signal, end this one.",
+TSTP, TTIN and TTOU, which stop this program. INT and QUIT from the keys of a terminal reach the command directly. \
+Ctrl-Z stops both; if that lasts longer than the ttl, the lock is lost and the command is killed. While this program \
+waits for the lock, --stop-signal and each signal that ends a program by default end it.",
     environment: "\
 SHEARLINE_RESOURCE  the name, or the first of several
-SHEARLINE_RESOURCES  all names, one a line
+SHEARLINE_RESOURCES  all names, one on each line
 SHEARLINE_TOKEN  the token of the lock
 SHEARLINE_FENCING_TOKEN  the number for the store, with --fenced
 SHEARLINE_SLOT  the number of the permit, with --permits",
@@ -54,11 +54,11 @@ shearline run -w 10s report -- make report
 shearline run -n --at-least 10s backup -- backup-all    # cron, on 3 machines
 shearline run --permits 4 render -- sh -c 'render-part $SHEARLINE_SLOT'",
         "\
-..  the status of the command, if it ran; --report tells it from these:
+..  the status of the command, if it ran; --report tells it apart from these:
 1 64
 69  too few nodes voted: nothing was started
 74  the lock was lost, or the watchdog ended: the work may be half done
-75  another holds the lock: nothing was started (-E: another status)
+75  another client holds the lock: nothing was started (-E: another status)
 78
 126  the command cannot be run
 127  the command does not exist
@@ -69,11 +69,11 @@ shearline run --permits 4 render -- sh -c 'render-part $SHEARLINE_SLOT'",
 
 /// Runs a command while a lock is held.
 ///
-/// Takes the lock NAME, runs the command (without a shell), keeps the lock while it runs, ends what is left of it, and
-/// releases the lock. With several names it takes one lock on all of them: it has all, or none.
+/// Takes the lock NAME, runs the command (without a shell), keeps the lock while the command runs, ends the processes
+/// that it left, and releases the lock. With several names, `run` takes one lock on all of them, or none.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Name of the lock; several are one lock on all.
+    /// Name of the lock; several names are one lock.
     ///
     /// The name is the key on the nodes.
     #[arg(required = true, value_name = "NAME")]
@@ -88,16 +88,16 @@ pub(crate) struct Args {
 
     /// Shares the lock with others that use --shared.
     ///
-    /// A lock without --shared waits until all shared ones are released, and shared ones that come later wait behind
-    /// it. The nodes have to run scripts.
+    /// A lock without --shared waits until all shared locks are released. Shared locks that are requested later wait
+    /// behind it. The nodes have to run scripts.
     #[arg(long, help_heading = "Lock")]
     pub(super) shared: bool,
 
     /// Lets at most K commands of the name run at once.
     ///
-    /// Each command has a permit of its own, and finds its number, from 0 to K - 1, in SHEARLINE_SLOT. All runs of a
-    /// name give the same K, from 1 to 1024; while others have permits, another K is refused with status 75. A lock on
-    /// the name waits until no permit is held. The nodes have to run scripts.
+    /// Each command holds one permit. SHEARLINE_SLOT is the number of the permit, from 0 to K - 1. Use the same K,
+    /// from 1 to 1024, in all runs of a name: while other runs hold permits, a different K fails with status 75. A
+    /// lock on the name waits until no permit is held. The nodes have to run scripts.
     #[arg(
         long,
         value_name = "K",
@@ -112,8 +112,8 @@ pub(crate) struct Args {
 
     /// Least time to hold the lock.
     ///
-    /// It keeps the lock when the command has ended earlier. For jobs that several machines start at the same time,
-    /// because their clocks differ. A signal ends it early.
+    /// If the command ends earlier, `run` keeps the lock until this time has passed, or until a signal comes. Use this
+    /// option for jobs that several machines start at the same time, because their clocks differ.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration::parse)]
     #[arg(help_heading = "Command")]
     pub(super) at_least: Duration,
@@ -123,17 +123,18 @@ pub(crate) struct Args {
 
     /// Starts the command again after a loss.
     ///
-    /// It takes the lock again first. It ends when the command ends by itself, when it passes TERM, INT, QUIT or
-    /// --stop-signal on, or when it does not get the lock again: then the status is 74. --wait counts from each loss.
+    /// First `run` takes the lock again. `run` ends when the command ends by itself, or after it has passed TERM, INT,
+    /// QUIT or --stop-signal on. If `run` does not get the lock again, it ends with status 74. --wait counts from each
+    /// loss.
     #[arg(long, help_heading = "Command")]
     pub(super) again: bool,
 
     /// Writes the outcome as one line of JSON.
     ///
-    /// It writes to this file, or to the descriptor if it is a number. The fields are version, command, resource,
-    /// resources (of several), outcome (released, release_unconfirmed, lost, watchdog_ended, not_started, held,
-    /// no_quorum, interrupted, failed), started, command_status, command_signal, status, losses, fencing_token, error
-    /// and slot (of a permit).
+    /// The line goes to this file, or to this descriptor if a number is given. The fields are version, command,
+    /// resource, resources (of several), outcome (released, release_unconfirmed, lost, watchdog_ended, not_started,
+    /// held, no_quorum, interrupted, failed), started, command_status, command_signal, status, losses, fencing_token,
+    /// error and slot (of a permit).
     #[arg(long, value_name = "FILE|FD", help_heading = "Command")]
     pub(super) report: Option<PathBuf>,
 }
@@ -150,34 +151,34 @@ impl Args {
     }
 }
 
-/// How the command is ended, and what it leaves behind.
+/// The options for ending the command and the processes that it leaves behind.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Command")]
 pub(super) struct End {
-    /// Waits for what outlives the command.
+    /// Waits for processes that outlive the command.
     ///
-    /// Without it, processes that outlive the command are ended.
+    /// Without this option, processes that outlive the command are ended.
     #[arg(long, hide_short_help = true)]
     pub(super) wait_all: bool,
 
-    /// Leaves it running, without the lock.
+    /// Leaves processes running, without the lock.
     ///
-    /// Processes that outlive the command live on, as with `flock -o`. If the lock is at risk while the command runs,
-    /// they are ended all the same. They also end with this program if it is the first process of a container, or in a
-    /// unit with KillMode=control-group.
+    /// Processes that outlive the command continue to run, as with `flock -o`. If the lock is at risk while the
+    /// command runs, all processes are ended nevertheless. The remaining processes also end with this program if it is
+    /// the first process of a container, or in a unit with KillMode=control-group.
     #[arg(long, hide_short_help = true, conflicts_with = "wait_all")]
     pub(super) leave_children: bool,
 
-    /// Signal that asks to end.
+    /// Signal that asks processes to end.
     ///
-    /// A SIGNAL is a name such as WINCH or RTMIN+3, or a number. Processes get it when the lock is at risk, and when
-    /// they outlive the command. A TERM that this program gets is passed on as TERM.
+    /// A SIGNAL is a name such as WINCH or RTMIN+3, or a number. Processes get this signal when the lock is at risk,
+    /// and when they outlive the command. A TERM that `run` receives is passed on as TERM.
     #[arg(long, hide_short_help = true, value_name = "SIGNAL", default_value = "TERM", value_parser = signals::parse)]
     pub(super) stop_signal: i32,
 
-    /// Time from that to KILL.
+    /// Time from the stop signal to KILL.
     ///
-    /// For processes that outlive the command.
+    /// This time applies to processes that outlive the command.
     #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
     pub(super) grace: Duration,
 }

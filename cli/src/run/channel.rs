@@ -1,12 +1,12 @@
 //! The socketpair between two processes of one run. A message may carry a descriptor.
 //!
-//! A process gets its end as its standard input, because a child cannot inherit another descriptor without unsafe code.
-//! So the standard input of the command travels as a message.
+//! A process gets its end of the socketpair as standard input, because a child cannot inherit another descriptor
+//! without unsafe code. So the descriptor of the command's standard input is sent in a message.
 //!
 //! # Guarantees
 //!
-//! * Messages keep their bounds and their order (`SOCK_SEQPACKET`).
-//! * The other end is closed only when its process has ended: both ends are close-on-exec, so no command inherits one.
+//! * Messages keep their boundaries and their order (`SOCK_SEQPACKET`).
+//! * An end is closed only when its process has ended: both ends are close-on-exec, so no command inherits an end.
 //! * Neither end waits for the other: if there is no room for a message, sending it fails.
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -27,7 +27,7 @@ use shearline::Instant;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Message {
     /// All processes must be dead at this time. The first such message carries the standard input of the command, and
-    /// starts it.
+    /// starts the command.
     Until(Instant),
     /// Pass this signal on to the command, or to the processes that it left behind.
     Signal(i32),
@@ -37,7 +37,7 @@ pub(super) enum Message {
     Started,
     /// The command could not be run, with this error of the system.
     NotStarted(i32),
-    /// The command ended with this status. Processes that it left behind may still run.
+    /// The command ended with this status. Processes that the command left behind may still run.
     Exited(ExitStatus),
 }
 
@@ -100,7 +100,8 @@ impl Channel {
         self.send_buffer(message, &mut SendAncillaryBuffer::default())
     }
 
-    /// Sends a message with a descriptor. It is no error if the other process has ended: the receiver notices this.
+    /// Sends a message with a descriptor. If the other process has ended, this is no error: receiving
+    /// returns [`Received::Closed`].
     pub(super) fn send_with(&self, message: Message, fd: BorrowedFd<'_>) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -123,7 +124,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Returns the next message if one is there.
+    /// Returns the next message if there is one.
     pub(super) fn try_receive(&self) -> io::Result<Received> {
         self.receive_with(RecvFlags::DONTWAIT)
     }
@@ -141,7 +142,7 @@ impl Channel {
             let mut parts = [IoSliceMut::new(&mut bytes)];
             let flags = flags | RecvFlags::CMSG_CLOEXEC;
             match recvmsg(&self.0, &mut parts, &mut control, flags) {
-                // The other process ended before it read all messages. Messages that it sent can still be read.
+                // The other process ended before it read all messages. Messages from that process can still be read.
                 Err(Errno::CONNRESET | Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(Received::Nothing),
                 result => break result?,

@@ -1,7 +1,7 @@
 //! The time by which all processes of the command must be dead, and the timer for it.
 //!
-//! All times are of `CLOCK_BOOTTIME`, the clock by which the library judges locks. It keeps running while the machine
-//! is suspended, and is the same in every process.
+//! All times are on `CLOCK_BOOTTIME`, the clock by which the library judges locks. This clock keeps running while the
+//! machine is suspended, and is the same in every process.
 //!
 //! ```text
 //! at risk (TERM)      watchdog kills     supervisor kills  the lock may be another's
@@ -22,7 +22,7 @@ use rustix::time::{
 };
 use shearline::Instant;
 
-/// The shortest ttl that leaves room for the margin and for the request to end before it.
+/// The shortest ttl. It leaves enough time between the request to end and the margin.
 pub(super) const TTL_MIN: Duration = Duration::from_secs(2);
 
 /// The margin is an eighth of the ttl, between these limits. Finding and killing a hundred processes took up to 140 ms
@@ -39,8 +39,8 @@ pub(super) fn margin(ttl: Duration) -> Duration {
     (ttl / 8).clamp(MARGIN_MIN, MARGIN_MAX)
 }
 
-/// Returns when the supervisor kills all processes itself. The watchdog has to kill them at `until`; if the lock was
-/// found lost at `lost`, it may not know of the loss.
+/// Returns when the supervisor kills all processes itself. The watchdog has to kill them at `until`. If the supervisor
+/// found the lock lost at `lost`, the watchdog may not know of the loss.
 pub(super) fn kill_at(until: Instant, ttl: Duration, lost: Option<Instant>) -> Instant {
     let late = until.saturating_add(margin(ttl) / 2);
     lost.map_or(late, |lost| late.min(lost.saturating_add(PROMPTLY)))
@@ -91,7 +91,7 @@ mod tests {
         for (seconds, millis) in [(2, 250), (4, 500), (12, 1_500), (30, 2_000), (3600, 2_000)] {
             let ttl = Duration::from_secs(seconds);
             assert_eq!(margin(ttl), Duration::from_millis(millis), "{seconds}");
-            // An extension at half of the validity is in time.
+            // An extension at half of the validity comes before the warning.
             assert!(margin(ttl) + warning(ttl) < ttl / 8 * 3);
         }
     }

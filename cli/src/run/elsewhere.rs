@@ -1,4 +1,4 @@
-//! `shearline run` on systems other than Linux: these do not guarantee that every descendant of the command can be
+//! `shearline run` on systems other than Linux, which do not guarantee that every descendant of the command can be
 //! found.
 
 mod args;
@@ -9,7 +9,7 @@ use crate::failure::Failure;
 
 pub(crate) use args::{Args, TEXTS};
 
-/// Says what to use instead, or what is `wrong`. No report is written here.
+/// Prints what is `wrong`, or else what to use instead of `run`. Writes no report.
 pub(crate) fn run(_: &Args, wrong: Option<Failure>) -> ExitCode {
     let what = "run needs Linux: use `shearline lock` and `shearline unlock`";
     wrong.unwrap_or_else(|| Failure::usage(what)).report()

@@ -21,8 +21,8 @@
 //!
 //! # Guarantees
 //!
-//! While another client can hold the lock, every process of the command that this program may signal is dead, even if
-//! *one* of supervisor, watchdog and nodes fails.
+//! While another client can hold the lock, every process of the command that this program may signal is dead, even
+//! if *one* of supervisor, watchdog and nodes fails.
 
 mod args;
 mod channel;
@@ -45,7 +45,7 @@ use part::{Part, itself};
 pub(crate) use args::{Args, TEXTS};
 pub(crate) use supervisor::run;
 
-/// Plays the part of a watchdog or of a trampoline, if this process was started for that.
+/// Runs as the watchdog or as the trampoline, if this process was started for that.
 pub(crate) fn as_part() -> Option<ExitCode> {
     Some(match Part::of_this_process()? {
         Part::Watchdog(args) => watchdog::guard(&args),
@@ -58,7 +58,7 @@ pub(crate) fn as_part() -> Option<ExitCode> {
     })
 }
 
-/// Ends this process by a signal that it handles. Returns if this is not possible.
+/// Ends this process by a signal that has a handler. Returns if the process cannot be ended.
 pub(crate) fn end_by(signal: i32) {
     let _ = itself("signal").arg(signal.to_string()).exec();
 }

@@ -1,4 +1,4 @@
-//! The parts of a run that are processes of their own, and how this program starts itself for one.
+//! The parts of a run that are separate processes, and how this program starts itself as one of them.
 
 use std::env;
 use std::ffi::OsString;
@@ -9,18 +9,18 @@ use clap::Parser as _;
 
 use super::args::End;
 
-/// The name under which this program starts itself for a part of a run. The parts have a name of their own so that they
-/// appear in no help and no completions.
+/// The first argument (`argv[0]`) with which this program starts itself as a part of a run. The parts are no
+/// subcommands, so they appear in no help and no completions.
 const PARTS: &str = "shearline run";
 
-/// A part of a run that is a process of its own.
+/// A part of a run that is a separate process.
 #[derive(Debug, clap::Parser)]
 pub(super) enum Part {
     /// The parent of the command.
     Watchdog(PartArgs),
-    /// What becomes the command.
+    /// The process that becomes the command.
     Trampoline(PartArgs),
-    /// What ends by a signal that was handled before.
+    /// A process that ends by a signal that has a handler in this program.
     Signal { number: i32 },
 }
 
@@ -32,13 +32,14 @@ impl Part {
     }
 }
 
-/// What the watchdog and the trampoline are started with.
+/// The arguments of the watchdog and of the trampoline.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct PartArgs {
-    /// For the watchdog the group that the command joins, or 0 for its own. For the trampoline the watchdog.
+    /// For the watchdog: the process group that the command joins, or 0 for a new group. For the trampoline: the
+    /// process id of the watchdog.
     pub(super) number: i32,
 
-    /// PIPE was ignored when the supervisor was started.
+    /// Whether PIPE was ignored when the supervisor was started.
     #[arg(long)]
     pub(super) ignore_pipe: bool,
 
@@ -69,18 +70,18 @@ impl PartArgs {
     }
 }
 
-/// Returns a command that starts this program again, for a part of the run. It is the same file, even if that was
-/// replaced.
+/// Returns a command that starts this program again, for a part of the run. It starts the same program even if its
+/// file was replaced.
 pub(super) fn itself(part: &str) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg0(PARTS).arg(part);
     command
 }
 
-/// In variables of systemd that named the supervisor, this word stands for the number of the command until it has one.
+/// The value of systemd's variables that named the supervisor, until the process id of the command is known.
 pub(super) const COMMAND: &str = "command";
 
-/// Returns the variables in which systemd gives the number of a process, if they give this one.
+/// Returns those variables of systemd for a process id that name this process.
 pub(super) fn naming(process: &str) -> impl Iterator<Item = &'static str> {
     let all = ["LISTEN_PID", "WATCHDOG_PID"].into_iter();
     all.filter(move |name| env::var(name).is_ok_and(|it| it == process))

@@ -2,14 +2,14 @@
 //!
 //! # Guarantees
 //!
-//! * Looking at processes changes nothing. It needs no permission for the children of this user's processes.
-//! * A signal to a [`Process`] reaches only a child of its parent. If its number was given to another process in the
-//!   meantime, this is noticed (if the kernel has pidfds, Linux 5.3).
+//! * A scan of processes changes nothing, and needs no permission for the children of this user's processes.
+//! * A signal to a [`Process`] reaches only a child of its parent. Since Linux 5.3 (pidfds), this holds even if the
+//!   process id was given to another process in the meantime.
 //!
 //! # Not here
 //!
-//! Complete lists: a process that starts or loses its parent during a look may be missing. A caller that has to find
-//! all processes looks again.
+//! Complete lists: a process that starts or loses its parent during a scan may be missing. A caller that has to find
+//! all processes scans again.
 
 use std::fs;
 
@@ -29,10 +29,11 @@ impl Process {
     /// Sends a signal, unless the process has ended or has another parent now.
     pub(super) fn send(self, signal: Signal) -> Result<(), Errno> {
         let handle = pidfd_open(self.pid, PidfdFlags::empty());
-        // The number may have been given to another process before this, but not since.
+        // The process id may have been given to another process before this call, but not since.
         let is_child = match stat(self.pid) {
             Some(stat) => stat.split(' ').nth(1) == Some(&self.parent.to_string()),
-            // With `hidepid`, `/proc` hides programs with rights of another user, which may be killed all the same.
+            // With `hidepid`, `/proc` hides programs with rights of another user, although this process may kill
+            // some of them.
             None => children(self.parent).contains(&self.pid),
         };
         if !is_child {
@@ -48,7 +49,7 @@ impl Process {
 
 /// Returns `true` if a process has ended, even if its parent has not waited for it yet.
 pub(super) fn has_ended(pid: Pid) -> bool {
-    // `/proc` may hide the process, and shows a process as a zombie while only its other threads run.
+    // `/proc` may hide the process. If only the first thread has ended, `/proc` shows a zombie.
     match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(handle) => {
             let mut handle = [PollFd::new(&handle, PollFlags::IN)];
@@ -59,14 +60,14 @@ pub(super) fn has_ended(pid: Pid) -> bool {
     }
 }
 
-/// Returns the numbers of the children of a process. Each of its threads has its own list.
+/// Returns the process ids of the children of a process. Each thread of the process has its own list.
 pub(super) fn children(of: Pid) -> Vec<Pid> {
     let threads = fs::read_dir(format!("/proc/{}/task", of.as_raw_pid()));
     let lists = threads.into_iter().flatten().flatten().map(|thread| {
         let list = fs::read_to_string(thread.path().join("children"));
         list.unwrap_or_default()
     });
-    // A space is behind each number.
+    // A space follows each number.
     let numbers: String = lists.collect();
     let numbers = numbers.split_whitespace();
     numbers

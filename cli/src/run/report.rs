@@ -18,22 +18,23 @@ use crate::status::Status;
 /// The end of a run.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
-    /// The outcome as the report spells it.
+    /// The outcome, as a word of the report.
     pub(super) outcome: &'static str,
     pub(super) started: bool,
     /// The status of the command, if it is known.
     pub(super) command: Option<ExitStatus>,
     /// The fencing token that the command got.
     pub(super) fencing_token: Option<u64>,
-    /// The number of its permit.
+    /// The slot number of the command's permit.
     pub(super) slot: Option<u16>,
     /// The status with which this program ends.
     pub(super) status: Status,
-    /// How often the lock was lost, also before the last start of the command.
+    /// The number of losses of the lock, including those before the last start of the command.
     pub(super) losses: u32,
-    /// Whether the command is to be started again.
+    /// Whether the command has to be started again.
     pub(super) goes_on: bool,
-    /// The error for the user. It is printed last, after the thread in `told` has ended, because a reader may be slow.
+    /// The error for the user. It is printed last, after the thread in `told` has ended, which may take long with a
+    /// slow reader.
     pub(super) error: Option<Failure>,
     pub(super) told: Option<JoinHandle<()>>,
 }
@@ -77,8 +78,8 @@ pub(super) fn open(place: &Path) -> io::Result<File> {
     }
 }
 
-/// Returns a copy of a descriptor by its number. Without unsafe code, a process can only get such a copy in the way in
-/// which it gets one from another process.
+/// Duplicates a descriptor by its number. Safe code can do this only with the system call that duplicates a
+/// descriptor of another process.
 fn own_descriptor(number: i32) -> io::Result<OwnedFd> {
     let own = pidfd_open(getpid(), PidfdFlags::empty())?;
     Ok(pidfd_getfd(own, number, PidfdGetfdFlags::empty())?)

@@ -1,7 +1,7 @@
 //! The signals that a process of the run handles, as bytes on a socket and as flags.
 //!
-//! A signal that was ignored when the program started stays ignored (`nohup`), also in the command. With a handler
-//! here, it would have its default action in the command.
+//! A signal that was ignored when the program started stays ignored (`nohup`), also in the command. If this program
+//! handled the signal, it would have its default action in the command.
 
 use std::cell::RefCell;
 use std::io;
@@ -25,7 +25,7 @@ use crate::signals::{STOPPING, ends, to_handle};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrived {
     pub(super) number: i32,
-    /// Whether the terminal has sent it to all processes of its foreground group.
+    /// Whether the terminal has sent the signal to all processes of its foreground group.
     pub(super) is_of_terminal: bool,
 }
 
@@ -36,7 +36,7 @@ const SI_KERNEL: i32 = 0x80;
 /// only.)
 const OF_TERMINAL: [i32; 4] = [SIGINT, SIGQUIT, SIGTSTP, SIGWINCH];
 
-/// Returns `true` if a terminal may stop this process. It cannot stop the first process of a container.
+/// Returns `true` if a terminal may stop this process. A terminal cannot stop the first process of a container.
 fn is_stopped_by_terminal() -> bool {
     let own = getpid();
     let stat = processes::stat(own).unwrap_or_default();
@@ -60,13 +60,13 @@ pub(super) struct Signals {
     sender: Arc<Sender>,
 }
 
-/// The other end of the socket, through which a future makes the same descriptor readable as signals do.
+/// The other end of the socket. A future uses it to make the same descriptor readable as signals do.
 #[derive(Debug)]
 struct Sender(UnixStream);
 
 impl Wake for Sender {
     fn wake(self: Arc<Self>) {
-        // This fails if the socket is full: then the descriptor is readable already.
+        // Sending fails if the socket is full: then the descriptor is readable already.
         let _ = send(&self.0, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 }
@@ -108,7 +108,8 @@ impl Signals {
         })
     }
 
-    /// The same while no command runs: fails if a signal would have ended this program, or asks a command to end.
+    /// Reads the signals while no command runs. Fails if a signal would have ended this program, or asks a command to
+    /// end.
     pub(super) fn check(&self, end: &End) -> Result<(), Failure> {
         let mut arrived = self.take().map(|it| it.number);
         let found = arrived.find(|signal| ends(*signal) || end.asks_for_end(*signal));

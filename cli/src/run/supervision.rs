@@ -1,16 +1,16 @@
-//! What the supervisor does while the command runs: it tells the watchdog about the lock, and ends everything if the
-//! watchdog does not.
+//! What the supervisor does while the command runs: it sends the deadline of the lock to the watchdog, and ends all
+//! processes if the watchdog does not.
 //!
 //! # Guarantees
 //!
 //! * When [`run`](Supervision::run) returns, no process of the command is left that the supervisor may signal.
-//! * The watchdog learns of each extension, and never of a deadline that a majority of the nodes did not confirm.
-//! * The supervisor notices at once if the watchdog was killed or stopped. It inherits the processes of the watchdog
+//! * The watchdog gets the deadline of each extension, but no deadline that a majority of the nodes did not confirm.
+//! * The supervisor notices at once if the watchdog was killed or stopped. Then it inherits the watchdog's processes
 //!   and ends them.
 //!
 //! # Not here
 //!
-//! Taking and releasing the lock (`supervisor`).
+//! `supervisor` takes and releases the lock.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -41,7 +41,7 @@ use crate::json::hex;
 use crate::output::{BAD, complain};
 use crate::signals::{ends, was_ignored};
 
-/// The longest time between two looks at the deadline.
+/// The longest time between two checks of the deadline.
 const TICK_MAX: Duration = Duration::from_millis(500);
 
 /// The variable in which the command finds its fencing token.
@@ -50,20 +50,20 @@ const FENCING_TOKEN: &str = "SHEARLINE_FENCING_TOKEN";
 /// The variable in which the command finds the number of its permit.
 const SLOT: &str = "SHEARLINE_SLOT";
 
-/// The end of the command.
+/// How the command has ended.
 #[derive(Debug, Default)]
 pub(super) struct Ended {
-    /// Whether the command may have run, or the error of the system if it could not.
+    /// `Ok` if the command may have run, or the system's error if the command could not be run.
     pub(super) started: Option<Result<(), i32>>,
-    /// Its status, if it is known.
+    /// The exit status of the command, if it is known.
     pub(super) status: Option<ExitStatus>,
     /// A signal of the terminal that may have ended the watchdog before the command existed.
     pub(super) early: Option<i32>,
-    /// Whether the command was asked to end, or killed, because of the lock.
+    /// Whether the command was asked to end, or killed, because the lock was at risk or lost.
     pub(super) for_lock: bool,
-    /// Whether the command had ended before that, or got a signal that asks it to end.
+    /// Whether the command had ended before it was asked to end or killed, or got a signal that asks it to end.
     pub(super) is_done: bool,
-    /// Whether no process of the command is left. Any that are left belong to another user.
+    /// Whether no process of the command is left. Processes that are left belong to another user.
     pub(super) all: bool,
     /// The thread that writes why the command was asked to end.
     pub(super) told: Option<JoinHandle<()>>,
@@ -79,9 +79,9 @@ pub(super) struct Supervision<'a, H: Holds> {
     timer: Timer,
     tree: Tree,
     watchdog: Pid,
-    /// When the watchdog kills all.
+    /// The time at which the watchdog kills all processes.
     until: Instant,
-    /// When the lock was found lost.
+    /// The time at which the lock was found lost.
     lost_at: Option<Instant>,
     /// Whether the command is in the process group of this process, so that a terminal sends its signals to both.
     shares_group: bool,
@@ -162,19 +162,19 @@ impl<'a, H: Holds> Supervision<'a, H> {
         };
         self.hear();
         if self.ended.started.is_none() {
-            self.pass_on(true); // These are signals that came in the turn in which the watchdog ended.
+            self.pass_on(true); // These signals came while the watchdog ended.
         }
         watched.map(|()| self.ended)
     }
 
-    /// Returns when the watchdog has ended or has not done its duty.
+    /// Returns when the watchdog has ended, or has not killed the processes in time.
     fn watch(&mut self, mut look: impl FnMut()) -> io::Result<()> {
         let waker = self.signals.waker();
         let mut context = Context::from_waker(&waker);
         let mut lost = pin!(self.guard.lost());
         loop {
-            // This order matters: signals that came before the command started are passed on, and all other checks come
-            // after that.
+            // The order of these steps matters: signals that came before the command started are passed on first, and
+            // all other checks come later.
             let is_early = self.ended.started.is_none();
             self.hear();
             self.pass_on(is_early);
@@ -189,7 +189,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
             } else if warn_at <= now() {
                 self.warn();
             }
-            // Until then the supervisor waits for the watchdog.
+            // The supervisor waits for the watchdog until `kill_at`.
             let kill_at = kill_at(self.until, ttl, self.lost_at);
             if self.tree.child() != Child::Running || kill_at <= now() {
                 return Ok(());
@@ -204,7 +204,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
         }
     }
 
-    /// Takes in the messages of the watchdog.
+    /// Reads the messages of the watchdog.
     fn hear(&mut self) {
         while let Ok(Received::Message(message, _)) = self.channel.try_receive() {
             match message {
@@ -221,7 +221,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
 
     /// Sends the watchdog a new deadline, which is later after an extension.
     fn extend(&mut self) {
-        // A lost lock has no new deadline. The watchdog gets time to say how the command ended.
+        // A lost lock has no new deadline. The watchdog gets time to report how the command ended.
         if self.lost_at.is_some() || !self.guard.is_valid() {
             return;
         }
@@ -229,7 +229,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
             .guard
             .valid_until()
             .saturating_sub(margin(self.args.acquire.ttl));
-        // If this message cannot be sent, the earlier deadline stands.
+        // If this message cannot be sent, the earlier deadline stays valid.
         let is_told = until != self.until && self.channel.send(Message::Until(until)).is_ok();
         if is_told || until < self.until {
             self.until = until;
@@ -241,8 +241,8 @@ impl<'a, H: Holds> Supervision<'a, H> {
         if !self.ended.for_lock {
             self.ended.for_lock = true;
             let line = format!("{}: {why}", self.args.title());
-            // In another thread: a slow reader would stop the watch over the command. If no thread starts, the line is
-            // lost.
+            // Another thread writes the line, because a slow reader would stop the supervision of the command. If the
+            // thread cannot be started, the line is lost.
             let telling = thread::Builder::new().spawn(move || complain(BAD, line));
             self.ended.told = telling.ok();
         }
@@ -261,12 +261,12 @@ impl<'a, H: Holds> Supervision<'a, H> {
         if self.lost_at.is_none() {
             self.lost_at = Some(now());
             let _ = self.channel.send(Message::Until(Instant::ZERO));
-            self.tell("the lock is lost, so the command and what it has started are killed");
+            self.tell("the lock is lost, so the command and all that it started are killed");
         }
     }
 
-    /// Passes signals on to the command, except those that a key of the terminal has sent to both. `is_early` means
-    /// that the command may not have existed when they came.
+    /// Passes signals on to the command, except signals that a key of the terminal has sent to both processes.
+    /// `is_early` means that the command may not have existed when the signals came.
     fn pass_on(&mut self, is_early: bool) {
         for arrived in continued_last(self.signals.take()) {
             let signal = arrived.number;

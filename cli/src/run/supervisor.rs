@@ -21,7 +21,7 @@ use crate::taking::{Ask, next_look, take};
 
 /// Runs the command under the lock, unless something is `wrong` already, such as the configuration file.
 ///
-/// Writes the report before the handle waits for nodes that are slow to release.
+/// Writes the report before the handle waits for nodes that confirm the release late.
 pub(crate) fn run(args: &Args, wrong: Option<Failure>) -> ExitCode {
     let report = match args.report.as_deref().map(report::open).transpose() {
         Ok(report) => report,
@@ -81,10 +81,10 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     can_see_processes()?;
     let builder = args.connect.nodes.builder()?;
     let builder = args.acquire.builder(builder, std::process::id());
-    // This check comes before anything is sent: a strict guard writes markers when it connects.
+    // The request is checked before anything is sent, because a strict guard writes markers when it connects.
     builder.config()?.check_request(names[0], ttl)?;
     check_resources(&names).map_err(InvalidRequest::from)?;
-    // Until then the first process of a container would miss signals.
+    // The first process of a container misses signals for which it has no handler.
     let signals = Signals::catch()?;
     let by = args.acquire.by();
     let redlock = args.connect.connect(&builder, by)?;
@@ -102,7 +102,7 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
             Ok(next) => ending = next,
             Err(failure) if failure.status.word() == "interrupted" => ending = failed(failure),
             Err(failure) => {
-                // The command may have left work half done, so its outcome comes first.
+                // The command may have left work half done, so its outcome is reported, not the failure.
                 ending.error = Some(failure);
                 break;
             }
@@ -113,7 +113,7 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     Ok(ending)
 }
 
-/// A run that can begin.
+/// A run with a connected handle.
 struct Run<'a> {
     args: &'a Args,
     redlock: &'a Redlock,
@@ -176,14 +176,14 @@ impl Run<'_> {
         match check() {
             Ok(()) => Ok(guard),
             Err(signal) => {
-                // If no majority confirms the release, the lock ends by itself.
+                // If no majority confirms the release, the lock expires.
                 let _ = guard.unlock();
                 Err(signal)
             }
         }
     }
 
-    /// Takes the lock, and extends it once. If the user of the nodes may not extend locks, this fails before the
+    /// Takes the lock, and extends it once. If the user of the nodes may not extend locks, `run` fails before the
     /// command starts and not halfway through it.
     async fn extended<H: Holds>(
         &self,
@@ -194,7 +194,7 @@ impl Run<'_> {
         // The lock is a little shorter than the extension: an extension that changes nothing needs no permission.
         let options = acquire.options(ttl - Duration::from_millis(1)).keep();
         let mut guard = take(acquire, self.redlock, &names, ask, (options, by)).await?;
-        // Nodes that fail now may be back in time.
+        // Nodes that fail now may answer later.
         let until = by.min(guard.valid_until().saturating_sub(ttl / 2));
         while let Err(error) = guard.extend_async(ttl).await {
             let may_pass =
@@ -214,12 +214,11 @@ impl Run<'_> {
                 next_look().await;
             }
         };
-        let _ = wait(over, || self.signals.check(&self.args.end)); // The wait is over in any case.
+        let _ = wait(over, || self.signals.check(&self.args.end)); // A signal ends the wait and is no failure.
     }
 }
 
-/// Without `/proc`, with the `/proc` of other processes, or without its lists of children, this program would find no
-/// descendant.
+/// Fails if `/proc` does not list the children of this process, because then this program would find no descendant.
 fn can_see_processes() -> Result<(), Failure> {
     let own = format!("/proc/self/task/{}/children", std::process::id());
     if std::fs::exists(own).unwrap_or(false) {
@@ -254,7 +253,7 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
     };
     let (outcome, status, why) = match (ended.started, ended.status, released) {
         _ if !ended.all => {
-            let why = "programs of another user still run, and the lock ends by itself";
+            let why = "programs of another user still run, so the lock is kept until it expires";
             ("lost", Status::Lost, why.to_owned())
         }
         (Some(Err(error)), ..) => {

@@ -1,7 +1,7 @@
 //! The process that becomes the command.
 //!
-//! It asks the kernel to kill it when the watchdog ends, takes the command's standard input from the watchdog, and
-//! turns into the command. Doing this between `fork` and `exec` would need unsafe code.
+//! This process asks the kernel to kill it when the watchdog ends, takes the command's standard input from the
+//! watchdog, and becomes the command. Doing these steps between `fork` and `exec` would need unsafe code.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -19,18 +19,18 @@ use rustix::stdio::dup2_stdin;
 use super::channel::{Channel, Message, Received};
 use super::part::{COMMAND, PartArgs, naming};
 
-/// Becomes the command. Returns only if this fails, and then no process reads the status.
+/// Becomes the command. Returns only after a failure, and then no process reads the status.
 pub(super) fn become_command(args: &PartArgs) -> ExitCode {
     if let Ok(channel) = Channel::from_stdin() {
         let Err(error) = attempt(&channel, args);
         let error = error.raw_os_error().unwrap_or_default();
-        // If the watchdog does not listen any more, it has ended, and the run ends too.
+        // If this message cannot be sent, the watchdog has ended, and the run ends too.
         let _ = channel.send(Message::NotStarted(error));
     }
     ExitCode::FAILURE
 }
 
-/// A successful `exec` closes the channel. This tells the watchdog that the command runs.
+/// A successful `exec` closes the channel, so the watchdog knows that the command runs.
 fn attempt(channel: &Channel, args: &PartArgs) -> io::Result<Infallible> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // The watchdog may have ended before the previous call.
@@ -44,7 +44,7 @@ fn attempt(channel: &Channel, args: &PartArgs) -> io::Result<Infallible> {
     let mut variables: HashMap<OsString, OsString> = env::vars_os().collect();
     for name in naming(COMMAND) {
         variables.insert(name.into(), own.clone());
-        // This names the process too, and it would still name the supervisor.
+        // This variable names a process too, and would still name the supervisor.
         variables.remove(OsStr::new("LISTEN_PIDFDID"));
     }
     if args.ignore_pipe {

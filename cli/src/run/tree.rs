@@ -1,4 +1,4 @@
-//! The descendants of this process: finding them, signalling them, and ending them all.
+//! Finds, signals and ends the descendants of this process.
 //!
 //! This process must be a child subreaper: a descendant whose parent ends becomes its child. So no descendant can
 //! leave, and when this process has no child, no process of the command is left.
@@ -6,16 +6,16 @@
 //! # Guarantees
 //!
 //! * [`end`](Tree::end) returns `true` only if the kernel says that there is no child left.
-//! * Only descendants are signalled, also if a number was given to another process in the meantime.
-//! * Groups and sessions do not matter, and a process that forks while it is being ended does not get away: all are
-//!   stopped first, until a look finds no new one. From then on none of them runs, however long the machine takes to
-//!   end them. Children are killed before their parents, because the kernel continues stopped jobs when their shell
-//!   dies.
+//! * Only descendants are signalled, even if a process id was given to another process in the meantime.
+//! * Process groups and sessions do not matter. A process that forks while it is being ended does not escape: all
+//!   processes are stopped first, until a scan finds no new one. From then on none of them runs, however long the
+//!   machine takes to end them. Children are killed before their parents, because the kernel continues stopped jobs
+//!   when their shell dies.
 //!
 //! # Not here
 //!
-//! Speed with many hundreds of processes: a service manager and its control groups are for that. Processes that this
-//! one may not signal (programs of another user) are left.
+//! Speed with many hundreds of processes: use a service manager with control groups for them. Processes that this
+//! process may not signal (programs of another user) stay alive.
 
 use std::collections::HashSet;
 use std::os::unix::process::ExitStatusExt as _;
@@ -33,10 +33,10 @@ use shearline::internals::now;
 
 use super::processes::{Process, children, has_ended};
 
-/// The pause after a kill before the next look at what is left: dying processes need the processor, and so does a look.
+/// The pause between a kill and the next scan. Both dying processes and a scan need the processor.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// How long this looks for new processes before it kills those that it found. It looks twice at least.
+/// How long scans for new processes are repeated before the processes are killed. There are two scans at least.
 const LOOKS_END: Duration = Duration::from_millis(250);
 
 /// After this time, all processes that are left are killed once more.
@@ -45,13 +45,12 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// The highest priority of a process.
 const FIRST: i32 = -20;
 
-/// The priority and the limit of descriptors before [`go_first`]. Dropping it restores both.
+/// The priority and the limit of descriptors before [`go_first`]. Dropping this value restores both.
 #[derive(Debug)]
 pub(super) struct Before(Option<i32>, Rlimit);
 
 /// Gives this thread the highest priority, if that is permitted (usually only root may do this), and as many
-/// descriptors as possible. Processes that were started before do not inherit this, but processes that are started next
-/// would.
+/// descriptors as possible. Processes that are started later inherit both, but earlier processes do not.
 ///
 /// The machine may be at its busiest when processes have to be ended. Without a descriptor no process can be found.
 #[must_use]
@@ -84,7 +83,7 @@ pub(super) enum Child {
 /// All descendants of this process, except those that it had at the beginning.
 #[derive(Debug)]
 pub(super) struct Tree {
-    /// Children that the process had before it became this program (`exec`), and orphans that these left to it.
+    /// Children that the process had before it became this program (`exec`), and orphans of these children.
     strangers: HashSet<Pid>,
     began_with_strangers: bool,
     child: Option<(Pid, Child)>,
@@ -101,7 +100,7 @@ impl Tree {
         }
     }
 
-    /// Names the child whose end to remember.
+    /// Sets the child whose end is remembered.
     pub(super) fn remember(&mut self, child: Pid) {
         self.child = Some((child, Child::Running));
     }
@@ -112,15 +111,15 @@ impl Tree {
     }
 
     /// Counts the other children as strangers. The remembered child has to be a child subreaper: while it lives, no
-    /// process of the command becomes a child of this one, so any new child is an orphan of a stranger.
+    /// process of the command becomes a child of this process, so any new child is an orphan of a stranger.
     pub(super) fn spare_orphans(&mut self) {
         let Some((heir, _)) = self.child.filter(|_| self.began_with_strangers) else {
             return;
         };
         let mut children = children(getpid());
         children.retain(|pid| *pid != heir);
-        // The order matters: when the remembered child ends, this process inherits its processes before it sees the
-        // end.
+        // The list comes before this check: when the remembered child ends, this process inherits its processes before
+        // it can see the end.
         if !has_ended(heir) {
             self.strangers.extend(children);
         }
@@ -129,13 +128,14 @@ impl Tree {
     /// Sends a signal to the remembered child if it has not ended.
     pub(super) fn signal_child(&self, signal: Signal) {
         if let Some((pid, Child::Running | Child::Stopped)) = self.child {
-            // The child has not been waited for, so no other process has its number. It may belong to another user.
+            // No process has waited for the child yet, so no other process has its id. The child may belong to another
+            // user.
             let _ = kill_process(pid, signal);
         }
     }
 
-    /// Sends a signal to every descendant, and lets those that are stopped receive it. Gives up at `until`, even if
-    /// some have not got the signal.
+    /// Sends a signal to every descendant, and lets stopped descendants receive it. Gives up at `until`, even if some
+    /// descendants have not got the signal.
     pub(super) fn signal(&self, signal: Signal, until: Instant) {
         self.look(|process| {
             if now() < until {
@@ -178,21 +178,21 @@ impl Tree {
         }
     }
 
-    /// Kills every descendant and waits for its end. Returns `false` if this process may signal none of those that are
-    /// left.
+    /// Kills every descendant and waits for its end. Returns `false` if this process may signal none of the remaining
+    /// descendants.
     ///
-    /// `last` is a child that may be doing the same. It may continue until all others are killed.
+    /// `last` is a child that may be killing the same processes. This child may continue until all others are killed.
     pub(super) fn end(&mut self, last: Option<Pid>) -> bool {
         loop {
             let met = self.stop(last);
             for process in children_first(&met, |process| Some(process.pid) == last) {
-                // A process needs the processor to die, too.
+                // A process needs processor time to die.
                 let _ = setpriority_process(Some(process.pid), FIRST);
                 let _ = process.send(Signal::KILL);
             }
             let end = now().saturating_add(AGAIN);
             while now() < end {
-                // Some may have been started before their parents were stopped, and not found yet.
+                // Some processes may have been started before their parents were stopped, and not found yet.
                 self.look(|process| {
                     let _ = process.send(Signal::KILL);
                 });
@@ -207,7 +207,7 @@ impl Tree {
         }
     }
 
-    /// Stops every descendant, so that none starts another process, until a look finds no new one. Returns all of them,
+    /// Stops every descendant, so that none starts another process, until a scan finds no new one. Returns all of them,
     /// parents first.
     fn stop(&self, last: Option<Pid>) -> Vec<Process> {
         let end = now().saturating_add(LOOKS_END);
@@ -258,7 +258,7 @@ impl Tree {
     }
 }
 
-/// Turns the order in which processes were met, parents first, into the order in which they are killed.
+/// Turns the order in which processes were found, parents first, into the order in which they are killed.
 fn children_first<P>(met: &[P], is_last: impl Fn(&P) -> bool) -> impl Iterator<Item = &P> {
     let (last, others): (Vec<_>, Vec<_>) = met.iter().rev().partition(|it| is_last(it));
     others.into_iter().chain(last)
@@ -276,7 +276,7 @@ mod tests {
     use super::super::processes::state;
     use super::*;
 
-    /// A variable that is set in a process that plays only one test.
+    /// A variable that is set in a process that runs only one test.
     const ALONE: &str = "SHEARLINE_TEST_ALONE";
 
     /// Four families, three of them of orphans: each prints a dot. They end by themselves after a minute.
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(Vec::from_iter(order), [&5, &4, &3, &1, &2]);
     }
 
-    /// Plays this test in a process of its own, because it ends all children, those of other tests too.
+    /// Runs this test in a separate process, because the test ends all children, also those of other tests.
     fn alone(name: &str, play: impl FnOnce(Families)) {
         if env::var_os(ALONE).is_some() {
             return play(Families::start());
@@ -308,7 +308,7 @@ mod tests {
     struct Families {
         tree: Tree,
         shell: process::Child,
-        /// A pipe that all of them inherit: it reaches its end when none of them is alive.
+        /// A pipe that all processes of the families inherit. It reaches its end when none of them is alive.
         alive: PipeReader,
     }
 
@@ -334,7 +334,7 @@ mod tests {
         fn assert_ended(mut self) {
             ioctl_fionbio(&self.alive, true).unwrap();
             let left = self.alive.read(&mut [0]);
-            assert!(matches!(left, Ok(0)), "somebody is alive: {left:?}");
+            assert!(matches!(left, Ok(0)), "a process is alive: {left:?}");
             assert!(!self.tree.reap());
             assert!(self.shell.wait().is_err(), "the tree has waited for it");
         }
@@ -361,7 +361,7 @@ mod tests {
             "all_are_found_where_the_limit_of_descriptors_was_low",
             |mut families| {
                 let few = Rlimit {
-                    current: Some(4), // All of them are open.
+                    current: Some(4), // Four descriptors are open already.
                     ..getrlimit(Resource::Nofile)
                 };
                 setrlimit(Resource::Nofile, few).unwrap();
@@ -378,10 +378,10 @@ mod tests {
     fn none_goes_on_that_was_stopped() {
         alone("none_goes_on_that_was_stopped", |mut families| {
             let met = families.tree.stop(None);
-            // A process in state D that has forked a child by `vfork` stops only after that child goes on.
+            // A process in state D that has forked a child by `vfork` stops only after the child continues.
             let goes_on = |it: &&Process| matches!(state(it.pid).as_deref(), Some("R" | "S"));
-            // The kernel stops a process that runs on another processor at the end of its turn. This is less than the
-            // minute after which these processes end by themselves.
+            // The kernel stops a process that runs on another processor at the end of its time slice. The limit is
+            // below a minute, because these processes end by themselves after a minute.
             let end = now().saturating_add(Duration::from_secs(20));
             while let Some(process) = met.iter().find(goes_on) {
                 assert!(now() < end, "{process:?} {:?}", state(process.pid));

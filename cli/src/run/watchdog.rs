@@ -1,16 +1,16 @@
-//! The watchdog: the parent of the command, in a process of its own.
+//! The watchdog: a separate process that is the parent of the command.
 //!
 //! # Guarantees
 //!
-//! * The command runs only while the watchdog lives: the kernel kills it with the watchdog.
+//! * The command runs only while the watchdog lives: the kernel kills the command when the watchdog ends.
 //! * If the supervisor ends, the watchdog kills all processes of the command at once. If the supervisor is stopped, the
 //!   watchdog kills them at the last deadline that it got.
 //! * The watchdog ends when no process is left that it may signal.
 //!
 //! # Not here
 //!
-//! The lock: the supervisor holds it. What happens when the watchdog is killed or stopped: the supervisor ends it and
-//! inherits its processes.
+//! The supervisor holds the lock. If the watchdog is killed or stopped, the supervisor ends it and inherits its
+//! processes.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -49,7 +49,7 @@ enum Phase {
     /// The trampoline has not become the command yet. When it becomes the command, its end of the channel closes.
     Starting(Channel),
     Running,
-    /// The command has ended. Processes that it left are killed at this time.
+    /// The command has ended. Processes that the command left are killed at this time.
     Leaving(Option<Instant>),
 }
 
@@ -75,7 +75,7 @@ impl Watchdog {
         let channel = Channel::from_stdin()?;
         set_name(c"shearline")?; // From its file, the process would get the name `exe`.
         // Signals are handled before there is a child. The supervisor passes on signals that all processes get, for
-        // example from a service manager. These must not end the watchdog.
+        // example from a service manager. Such signals must not end the watchdog.
         let signals = Signals::catch()?;
         set_child_subreaper(Some(getpid()))?;
         let mut tree = Tree::new();
@@ -94,9 +94,9 @@ impl Watchdog {
             }
         };
         tree.remember(child);
-        // This is sent before the command runs, because a watchdog that is killed sends nothing more.
+        // This message is sent before the command runs, because a watchdog that was killed sends nothing.
         let _ = channel.send(Message::Started);
-        // If a signal has ended the trampoline already, Ctrl-C for example, that counts as the end of the command.
+        // A signal, such as Ctrl-C, may have ended the trampoline already. This counts as the end of the command.
         trampoline.send_with(Message::Until(Instant::ZERO), stdin.as_fd())?;
         Ok(Some(Self {
             channel,
@@ -117,7 +117,7 @@ impl Watchdog {
         if self.leaves_children() {
             return watched;
         }
-        // Programs of another user may be left. The supervisor inherits them.
+        // Programs of another user may be left. The supervisor inherits these programs.
         self.tree.end(None);
         self.see_started()?;
         self.see_ended(false);
@@ -208,8 +208,8 @@ impl Watchdog {
         match self.phase {
             Phase::Starting(_) | Phase::Running => {
                 self.tree.signal_child(signal);
-                // A stopped command would never receive the signal. It may be stopped because it read from a terminal
-                // in the background, for example. Shells do the same.
+                // A stopped command would never receive the signal. For example, the command may be stopped because it
+                // read from a terminal in the background. Shells also send CONT in this case.
                 let asks = signal == Signal::HUP || self.end.asks_for_end(number);
                 if self.tree.child() == Child::Stopped && asks {
                     self.tree.signal_child(Signal::CONT);
@@ -225,8 +225,8 @@ impl Watchdog {
             && kill <= now()
             && !self.tree.end(None)
         {
-            // These are programs of another user. The supervisor keeps the lock while they run, and the watchdog tries
-            // again.
+            // The remaining programs belong to another user. The supervisor keeps the lock while these programs run,
+            // and the watchdog tries again.
             self.phase = Phase::Leaving(Some(now().saturating_add(AGAIN)));
         }
     }

@@ -34,7 +34,7 @@ fn a_file_that_others_can_read_is_refused_only_where_that_was_asked_for() {
     assert_eq!(failure.status, Status::Configuration);
     let said = failure.message;
     assert!(
-        said.contains("every user can read it; chmod o= it"),
+        said.contains("which holds a password; run `chmod o=` on it"),
         "{said}"
     );
     assert!(!said.contains("secret"), "{said}");
@@ -85,7 +85,10 @@ fn a_certificate_comes_with_its_own_key() {
         panic!("another command");
     };
     let said = inspect::run(&args).expect_err("no password").message;
-    assert!(said.contains("user needs a password-file"), "{said}");
+    assert!(
+        said.contains("a user needs a password: give --password-file too"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -95,12 +98,12 @@ fn a_wrong_file_is_refused_without_its_secrets() {
         (
             "max_ttl = \"60s\"\n",
             0o600,
-            "there is no setting \"max_ttl\"; there are nodes, user, password-file, ca, cert, key, guard, ",
+            "there is no setting \"max_ttl\"; the settings are nodes, user, password-file, ca, cert, key, guard, ",
         ),
         (
             "[nodes]\na = \"b\"\n",
             0o600,
-            "nodes is neither a text, a number, ",
+            "nodes must be a text, a number, ",
         ),
         (
             "guard = \"none\"\n",
@@ -138,6 +141,6 @@ fn a_wrong_file_is_refused_without_its_secrets() {
     let failure = typed("lock report --config /nowhere").map(drop);
     let said = failure.expect_err("there is none").message;
     assert!(said.contains("/nowhere: No such file"), "{said}");
-    let names = "; --config or SHEARLINE_CONFIG names it";
+    let names = "; this file was named by --config or SHEARLINE_CONFIG";
     assert!(said.contains(names), "{said}");
 }

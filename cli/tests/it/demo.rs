@@ -92,7 +92,7 @@ fn without_servers_the_demo_shows_that_the_lock_excludes() {
         assert_good(&output, &text, 5);
         assert_eq!(shape(&text), shape_on_the_page());
         assert!(text.starts_with("shearline demo: 4 workers, one lock, 5 nodes in this process"));
-        text.contains("node 2 is killed and node 4 frozen")
+        text.contains("node 2 is killed and node 4 is frozen")
     };
     assert!(["2", "6", "18"].into_iter().any(shows_all), "not shown");
 }

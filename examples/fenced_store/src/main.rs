@@ -1,12 +1,12 @@
-//! Two workers count orders in a store. One of them is stopped for longer than its lock lasts, as a paused machine
-//! would be, and writes when it continues.
+//! Two workers count orders in a store. One worker is stopped for longer than its lock lasts, like a paused
+//! machine, and writes when it continues.
 //!
-//! No lock can prevent that: the worker saw that its lock was valid, and was stopped after that. The store has to
-//! refuse the write, by its fencing token. The program shows this twice:
+//! No lock can prevent this write: the worker saw that its lock was valid, and was stopped after that. The store
+//! has to refuse the write, by its fencing token. The program shows both cases:
 //!
 //! * **without tokens** the late write is accepted, and the other worker's write is lost;
 //! * **with tokens** the store refuses the late write, because the other worker came with a larger token. The late
-//!   worker takes the lock again, reads again, and both orders are counted.
+//!   worker takes the lock again and reads again, so that both orders are counted.
 //!
 //! The workers are processes, and the first is stopped by `SIGSTOP`.
 
@@ -28,7 +28,7 @@ mod store;
 
 const TTL: Duration = Duration::from_secs(1);
 const COUNTER: &str = "orders";
-/// The token for a read after which no worker writes.
+/// The token for a read that no write follows.
 const LARGEST: u64 = u64::MAX;
 const FENCED: &str = "with tokens";
 const PLAIN: &str = "without tokens";
@@ -68,10 +68,10 @@ fn work(urls: &str, file: &Path, resource: &str, fenced: bool) -> Result<(), Box
             continue; // This machine was busy for longer than the lock lasted.
         }
         println!("read {orders}");
-        // Anything may happen here. In this program the first worker is stopped.
+        // A pause of any length may come here. In this program the first worker is stopped here.
         io::stdin().read_line(&mut String::new())?;
         let written = store.write(COUNTER, orders + 1, token)?;
-        // It no longer matters whether the lock was still held: the store has decided.
+        // The outcome of the release does not matter, because the store has decided.
         let _ = lock.unlock();
         if written {
             println!("wrote {}", orders + 1);
@@ -81,8 +81,8 @@ fn work(urls: &str, file: &Path, resource: &str, fenced: bool) -> Result<(), Box
     }
 }
 
-/// Stops the first worker between its reading and its writing until another has counted an order. Returns how many
-/// orders the store knows of at the end.
+/// Stops the first worker between its read and its write until another worker has counted an order. Returns the
+/// number of orders in the store at the end.
 fn play(urls: &str, manner: &str) -> Result<i64, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("store.sqlite");
@@ -90,7 +90,7 @@ fn play(urls: &str, manner: &str) -> Result<i64, Box<dyn Error>> {
     let worker = || Worker::start([urls, &file.to_string_lossy(), &resource, manner]);
 
     let mut first = worker()?;
-    // The worker has the lock then.
+    // After this line the worker has the lock.
     let read = first.next_line()?.ok_or("it says what it has read")?;
     println!("{manner}: the first worker {read}");
     first.signal(Signal::STOP)?;

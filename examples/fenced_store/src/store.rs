@@ -1,8 +1,8 @@
-//! A store that knows fencing tokens: a table in SQLite.
+//! A store that checks fencing tokens: a table in SQLite.
 //!
-//! Each row keeps the largest token with which it was written, and a write with a smaller one changes
-//! nothing. Both happen in one statement, so nothing can come in between, and both are on the disk before the
-//! writer gets its answer.
+//! Each row keeps the largest token with which it was written, and a write with a smaller token changes nothing. One
+//! statement compares and writes, so no other write can come in between. The row is on the disk before the writer
+//! gets its answer.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension, Result, params};
 pub(crate) struct Store(Connection);
 
 impl Store {
-    /// Opens the store in that file, and makes it if there is none.
+    /// Opens the store in that file, and creates the file if it does not exist.
     pub(crate) fn open(file: &Path) -> Result<Self> {
         let connection = Connection::open(file)?;
         connection.busy_timeout(Duration::from_secs(10))?;
@@ -28,8 +28,8 @@ impl Store {
         Ok(Self(connection))
     }
 
-    /// Returns the value of a counter for the holder with this fencing token, 0 if it was never written. From now on
-    /// the store refuses smaller tokens. Returns `None` if it refuses this token.
+    /// Returns the value of a counter for the holder with this fencing token, or 0 if the counter was never written.
+    /// From now on the store refuses smaller tokens. Returns `None` if the store refuses this token.
     ///
     /// Without the token here, an older holder could still write between this read and the newer holder's write. That
     /// write would be accepted, and then overwritten by a value that was computed without it.

@@ -518,7 +518,7 @@ fn another_number_of_permits_is_named_at_once() {
         assert_eq!(
             text,
             "lock `k`: other clients use it with 8 permits: 0 of the 2 votes needed (node0:6379 and node1:6379 each \
-             with 8 permits; node2:6379 not waited for); ask for as many, or use another name; see the manual \
+             with 8 permits; node2:6379 not waited for); ask for the same number, or use another name; see the manual \
              (`shearline::manual::troubles`)"
         );
         for (node, sent) in [1, 1, 2].into_iter().enumerate() {

@@ -72,7 +72,7 @@ fn a_loss_names_its_lock() {
         world.remove("a");
         let error = guard.extend(LONG).unwrap_err();
         assert_matches!(error, ExtendError::Lost(_));
-        says(error, lost, "stop what it protects");
+        says(error, lost, "stop the work that it protects");
         let unlocks: [&dyn Fn() -> UnlockError; 2] = [
             &|| {
                 let guard = redlock.lock("a", LONG).unwrap();
@@ -131,7 +131,7 @@ fn a_call_that_ends_by_its_own_clock_names_its_lock() {
     says(
         guard.extend(LONG).unwrap_err(),
         "lock `a`: too few nodes confirmed it",
-        "try again before then",
+        "try again before the deadline",
     );
     let error = other.unlock().unwrap_err();
     assert!(error.is_harmless());
@@ -161,7 +161,7 @@ fn an_unlock_that_is_only_unconfirmed_harms_nobody_while_the_lock_is_valid() {
     says(
         error,
         "lock `a`: too few nodes confirmed its release",
-        "it is repeated",
+        "is repeated until",
     );
     eventually("it is over", || short.valid_until() <= clock::now());
     let error = short.unlock().unwrap_err();

@@ -13,9 +13,9 @@ const CERTIFICATE: &str = "the client certificate";
 const KEY: &str = "the key of the client certificate";
 const MISSING: &str = "no such file";
 const UNREADABLE: &str = "cannot be read";
-const EMPTY: &str = "there is none in it";
+const EMPTY: &str = "the file does not contain one";
 const MALFORMED: &str = "not well-formed PEM";
-const KEY_MISMATCH: &str = "not that of the certificate";
+const KEY_MISMATCH: &str = "does not belong to the certificate";
 const PASSWORD: &str = "is protected by a password";
 
 /// Builds every face with this URL, asserts that the errors are the same, and returns one.

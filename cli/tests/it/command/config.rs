@@ -126,7 +126,10 @@ fn a_password_comes_from_a_file_of_its_own() {
     let warned = check();
     assert_eq!(warned.status, 0, "{warned:?}");
     assert_eq!(warned.err.lines().count(), 1, "{warned:?}");
-    assert!(warned.err.contains("every user can read it"), "{warned:?}");
+    assert!(
+        warned.err.contains("every user can read this file"),
+        "{warned:?}"
+    );
     Secrets::credentials().assert_not_in("a file that others can read", &warned.err);
     let mut nodes = command(&[], ["nodes", "report", "--guard=off", "--config"]);
     nodes.arg(&file);
@@ -135,7 +138,10 @@ fn a_password_comes_from_a_file_of_its_own() {
     let mut strict = command(&[], ["check", "--guard=off", "--strict-files", "--config"]);
     strict.arg(&file);
     let refused = told(strict).failed(78);
-    assert!(refused.contains("every user can read it"), "{refused}");
+    assert!(
+        refused.contains("every user can read this file"),
+        "{refused}"
+    );
     files.write("password", "\n", 0o600);
     let refused = check().failed(78);
     assert!(refused.contains("/password: it is empty"), "{refused}");
@@ -143,7 +149,10 @@ fn a_password_comes_from_a_file_of_its_own() {
     let refused = check().failed(78);
     assert!(refused.contains("No such file"), "{refused}");
     assert!(refused.contains("/password: "), "{refused}");
-    assert!(refused.contains("; password-file names it"), "{refused}");
+    assert!(
+        refused.contains("; this file was named by password-file"),
+        "{refused}"
+    );
 }
 
 /// A lock is held while the password changes, first on every server and then in the file.
@@ -206,7 +215,7 @@ fn a_wrong_file_is_refused_and_nothing_is_done() {
     taking.arg("--config");
     taking.arg(files.write("shearline.toml", &text, 0o604));
     let error = told(taking).failed(78);
-    assert!(error.contains("every user can read it"), "{error}");
+    assert!(error.contains("every user can read this file"), "{error}");
     Secrets::credentials().assert_not_in("a wrong file", &error);
     let line = "run report --report 1 --config /nowhere -- echo started";
     let refused = over(&cluster.urls(), line);

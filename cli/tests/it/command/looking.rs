@@ -160,7 +160,7 @@ fn status_does_not_guess() {
         let young = shearline(&cluster, line).failed(69);
         assert!(young.contains("in quarantine for "), "{young}");
         // These commands have no `--trust`.
-        let advice = "or ask these nodes all the same with `--guard off`";
+        let advice = "or ask these nodes nevertheless with `--guard off`";
         assert!(young.contains(advice), "{young}");
         assert!(!young.contains("--trust"), "{young}");
     }

@@ -13,7 +13,7 @@ use crate::servers::{LONG, Mischief, Proxy, Server, Way, eventually, three};
 
 /// The message before the command is killed.
 const KILLED: &str =
-    "shearline: n: the lock is lost, so the command and what it has started are killed\n";
+    "shearline: n: the lock is lost, so the command and all that it started are killed\n";
 
 /// A majority says that the lock is gone: the command is killed at once, not at the end of the ttl, and not when the lock
 /// is next extended, which would be in half an hour.
@@ -88,8 +88,7 @@ fn a_lock_that_is_broken_ends_the_command() {
     let errors = tool.errors();
     let lost = "shearline: lost the lock n: the command was ended";
     assert!(errors.starts_with(&format!("{KILLED}{lost}")), "{errors}");
-    let broken =
-        "; its key is another's: an operator has broken the lock, or another client has taken it\n";
+    let broken = "; its key has another token: an operator has broken the lock, or another client has taken it\n";
     assert!(errors.ends_with(broken), "{errors}");
     assert_eq!(code(tool.wait()), 74);
     // The run learned of this before it would have extended the lock, and others are still kept out. On a node that was

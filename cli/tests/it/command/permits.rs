@@ -81,7 +81,8 @@ fn nodes_say_what_their_users_may_do_and_how_they_do_it() {
     let said = over(&urls, "nodes lock:try --guard off");
     assert_eq!(said.status, 78);
     assert!(
-        said.out.ends_with(": repair what is named here\n"),
+        said.out
+            .ends_with(": an operator has to repair the nodes\n"),
         "{said:?}"
     );
     // Uses names that the user may not use.
@@ -192,8 +193,8 @@ fn the_words_of_a_refusal_are_shown() {
         proxy.set(Mischief::Reword(b"-OOM", b"-ERR out of luck\r\n"));
     }
     let urls: Vec<String> = proxies.iter().map(Proxy::url).collect();
-    let refused = "refused: ERR (out of luck); if that refuses scripts, use `--without-scripts`: locks without a \
-                   fencing token need none";
+    let refused = "refused: ERR (out of luck); if this error refuses scripts, use `--without-scripts`: locks without a \
+                   fencing token need no scripts";
     for command in ["nodes", "check"] {
         let said = over(&urls, &format!("{command} --guard off"));
         assert_eq!(said.status, 69, "{said:?}");
@@ -234,7 +235,7 @@ fn nodes_leave_a_lock_that_is_held_alone() {
     let before = cluster.values("report");
     let said = shearline(&cluster, "nodes report --guard off").done();
     let text = said.replace("\n    ", " ");
-    let words = "report was not tried: it is held";
+    let words = "report was not tried: the lock is held";
     assert!(2 <= text.matches(words).count(), "{text}");
     for (before, after) in before.iter().zip(cluster.values("report")) {
         assert!(before.is_none() || *before == after);

@@ -94,7 +94,8 @@ fn a_release_that_too_few_confirm_is_to_be_repeated() {
     let lock = shearline(&cluster, "lock report --guard off").line();
     (0..2).for_each(|node| cluster[node].kill());
     let error = shearline(&cluster, &format!("unlock {lock} --guard off")).failed(69);
-    let what_to_do = "; repeat it, or the keys end with their ttl; check the nodes named here";
+    let what_to_do =
+        "; repeat the command, or wait until the keys expire; check the nodes named here";
     assert!(error.contains(what_to_do), "{error}");
 }
 

@@ -266,13 +266,13 @@ fn a_strict_guard_says_at_once_that_it_needs_scripts() {
 /// A temporary fault does not turn scripts off, and is shown.
 #[test]
 fn an_error_that_says_nothing_known_is_shown_in_its_words() {
-    let without = "use `without_scripts`: locks without a fencing token need";
+    let without = "use `without_scripts`: locks without a fencing token need no scripts";
     for (words, advice) in [
         (
             "upstream failure",
-            format!("; if that refuses scripts, {without} none"),
+            format!("; if this error refuses scripts, {without}"),
         ),
-        ("no luck with EVAL", format!("; {without} no scripts")),
+        ("no luck with EVAL", format!("; {without}")),
     ] {
         let mut world = unasked(1);
         world.try_once();
