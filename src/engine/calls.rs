@@ -341,16 +341,11 @@ impl Engine {
             return lock;
         };
         let quarantined = parts.nodes.quarantined(now, claim.copies().sure);
-        let standing = claim.standing();
-        parts.claims(now).take_back(key, standing); // The old owner sends no `SET` from now on.
-        let Some((_, claim)) = parts.claims.of(lock.id()).must() else {
-            return lock;
-        };
-        let settled = claim.hand_over();
-        if !claim.busy().is_adopted {
-            lock.set_voters(settled.without(quarantined));
+        let (is_adopted, open) = (claim.busy().is_adopted, claim.busy().questions);
+        let standing = parts.claims(now).hand_over(key);
+        if !is_adopted {
+            lock.set_voters(standing.without(quarantined));
         }
-        let open = claim.busy().questions;
         self.work.end_questions(now, key, open, || Verdict::Closed);
         self.work.give_back(now, key);
         lock.set_id(LockId::NONE);

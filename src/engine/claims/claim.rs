@@ -173,23 +173,13 @@ impl Claim {
 
     /// Returns the nodes that are known to have the token. The end of the lock may rest on any of them, also if an
     /// earlier `SET` may still run there.
-    pub(crate) fn standing(&self) -> NodeSet {
+    pub(super) fn standing(&self) -> NodeSet {
         let having = self.copies().having;
         self.may_hold.filter(|node| {
             let copy = self.copy_on(node);
             let has_it = guard!(ConfirmedCopyReleased, having.contains(node));
             copy == Copy::Stands || copy == Copy::StandsLost && has_it
         })
-    }
-
-    /// Hands the lock over with the copies that are [known to exist](Self::standing), so that these are not released.
-    /// Returns their nodes.
-    pub(crate) fn hand_over(&mut self) -> NodeSet {
-        let standing = self.standing();
-        for node in standing.iter() {
-            self.apply(node, Event::HandedOver);
-        }
-        standing
     }
 
     /// Returns `true` if the claim is being released.

@@ -66,6 +66,22 @@ impl ClaimsAt<'_> {
         asked
     }
 
+    /// Hands the lock of `key` over with the copies that are known to exist, so that these are not released. Withdraws
+    /// `SET`s that have not left. Returns the nodes of the copies.
+    pub(in crate::engine) fn hand_over(&mut self, key: ClaimKey) -> NodeSet {
+        let Some(claim) = self.claims.get_mut(key).must() else {
+            return NodeSet::EMPTY;
+        };
+        let standing = claim.standing();
+        for node in standing.iter() {
+            if claim.copy_on(node).may_run() {
+                self.nodes[node].give_up_set(key, false);
+            }
+            claim.apply(node, Event::HandedOver);
+        }
+        standing
+    }
+
     /// Sends the debts of `node`, oldest first, while there is room.
     ///
     /// A handshake does not end the debt of an unanswered `SET`. A server that postpones writes still answers the
