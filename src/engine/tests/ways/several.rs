@@ -322,3 +322,41 @@ fn two_that_have_a_resource_in_common_share_no_transaction() {
     world.say(0, &format!("{WATCHED}$7|another|:5000|{NO_NUMBER}{key}"));
     world.held_by_another();
 }
+
+/// The answer to the first transaction of the last node was lost, and it has run late. The node is being asked for
+/// another copy when the lock is handed over. The keys that the node takes after that would be released by nobody.
+#[test]
+fn a_lock_that_is_handed_over_is_not_taken_afterwards() {
+    let mut world = bare(3);
+    world.try_all();
+    world.all_say(0..3, &free());
+    world.take_all();
+    world.all_say(0..2, TAKEN);
+    let mut lock = world.lock();
+    let token = lock.token().as_bytes().to_vec();
+    world.lose(2);
+    world.reconnect(2);
+    greet(&mut world, 2);
+    for found in [true, false] {
+        world.wait(SECOND);
+        world.extend(&lock);
+        if found {
+            world.say(2, &format!("{WATCHED}$-1|:-2|$-1|:-2|"));
+        }
+        for node in 0..2 {
+            say_token_of(&mut world, node, WATCHED, &token, ":7000|");
+            say_token_of(&mut world, node, "", &token, ":7000|");
+            world.say(node, DELETED);
+        }
+        world.extended(&mut lock);
+    }
+    say_token_of(&mut world, 2, WATCHED, &token, ":7000|");
+    say_token_of(&mut world, 2, "", &token, ":7000|");
+    world.take_all();
+    world.say(2, DELETED);
+    assert_eq!(world.take(2), reading(), "the copy");
+    let lock = world.detach(lock);
+    assert_eq!((lock.voters().len(), world.claims()), (3, 0));
+    world.say(2, &free()); // The new owner has released the lock.
+    assert_eq!(world.take(2), NOTHING);
+}
