@@ -74,7 +74,10 @@ async fn pause(span: Duration) {
 /// changes.
 fn why(redlock: &Redlock, told: &Result<Inspection, OperatorError>) -> Option<(String, String)> {
     Some(match told {
-        Ok(told) if told.is_free() => (String::new(), refusal(&redlock.nodes())),
+        Ok(told) if told.is_free() => {
+            let text = refusal(&redlock.nodes());
+            (text.clone(), text)
+        }
         Ok(told) => {
             let state = inspect::state(told);
             let owner = told.holder().map(|holder| inspect::by(&holder.owner));

@@ -464,8 +464,8 @@ impl Driver {
     }
 
     /// Calls [`trust_node`](Self::trust_node) for all servers that are connected now. Returns the run_ids of all these
-    /// servers. An [`Event::FloorsGiven`] reports which of these servers have no counter floor.
-    /// See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
+    /// servers. If this handle uses fencing tokens, an [`Event::FloorsGiven`] reports which of these servers have no
+    /// counter floor. See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
     pub fn trust_nodes(&mut self) -> Vec<String> {
         match self.begin() {
             Ok(mut inner) => {

@@ -462,11 +462,12 @@ impl Engine {
     ///
     /// Open operations still do not count the answers of this server. The node can go into quarantine again later.
     ///
-    /// The node also gets a counter floor for [fencing tokens](crate::LockOptions::fenced). The floor is at least the
-    /// largest number that this engine has seen, and the present time by [`set_wall_clock`](Self::set_wall_clock). If
-    /// the node has lost its data and clocks have been set back, an older token may be larger than the floor. An
-    /// [`Event::FloorsGiven`](super::Event::FloorsGiven) comes at most a connect timeout later. If this engine was asked
-    /// for a fenced lock before, the event says whether the node has written the floor.
+    /// The node also gets a counter floor for [fencing tokens](crate::LockOptions::fenced), if this engine was asked for
+    /// a fencing token before, or has a [wall clock](Self::set_wall_clock). The floor is at least the largest number that
+    /// this engine has seen, and the present time by that clock. If the node has lost its data and clocks have been set
+    /// back, an older token may be larger than the floor. An [`Event::FloorsGiven`](super::Event::FloorsGiven) comes at
+    /// most a connect timeout later. If this engine was asked for a fencing token before, the event reports whether the
+    /// node has written the floor.
     ///
     /// With [`RestartGuard::Strict`](crate::RestartGuard::Strict), the call also deletes the barrier on the node, for
     /// all clients. If a handshake of the node is under way, the deletion becomes part of the handshake.

@@ -430,9 +430,9 @@ pub struct NodeStatus {
     /// The number of locks that the node has granted to this handle, including late answers and attempts that failed. A
     /// node that falls behind grants fewer locks than the other nodes.
     pub grants: u64,
-    /// The error by which the node refuses locks, if an operator can repair it: `OOM` or `NOREPLICAS`, for example. A
-    /// node in this state still answers questions, so its [`state`](Self::state) is ready. `None` after the next grant,
-    /// on a new connection, and if this handle has not asked for a lock.
+    /// The last error by which the node has refused a command about a lock, if an operator can repair it: `OOM` or
+    /// `NOREPLICAS`, for example. A node in this state still answers questions, so its [`state`](Self::state) is ready.
+    /// `None` after the next grant, and on a new connection.
     pub refused: Option<ServerError>,
     /// The number of commands that the node has not answered.
     pub in_flight: usize,

@@ -79,6 +79,12 @@ impl Fencing {
         self.is_used
     }
 
+    /// Returns `true` if a trusted node gets a counter floor. Without a wall clock and without a caller that asks for
+    /// fencing tokens, the engine knows nothing of the tokens of other clients.
+    pub(super) fn gives_floors(&self) -> bool {
+        self.is_used || self.ahead != 0
+    }
+
     /// Returns `true` if `node` is known to have no counter floor.
     pub(super) fn lacks_floor(&self, node: NodeId) -> bool {
         self.losses.contains_key(&node)

@@ -328,7 +328,7 @@ impl Redlock {
     /// * Another server answers at the address.
     /// * The server does not send its run_id.
     /// * The node belongs to another cluster ([`reinit`](Self::reinit)).
-    /// * The node is trusted, but has not confirmed its counter floor.
+    /// * The node is trusted, but has not confirmed its counter floor, and this handle uses fencing tokens.
     ///
     /// Also returns [`OperatorError::Forked`] and [`OperatorError::Closed`].
     ///

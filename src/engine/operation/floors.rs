@@ -56,7 +56,7 @@ impl Operate for GiveFloors {
             return true; // The operator does not trust this node.
         }
         cx.reach(node, Whose::Other, |cx| {
-            if cx.parts.nodes[node].abilities.is_without_scripts() {
+            if cx.parts.nodes[node].abilities.runs_no_scripts() {
                 return Err(Unusable::NeedsScripts);
             }
             let floor = cx.parts.fencing.floor(cx.now);

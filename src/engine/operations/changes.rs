@@ -214,7 +214,8 @@ impl Operations {
         nodes: NodeSet,
     ) -> Option<RoundId> {
         let kind = Kind::GiveFloors(GiveFloors::new(nodes));
-        (!nodes.is_empty()).then(|| self.begin(now, Duration::ZERO, None, kind))
+        let gives = self.parts.fencing.gives_floors() && !nodes.is_empty();
+        gives.then(|| self.begin(now, Duration::ZERO, None, kind))
     }
 
     /// Looks at the counter floors of all nodes, and repairs missing floors where this is possible.

@@ -164,7 +164,13 @@ fn callers_whose_time_is_up_end_in_one_turn_when_the_one_before_them_leaves() {
     for waiter in waiters {
         let (round, result) = world.next_acquired();
         assert_eq!(round, waiter);
-        result.expect_err("its time is up");
+        let error = result.expect_err("its time is up");
+        let said = outcomes(error.report().expect("nodes were asked"));
+        assert_eq!(
+            said[..2],
+            [NodeOutcome::Held; 2],
+            "as the first caller has learned"
+        );
     }
     let next = world.engine.poll_timeout();
     assert!(next.is_none_or(|(at, _)| world.now < at), "{next:?}");

@@ -26,9 +26,7 @@ fn a_node_that_has_just_started_does_not_vote_before_it_is_trusted() {
     assert_eq!(world.trust(0, "run0"), Ok(false));
     let nobody = Err(TrustFault::UnknownNode);
     assert_eq!(world.trust(7, "run0"), nobody);
-    world.drain();
-    world.exchange(0, ["FLOOR run0 0 1000000"; 2], ":1|:1|");
-    world.events.clear();
+    // Without a wall clock the engine does not know which counter floor is high enough.
     let _lock = world.lock_by(&[0]);
 }
 

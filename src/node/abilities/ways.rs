@@ -134,7 +134,7 @@ impl Abilities {
     }
 
     /// Returns `true` if the node is known to run no scripts.
-    pub(in crate::node) fn runs_no_scripts(&self) -> bool {
+    pub(crate) fn runs_no_scripts(&self) -> bool {
         self.ways.on && self.doubt.is_none()
     }
 

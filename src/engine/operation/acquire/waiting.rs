@@ -142,12 +142,14 @@ impl Acquire {
     /// Ends the operation, whose time is up.
     fn end_rest(&mut self, cx: &mut Context<'_>) {
         match self.verdict {
-            Verdict::Refused(why) => {
+            Verdict::Refused(why) if cx.round.tries != 0 => {
                 let why = why_at_last(why, cx);
                 self.decide(Verdict::Refused(why), cx);
             }
-            // The operation made no attempt: it left the lock to others.
-            Verdict::Open | Verdict::Granted(..) | Verdict::HandedOut => self.give_up_waiting(cx),
+            // The operation made no attempt: it only waited, or left the lock to others.
+            Verdict::Refused(_) | Verdict::Open | Verdict::Granted(..) | Verdict::HandedOut => {
+                self.give_up_waiting(cx);
+            }
         }
     }
 
