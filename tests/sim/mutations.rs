@@ -181,7 +181,7 @@ pub(crate) mod tests {
 
     /// Guards that these worlds do not need, or that no oracle checks, and the stories of the library that notice their
     /// removal. `tests/breakages.sh` reads this table.
-    const STORIES: [(&str, &str); 5] = [
+    const STORIES: [(&str, &str); 6] = [
         // A lock that becomes a shared one.
         ("DowngradeStaysExclusive", "engine::tests::shared"),
         // These worlds ask for no slots.
