@@ -108,9 +108,9 @@ pub(crate) struct Nodes {
     /// Longest ttl of any client [default: 60s].
     ///
     /// The time includes the lock delay. If a node has been up for less than this time when the command connects, the
-    /// node does not vote until it has been up for that long. Use the same time for all clients. With --guard strict,
-    /// the default is the time in the markers of the nodes. If you give a longer time than the markers, no client gets
-    /// a lock before that time has passed.
+    /// node does not vote until it has been up for that long. Give every client the same --max-ttl. With --guard
+    /// strict, the default is the time in the markers of the nodes. If you give a longer time than the markers, no
+    /// client gets a lock before that time has passed.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     max_ttl: Option<Duration>,
 
@@ -177,8 +177,8 @@ impl Nodes {
         Ok(builder)
     }
 
-    /// Returns a builder for each node alone, without a restart guard. No program may rely on a lock from such a
-    /// builder.
+    /// Returns a builder for each node alone, without a restart guard. No program may rely on a lock on a single node
+    /// without a restart guard.
     pub(crate) fn each(&self) -> Result<Vec<Builder>, Failure> {
         let alone = |url: String| {
             // A node without TLS gets no TLS options, even if other nodes use TLS.

@@ -115,7 +115,8 @@ pub(crate) struct CheckArgs {
 
     /// Prints metrics for Prometheus.
     ///
-    /// The exit status stays the same. DIR in the example is the folder of node_exporter's textfile collector.
+    /// The exit status is the same as without --prometheus. DIR in the example is the folder of node_exporter's
+    /// textfile collector.
     #[arg(long, conflicts_with = "json")]
     prometheus: bool,
 

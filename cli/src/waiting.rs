@@ -27,7 +27,7 @@ const AGAIN: Duration = Duration::from_secs(3);
 const FREE: &str =
     "it is free, but was not granted yet; if this continues, `shearline nodes` shows why";
 
-/// The reason that may change during the wait.
+/// If this is the reason, the command checks for a new reason even if stderr is not a terminal.
 const FEW: &str = "too few nodes have answered";
 
 /// A name, and what the nodes say about it.

@@ -292,7 +292,7 @@ impl Shared {
         outcome.unwrap_or(Ok(Err(pending)))
     }
 
-    /// Ends a section in which the engine got bytes to write. Writes the bytes unless the I/O thread serves.
+    /// Ends a section. Before that, writes the bytes that the engine has queued, unless the I/O thread writes them.
     pub(super) fn flush(&self, section: Section<'_>) {
         if !section.roles.serving {
             // Ignores a panic of the engine: the outcomes of the callers report it.

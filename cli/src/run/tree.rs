@@ -207,8 +207,8 @@ impl Tree {
         }
     }
 
-    /// Stops every descendant, so that none starts another process, until a scan finds no new one. Returns all of them,
-    /// parents first.
+    /// Scans for descendants and stops them, until a scan finds no new process. A stopped process cannot start another.
+    /// Returns all descendants, parents first.
     fn stop(&self, last: Option<Pid>) -> Vec<Process> {
         let end = now().saturating_add(LOOKS_END);
         let look = || {

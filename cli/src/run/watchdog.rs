@@ -75,7 +75,7 @@ impl Watchdog {
         let channel = Channel::from_stdin()?;
         set_name(c"shearline")?; // From its file, the process would get the name `exe`.
         // Signals are handled before there is a child. The supervisor passes on signals that all processes get, for
-        // example from a service manager. Such signals must not end the watchdog.
+        // example from a service manager. Signals that the supervisor passes on must not end the watchdog.
         let signals = Signals::catch()?;
         set_child_subreaper(Some(getpid()))?;
         let mut tree = Tree::new();

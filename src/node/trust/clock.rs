@@ -22,7 +22,7 @@
 //! two seconds without an answer (a [`PAUSE`]), the bounds widen by at most 0.05 % of the further time, because no
 //! clock is slewed faster. The rest of the drift is for steps. The steps of one clock may add up to the allowance of
 //! the shortest ttl that a caller has asked for. Up to that sum, no lock with this ttl or a longer ttl has ended early.
-//! If the steps add up to more, the clock counts as stepped, and a new sum begins.
+//! If the steps add up to more than the allowance, the clock counts as stepped, and a new sum begins.
 //!
 //! # Not here
 //!
