@@ -78,7 +78,8 @@ pub(crate) struct Acquire {
 }
 
 impl Acquire {
-    /// Sets the owner and the lock delay. The default owner names this host and `process`, which works under the lock.
+    /// Sets the owner and the lock delay. The default owner names this host and `process`, the process that works under
+    /// the lock.
     pub(crate) fn builder(&self, builder: Builder, process: u32) -> Builder {
         let owner = match &self.owner {
             Some(owner) => owner.clone().into_vec(),

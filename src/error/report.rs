@@ -922,7 +922,7 @@ mod tests {
         // A caller that extends already has a lock.
         let extended = format!("{:#}", ExtendError::Unconfirmed(report));
         let ends = "; the lock stays valid until its old deadline: finish the work before the deadline, because a \
-                    quarantine usually ends later";
+                    quarantine usually ends after it";
         assert!(extended.ends_with(&format!("{ends}{SEE}")), "{extended}");
     }
 }

@@ -33,7 +33,8 @@ use shearline::internals::now;
 
 use super::processes::{Process, children, has_ended};
 
-/// The pause between a kill and the next scan. Both dying processes and a scan need the processor.
+/// The pause between a kill and the next scan. The killed processes need processor time to end, and a scan takes it
+/// from them.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// How long scans for new processes are repeated before the processes are killed. There are two scans at least.
@@ -72,7 +73,7 @@ impl Drop for Before {
     }
 }
 
-/// The state of the remembered child.
+/// The state of the child whose exit status the tree remembers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Child {
     Running,
@@ -100,7 +101,7 @@ impl Tree {
         }
     }
 
-    /// Sets the child whose end is remembered.
+    /// Makes the tree remember the exit status of `child`.
     pub(super) fn remember(&mut self, child: Pid) {
         self.child = Some((child, Child::Running));
     }

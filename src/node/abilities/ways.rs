@@ -296,8 +296,8 @@ impl Abilities {
             self.way_permitted(way);
             return is_waited_for.then_some(Reply::Done);
         };
-        // Another lock may have found a way to release locks in the meantime. The user may still be forbidden to
-        // release the key of this lock in that way.
+        // Another lock may have found a way to release locks in the meantime. But the user may still have no permission
+        // to release the key of this lock.
         let is_told = is_last && (is_waited_for || !self.may_release());
         if !is_told {
             self.way_refused(way, refusal, hints);

@@ -1,8 +1,8 @@
 //! The clock watch of one node: checks whether the server's wall clock was stepped.
 //!
 //! Keys expire by the server's wall clock. A step forward ends locks early, and nothing else shows it, because the
-//! connection stays up and the identity of the server stays the same. The server can be asked for its `TIME`, however.
-//! The clock of this process is never stepped. So without a step the difference between the two clocks changes no
+//! connection stays up and the identity of the server stays the same. But the command `TIME` reads the server's clock,
+//! and the clock of this process is never stepped. So without a step the difference between the two clocks changes no
 //! faster than clocks drift.
 //!
 //! The engine sends `TIME` right before a lock command, in the same write, at most once a second. So the answer to

@@ -81,7 +81,7 @@ pub(crate) struct Trust {
     /// How long the server had been up at the first handshake, if this time is shorter than an assumed longest ttl. A
     /// server that is younger than the assumed longest ttl counts at once, although it may have forgotten locks.
     pub(crate) met_young: Option<Duration>,
-    /// When the quarantine for forgotten locks ends. Zero if there was no such quarantine.
+    /// When the quarantine for forgotten locks ends, or [`Instant::ZERO`] if there was none.
     until: Instant,
     /// When the quarantine for a step of the clock ends.
     stepped_until: Instant,
