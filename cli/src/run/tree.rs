@@ -51,7 +51,7 @@ const FIRST: i32 = -20;
 pub(super) struct Before(Option<i32>, Rlimit);
 
 /// Gives this thread the highest priority, if that is permitted (usually only root may do this), and as many
-/// descriptors as possible. Processes that are started later inherit both, but earlier processes do not.
+/// descriptors as possible. Only processes that are started later inherit the priority and the limit.
 ///
 /// The machine may be at its busiest when processes have to be ended. Without a descriptor no process can be found.
 #[must_use]
@@ -119,8 +119,8 @@ impl Tree {
         };
         let mut children = children(getpid());
         children.retain(|pid| *pid != heir);
-        // The list comes before this check: when the remembered child ends, this process inherits its processes before
-        // it can see the end.
+        // If `heir` ended before the list was read, the list may have its former children. This later check notices
+        // that.
         if !has_ended(heir) {
             self.strangers.extend(children);
         }
