@@ -4,7 +4,7 @@
 //! # Guarantees
 //!
 //! * When [`run`](Supervision::run) returns, no process of the command is left that the supervisor may signal.
-//! * The watchdog gets the deadline of each extension, but no deadline that a majority of the nodes did not confirm.
+//! * The watchdog gets the deadline of each extension, and only deadlines that a majority of the nodes has confirmed.
 //! * The supervisor notices at once if the watchdog was killed or stopped. Then it inherits the watchdog's processes
 //!   and ends them.
 //!

@@ -182,7 +182,7 @@ impl Tree {
     /// Kills every descendant and waits for its end. Returns `false` if this process may signal none of the remaining
     /// descendants.
     ///
-    /// `last` is a child that may be killing the same processes. This child may continue until all others are killed.
+    /// The child `last`, which may be killing the same processes, continues until all others are killed.
     pub(super) fn end(&mut self, last: Option<Pid>) -> bool {
         loop {
             let met = self.stop(last);

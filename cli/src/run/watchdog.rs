@@ -208,8 +208,8 @@ impl Watchdog {
         match self.phase {
             Phase::Starting(_) | Phase::Running => {
                 self.tree.signal_child(signal);
-                // A stopped command would never receive the signal. For example, the command may be stopped because it
-                // read from a terminal in the background. Shells also send CONT in this case.
+                // A stopped command would never receive the signal, so it also gets CONT, as from a shell. For example,
+                // the command may be stopped because it read from a terminal in the background.
                 let asks = signal == Signal::HUP || self.end.asks_for_end(number);
                 if self.tree.child() == Child::Stopped && asks {
                     self.tree.signal_child(Signal::CONT);

@@ -144,9 +144,9 @@ impl InFlight {
         Trouble::Link(LinkFault::Protocol)
     }
 
-    /// Returns the start of the last command, which moves from the out buffer to the front of a new row. Returns `None`
-    /// if the server has already answered the command without receiving it, or if `unsent` returns `false` for its
-    /// start.
+    /// Returns the start of the last command, so that this command can move from the out buffer into a new row of
+    /// releases. Returns `None` if the server has already answered the command without receiving it, or if `unsent`
+    /// returns `false` for its start.
     pub(super) fn begin_row(&self, unsent: impl Fn(u64) -> bool) -> Option<u64> {
         let first = self.queue.back()?.start;
         unsent(first).then_some(first)
