@@ -26,8 +26,8 @@ pub(crate) struct Acquire {
 
     /// Gives up after this time [default: never].
     ///
-    /// The time counts from the start of the command. The command waits for --connect-timeout for silent nodes, even if
-    /// this time is shorter. The command does not wait if only an operator can repair the cause, such as a wrong
+    /// The time counts from the start of the command. Even with a shorter --wait, the command waits for silent nodes
+    /// for --connect-timeout. The command does not wait if only an operator can repair the cause, such as a wrong
     /// password. The option has the alias --timeout.
     #[arg(short, long, alias = "timeout", value_name = "TIME", value_parser = duration::parse)]
     wait: Option<Duration>,

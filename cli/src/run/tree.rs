@@ -106,7 +106,7 @@ impl Tree {
         self.child = Some((child, Child::Running));
     }
 
-    /// Returns the state of the remembered child as of the last [`reap`](Self::reap).
+    /// Returns the state that [`reap`](Self::reap) found last for the child of [`remember`](Self::remember).
     pub(super) fn child(&self) -> Child {
         self.child.map_or(Child::Running, |(_, state)| state)
     }

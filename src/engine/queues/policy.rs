@@ -108,7 +108,8 @@ const ROW_AMONG_US: Duration = Duration::from_millis(100);
 /// time, and no measured figure improves. With 300 ms or three seconds no figure differs by a fifth.
 const LATELY: Duration = Duration::from_secs(1);
 
-/// The time between the looks of a contender for the exclusive lock that knows of readers. Each look renews its intent.
+/// The time between the looks of a contender that wants the exclusive lock and knows of readers. Each look renews its
+/// intent.
 const BEHIND_READERS: Duration = Duration::from_millis(250);
 
 /// A contender for the exclusive lock that has waited for this long leaves its intent as soon as it knows of readers.
