@@ -119,8 +119,8 @@ impl Tree {
         };
         let mut children = children(getpid());
         children.retain(|pid| *pid != heir);
-        // If `heir` ended before the list was read, the list may have its former children. This later check notices
-        // that.
+        // If `heir` ended before the list was read, the list may have its former children, but then this check finds
+        // its end.
         if !has_ended(heir) {
             self.strangers.extend(children);
         }
@@ -158,7 +158,7 @@ impl Tree {
         }
     }
 
-    /// Returns `true` if this process has a child that is alive and no stranger.
+    /// Returns `true` if this process has a living child that is not a stranger.
     fn has_children(&self) -> bool {
         let is_ours = |pid: &Pid| !self.strangers.contains(pid);
         self.strangers.is_empty() || children(getpid()).iter().any(is_ours)

@@ -134,7 +134,7 @@ impl Wire {
         self.push(now, purpose, command);
     }
 
-    /// Does the same as `put_release` if a row or renewals come before the release.
+    /// The part of `put_release` for a release that comes after a row of releases or after renewals.
     // With many callers, nearly all releases come here.
     #[inline(always)]
     fn put_release_behind(
