@@ -469,9 +469,9 @@ impl Engine {
     ///
     /// The node also gets a counter floor for [fencing tokens](crate::LockOptions::fenced). The floor is at least the
     /// largest number that this engine has seen, and the present time by [`set_wall_clock`](Self::set_wall_clock). If
-    /// the node has lost its data and clocks have been set back, an older token may be larger than the floor.
-    /// An [`Event::FloorsGiven`](super::Event::FloorsGiven) comes at most a connect timeout later. If this engine was
-    /// asked for a fenced lock before, the event says whether the node has written the floor.
+    /// the node has lost its data and clocks have been set back, an older token may be larger than the floor. An
+    /// [`Event::FloorsGiven`](super::Event::FloorsGiven) comes at most a connect timeout later. If this engine was asked
+    /// for a fenced lock before, the event says whether the node has written the floor.
     ///
     /// With [`RestartGuard::Strict`](crate::RestartGuard::Strict), the call also deletes the barrier on the node, for
     /// all clients. If a handshake of the node is under way, the deletion becomes part of the handshake.
