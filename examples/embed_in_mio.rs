@@ -111,7 +111,7 @@ impl Host {
                 Ok(released) => println!("  released on {} nodes", released.deleted),
                 Err(error) => println!("  {error}"),
             },
-            // A held lock will end soon. These jobs take no time, so this does not happen.
+            // A held lock will end soon. The jobs of this example take no time, so no lock expires.
             Event::Expired { lock } => println!("  {lock:?} is lost: its job must stop"),
             // This program extends no lock, and later versions may have more events.
             Event::Extended { .. } | _ => {}

@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let nodes = nodes::nodes();
     let redlock = Redlock::connect(&nodes.urls)?;
     let name = format!("report:{}", std::process::id());
-    // A real worker has no limit: `.keep()`.
+    // A real worker calls `.keep()`, which has no time limit.
     let kept = LockOptions::new(TTL).keep_for(AT_MOST);
     for steps in [20, 1000] {
         let lock = redlock.lock_with(&name, &kept)?;

@@ -225,8 +225,8 @@ impl Entry {
             .write_all(resources, token, Mark::AnySlot, room)
     }
 
-    /// Returns the entry of a permit for any slot, changed so that a node without a free slot also reports the next
-    /// change of the key. The entry must be new and not shared.
+    /// Changes the entry of a permit for any slot: a node without a free slot then also reports the next change of the
+    /// key. The entry must be new and not shared.
     #[cold]
     pub(crate) fn registering(mut self) -> Self {
         if let Shape::Several { mark, .. } = &mut Arc::make_mut(&mut self.0).shape

@@ -26,8 +26,8 @@ pub(crate) struct Acquire {
 
     /// Gives up after this time [default: never].
     ///
-    /// The time counts from the start of the command. The command waits for --connect-timeout for silent nodes, even if
-    /// this time is shorter. The command does not wait if only an operator can repair the cause, such as a wrong
+    /// The time counts from the start of the command. Even with a shorter --wait, the command waits for silent nodes
+    /// for --connect-timeout. The command does not wait if only an operator can repair the cause, such as a wrong
     /// password. The option has the alias --timeout.
     #[arg(short, long, alias = "timeout", value_name = "TIME", value_parser = duration::parse)]
     wait: Option<Duration>,
@@ -78,7 +78,8 @@ pub(crate) struct Acquire {
 }
 
 impl Acquire {
-    /// Sets the owner and the lock delay. The default owner names this host and `process`, which works under the lock.
+    /// Sets the owner and the lock delay. The default owner names this host and `process`, the process that works under
+    /// the lock.
     pub(crate) fn builder(&self, builder: Builder, process: u32) -> Builder {
         let owner = match &self.owner {
             Some(owner) => owner.clone().into_vec(),

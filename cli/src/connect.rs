@@ -108,17 +108,17 @@ pub(crate) struct Nodes {
     /// Longest ttl of any client [default: 60s].
     ///
     /// The time includes the lock delay. If a node has been up for less than this time when the command connects, the
-    /// node does not vote until it has been up for that long. Use the same time for all clients. With --guard strict,
-    /// the default is the time in the markers of the nodes. If you give a longer time than the markers, no client gets
-    /// a lock before that time has passed.
+    /// node does not vote until it has been up for that long. Give every client the same --max-ttl. With --guard
+    /// strict, the default is the time in the markers of the nodes. If you give a longer time than the markers, no
+    /// client gets a lock before that time has passed.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     max_ttl: Option<Duration>,
 
     /// Longest wait for an answer.
     ///
     /// The timeout should be longer than the longest round trip, and far shorter than the ttl. Distant nodes need a
-    /// longer timeout, and a longer --connect-timeout. A command waits this long for silent nodes. At its end, the
-    /// command waits for silent nodes again, for two seconds at most.
+    /// longer timeout, and a longer --connect-timeout. A command waits this long for silent nodes. Before the command
+    /// ends, it waits for silent nodes again, for two seconds at most.
     #[arg(long, value_name = "TIME", value_parser = duration::within(1..=10_000))]
     #[arg(hide_short_help = true, default_value = "500ms")]
     pub(crate) node_timeout: Duration,
@@ -149,10 +149,10 @@ pub(crate) struct Connect {
     /// Lets nodes vote at once; for new nodes only.
     ///
     /// Use --trust only if no node can have forgotten a lock that is still held, for example if the nodes were just
-    /// installed. The option applies to the nodes that are connected at the beginning. With --guard strict, the nodes
-    /// store it, so it holds for all clients. The option also gives the nodes a counter floor for fencing tokens, for
-    /// all clients: the present time plus one second. Every older token must be smaller than this floor. This is so
-    /// unless a clock was set back.
+    /// installed. The option applies to the nodes that are connected at the beginning. With --guard strict, the option
+    /// applies to all clients, because the nodes store it. The option also gives the nodes a counter floor for fencing
+    /// tokens, for all clients: the present time plus one second. Every older token must be smaller than this floor.
+    /// This is so unless a clock was set back.
     #[arg(long, help_heading = "Nodes")]
     pub(crate) trust: bool,
 }
@@ -177,8 +177,8 @@ impl Nodes {
         Ok(builder)
     }
 
-    /// Returns a builder for each node alone, without a restart guard. No program may rely on a lock from such a
-    /// builder.
+    /// Returns a builder for each node alone, without a restart guard. No program may rely on a lock on a single node
+    /// without a restart guard.
     pub(crate) fn each(&self) -> Result<Vec<Builder>, Failure> {
         let alone = |url: String| {
             // A node without TLS gets no TLS options, even if other nodes use TLS.

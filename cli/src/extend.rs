@@ -46,8 +46,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let (redlock, lock) = args.held.open(Some(args.ttl))?;
     let mut guard = redlock.adopt(lock);
-    // A lock that another machine has taken uses another clock. Such a lock is not valid here until a majority of the
-    // nodes has said how long it still lives.
+    // A lock that another machine has taken uses another clock. A lock from another machine is not valid here until a
+    // majority of the nodes has said how long its keys still live.
     let confirmed = match guard.is_valid() {
         true => Ok(()),
         false => guard.confirm().map_err(Failure::from),

@@ -215,7 +215,7 @@ fn lasts(span: Duration) -> String {
     }
 }
 
-/// Returns the inspection for programs.
+/// Returns the inspection as JSON.
 pub(crate) fn object(command: &str, name: &[u8], told: &Inspection) -> Value {
     let fields = json!({
         "state": word(told),

@@ -25,7 +25,7 @@
 #![deny(missing_docs)]
 #![expect(
     clippy::disallowed_methods,
-    reason = "a command measures and waits with this clock, and never judges a lock by it"
+    reason = "commands use this clock to measure and to wait, never to decide whether a lock is valid"
 )]
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -77,8 +77,8 @@ use status::Status;
 
 /// A distributed lock over N independent Redis or Valkey masters.
 ///
-/// `run` runs a command while it holds a lock. `lock`, `extend` and `unlock` are for scripts. `status`, `watch`, `break`,
-/// `nodes`, `check` and `reinit` are for operators.
+/// `run` runs a command while it holds a lock. `lock`, `extend` and `unlock` are for scripts. `status`, `watch`,
+/// `break`, `nodes`, `check` and `reinit` are for operators.
 #[derive(Debug, Parser)]
 #[command(
     name = "shearline",

@@ -58,8 +58,8 @@ shearline check --nagios     # OK, WARNING, CRITICAL, UNKNOWN: 0 to 3",
 ///
 /// The command connects like a new program, so a node that has not been up for --max-ttl does not vote yet. Programs
 /// that connected earlier may count that node already; their `Redlock::nodes` shows this. With --guard strict, the
-/// command also shows the barrier of each node and the longest ttl in its marker. A node without a marker gets one, as
-/// from any client.
+/// command also shows the barrier of each node and the longest ttl in its marker. Like any client, the command writes a
+/// marker to a node that has no marker.
 ///
 /// The command also takes, extends and releases a lock on each node alone. The output shows what the user of the node
 /// may do, how the node releases a lock, and whether the node wakes waiting clients. Permissions depend on the name of
@@ -115,7 +115,8 @@ pub(crate) struct CheckArgs {
 
     /// Prints metrics for Prometheus.
     ///
-    /// The exit status stays the same. DIR in the example is the folder of node_exporter's textfile collector.
+    /// The exit status is the same as without --prometheus. DIR in the example is the folder of node_exporter's
+    /// textfile collector.
     #[arg(long, conflicts_with = "json")]
     prometheus: bool,
 

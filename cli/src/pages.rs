@@ -1,5 +1,5 @@
-//! The commands `shearline man` and `shearline completions`. Both outputs are made from the
-//! description of the arguments.
+//! The commands `shearline man` and `shearline completions`. The manual pages and the completions are generated from
+//! the definitions of the arguments.
 
 use std::io::{self, Write as _};
 

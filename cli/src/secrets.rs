@@ -68,7 +68,8 @@ impl Login {
 /// Splits a list of URLs at its commas. Returns `None` if a comma may be part of a user or a password.
 ///
 /// The text after a comma counts as another URL only if it begins with a scheme or has no credentials. Otherwise the
-/// text could be the rest of a password that begins before the comma. No part of a password may be taken for a host.
+/// text after the comma could be the rest of a password that contains the comma. No part of a password may be taken for
+/// a host.
 fn cut(list: &str) -> Option<Vec<&str>> {
     let pieces: Vec<&str> = list.split(',').map(str::trim).collect();
     let is_rest = |piece: &&str| piece.contains('@') && !piece.contains("://");

@@ -24,7 +24,7 @@ pub(crate) enum Status {
     NoQuorum,
     /// The lock was lost, or is not held any more.
     Lost,
-    /// The lock was not taken: another client holds it. `--conflict-status` gives the number.
+    /// The lock was not taken: another client holds it. `--conflict-status` sets this exit status.
     Held(u8),
     /// Only an operator can repair the cause: the configuration, a password, a permission.
     Configuration,

@@ -146,7 +146,7 @@ impl Trial {
         })
     }
 
-    /// Returns a trial with the same verdict for taking and extending, and no other facts.
+    /// Returns a trial that has this `verdict` both for taking and for extending a lock, and no other facts.
     fn both(verdict: Verdict) -> Self {
         Self {
             lock: verdict.clone(),

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let resource = lock.resource().to_vec();
     let mut guard = redlock.adopt(lock);
     if !guard.is_valid() {
-        // The lock is released in any case. Only the nodes know whether it is still alive, because the text may
+        // The lock is released in any case. Only the nodes know whether the lock is still alive, because its text may
         // be old.
         let _ = guard.confirm();
     }

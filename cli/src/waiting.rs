@@ -1,9 +1,8 @@
 //! The lines that a command prints while it waits for a lock: who holds it, or why it is not granted.
 //!
-//! In the first second the command prints nothing. Then the command asks the nodes who holds the lock, which changes
-//! nothing, and writes a line to stderr. On a terminal the command writes another line whenever the holder changes.
-//! Without a terminal, the command does not ask again after the first line, except if too few nodes have answered:
-//! that reason may change later.
+//! In the first second the command prints nothing. Then the command reads from the nodes who holds the lock, and writes
+//! a line to stderr. On a terminal the command writes another line whenever the holder changes. Without a terminal, the
+//! command asks the nodes again after the first line only if too few nodes had answered.
 
 use std::future::pending;
 use std::io::{self, IsTerminal as _};
@@ -27,7 +26,7 @@ const AGAIN: Duration = Duration::from_secs(3);
 const FREE: &str =
     "it is free, but was not granted yet; if this continues, `shearline nodes` shows why";
 
-/// The reason that may change during the wait.
+/// The text while too few nodes answer. After this text, the command asks the nodes again even without a terminal.
 const FEW: &str = "too few nodes have answered";
 
 /// A name, and what the nodes say about it.

@@ -347,10 +347,10 @@ impl LockOptions {
     /// * Every node has a counter floor for its fencing tokens (`shearline:floor`). An operator creates the floors
     ///   once, with `Redlock::trust_nodes`. A node without a floor is [`Unusable::NoFloor`](crate::Unusable::NoFloor)
     ///   for fenced locks, but votes on other locks.
-    /// * A node loses its floor in a restart, with or without its data. A handle whose request for a fencing token the
-    ///   node refuses, and that lives longer than the longest ttl, repairs the node from the other nodes. Until then
-    ///   the node is [`Unusable::InRepair`](crate::Unusable::InRepair). If a majority has restarted at once, an
-    ///   operator has to create the floors again. The
+    /// * A node loses its floor in a restart, with or without its data. If the node refuses a fencing token to a
+    ///   handle, the handle repairs the node from the other nodes. Only a handle that lives longer than the longest ttl
+    ///   can do this. Until then the node is [`Unusable::InRepair`](crate::Unusable::InRepair). If a majority has
+    ///   restarted at once, an operator has to create the floors again. The
     ///   page [`manual::operating`](crate::manual::operating#nodes-that-give-fencing-tokens) explains how to do this,
     ///   and how to see which nodes have a floor.
     /// * A repair waits for the longest ttl, so that every attempt from before the loss has expired. The longest ttl

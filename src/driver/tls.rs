@@ -268,8 +268,8 @@ impl Session {
 
     /// Writes the encrypted bytes, sends `close_notify`, and closes the direction to the node.
     pub(super) fn shut_down(&mut self) {
-        // Bytes that the kernel does not accept now are lost, as without TLS. If the connection has failed, no
-        // `close_notify` is sent.
+        // Bytes that the kernel does not accept now are lost, as on a connection without TLS. If the connection has
+        // failed, no `close_notify` is sent.
         if self.flush() == Ok(true) {
             self.tls.send_close_notify();
             let _ = self.flush();

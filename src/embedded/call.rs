@@ -20,7 +20,7 @@ pub(super) struct Call<'a> {
     /// The name and the arguments of a command, or the arguments of a script. Their number has been checked.
     pub(super) words: Words<'a>,
     pub(super) now: Millis,
-    /// The same time on the clock of the caller.
+    /// The time `now` on the caller's clock.
     pub(super) at: Instant,
 }
 

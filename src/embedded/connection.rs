@@ -1,8 +1,8 @@
 //! One client of an embedded node: its socket, and the bytes that wait in both directions.
 //!
 //! Both buffers are bounded. No command is executed while [`OUT_BYTES_MAX`] of replies wait for a client that does not
-//! read them, and nothing more is read until the bytes that were read are executed. A client for which
-//! [`PUSHED_BYTES_MAX`] wait when a push comes is closed, because other clients cause pushes.
+//! read them, and nothing more is read until the bytes that were read are executed. A client for
+//! which [`PUSHED_BYTES_MAX`] wait when a push comes is closed, because other clients cause pushes.
 
 use std::io::{self, Read, Write};
 use std::vec::Vec;
@@ -18,8 +18,8 @@ use super::store::Store;
 /// Once this many bytes of replies wait, no further command is executed. The last reply may exceed it.
 const OUT_BYTES_MAX: usize = 256 << 10;
 
-/// Once this many bytes wait, no push is added, because the client reads neither replies nor pushes. It is more than
-/// [`OUT_BYTES_MAX`] and the longest reply together.
+/// Once this many bytes wait, no push is added, because the client reads neither replies nor pushes. It is more
+/// than [`OUT_BYTES_MAX`] and the longest reply together.
 const PUSHED_BYTES_MAX: usize = 2 << 20;
 
 /// Bytes that are read at a time. If a client sends more, the other clients get their turn before the rest is read.
@@ -74,7 +74,7 @@ impl Connection {
         let read = if has_read { self.read() } else { Ok(()) };
         self.run(store, now);
         let written = read.and_then(|()| self.write());
-        // No event comes again for bytes that have come and could not be read.
+        // The poll reports arrived bytes only once, so the connection stays ready if it could not read them.
         self.ready |= self.may_run() || !has_read && self.may_read();
         written.is_ok() && !(self.closing && self.out.is_empty())
     }

@@ -17,8 +17,8 @@ pub enum Flavour {
     /// A Redis 8.4, **from its documentation**, not compared with a server: it has `DELEX`, `SET .. IFEQ` and `MSETEX`.
     /// Otherwise like [`Redis`](Self::Redis).
     Redis84,
-    /// A Redis of a service, or behind a proxy, to which `CLIENT` and `INFO` are unknown commands. Otherwise like
-    /// [`Redis`](Self::Redis).
+    /// A Redis that does not know the commands `CLIENT` and `INFO`, as in a hosted service or behind a proxy. Otherwise
+    /// like [`Redis`](Self::Redis).
     Proxied,
 }
 

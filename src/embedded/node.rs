@@ -73,8 +73,8 @@ impl EmbeddedNode {
         format!("redis://{}", self.address)
     }
 
-    /// Stops the node as a kill would: connections break, new ones are refused. Keys are kept for a later
-    /// [`restart`](Self::restart) with them. A stopped node can be stopped again.
+    /// Stops the node as a kill would: connections break, new ones are refused. Keys are kept for a
+    /// later [`restart`](Self::restart) with them. A stopped node can be stopped again.
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ impl EmbeddedNode {
     /// ```
     pub fn remove(&self, key: impl AsRef<[u8]>) -> bool {
         let removed = self.shared.lock().store.remove(clock::now(), key.as_ref());
-        // The thread sends the pushes. If it cannot be woken, it has ended.
+        // The thread sends the pushes. If the thread of the node cannot be woken, it has ended.
         let _ = self.waker.wake();
         removed
     }

@@ -32,7 +32,7 @@ const BACKLOG: i32 = 511;
 /// Also the longest pause after a failed accept (when no descriptor was left, for example).
 const TICK: Duration = Duration::from_millis(100);
 
-/// The server, for its thread and the handle.
+/// The server, shared by its thread and the handle.
 pub(super) struct Shared {
     /// Held while one waits for the server. So the other waits behind it, even a thread that always has more to do.
     pub(super) turn: Mutex<()>,
@@ -129,7 +129,8 @@ impl Server {
                 self.store.disconnect(connection.session());
                 self.connections.remove(&number);
             }
-            // This comes before the commands of the next connection, so that pushes and replies stay in their order.
+            // Pushes are delivered before the commands of the next connection, so that pushes and replies stay in their
+            // order.
             self.deliver();
         }
         let now = clock::now();

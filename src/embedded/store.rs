@@ -16,8 +16,7 @@ use super::session::Session;
 use super::tracking::Tracking;
 use super::watches::Watches;
 
-/// A lock node as a pure function. For development, tests and simulation; see the
-/// [module](super).
+/// A lock node as a pure function. For development, tests and simulation; see the [module](super).
 ///
 /// Time is an argument and must not run backwards. Each call costs as much as its command, at most logarithmic in the
 /// number of keys. `FLUSHALL` is linear in this number.
@@ -222,7 +221,7 @@ impl Store {
     /// Starts the store again under a new identity. Scripts and registrations are always forgotten. Earlier sessions
     /// have ended and must not be used any more.
     pub fn restart(&mut self, seed: u64, now: Instant, memory: Memory) {
-        // The factor is odd, so all seeds have words of their own, and these look random.
+        // The factor is odd, so different seeds give different words, which look random.
         let word = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.run_id = format!("{word:016x}{word:024x}");
         self.replid = format!("{:016x}{word:024x}", !word);

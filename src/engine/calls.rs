@@ -356,8 +356,8 @@ impl Engine {
     /// sends the release of the lock to all nodes. The validity of the lock does not change.
     ///
     /// A lock from another clock has no known end ([`Instant::ZERO`]). A lock without a known end is not valid,
-    /// but [`confirm`](Engine::confirm) may find its end. Until the end is found, a lock without a known end counts as
-    /// over when its keys must have expired.
+    /// but [`confirm`](Engine::confirm) may find its end. Until `confirm` has found the end, the engine treats the lock
+    /// as over when its keys must have expired.
     pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.work.parts;
         if parts.claims.of(lock.id()).is_none() {

@@ -18,7 +18,7 @@
 //!                           Timers                  the one wheel
 //! ```
 //!
-//! Calls between the parts go down only. A part returns its findings to the part above it.
+//! Each part calls only the parts below it, and returns its findings to the part above it.
 //!
 //! | file | subject |
 //! | --- | --- |

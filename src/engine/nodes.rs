@@ -183,8 +183,8 @@ impl Nodes {
         }
     }
 
-    /// Returns `true` if no node is connected and the servers of a majority have closed their connections. The most
-    /// likely reason is that the connections were idle for too long.
+    /// Returns `true` if no node is connected and the servers of a majority have closed their connections. Servers
+    /// usually close connections that were idle for too long.
     #[cold]
     pub(super) fn were_closed(&self) -> bool {
         let closed = |node: &&Node| {

@@ -344,9 +344,9 @@ impl Operations {
         }
     }
 
-    /// Wakes the operations that have received the turn from others, such as an operation that may ask beside a reader.
-    /// Without this call, these operations would wait for the end of some other operation, or end before they know that
-    /// they have the turn.
+    /// Wakes the operations whose turn has come because of other operations, for example an operation that may ask the
+    /// nodes at the same time as a reader. Without this call, these operations would wait for the end of some other
+    /// operation, or end before they know that they have the turn.
     #[inline]
     pub(super) fn lead_others(&mut self, now: Instant) {
         if self.parts.queues.has_turns() {

@@ -377,8 +377,8 @@ impl Parts {
         self.claims(now).release(operation, claim)
     }
 
-    /// Ends the look at the floors, or gives it up because there is no room for it. Schedules the next look if there
-    /// are floors left to repair.
+    /// Records that the look at the counter floors has ended, or could not begin for lack of room. Schedules the next
+    /// look if there are floors left to repair.
     pub(super) fn looked_at_floors(&mut self, now: Instant) {
         self.fencing.looked(&mut self.news);
         self.await_repairs(now);

@@ -225,8 +225,8 @@ impl Queues {
         self.contender(place)
     }
 
-    /// Returns the wait of the contender of `place`. If the wait has not begun yet, begins one for this number of
-    /// `nodes` in an unknown state.
+    /// Returns the wait of the contender of `place`. Creates the wait if there is none, with this number of `nodes` in
+    /// an unknown state.
     pub(super) fn begin_waiting(&mut self, place: PlaceKey, nodes: usize) -> &mut Wait {
         let at = self.places.get_mut(place.0);
         let was_read = at.is_some_and(|at| core::mem::take(&mut at.is_read));

@@ -187,7 +187,7 @@ impl ExtendError {
             Self::Unconfirmed(report) => {
                 let advice = match report.has_quarantine() {
                     true => {
-                        "finish the work before the deadline, because a quarantine usually ends later"
+                        "finish the work before the deadline, because a quarantine usually ends after it"
                     }
                     false => "try again before the deadline",
                 };
@@ -343,7 +343,7 @@ pub enum RequestFault {
     #[error("zero tries were requested; request at least one")]
     NoTries,
     /// There are no markers that could be written again.
-    #[error("only a strict restart guard has markers; there is nothing to do")]
+    #[error("only handles with a strict restart guard write markers; there is nothing to do")]
     NotStrict,
 }
 

@@ -296,8 +296,8 @@ impl Report {
     /// therefore too few nodes are left for a majority. For errors other
     /// than [`LockError::Held`](crate::LockError::Held), the result is `None`.
     ///
-    /// All clients have to use the same number for one resource. The call does not wait: the number of the other
-    /// clients applies until the permits that were taken with it are released or have expired.
+    /// All clients have to use the same number for one resource. The call fails without a wait. The number of the other
+    /// clients applies until all their permits are released or have expired.
     #[must_use]
     pub fn other_permits(&self) -> Option<u16> {
         let mut others = self.nodes().iter().filter_map(|node| {
@@ -922,7 +922,7 @@ mod tests {
         // A caller that extends already has a lock.
         let extended = format!("{:#}", ExtendError::Unconfirmed(report));
         let ends = "; the lock stays valid until its old deadline: finish the work before the deadline, because a \
-                    quarantine usually ends later";
+                    quarantine usually ends after it";
         assert!(extended.ends_with(&format!("{ends}{SEE}")), "{extended}");
     }
 }

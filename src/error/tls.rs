@@ -35,7 +35,7 @@ pub(crate) enum TlsProblem {
     #[error("the file cannot be read; check that it is a regular file of at most 16 MiB")]
     Unreadable,
     /// The file holds no certificate or no key.
-    #[error("the file does not contain one in PEM form")]
+    #[error("the file has no PEM section of this kind")]
     Empty,
     #[error("it is not well-formed PEM, or its kind is not supported")]
     Malformed,

@@ -211,7 +211,8 @@ impl Node {
     }
 
     /// Returns `true` if a nil to a `SET` may come from a key of this engine that is being released. Either the node
-    /// has got the release again, or the release waits for another try. `same` recognises the claim of that key.
+    /// has got the release again, or the release waits for another try. `same` returns `true` for the claim of the key
+    /// that is being released.
     pub(crate) fn is_repairing(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         self.connection.wire.in_flight.is_repairing(&same)
             || self.debts.is_deferred(&same)

@@ -281,7 +281,7 @@ impl Node {
     }
 }
 
-/// Handles a push. Too many unexpected pushes without an answer in between end the connection.
+/// Handles a push. Ends the connection after too many unexpected pushes in a row.
 #[cold]
 fn pushed(
     push: Value<'_>,

@@ -509,8 +509,8 @@ impl Node {
         self.send(now, Request::Why { operation }, &command);
     }
 
-    /// Leaves the intent of a caller that waits for the exclusive lock on `resource`, with its age and its duration.
-    /// `None` means that the intent ends. Does nothing if the node cannot be asked now.
+    /// Writes to the node that a caller waits for the exclusive lock on `resource`. `spans` has the age and the
+    /// duration of this intent. `None` ends the intent. Does nothing if the node cannot be asked now.
     #[cold]
     pub(crate) fn leave_intent(
         &mut self,

@@ -186,9 +186,9 @@ impl Lock {
         kept.map_or(self.extensions_left, |kept| kept.extensions_left())
     }
 
-    /// Records that a majority has confirmed the lock until `end`. The `entry` of the question already has this end. A
-    /// copy of the lock that was read from bytes has another entry. `counts` says whether this extension counts towards
-    /// the limit on extensions.
+    /// Records that a majority has confirmed the lock until `end`. The engine has already stored `end` in `entry`, the
+    /// entry of the question. A copy of the lock that was read from bytes has another entry. `counts` says whether this
+    /// extension counts towards the limit on extensions.
     pub(crate) fn confirmed(
         &mut self,
         majority: &Majority,

@@ -62,7 +62,7 @@ pub enum Word<'a> {
 /// # }
 /// ```
 ///
-/// In the first of the next two examples `BYTES` is too small. In the second example a hole has no filling:
+/// The next two examples do not compile. In the first, `BYTES` is too small. The second has a hole without a value:
 ///
 /// ```compile_fail
 /// # use shearline::internals::resp::{Template, Word};

@@ -341,9 +341,9 @@ impl Redlock {
     /// Adopts a lock of another handle or process. The returned guard reports a loss of the lock, and releases the lock
     /// when it is dropped. The call sends nothing, and does not change the validity of the lock.
     ///
-    /// A lock that [`Lock::from_bytes`] read under another clock has no validity. The guard of such a lock is not valid
-    /// until you call [`LockGuard::confirm`]. Without a confirmation the lock is reported as lost when its keys must
-    /// have expired: after its ttl, or after a minute if the ttl is shorter.
+    /// A lock that [`Lock::from_bytes`] read under another clock has no validity. The guard of a lock from another
+    /// clock is not valid until you call [`LockGuard::confirm`]. Without a confirmation the lock is reported as lost
+    /// when its keys must have expired: after its ttl, or after a minute if the ttl is shorter.
     ///
     /// The adopted lock is not [kept](LockOptions::keep), even if it was kept before. Call [`LockGuard::keep`] to keep
     /// it.

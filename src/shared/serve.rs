@@ -292,7 +292,7 @@ impl Shared {
         outcome.unwrap_or(Ok(Err(pending)))
     }
 
-    /// Ends a section in which the engine got bytes to write. Writes the bytes unless the I/O thread serves.
+    /// Ends a section. Before that, writes the bytes that the engine has queued, unless the I/O thread writes them.
     pub(super) fn flush(&self, section: Section<'_>) {
         if !section.roles.serving {
             // Ignores a panic of the engine: the outcomes of the callers report it.
@@ -383,8 +383,8 @@ impl Drop for Section<'_> {
         core.callers.tasks.extend(seen);
         (holding.wake, holding.is_awaited) = (core.leave(), core.awaiting != 0);
         if !core.callers.woken.is_empty() {
-            // Gives the callers an empty list with capacity, so that waking allocates nothing. If another thread has
-            // the mutex of that list, the callers get a new list.
+            // Gives the callers an empty list with capacity, so that waking allocates nothing. If another thread holds
+            // the mutex of the spare list, the callers get a new list.
             if let Ok(mut spare) = holding.shared.spare.try_lock() {
                 core::mem::swap(&mut holding.woken, &mut spare);
             }

@@ -213,7 +213,7 @@ impl Core {
             return now;
         }
         if self.roles.wire.is_none() {
-            // Wakes soon, because the thread that has the wire may change the next timer.
+            // Another thread has the wire and may change the next timer, so this thread wakes soon.
             return now.saturating_add(Duration::from_millis(1));
         }
         let limit = until_deadline(&self.engine, now);

@@ -16,8 +16,8 @@ const PAUSE: Duration = Duration::from_micros(100);
 /// The pause between two locks of one worker, so that the other workers get their turn.
 const REST: Duration = Duration::from_micros(500);
 
-/// How long a worker waits for one lock before it tries again. At its end, the demo waits for a worker no longer
-/// than this.
+/// How long a worker waits for one lock before it tries again. When the demo ends, it waits for a worker for at most
+/// this time.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The state that all workers share.

@@ -142,8 +142,8 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     })
 }
 
-/// Waits for servers that have just started, if they vote within `patience`. The demo does not trust these servers,
-/// because trust would also concern the locks of other programs.
+/// Waits until servers that have just started vote, if this takes at most `patience`. The demo does not trust these
+/// servers, because trust would also concern the locks of other programs.
 fn await_young(redlock: &Redlock, patience: Duration) -> Result<(), Failure> {
     let left = redlock.nodes().into_iter().map(|node| match node.state {
         NodeState::Quarantined { left } => left,

@@ -46,8 +46,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Shows the text `now` until this share of the run is over. Returns `false` if the user has interrupted the
-    /// demo.
+    /// Shows the text `now` until the fraction `share` of the run has passed. Returns `false` if the user has
+    /// interrupted the demo.
     pub(super) fn show(&mut self, share: f64, now: &str) -> Result<bool, Failure> {
         let end = self.length.mul_f64(share);
         while self.signals.check().is_ok() {
@@ -142,7 +142,7 @@ impl<'a> View<'a> {
 fn voters(nodes: &[NodeStatus]) -> String {
     let voting = nodes.iter().filter(|node| node.state == NodeState::Ready);
     let (voting, all) = (voting.count(), count(nodes.len(), "node"));
-    let mut text = format!("the client counts the votes of {voting} of {all}");
+    let mut text = format!("for the client, {voting} of {all} vote");
     for (node, place) in nodes.iter().zip(1..) {
         if node.state != NodeState::Ready {
             text += &format!("; node {place} is {}", node.state);

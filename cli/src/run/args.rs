@@ -184,7 +184,7 @@ pub(super) struct End {
 }
 
 impl End {
-    /// Returns `true` if this signal asks the command to end. HUP does not count: it may ask for a reload.
+    /// Returns `true` if this signal asks the command to end. Returns `false` for HUP, which may ask for a reload.
     pub(super) fn asks_for_end(&self, signal: i32) -> bool {
         [SIGTERM, SIGINT, SIGQUIT, self.stop_signal].contains(&signal)
     }

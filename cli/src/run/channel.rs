@@ -6,7 +6,8 @@
 //! # Guarantees
 //!
 //! * Messages keep their boundaries and their order (`SOCK_SEQPACKET`).
-//! * An end is closed only when its process has ended: both ends are close-on-exec, so no command inherits an end.
+//! * A process sees the channel close only after the other process has ended: both sockets are close-on-exec, so no
+//!   command inherits a socket.
 //! * Neither end waits for the other: if there is no room for a message, sending it fails.
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -35,7 +36,7 @@ pub(super) enum Message {
     Risk,
     /// The command runs from now on, unless [`NotStarted`](Self::NotStarted) follows.
     Started,
-    /// The command could not be run, with this error of the system.
+    /// Running the command failed with this system error (`errno`).
     NotStarted(i32),
     /// The command ended with this status. Processes that the command left behind may still run.
     Exited(ExitStatus),

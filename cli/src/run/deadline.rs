@@ -33,8 +33,8 @@ const MARGIN_MAX: Duration = Duration::from_secs(2);
 /// How long the watchdog may take to kill all processes after the lock is lost.
 const PROMPTLY: Duration = Duration::from_millis(100);
 
-/// Returns how long before the end of the validity the watchdog kills all processes. The supervisor steps in after half
-/// of this time.
+/// Returns how long before the end of the validity the watchdog kills all processes. If the processes still live after
+/// half of this time, the supervisor kills them.
 pub(super) fn margin(ttl: Duration) -> Duration {
     (ttl / 8).clamp(MARGIN_MIN, MARGIN_MAX)
 }

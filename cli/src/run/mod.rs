@@ -58,7 +58,7 @@ pub(crate) fn as_part() -> Option<ExitCode> {
     })
 }
 
-/// Ends this process by a signal that has a handler. Returns if the process cannot be ended.
+/// Ends this process by a signal that has a handler. Returns only if the signal did not end the process.
 pub(crate) fn end_by(signal: i32) {
     let _ = itself("signal").arg(signal.to_string()).exec();
 }

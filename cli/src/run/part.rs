@@ -78,7 +78,8 @@ pub(super) fn itself(part: &str) -> Command {
     command
 }
 
-/// The value of systemd's variables that named the supervisor, until the process id of the command is known.
+/// The value that systemd's variables get if they named the supervisor. Later, the trampoline replaces this value by
+/// the process id of the command.
 pub(super) const COMMAND: &str = "command";
 
 /// Returns those variables of systemd for a process id that name this process.

@@ -4,7 +4,7 @@
 //! # Guarantees
 //!
 //! * When [`run`](Supervision::run) returns, no process of the command is left that the supervisor may signal.
-//! * The watchdog gets the deadline of each extension, but no deadline that a majority of the nodes did not confirm.
+//! * The watchdog gets the deadline of each extension, and only deadlines that a majority of the nodes has confirmed.
 //! * The supervisor notices at once if the watchdog was killed or stopped. Then it inherits the watchdog's processes
 //!   and ends them.
 //!
@@ -61,7 +61,7 @@ pub(super) struct Ended {
     pub(super) early: Option<i32>,
     /// Whether the command was asked to end, or killed, because the lock was at risk or lost.
     pub(super) for_lock: bool,
-    /// Whether the command had ended before it was asked to end or killed, or got a signal that asks it to end.
+    /// True if the command ended before the lock was at risk or lost, or if a signal asked the command to end.
     pub(super) is_done: bool,
     /// Whether no process of the command is left. Processes that are left belong to another user.
     pub(super) all: bool,

@@ -191,7 +191,7 @@ impl Run<'_> {
     ) -> Result<Guard<H>, Failure> {
         let (acquire, names) = (&self.args.acquire, self.args.names());
         let ttl = acquire.ttl;
-        // The lock is a little shorter than the extension: an extension that changes nothing needs no permission.
+        // An extension to the same ttl would need no permission, so the lock is taken with a ttl that is 1 ms shorter.
         let options = acquire.options(ttl - Duration::from_millis(1)).keep();
         let mut guard = take(acquire, self.redlock, &names, ask, (options, by)).await?;
         // Nodes that fail now may answer later.

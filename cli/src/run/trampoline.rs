@@ -44,7 +44,7 @@ fn attempt(channel: &Channel, args: &PartArgs) -> io::Result<Infallible> {
     let mut variables: HashMap<OsString, OsString> = env::vars_os().collect();
     for name in naming(COMMAND) {
         variables.insert(name.into(), own.clone());
-        // This variable names a process too, and would still name the supervisor.
+        // `LISTEN_PIDFDID` identifies the supervisor, so the command must not inherit it.
         variables.remove(OsStr::new("LISTEN_PIDFDID"));
     }
     if args.ignore_pipe {

@@ -33,7 +33,8 @@ use shearline::internals::now;
 
 use super::processes::{Process, children, has_ended};
 
-/// The pause between a kill and the next scan. Both dying processes and a scan need the processor.
+/// The pause between a kill and the next scan. The killed processes need processor time to end, and a scan takes it
+/// from them.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// How long scans for new processes are repeated before the processes are killed. There are two scans at least.
@@ -50,7 +51,7 @@ const FIRST: i32 = -20;
 pub(super) struct Before(Option<i32>, Rlimit);
 
 /// Gives this thread the highest priority, if that is permitted (usually only root may do this), and as many
-/// descriptors as possible. Processes that are started later inherit both, but earlier processes do not.
+/// descriptors as possible. Only processes that are started later inherit the priority and the limit.
 ///
 /// The machine may be at its busiest when processes have to be ended. Without a descriptor no process can be found.
 #[must_use]
@@ -72,7 +73,7 @@ impl Drop for Before {
     }
 }
 
-/// The state of the remembered child.
+/// The state of the child whose exit status the tree remembers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Child {
     Running,
@@ -100,12 +101,12 @@ impl Tree {
         }
     }
 
-    /// Sets the child whose end is remembered.
+    /// Makes the tree remember the exit status of `child`.
     pub(super) fn remember(&mut self, child: Pid) {
         self.child = Some((child, Child::Running));
     }
 
-    /// Returns the state of the remembered child as of the last [`reap`](Self::reap).
+    /// Returns the state that [`reap`](Self::reap) found last for the child of [`remember`](Self::remember).
     pub(super) fn child(&self) -> Child {
         self.child.map_or(Child::Running, |(_, state)| state)
     }
@@ -118,8 +119,8 @@ impl Tree {
         };
         let mut children = children(getpid());
         children.retain(|pid| *pid != heir);
-        // The list comes before this check: when the remembered child ends, this process inherits its processes before
-        // it can see the end.
+        // If `heir` ended before the list was read, the list may have its former children, but then this check finds
+        // its end.
         if !has_ended(heir) {
             self.strangers.extend(children);
         }
@@ -157,7 +158,7 @@ impl Tree {
         }
     }
 
-    /// Returns `true` if this process has a child that is alive and no stranger.
+    /// Returns `true` if this process has a living child that is not a stranger.
     fn has_children(&self) -> bool {
         let is_ours = |pid: &Pid| !self.strangers.contains(pid);
         self.strangers.is_empty() || children(getpid()).iter().any(is_ours)
@@ -181,7 +182,7 @@ impl Tree {
     /// Kills every descendant and waits for its end. Returns `false` if this process may signal none of the remaining
     /// descendants.
     ///
-    /// `last` is a child that may be killing the same processes. This child may continue until all others are killed.
+    /// The child `last`, which may be killing the same processes, continues until all others are killed.
     pub(super) fn end(&mut self, last: Option<Pid>) -> bool {
         loop {
             let met = self.stop(last);
@@ -207,8 +208,8 @@ impl Tree {
         }
     }
 
-    /// Stops every descendant, so that none starts another process, until a scan finds no new one. Returns all of them,
-    /// parents first.
+    /// Scans for descendants and stops them, until a scan finds no new process. A stopped process cannot start another.
+    /// Returns all descendants, parents first.
     fn stop(&self, last: Option<Pid>) -> Vec<Process> {
         let end = now().saturating_add(LOOKS_END);
         let look = || {

@@ -75,7 +75,7 @@ impl Watchdog {
         let channel = Channel::from_stdin()?;
         set_name(c"shearline")?; // From its file, the process would get the name `exe`.
         // Signals are handled before there is a child. The supervisor passes on signals that all processes get, for
-        // example from a service manager. Such signals must not end the watchdog.
+        // example from a service manager. Signals that the supervisor passes on must not end the watchdog.
         let signals = Signals::catch()?;
         set_child_subreaper(Some(getpid()))?;
         let mut tree = Tree::new();
@@ -208,8 +208,8 @@ impl Watchdog {
         match self.phase {
             Phase::Starting(_) | Phase::Running => {
                 self.tree.signal_child(signal);
-                // A stopped command would never receive the signal. For example, the command may be stopped because it
-                // read from a terminal in the background. Shells also send CONT in this case.
+                // A stopped command would never receive the signal, so it also gets CONT, as from a shell. For example,
+                // the command may be stopped because it read from a terminal in the background.
                 let asks = signal == Signal::HUP || self.end.asks_for_end(number);
                 if self.tree.child() == Child::Stopped && asks {
                     self.tree.signal_child(Signal::CONT);

@@ -106,7 +106,7 @@ fn give_floors(urls: &[String]) -> Result<(), Box<dyn Error>> {
     let redlock = Redlock::connect(urls)?;
     let once = LockOptions::new(TTL).tries(1).fenced();
     let name = format!("{COUNTER}:{}", std::process::id());
-    // New nodes give no token. After this request the handle knows that the nodes need floors.
+    // New nodes give no token. After this request the handle knows that the nodes need counter floors.
     if redlock.lock_with(&name, &once).is_err() {
         redlock.trust_nodes();
     }

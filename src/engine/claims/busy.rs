@@ -99,7 +99,8 @@ pub(crate) enum Stage {
 }
 
 impl Busy {
-    /// The busy part of every claim at rest, except the copies and the life, which the claim itself stores.
+    /// The busy part of every claim at rest, except the fields `copies` and `life`. The claim itself stores the values
+    /// of these two fields.
     pub(super) const REST: Self = Self {
         place: Some(PlaceKey::NONE),
         ..Self::of(Stage::Held { told: false }, Duration::ZERO)

@@ -297,8 +297,9 @@ impl ClaimsAt<'_> {
 }
 
 impl Claims {
-    /// Returns a test that a claim passes if it shares a resource with `entry`, is being released, and may still have
-    /// its key on `node`. If the node is known to lack the token of the claim, the key there belongs to another client.
+    /// Returns a function that returns `true` for a claim that shares a resource with `entry`, is being released, and
+    /// may still have its key on `node`. If the node is known to lack the token of the claim, the key there belongs to
+    /// another client.
     pub(in crate::engine) fn meets_own(
         &self,
         node: NodeId,

@@ -151,9 +151,9 @@ impl Looks {
             .is_some_and(|look| look.due.is_some())
     }
 
-    /// Decides whether the extension of `claim` that can begin now is a look. `ttl` is the time by which the limit of
-    /// the lock allows the extension. Returns `Some(true)` if the extension is a look, `Some(false)` if a look has to
-    /// wait, and `None` if nothing has changed.
+    /// Decides whether the extension of `claim` that can begin now is a look. `ttl` is the ttl that an extension would
+    /// have now, or `None` if no extension is allowed now. Returns `Some(true)` if the extension is a look,
+    /// `Some(false)` if a look has to wait, and `None` if nothing has changed.
     pub(super) fn take(
         &mut self,
         now: Instant,

@@ -158,8 +158,8 @@ impl LockQuestion {
         }
     }
 
-    /// Sends the question to `node`. `again` means that the node has refused another form of the question. Sends
-    /// nothing if the question is already decided, or if the lock was released or handed over.
+    /// Sends the question to `node`. `again` is true if the node has already refused the question in another form.
+    /// Sends nothing if the question is already decided, or if the lock was released or handed over.
     pub(super) fn send(
         &self,
         node: NodeId,

@@ -116,7 +116,7 @@ fn more_telling(one: NodeOutcome, other: NodeOutcome) -> NodeOutcome {
     let weight = |outcome| match outcome {
         NodeOutcome::Unusable(_) => 2,
         NodeOutcome::Refused(_) => 1,
-        // These outcomes say nothing about a later attempt.
+        // These outcomes do not show whether a later attempt would fail too.
         NodeOutcome::Granted
         | NodeOutcome::Held
         | NodeOutcome::OtherPermits(_)

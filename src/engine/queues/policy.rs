@@ -54,11 +54,11 @@ use super::belief::{Belief, Wants};
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// A contender that has looked at one lock for this long then asks with each look who holds the lock. If there are
-/// attempts in between, the contender asks who holds the lock at most twice in this time. If the contender asked with
-/// each look from the start, a hand-over between two programs would cost six messages instead of five. Apart from this,
-/// no figure of contention depends on this constant: 100 ms and two seconds give the same figures. Yet a contender for
-/// the exclusive lock finds readers only in this way. With twice this time, readers that hold for two seconds keep it
-/// waiting for more than 2.5 s.
+/// attempts in between, the contender asks who holds the lock at most twice in this time. If the contender asked for
+/// the holder from its first look on, a hand-over between two programs would cost six messages instead of five. Apart
+/// from this, no figure of contention depends on this constant: 100 ms and two seconds give the same figures. Yet a
+/// contender for the exclusive lock finds readers only in this way. With twice this time, readers that hold for two
+/// seconds keep it waiting for more than 2.5 s.
 const WHO: Duration = Duration::from_millis(200);
 
 /// After one node has reported a change, the contender waits this long for a majority to report it, before the
@@ -108,7 +108,8 @@ const ROW_AMONG_US: Duration = Duration::from_millis(100);
 /// time, and no measured figure improves. With 300 ms or three seconds no figure differs by a fifth.
 const LATELY: Duration = Duration::from_secs(1);
 
-/// The time between the looks of a contender for the exclusive lock that knows of readers. Each look renews its intent.
+/// The time between the looks of a contender that wants the exclusive lock and knows of readers. Each look renews its
+/// intent.
 const BEHIND_READERS: Duration = Duration::from_millis(250);
 
 /// A contender for the exclusive lock that has waited for this long leaves its intent as soon as it knows of readers.

@@ -45,8 +45,8 @@ use ways::Ways;
 
 pub(super) use ways::ORDER;
 
-/// The commands that a lock needs if a script releases it, in the order in which they are checked. The last command is
-/// checked only if scripts are sent by their digests.
+/// The commands that a lock needs if a script releases it, in the order in which they are checked. `EVALSHA` is checked
+/// only if scripts are sent by their digests.
 const TO_LOCK: [&str; 4] = ["get", "del", "set", "evalsha"];
 
 /// The commands that an extension or a confirmation needs.

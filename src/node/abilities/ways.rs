@@ -19,8 +19,8 @@
 //! # Guarantees
 //!
 //! * No `SET` goes over a connection until the connection has shown that some way to release is permitted.
-//! * The engine sends a debt in one way after another, even if the node has refused all of the ways. If no way works,
-//!   the engine sends the debt by a script again, unless the configuration forbids scripts.
+//! * The engine tries one way after another to send an owed release, even if the node has refused all of the ways.
+//!   After the last way, the engine sends the owed release by a script again, unless the configuration forbids scripts.
 //! * If a node runs scripts, the engine does not try other ways.
 //!
 //! # Not here
@@ -200,7 +200,7 @@ impl Abilities {
         }
     }
 
-    /// Returns the command for which the user needs a permission to release locks in this form.
+    /// Returns the name of the command that the dialect `by` uses to release a lock, for an error about permissions.
     #[cold]
     pub(super) fn verb_of_release(&self, by: Dialect, hints: &Hints<'_>) -> &'static str {
         match by == Dialect::Watch {
@@ -296,8 +296,8 @@ impl Abilities {
             self.way_permitted(way);
             return is_waited_for.then_some(Reply::Done);
         };
-        // Another lock may have found a way to release locks in the meantime. The user may still be forbidden to
-        // release the key of this lock in that way.
+        // Another lock may have found a way to release locks in the meantime. But the user may still have no permission
+        // to release the key of this lock.
         let is_told = is_last && (is_waited_for || !self.may_release());
         if !is_told {
             self.way_refused(way, refusal, hints);
@@ -368,7 +368,7 @@ mod tests {
             assert_eq!(ways.way(), way);
             assert!(!ways.is_none_left());
             ways.refuse(way);
-            // The refusal of a second command sent at the same time changes nothing.
+            // If two commands were sent at once, the second refusal does not change the way.
             ways.refuse(way);
             let next = ORDER[(place + 1) % ORDER.len()];
             if place + 1 < ORDER.len() {

@@ -144,9 +144,9 @@ impl InFlight {
         Trouble::Link(LinkFault::Protocol)
     }
 
-    /// Returns the start of the last command, which moves from the out buffer to the front of a new row. Returns `None`
-    /// if the server has already answered the command without receiving it, or if `unsent` returns `false` for its
-    /// start.
+    /// Returns the start of the last command, so that this command can move from the out buffer into a new row of
+    /// releases. Returns `None` if the server has already answered the command without receiving it, or if `unsent`
+    /// returns `false` for its start.
     pub(super) fn begin_row(&self, unsent: impl Fn(u64) -> bool) -> Option<u64> {
         let first = self.queue.back()?.start;
         unsent(first).then_some(first)
@@ -214,8 +214,8 @@ impl InFlight {
     /// Withdraws the question of `asker` if `unsent` returns `true` for its start. Returns the length of the question.
     /// The question keeps its place until [`sweep`](Self::sweep), so that the commands behind it do not move each time.
     ///
-    /// If all questions have left, the search takes a single step. So a failed attempt does not search through the
-    /// releases of all other locks. If many questions have not left, an index finds the right question.
+    /// If no question is unsent, the search ends after one comparison. So a failed attempt does not search through the
+    /// releases of all other locks. If many questions are unsent, an index finds the right question.
     pub(crate) fn withdraw(&mut self, asker: Asker, unsent: impl Fn(u64) -> bool) -> Option<usize> {
         if !unsent(self.latest_question) {
             return None;

@@ -130,7 +130,7 @@ impl Pulse {
     /// handshake of another connection can distinguish a longer path from stalls.
     pub(in crate::node) fn has_moved_away(&self) -> bool {
         let far = self.nearest.max(FOLLOWED).saturating_mul(4) < self.round_trip;
-        // The next sample to be replaced is the oldest one, so if it exists, all samples exist.
+        // If the oldest sample exists, which is the next to be replaced, all samples exist.
         far && self.samples[(self.latest + 1) % SAMPLES] != u64::MAX
     }
 

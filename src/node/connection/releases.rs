@@ -1,9 +1,9 @@
 //! A row of releases that follow one another becomes one command.
 //!
 //! The first release of a row enters the out buffer as a separate command. When a second release follows it, the row
-//! takes both, and all later releases. The row is written as a script that takes many keys. The row is written before
-//! another command goes behind it, or before the socket is written to. In a measurement with 64 keys, a server needs
-//! two thirds of the time for a script that takes many keys.
+//! takes both, and all later releases. A row of releases is written as one script that takes many keys. The row is
+//! written before another command goes behind it, or before the socket is written to. In a measurement with 64 keys, a
+//! server needs two thirds of the time for a script that takes many keys.
 //!
 //! Among the commands in flight, a batch of releases works like a batch of renewals: see [`batch`](super::batch).
 //!

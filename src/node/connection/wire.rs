@@ -134,7 +134,7 @@ impl Wire {
         self.push(now, purpose, command);
     }
 
-    /// Does the same as `put_release` if a row or renewals come before the release.
+    /// The part of `put_release` for a release that comes after a row of releases or after renewals.
     // With many callers, nearly all releases come here.
     #[inline(always)]
     fn put_release_behind(
@@ -209,8 +209,8 @@ impl Wire {
         RENEWALS_FEW < self.batch.len() && !self.batch.waits && !self.outbox.is_blocked()
     }
 
-    /// Returns the time since which renewals have waited for the turn of the node. Returns `None` if the renewals also
-    /// wait for the socket.
+    /// Returns when renewals began to wait for the turn of the node. Returns `None` if the renewals also wait for the
+    /// socket.
     pub(crate) fn waiting_since(&self) -> Option<Instant> {
         (self.batch.waits && !self.outbox.is_blocked()).then_some(self.batch.since)
     }

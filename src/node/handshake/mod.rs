@@ -124,7 +124,7 @@ impl Handshake {
         self.refused = None;
     }
 
-    /// Returns the consequence of bytes that are not RESP.
+    /// Returns the trouble of a connection that has received bytes other than RESP.
     #[cold]
     pub(super) fn not_resp(&self) -> Trouble {
         match self.phase {

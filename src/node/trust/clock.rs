@@ -1,8 +1,8 @@
 //! The clock watch of one node: checks whether the server's wall clock was stepped.
 //!
 //! Keys expire by the server's wall clock. A step forward ends locks early, and nothing else shows it, because the
-//! connection stays up and the identity of the server stays the same. The server can be asked for its `TIME`, however.
-//! The clock of this process is never stepped. So without a step the difference between the two clocks changes no
+//! connection stays up and the identity of the server stays the same. But the command `TIME` reads the server's clock,
+//! and the clock of this process is never stepped. So without a step the difference between the two clocks changes no
 //! faster than clocks drift.
 //!
 //! The engine sends `TIME` right before a lock command, in the same write, at most once a second. So the answer to
@@ -22,7 +22,7 @@
 //! two seconds without an answer (a [`PAUSE`]), the bounds widen by at most 0.05 % of the further time, because no
 //! clock is slewed faster. The rest of the drift is for steps. The steps of one clock may add up to the allowance of
 //! the shortest ttl that a caller has asked for. Up to that sum, no lock with this ttl or a longer ttl has ended early.
-//! If the steps add up to more, the clock counts as stepped, and a new sum begins.
+//! If the steps add up to more than the allowance, the clock counts as stepped, and a new sum begins.
 //!
 //! # Not here
 //!

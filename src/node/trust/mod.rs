@@ -81,7 +81,7 @@ pub(crate) struct Trust {
     /// How long the server had been up at the first handshake, if this time is shorter than an assumed longest ttl. A
     /// server that is younger than the assumed longest ttl counts at once, although it may have forgotten locks.
     pub(crate) met_young: Option<Duration>,
-    /// When the quarantine for forgotten locks ends. Zero if there was no such quarantine.
+    /// When the quarantine for forgotten locks ends, or [`Instant::ZERO`] if there was none.
     until: Instant,
     /// When the quarantine for a step of the clock ends.
     stepped_until: Instant,
@@ -333,8 +333,8 @@ impl Trust {
 
     /// Handles the end of the handshake at `now` if there is a marker, which says whether the server forgot anything.
     /// Identities matter only in two cases: an alarm, and the same process with another replication history. In the
-    /// second case, the server may have had the keys of another server in between. If that other server was a copy of
-    /// this server, the marker came back with the keys.
+    /// second case, the server may have had the keys of another server in between. If the other server was a copy of
+    /// this server, the marker of this server came back with those keys.
     fn joined(&mut self, now: Instant, identity: &Identity, terms: Terms) {
         let returned = self.run_id.is_some()
             && self.run_id == identity.run_id

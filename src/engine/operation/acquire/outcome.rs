@@ -13,7 +13,7 @@ use crate::time::Instant;
 
 impl Acquire {
     /// Reports the answer of each node, and the known facts about the holder. The holder is this engine or another
-    /// client. For another client, the facts are its owner text and the time for which the nodes keep its lock. All
+    /// client. For another client, the report has its owner text and the time for which the nodes keep its lock. All
     /// operations that wait for the resource share these facts about the holder.
     pub(super) fn report_held(&mut self, cx: &mut Context<'_>) -> Report {
         let taken = self.all_taken(cx);

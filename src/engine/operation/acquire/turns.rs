@@ -134,7 +134,7 @@ impl Acquire {
         if deadline.min(self.tries_end(cx)) <= cx.now {
             self.give_up_waiting(cx);
         } else if self.passes_by(cx) {
-            // The operation asks the nodes beside the contender.
+            // The operation asks the nodes at the same time as the contender.
         } else if until <= cx.now {
             self.wait_for_turn(cx);
         } else {

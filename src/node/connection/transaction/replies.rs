@@ -37,8 +37,8 @@ impl Transactions {
                 self.batch[place].may_write(value);
             }
             Expected::TrySetAll(place) => self.may_set_all(place, value),
-            // The server accepted a `MULTI` a moment ago and has refused this one, so it may have run the commands
-            // behind it.
+            // The server has accepted an earlier `MULTI`, but refused this one. So it may have run the commands after
+            // this `MULTI`.
             Expected::Multi if !is_ok(value) => {
                 if self.batch.iter().any(|job| job.work.watches()) {
                     return Err(Trouble::Link(LinkFault::Protocol));
