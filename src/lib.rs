@@ -12,7 +12,7 @@
 //!     let mut lock = match redlock.lock("invoice:42", Duration::from_secs(10)) {
 //!         Ok(lock) => lock,
 //!         Err(LockError::Held(_)) => return Ok(()), // another client is still at work
-//!         Err(error) => return Err(error.to_string().into()), // what each node said, and what to do
+//!         Err(error) => return Err(format!("{error:#}").into()), // what each node said, and what to do
 //!     };
 //!     println!("ours for {:?}", lock.validity());
 //!     lock.extend(Duration::from_secs(10))?; // an error means: stop, unless it is `Unconfirmed`

@@ -42,7 +42,7 @@ pub(crate) const CHECK_TEXTS: Texts = Texts::new(
     "\
 shearline check || logger -t shearline \"locks are in danger: status $?\"
 shearline check --json
-shearline check --prometheus >checked; mv checked DIR/shearline.prom
+shearline check --prometheus >new; test -s new && mv new DIR/shearline.prom
 shearline check --nagios     # OK, WARNING, CRITICAL, UNKNOWN: 0 to 3",
     "\
 0  every node would vote, and has nothing wrong
@@ -72,7 +72,7 @@ shearline check --nagios     # OK, WARNING, CRITICAL, UNKNOWN: 0 to 3",
 pub(crate) struct Args {
     /// Tries a lock with a fencing token.
     ///
-    /// A node that is new or has restarted gives no token.
+    /// A node that is new, has restarted or has lost its data gives no token.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     fenced: Option<bool>,
 

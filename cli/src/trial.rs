@@ -29,7 +29,7 @@ fn ttl(nodes: &Nodes) -> Duration {
 }
 
 /// The text for a node without a counter floor. The node was asked alone, so the text cannot mention the other nodes.
-const NO_TOKEN: &str = "it gives no fencing tokens, because it is new or has restarted; a program or `run \
+const NO_TOKEN: &str = "it gives no fencing tokens, because it is new, has restarted or has lost its data; a program or `run \
     --fenced` that runs for longer than --max-ttl repairs it, if enough other nodes give some; if a majority gives \
     none, `run --fenced --trust` gives counter floors";
 

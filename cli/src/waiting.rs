@@ -22,6 +22,9 @@ use crate::taking::next_look;
 const FIRST: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_secs(3);
 
+/// The time between two requests without a terminal, once the holder was printed.
+const RARELY: Duration = Duration::from_secs(10);
+
 /// The text for a lock that is free but was not granted.
 const FREE: &str =
     "it is free, but was not granted yet; if this continues, `shearline nodes` shows why";
@@ -32,22 +35,27 @@ const FEW: &str = "too few nodes have answered";
 /// A name, and what the nodes say about it.
 type Told<'a> = (&'a [u8], Result<Inspection, OperatorError>);
 
-/// If `talks` is set, prints why the lock on these names is not granted, whenever the reason changes. The future
-/// never completes.
+/// If `talks` is set, prints why the lock on these names is not granted, whenever the reason changes. Without a
+/// terminal, it prints only the first holder, and what is wrong with the nodes. The future never completes.
 pub(crate) async fn talk(redlock: &Redlock, names: &[&[u8]], talks: bool) {
     let is_terminal = io::stderr().is_terminal();
-    let (mut said, mut was_free, mut may_change) = (None, false, true);
+    let (mut said, mut was_free, mut next) = (None, false, AGAIN);
+    if !talks {
+        return pending().await;
+    }
     pause(FIRST).await;
-    while talks && (is_terminal || may_change) {
+    loop {
         let (name, told) = first_held(redlock, names).await;
         let is_free = told.as_ref().is_ok_and(Inspection::is_free);
         // A free lock may be granted at any moment. If the lock is free twice in a row, other clients are probably
         // not faster: the nodes do not grant it.
         let is_certain = mem::replace(&mut was_free, is_free) || !is_free;
         if let Some((reason, text)) = why(redlock, &told).filter(|_| is_certain) {
-            may_change = reason == FEW;
+            let is_soon = is_terminal || reason == FEW;
+            next = if is_soon { AGAIN } else { RARELY };
+            let tells = is_terminal || said.is_none() || is_free || told.is_err();
             let news = Some((name, reason));
-            if said != news {
+            if tells && said != news {
                 let name = match is_free {
                     true => listed(names),
                     false => printable(name),
@@ -57,9 +65,8 @@ pub(crate) async fn talk(redlock: &Redlock, names: &[&[u8]], talks: bool) {
                 said = news;
             }
         }
-        pause(AGAIN).await;
+        pause(next).await;
     }
-    pending().await
 }
 
 async fn pause(span: Duration) {

@@ -53,6 +53,26 @@ fn who_waits_is_told_once_for_whom_unless_quiet_or_for_a_time() {
     cluster.assert_empty();
 }
 
+/// Without a terminal, the next holder is not told, but what is wrong with the nodes is.
+#[test]
+fn who_waits_is_told_when_nodes_refuse_the_lock_later() {
+    let cluster = servers::three();
+    shearline(&cluster, "lock report --guard off --ttl 5s").line();
+    let (_going, mut errors) = going(command(
+        &cluster.urls(),
+        "run report --guard off -- true".split(' '),
+    ));
+    let said = line(&mut errors);
+    assert!(said.contains("waiting for report: held by "), "{said}");
+    cluster.run("CONFIG SET maxmemory 1");
+    let said = line(&mut errors);
+    assert!(
+        said.contains("waiting for report: it is free, and not granted: "),
+        "{said}"
+    );
+    assert!(said.contains("OOM"), "{said}");
+}
+
 #[test]
 fn who_waits_for_nodes_is_told_why() {
     let cluster = servers::three();
