@@ -777,12 +777,6 @@ impl World {
                     let words: &[&[u8]] = if own { &[b"DEL", key] } else { &[b"DEL", b"?"] };
                     there.store.execute(session, shown, words, out);
                 }
-                [b"DELEX", key, _, token] => {
-                    let own = before == Some(token_of(token));
-                    let words: &[&[u8]] = if own { &[b"DEL", key] } else { &[b"DEL", b"?"] };
-                    there.store.execute(session, shown, words, out);
-                    self.oracle.counts.sights.note("DelEx");
-                }
                 [b"CONFIG", b"GET", _] if self.plan.durable => {
                     there.store.execute(session, shown, &[b"PING"], out);
                     replace(out, start, (b"+PONG\r\n", WRITES_THROUGH));
@@ -806,8 +800,10 @@ impl World {
                     if matches!(words, [b"SET", _, _, b"IFEQ", ..]) {
                         self.oracle.counts.sights.note("SetIfEq");
                     }
-                    if words[0] == b"DELIFEQ" {
-                        self.oracle.counts.sights.note("DelIfEq");
+                    match words[0] {
+                        b"DELIFEQ" => self.oracle.counts.sights.note("DelIfEq"),
+                        b"DELEX" => self.oracle.counts.sights.note("DelEx"),
+                        _ => {}
                     }
                     let login = words.iter().any(|word| word == b"AUTH");
                     if login && !out[start..].starts_with(b"-") {
