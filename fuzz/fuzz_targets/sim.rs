@@ -2,7 +2,11 @@
 
 // The simulator calls its own modules `crate::..`.
 #[path = "../../tests/sim/main.rs"]
-#[allow(dead_code, unused_imports, reason = "the tests of the simulator use more of it")]
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "the tests of the simulator use more of it"
+)]
 mod sim;
 use sim::*;
 
