@@ -187,9 +187,9 @@ impl ClaimsAt<'_> {
     /// Ends the latest `SET` of `key` to `node` with this `event`. If the `SET` left no key, the release that waited
     /// for room behind it is no longer a debt.
     pub(in crate::engine) fn end_set(&mut self, node: NodeId, key: ClaimKey, event: Event) {
-        // If the lock was handed over, its copy is not ours any more.
+        // After a lock was handed over, a late answer does not restore the copy.
         if let Some(claim) = self.claims.get_mut(key)
-            && claim.may_hold.contains(node)
+            && (claim.may_hold.contains(node) || !claim.is_leaving())
         {
             let was_owed = claim.copy_on(node).is_owed();
             claim.apply(node, event);
