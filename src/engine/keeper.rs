@@ -8,9 +8,9 @@
 //!
 //! * A node that is connected again may lack locks. A reconnected node may have restarted without the locks, or may
 //!   have been away when the locks were taken. The locks may also have ended there because they could not be extended.
-//!   The locks may also have ended there because they could not be extended. An extension shows whether the node lacks
-//!   the lock. A second extension follows at once and sends a copy (`operation::top_up`). Locks whose last extension
-//!   has failed are extended as well, because they may need this node.
+//!   An extension shows whether the node lacks the lock. A second extension follows at once and sends a copy
+//!   (`operation::top_up`). Locks whose last extension has failed are extended as well, because they may need this
+//!   node.
 //! * An extension has found that a node lacks the lock.
 //! * A node reports that the keys have changed (`looks`).
 //!
@@ -61,8 +61,7 @@ pub(super) struct Keeper {
     forgetful: NodeSet,
     /// The index of the claim at which the search continues.
     next: usize,
-    /// The voters of locks that were granted to another engine and are kept by this engine. Kept locks of other engines
-    /// are rare. Locks of this kind are rare.
+    /// The voters of locks that were granted to another engine and are kept by this engine. Such locks are rare.
     voters: BTreeMap<ClaimKey, NodeSet>,
     pub(super) looks: Looks,
 }
