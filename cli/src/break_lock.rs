@@ -78,8 +78,8 @@ fn question(name: &[u8], seen: &Inspection, now: bool) -> String {
     let shown = inspect::lines(name, seen);
     let warning = "If its holder still works, two clients can then hold the lock.";
     match now {
-        true => format!("{shown}\nDelete it? {}", painted(DOUBTFUL, warning)),
-        false => format!("{shown}\nBreak it? Other clients get it after its ttl."),
+        true => format!("{shown}\nDelete its keys? {}", painted(DOUBTFUL, warning)),
+        false => format!("{shown}\nBreak this lock? Other clients get it after its ttl."),
     }
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn arguments(
     let unread = |error| {
         wrong(
             path,
-            format!("{error}; this file was named by --config or {FILE}"),
+            format!("{error}; the file comes from --config or {FILE}"),
         )
     };
     let text = fs::read_to_string(path).map_err(unread)?;
@@ -78,7 +78,7 @@ pub(crate) fn arguments(
             return Err(wrong(path, what));
         }
         let values = texts(value.get_ref()).ok_or_else(|| {
-            let what = "must be a text, a number, true, false, or a list of these";
+            let what = "must be a string, a number, true, false, or a list of these";
             wrong(path, format_args!("{key} {what}"))
         })?;
         if key == NODES && values.iter().any(|url| secrets::is_in(url)) {

@@ -405,7 +405,7 @@ mod tests {
         assert!(
             failure
                 .message
-                .starts_with("--node or SHEARLINE_NODES: there is a comma in a user or a password"),
+                .starts_with("--node or SHEARLINE_NODES: a user or a password contains a comma"),
             "{failure:?}"
         );
         assert!(!failure.message.contains("secret"), "{failure:?}");

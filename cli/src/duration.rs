@@ -20,7 +20,9 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         .unwrap_or((text, 1_000));
     millis(number, unit)
         .map(Duration::from_millis)
-        .ok_or_else(|| "write it as 30s, 500ms, 2m, 1h, 1d or as seconds: 30, 0.5".to_owned())
+        .ok_or_else(|| {
+            "write it as 30s, 500ms, 2m, 1h or 1d, or as a number of seconds: 30, 0.5".to_owned()
+        })
 }
 
 /// Returns a parser for spans within this range of milliseconds.
@@ -31,7 +33,7 @@ pub(crate) fn within(
     move |text| match parse(text)? {
         span if (least..=most).contains(&span) => Ok(span),
         _ => Err(format!(
-            "the time has to be from {} to {}",
+            "the time must be between {} and {}",
             shown(least),
             shown(most)
         )),

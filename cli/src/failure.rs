@@ -83,13 +83,13 @@ const WORDS: &str = "\
 `Breaking::AtOnce` => `--now`
 `trust_nodes` => `--trust`
 `Redlock::trust_nodes` => `--trust`
-no node was named; name at least one => no node was named; give --node, or set SHEARLINE_NODES: at least one
+no node was given; give at least one node => no node was given; give --node, or set SHEARLINE_NODES: at least one node
 (`?ca=` in the URL, or `TlsOptions`) => (`--ca`, or `?ca=` in the URL)
 (`?cert=` and `?key=` in the URL, or `TlsOptions`) => (`--cert` and `--key`, or `?cert=` and `?key=` in the URL)
 put credentials into the URL => give `--password-file`, or credentials in the URL
-in the URL, or where they come from => in the URL, or `--user` and the file of `--password-file`
+in the URL, or in the source that supplies them => in the URL, or `--user` and the file of `--password-file`
 permits and a strict restart guard need scripts => permits and `--guard strict` need scripts
-pass on what `Lock::to_bytes` gave => pass on what `shearline lock` printed
+pass the unchanged bytes that `Lock::to_bytes` returned => pass the unchanged line that `shearline lock` printed
 so if its holder is gone, delete the key => so if its holder is gone, end the lock with `shearline break --now`
 the release is repeated until they confirm it or the keys expire => repeat the command, or wait until the keys expire
 `shearline::manual::operating` => docs/operating.md
@@ -180,21 +180,22 @@ mod tests {
         for (text, said) in [
             (
                 no(Unusable::NoCredentials),
-                "it wants a password; give `--password-file`, or credentials in the URL",
+                "it requires a password; give `--password-file`, or credentials in the URL",
             ),
             (
                 no(Unusable::WrongCredentials),
-                "it refuses the credentials; correct the user or password in the URL, or `--user` and the file of \
+                "it refuses the credentials; correct the user or the password in the URL, or `--user` and the file of \
                  `--password-file`",
             ),
             (
                 no(Unusable::NeedsScripts),
-                "it runs no scripts, and fencing tokens, shared locks, permits and `--guard strict` need scripts; permit `EVAL` and `EVALSHA` \
+                "it runs no scripts, but fencing tokens, shared locks, permits and `--guard strict` need scripts; \
+                 permit `EVAL` and `EVALSHA` \
                  (`ACL SETUSER .. +eval +evalsha`), or do without them",
             ),
             (
-                "name that authority's file (`?ca=` in the URL, or `TlsOptions`)".to_owned(),
-                "name that authority's file (`--ca`, or `?ca=` in the URL)",
+                "give that authority's file (`?ca=` in the URL, or `TlsOptions`)".to_owned(),
+                "give that authority's file (`--ca`, or `?ca=` in the URL)",
             ),
             (
                 "set one (`?cert=` and `?key=` in the URL, or `TlsOptions`)".to_owned(),

@@ -41,12 +41,12 @@ impl Held {
         let text = match self.lock.as_deref() {
             Some(text) if text != "-" => text.to_owned(),
             None if io::stdin().is_terminal() => {
-                let what = "no lock was given; pass on the line that `shearline lock` printed";
+                let what = "no lock was given; pass the line that `shearline lock` printed";
                 return Err(Failure::usage(what));
             }
             Some(_) | None => io::read_to_string(io::stdin()).map_err(unreadable)?,
         };
-        let what = "this is not a lock; pass on the line that `shearline lock` printed, unchanged";
+        let what = "this is not a lock; pass the unchanged line that `shearline lock` printed";
         let no_lock = || Failure::usage(what);
         let text = text.trim();
         let (digits, token) = text.split_once(' ').unwrap_or((text, ""));

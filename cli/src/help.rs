@@ -75,7 +75,7 @@ SHEARLINE_CONFIG  configuration file, as --config
 SHEARLINE_WITHOUT_SCRIPTS  true has the effect of --without-scripts";
 
 /// The variables for colours.
-pub(crate) const COLOURS: &str = "NO_COLOR, CLICOLOR_FORCE  no colours, or colours into a pipe too";
+pub(crate) const COLOURS: &str = "NO_COLOR, CLICOLOR_FORCE  no colours, or colours even in a pipe";
 
 /// Explains how to write a time.
 pub(crate) const TIMES: &str =

@@ -86,8 +86,8 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
 pub(crate) fn unanswered(error: impl Into<Failure>) -> Failure {
     let mut failure = error.into();
     failure.message = failure.message.replace(
-        "or use `--trust` if no earlier lock can still be held",
-        "or ask these nodes nevertheless with `--guard off`",
+        "or use `--trust` if no client can still hold an earlier lock",
+        "or count these nodes anyway with `--guard off`",
     );
     failure
 }

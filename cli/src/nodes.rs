@@ -251,7 +251,7 @@ impl Seen {
         let are = if needed == 1 { "is" } else { "are" };
         let verdict = match self.status() {
             Status::Success => painted(GOOD, "locks can be taken"),
-            Status::Configuration => painted(BAD, "an operator has to repair the nodes"),
+            Status::Configuration => painted(BAD, "an operator must repair the nodes"),
             _ => painted(BAD, "no lock can be taken now"),
         };
         format!(
@@ -373,8 +373,8 @@ fn reason(node: &NodeStatus) -> String {
     let words = node.words.as_ref().map(|words| format!(" ({words})"));
     let reason = match node.state {
         NodeState::Quarantined { left } if !left.is_zero() => format!(
-            "in quarantine, because it may have forgotten locks: it votes in {} (or now, for `run` and `lock` with \
-             --trust: only if no earlier lock can still be held)",
+            "in quarantine, because it may have forgotten locks: it votes in {} (or now, with --trust for `run` and \
+             `lock`, but only if no client can still hold an earlier lock)",
             duration::shown(pace::wait(left)),
         ),
         NodeState::Down(reason) => in_words(reason),

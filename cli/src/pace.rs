@@ -33,7 +33,7 @@ fn longest(nodes: &[NodeStatus]) -> Option<Duration> {
 /// Returns how long to wait before the next restart of a node, in words.
 pub(crate) fn advice(nodes: &[NodeStatus]) -> Option<String> {
     let wait = duration::shown(longest(nodes)?);
-    let text = format!("wait {wait} before the next restart of a node");
+    let text = format!("wait {wait} before you restart the next node");
     Some(match nodes.iter().all(is_there) {
         true => text,
         false => format!("{text}, and until all nodes vote"),

@@ -49,7 +49,7 @@ impl Login {
         let wrong = |what: &dyn fmt::Display| {
             wrong(
                 &self.file,
-                format_args!("{what}; this file was named by password-file"),
+                format_args!("{what}; the file comes from password-file"),
             )
         };
         let password = fs::read_to_string(&self.file).map_err(|error| wrong(&error))?;
@@ -87,8 +87,8 @@ pub(crate) fn urls(from: &str, lists: &[String]) -> Result<Vec<String>, Failure>
         .collect::<Option<Vec<_>>>()
     else {
         let what = format_args!(
-            "{from}: there is a comma in a user or a password, or a URL with credentials without its scheme: write \
-             such a comma as %2C, and begin such a URL with redis:// or another scheme"
+            "{from}: a user or a password contains a comma, or a URL with credentials has no scheme; write such a \
+             comma as %2C, and begin such a URL with redis:// or another scheme"
         );
         return Err(Failure::new(Status::Configuration, what));
     };

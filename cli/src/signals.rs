@@ -85,7 +85,7 @@ pub(crate) fn parse(text: &str) -> Result<i32, &'static str> {
     };
     let mut good = plain().chain(real_time()).chain([SIGKILL]);
     good.find(|signal| Some(*signal) == number).ok_or(
-        "write KILL or a signal that can be handled, as a name such as TERM or RTMIN+3, or as a number",
+        "give KILL or a signal that can be handled, by a name such as TERM or RTMIN+3, or by a number",
     )
 }
 

@@ -100,7 +100,7 @@ const ALL: &str = "\
 1  another failure, which stderr explains
 64  the arguments cannot be used
 69  too few nodes voted or answered; try again
-74  the lock was lost, or is not held any more
+74  the lock was lost, or is no longer held
 75  another client holds the lock; -E sets another status
 78  only an operator can repair it: configuration, password, permission
 126  the command of `run` cannot be run

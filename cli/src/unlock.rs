@@ -15,7 +15,7 @@ pub(crate) const TEXTS: Texts = Texts::new(
     "\
 0 1 64
 69  too few nodes answered; try again, or wait until the lock expires
-74  the lock was not held any more: another client may have worked meanwhile
+74  the lock was no longer held: another client may have worked meanwhile
 78",
     "shearline(1), shearline-lock(1), shearline-extend(1), shearline-break(1)",
 );

@@ -27,7 +27,7 @@ const RARELY: Duration = Duration::from_secs(10);
 
 /// The text for a lock that is free but was not granted.
 const FREE: &str =
-    "it is free, but was not granted yet; if this continues, `shearline nodes` shows why";
+    "the lock is free, but was not granted yet; if this continues, `shearline nodes` shows why";
 
 /// The text while too few nodes answer. After this text, the command asks the nodes again even without a terminal.
 const FEW: &str = "too few nodes have answered";
@@ -108,7 +108,10 @@ fn refusal(nodes: &[NodeStatus]) -> String {
     let refuses = |node: &&NodeStatus| node.refused == Some(error);
     let all = nodes.iter().filter(refuses).map(|node| &*node.address);
     let (all, outcome) = (all.collect::<Vec<_>>(), NodeOutcome::Refused(error));
-    format!("it is free, and not granted: {} {outcome}", all.join(", "))
+    format!(
+        "the lock is free, but not granted: {} {outcome}",
+        all.join(", ")
+    )
 }
 
 /// Returns a text that says who holds the lock on these names, or that the key is no lock.

@@ -284,7 +284,8 @@ impl Report {
         let enough = self.nodes().len().saturating_sub(self.quorum()) + 1;
         if enough <= self.count(|said| *said == NodeOutcome::Missing) {
             return Some(
-                "its key is gone: deleted (`DEL`, `FLUSHALL`, `RENAME`, `shearline break --now`), evicted or expired",
+                "its key is gone: it was deleted (`DEL`, `FLUSHALL`, `RENAME`, `shearline break --now`) or evicted, or \
+                 has expired",
             );
         }
         (enough <= self.count(|said| *said == NodeOutcome::Held)).then_some(
@@ -474,7 +475,7 @@ impl fmt::Display for Report {
 pub(crate) fn ends_by(report: &Report) -> &'static str {
     match report.has_quarantine() {
         true => {
-            "; wait for the end of the quarantine, or use `trust_nodes` if no earlier lock can still be held"
+            "; wait until the quarantine ends, or use `trust_nodes` if no client can still hold an earlier lock"
         }
         false => "",
     }
@@ -730,8 +731,8 @@ mod tests {
         for (outcomes, said) in [
             (
                 [Missing, Missing, Granted],
-                "1 of the 2 votes needed (a:1 and b:2 each without its key; c:3 granted); its key is gone: deleted \
-                 (`DEL`, `FLUSHALL`, `RENAME`, `shearline break --now`), evicted or expired",
+                "1 of the 2 votes needed (a:1 and b:2 each without its key; c:3 granted); its key is gone: it was \
+                 deleted (`DEL`, `FLUSHALL`, `RENAME`, `shearline break --now`) or evicted, or has expired",
             ),
             (
                 [Held; 3],
@@ -746,7 +747,8 @@ mod tests {
             assert_eq!(
                 format!("{:#}", ExtendError::Lost(report(outcomes))),
                 format!(
-                    "the lock was lost: {said}; stop the work that it protects, and check what is half done; see the \
+                    "the lock was lost: {said}; stop the work that the lock protects, and check what is half done; see \
+                     the \
                      manual (`shearline::manual::troubles`)"
                 )
             );
@@ -795,7 +797,8 @@ mod tests {
         });
         assert_eq!(
             format!("{:#}", LockError::OtherCluster(report([elsewhere]))),
-            "the lock: a node belongs to another cluster, so no lock is taken: 0 of the 1 vote needed (a:1 unusable: its marker \
+            "the lock: a node belongs to another cluster, so no lock is taken: 0 of the 1 vote needed (a:1 unusable: \
+             its marker \
              is for a cluster of 5 nodes with a quorum of 3; give all clients the same nodes and cluster name, or \
              see `Redlock::reinit`); see the manual (`shearline::manual::troubles`)"
         );
@@ -909,7 +912,7 @@ mod tests {
             format!("{report}"),
             "0 of the 2 votes needed (a:1 in quarantine for 41s more, because it may have forgotten locks; \
              b:2 refused: OOM (its memory is full: raise its `maxmemory`, or remove other keys; \
-             counters of fencing tokens (`shearline:fence:*`) may fill it))"
+             counters of fencing tokens (`shearline:fence:*`) may be the cause))"
         );
         // If several resources were requested, the error names the resource that another client holds.
         let names = [Some(&b"a"[..]), None];
@@ -917,12 +920,13 @@ mod tests {
         let said = "(a:1 in quarantine for 41s more, because it may have forgotten locks (a); b:2 ";
         assert!(several.to_string().contains(said), "{several}");
         let taken = format!("{:#}", LockError::NoQuorum(report.clone()));
-        let ends = "; wait for the end of the quarantine, or use `trust_nodes` if no earlier lock can still be held; check";
+        let ends = "; wait until the quarantine ends, or use `trust_nodes` if no client can still hold an earlier \
+        lock; check";
         assert!(taken.contains(ends), "{taken}");
         // A caller that extends already has a lock.
         let extended = format!("{:#}", ExtendError::Unconfirmed(report));
         let ends = "; the lock stays valid until its old deadline: finish the work before the deadline, because a \
-                    quarantine usually ends after it";
+        quarantine usually lasts longer";
         assert!(extended.ends_with(&format!("{ends}{SEE}")), "{extended}");
     }
 }

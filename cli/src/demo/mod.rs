@@ -151,9 +151,7 @@ fn await_young(redlock: &Redlock, patience: Duration) -> Result<(), Failure> {
     });
     let left = left.max().filter(|left| *left <= patience);
     if let Some(left) = left.filter(|left| !left.is_zero()) {
-        output::say(format!(
-            "waits {left:.0?} until servers that have just started vote"
-        ))?;
+        output::say(format!("waiting {left:.0?} until the new servers can vote"))?;
         thread::sleep(left);
     }
     Ok(())

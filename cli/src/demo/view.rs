@@ -66,7 +66,7 @@ impl<'a> View<'a> {
         let end = Instant::now() + SETTLING;
         let is_open = |node: &NodeStatus| node.owed + node.in_flight != 0;
         while Instant::now() < end && self.contest.redlock.nodes().iter().any(is_open) {
-            self.draw("ending: releases are sent again to nodes that did not answer")?;
+            self.draw("ending: sending the releases again to nodes that did not answer")?;
             thread::sleep(TICK);
         }
         if !self.bar.is_hidden() {
@@ -142,7 +142,7 @@ impl<'a> View<'a> {
 fn voters(nodes: &[NodeStatus]) -> String {
     let voting = nodes.iter().filter(|node| node.state == NodeState::Ready);
     let (voting, all) = (voting.count(), count(nodes.len(), "node"));
-    let mut text = format!("for the client, {voting} of {all} vote");
+    let mut text = format!("the client counts the votes of {voting} of {all}");
     for (node, place) in nodes.iter().zip(1..) {
         if node.state != NodeState::Ready {
             text += &format!("; node {place} is {}", node.state);

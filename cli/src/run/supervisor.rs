@@ -73,7 +73,7 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     let names = args.names();
     if (args.shared || args.permits.is_some()) && names.len() != 1 {
         return Err(Failure::usage(format_args!(
-            "--shared and --permits take one name, and {} are given: {}",
+            "--shared and --permits take only one name, but {} were given: {}",
             names.len(),
             args.title()
         )));
@@ -264,7 +264,7 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
             ("lost", Status::Lost, why + &got(extended))
         }
         (.., Err(UnlockError::NotHeld(_))) => {
-            let why = format!("the lock {name} was not held any more at the end");
+            let why = format!("the lock {name} was no longer held at the end");
             ("lost", Status::Lost, why)
         }
         (_, Some(status), Ok(())) => ("released", status.into(), String::new()),

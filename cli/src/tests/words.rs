@@ -5,7 +5,7 @@ use super::*;
 /// Each command line, and the message about it.
 const MISTYPED: &str = "
 lock => the following required arguments were not provided: <NAME>; usage: shearline lock <NAME>; see
-lock report --ttl soon => invalid value 'soon' for '--ttl <TIME>': write it as 30s, 500ms, 2m, 1h, 1d or as seconds: 30, 0.5; see
+lock report --ttl soon => invalid value 'soon' for '--ttl <TIME>': write it as 30s, 500ms, 2m, 1h or 1d, or as a number of seconds: 30, 0.5; see
 lock report --wait -1s => unexpected argument '-1' found; usage: shearline lock [OPTIONS] <NAME>; see
 lock report -n -w 3 => the argument '--no-wait' cannot be used with '--wait <TIME>'; see
 lock report -E 256 => invalid value '256' for '--conflict-status <N>': 256 is not in 0..=255; see
@@ -65,12 +65,21 @@ fn each_mistake_is_said_in_one_line() {
 fn what_cannot_be_asked_for_is_said_before_any_node_is_asked() {
     let long = "x".repeat(1_025);
     for (line, said) in [
-        (format!("lock {long}"), "1025 bytes, 1024 are allowed"),
-        (format!("status {long}"), "1025 bytes, 1024 are allowed"),
-        (format!("watch {long}"), "1025 bytes, 1024 are allowed"),
+        (
+            format!("lock {long}"),
+            "1025 bytes, but at most 1024 are allowed",
+        ),
+        (
+            format!("status {long}"),
+            "1025 bytes, but at most 1024 are allowed",
+        ),
+        (
+            format!("watch {long}"),
+            "1025 bytes, but at most 1024 are allowed",
+        ),
         ("break --yes shearline:marker".into(), "is reserved"),
         ("lock shearline:marker".into(), "is reserved"),
-        ("lock report --ttl 2ms".into(), "its own drift of"),
+        ("lock report --ttl 2ms".into(), "its drift alone is"),
         ("lock report --ttl 61s".into(), "raise `--max-ttl`"),
         (
             "lock report --ttl 59s --lock-delay 9s".into(),
@@ -80,7 +89,7 @@ fn what_cannot_be_asked_for_is_said_before_any_node_is_asked() {
         ("unlock 0".into(), "this is not a lock"),
         (
             "extend 534c".into(),
-            "pass on what `shearline lock` printed",
+            "pass the unchanged line that `shearline lock` printed",
         ),
     ] {
         let failure = failure(&format!("{line} --node {NOWHERE}"));

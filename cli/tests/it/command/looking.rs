@@ -160,7 +160,7 @@ fn status_does_not_guess() {
         let young = shearline(&cluster, line).failed(69);
         assert!(young.contains("in quarantine for "), "{young}");
         // These commands have no `--trust`.
-        let advice = "or ask these nodes nevertheless with `--guard off`";
+        let advice = "or count these nodes anyway with `--guard off`";
         assert!(young.contains(advice), "{young}");
         assert!(!young.contains("--trust"), "{young}");
     }
@@ -431,7 +431,7 @@ fn check_is_a_plugin_of_a_monitor() {
             "WARNING - 2 of 3 nodes would vote",
             "votes=2;3:;2:;0;3",
         ),
-        ([one, &down, &down], 3, "UNKNOWN - ", "named twice"),
+        ([one, &down, &down], 3, "UNKNOWN - ", "given twice"),
         (
             [one, &down, &other],
             2,
@@ -471,7 +471,7 @@ fn a_password_that_is_missing_is_for_an_operator() {
     }
     let refused = over(&urls, "nodes");
     assert_eq!(refused.status, 78);
-    let reason = "it wants a password; give `--password-file`, or credentials in the URL";
+    let reason = "it requires a password; give `--password-file`, or credentials in the URL";
     let in_one_line = refused.out.replace("\n    ", " ");
     assert_eq!(in_one_line.matches(reason).count(), 3, "{in_one_line}");
     assert_narrow(&refused.out);

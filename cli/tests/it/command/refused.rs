@@ -98,7 +98,10 @@ fn a_lock_that_was_damaged_on_its_way_is_refused() {
         lock.clone(),
     ] {
         let error = shearline(&cluster, &line).failed(64);
-        assert!(error.contains("not shown, it may hold a lock"), "{error}");
+        assert!(
+            error.contains("not shown, because it may hold a lock"),
+            "{error}"
+        );
         assert!(!error.contains(&lock), "{error}");
     }
     shearline(&cluster, &format!("unlock {lock} --trust")).done();
@@ -109,11 +112,11 @@ fn a_lock_that_was_damaged_on_its_way_is_refused() {
 fn a_wrong_configuration_is_refused_without_its_secrets() {
     let none: [String; 0] = [];
     let error = over(&none, "lock report").failed(78);
-    let what_to_do = "no node was named; give --node, or set SHEARLINE_NODES";
+    let what_to_do = "no node was given; give --node, or set SHEARLINE_NODES";
     assert!(error.contains(what_to_do), "{error}");
     let one_slash = over(&["redis:/127.0.0.1".to_owned()], "lock report").failed(78);
     assert!(
-        one_slash.ends_with("write ://, as in redis://host:port"),
+        one_slash.ends_with("write :// after the scheme, as in redis://host:port"),
         "{one_slash}"
     );
     let url = format!("redis://{USER}:{ESCAPED}@127.0.0.1:70000");
@@ -167,7 +170,7 @@ fn a_comma_in_a_password_is_refused_by_name() {
         (no_scheme, "status report"),
     ] {
         let error = over(&[list.to_owned()], line).failed(78);
-        let both = "a comma in a user or a password, or a URL with credentials without its scheme";
+        let both = "a user or a password contains a comma, or a URL with credentials has no scheme";
         assert!(error.contains(both), "{line}: {error}");
         for part in ["locker", "6543", "10.0.0.1"] {
             assert!(!error.contains(part), "{line}: {error}");

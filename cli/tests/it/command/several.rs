@@ -112,17 +112,17 @@ fn names_that_cannot_be_locked_together_are_refused_before_anything_is_sent() {
     for (names, said) in [
         (
             "m n m",
-            "the resources at places 0 and 2, counted from 0, are the same",
+            "the resources 0 and 2 (counted from 0) are the same",
         ),
         (&many.join(" "), "65 resources are too many for one lock"),
         ("m shearline:marker", "is reserved"),
         (
             "m n --shared",
-            "--shared and --permits take one name, and 2 are given: m, n",
+            "--shared and --permits take only one name, but 2 were given: m, n",
         ),
         (
             "m n --permits 2",
-            "--shared and --permits take one name, and 2 are given: m, n",
+            "--shared and --permits take only one name, but 2 were given: m, n",
         ),
     ] {
         let line = format!("run --guard strict --report 1 {names} -- echo started");
