@@ -15,14 +15,14 @@ use crate::status::Status;
 /// The permission bits of all other users.
 const OTHERS: u32 = 0o007;
 
-/// Returns `true` if the URL has a password, or a part that may belong to an unescaped password.
+/// Returns `true` if the URL contains a password, or if a part of the URL may belong to an unescaped password.
 pub(crate) fn is_in(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let before = rest.rsplit_once('@').map_or("", |(before, _)| before);
     before.trim_end_matches(':').contains([':', '/', '?', '#'])
 }
 
-/// The user and the password for URLs that have no password.
+/// The user and the password for URLs without a password.
 pub(crate) struct Login {
     pub(crate) user: Option<String>,
     pub(crate) file: PathBuf,
@@ -30,7 +30,7 @@ pub(crate) struct Login {
 }
 
 impl Login {
-    /// Returns the user and the password that the file has now.
+    /// Returns the user, and the password that the file contains now.
     pub(crate) fn credentials(&self) -> Result<Credentials, Failure> {
         let credentials = Credentials::new(self.read()?);
         Ok(match &self.user {
@@ -39,8 +39,8 @@ impl Login {
         })
     }
 
-    /// Reads the password, without the line ends after it. A pipe, or anything else that is not a regular file, is read
-    /// only once.
+    /// Reads the password without the line ends that follow. Reads a pipe, or any other file that is not regular, only
+    /// once.
     fn read(&self) -> Result<String, Failure> {
         static PIPED: OnceLock<String> = OnceLock::new();
         if let Some(password) = PIPED.get() {
@@ -67,9 +67,8 @@ impl Login {
 
 /// Splits a list of URLs at its commas. Returns `None` if a comma may be part of a user or a password.
 ///
-/// The text after a comma counts as another URL only if it begins with a scheme or has no credentials. Otherwise the
-/// text after the comma could be the rest of a password that contains the comma. No part of a password may be taken for
-/// a host.
+/// The text after a comma counts as another URL only if it begins with a scheme or has no credentials. Otherwise that
+/// text could be the rest of a password that contains the comma. No part of a password may be used as a host.
 fn cut(list: &str) -> Option<Vec<&str>> {
     let pieces: Vec<&str> = list.split(',').map(str::trim).collect();
     let is_rest = |piece: &&str| piece.contains('@') && !piece.contains("://");
@@ -79,7 +78,7 @@ fn cut(list: &str) -> Option<Vec<&str>> {
     }
 }
 
-/// Returns the URLs in these lists. `from` says where the lists come from.
+/// Returns the URLs in these lists. `from` names the source of the lists.
 pub(crate) fn urls(from: &str, lists: &[String]) -> Result<Vec<String>, Failure> {
     let Some(lists) = lists
         .iter()
@@ -95,10 +94,10 @@ pub(crate) fn urls(from: &str, lists: &[String]) -> Result<Vec<String>, Failure>
     Ok(lists.concat().into_iter().map(str::to_owned).collect())
 }
 
-/// Warns of a file with a password that every user can read, or refuses it if `is_strict`.
+/// Warns about a password file that every user can read. Refuses the file if `is_strict`.
 ///
-/// The default is a warning, because files that are mounted into a container have mode 0444, and a container has no
-/// other users.
+/// The default is a warning, because files that are mounted into a container have mode 0444, and other users do not
+/// exist in a container.
 pub(crate) fn look_at(path: &Path, is_strict: bool) -> Result<(), Failure> {
     let metadata = fs::metadata(path).map_err(|error| wrong(path, error))?;
     if metadata.mode() & OTHERS == 0 {
@@ -109,7 +108,7 @@ pub(crate) fn look_at(path: &Path, is_strict: bool) -> Result<(), Failure> {
     if is_strict {
         return Err(failure);
     }
-    // There is one warning for each file, even if the file is read again.
+    // Each file causes only one warning, even if the command reads the file again.
     static WARNED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
     let mut warned = WARNED.lock().expect("nothing panics with it");
     if !warned.iter().any(|it| it == path) {
