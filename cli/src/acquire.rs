@@ -26,8 +26,8 @@ pub(crate) struct Acquire {
 
     /// Gives up after this time [default: never].
     ///
-    /// The time counts from the start of the command. If nodes are silent, the command waits at least for
-    /// --connect-timeout. If only an operator can repair the cause, such as a wrong password, the command does not
+    /// The time counts from the start of the command. If nodes are silent, the command waits at least
+    /// for --connect-timeout. If only an operator can repair the cause, such as a wrong password, the command does not
     /// wait. --timeout is an alias of this option.
     #[arg(short, long, alias = "timeout", value_name = "TIME", value_parser = duration::parse)]
     wait: Option<Duration>,

@@ -57,9 +57,9 @@ shearline check --nagios     # OK, WARNING, CRITICAL, UNKNOWN: 0 to 3",
 /// Shows which nodes would vote for a lock, or why not.
 ///
 /// The command connects like a new program, so a node that has been up for less than --max-ttl does not vote yet.
-/// Programs that connected earlier may already count the vote of that node; their `Redlock::nodes` shows this. With
-/// --guard strict, the command also shows the barrier of each node and the longest ttl in its marker. Like any client,
-/// the command writes a marker to a node that has no marker.
+/// Programs that connected earlier may already count the vote of that node; their `Redlock::nodes` shows this.
+/// With --guard strict, the command also shows the barrier of each node and the longest ttl in its marker. Like any
+/// client, the command writes a marker to a node that has no marker.
 ///
 /// The command also takes, extends and releases a lock on each single node. The output shows what the user of the node
 /// may do, how the node releases a lock, and whether the node wakes waiting clients. Permissions depend on the name of

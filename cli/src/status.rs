@@ -1,7 +1,7 @@
 //! The exit statuses of the command, in one table.
 //!
-//! Where `sysexits.h` or `env` defines a number, this table uses that number. With `shearline run` and
-//! [`Status::Held`], the user chooses further statuses.
+//! Where `sysexits.h` or `env` defines a number, this table uses that number. With `shearline run`
+//! and [`Status::Held`], the user chooses further statuses.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{self, ExitCode, ExitStatus};

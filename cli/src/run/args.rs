@@ -97,9 +97,9 @@ pub(crate) struct Args {
 
     /// Lets at most K commands with this NAME run at once.
     ///
-    /// Each command holds one permit. SHEARLINE_SLOT is the number of the permit, from 0 to K - 1. Use the same K, from
-    /// 1 to 1024, in all runs with the same NAME. While other runs hold permits, a run with a different K fails with
-    /// status 75. A lock on the NAME waits until no client holds a permit. The nodes must run scripts.
+    /// Each command holds one permit. SHEARLINE_SLOT is the number of the permit, from 0 to K - 1. Use the same K,
+    /// from 1 to 1024, in all runs with the same NAME. While other runs hold permits, a run with a different K fails
+    /// with status 75. A lock on the NAME waits until no client holds a permit. The nodes must run scripts.
     #[arg(
         long,
         value_name = "K",
