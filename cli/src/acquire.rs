@@ -28,7 +28,7 @@ pub(crate) struct Acquire {
     ///
     /// The time counts from the start of the command. If nodes are silent, the command waits at least
     /// for --connect-timeout. If only an operator can repair the cause, such as a wrong password, the command does not
-    /// wait. --timeout is an alias of this option.
+    /// wait. This option has the alias --timeout.
     #[arg(short, long, alias = "timeout", value_name = "TIME", value_parser = duration::parse)]
     wait: Option<Duration>,
 
@@ -59,8 +59,8 @@ pub(crate) struct Acquire {
     /// The fencing token is larger than the token of every earlier lock of this name. Pass the token to the store with
     /// each write, and with each read on which a write depends. The store remembers the largest token that it has seen,
     /// and refuses smaller tokens. So a holder that was paused until its lock expired cannot do harm. The nodes must
-    /// run scripts, and need a counter floor. --trust gives new nodes a counter floor. A program that runs for longer
-    /// than --max-ttl restores the counter floor of a restarted node with the help of the other nodes.
+    /// run scripts, and need a counter floor. With --trust, new nodes get a counter floor. A program that runs for
+    /// longer than --max-ttl restores the counter floor of a restarted node with the help of the other nodes.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     fenced: Option<bool>,
 

@@ -44,7 +44,7 @@ pub(crate) fn path(command: &Command, arguments: &ArgMatches) -> Option<PathBuf>
     says_something(arguments, "config").then(|| named.into())
 }
 
-/// Returns `true` if the command has this option. (`ArgMatches` does not say this in an optimised build.)
+/// Returns `true` if the command has this option. In an optimised build, `ArgMatches` does not say this.
 fn has(command: &Command, option: &str) -> bool {
     command
         .get_arguments()

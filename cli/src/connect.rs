@@ -134,8 +134,8 @@ pub(crate) struct Nodes {
     /// Runs no script on the nodes.
     ///
     /// Use this option if the user may not run EVAL, or if the nodes have no Lua. SHEARLINE_WITHOUT_SCRIPTS=true has
-    /// the same effect. Use the same setting for all clients. --guard strict, --fenced, --shared and --permits need
-    /// scripts.
+    /// the same effect. Use the same setting for all clients. Scripts are necessary for --guard
+    /// strict, --fenced, --shared and --permits.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     #[arg(env = "SHEARLINE_WITHOUT_SCRIPTS", hide_env = true, hide_short_help = true, value_parser = truth)]
     without_scripts: Option<bool>,
@@ -170,8 +170,8 @@ pub(crate) enum Guard {
 }
 
 impl Nodes {
-    /// Returns the builder of a handle with these options. [`Acquire`](crate::acquire::Acquire) adds the owner and the
-    /// lock delay.
+    /// Returns the builder of a handle with these options. The owner and the lock delay come
+    /// from [`Acquire`](crate::acquire::Acquire).
     pub(crate) fn builder(&self) -> Result<Builder, Failure> {
         let builder = self.with_tls(self.of(self.urls()?)?);
         builder.config()?; // This finds the first mistake before anything is sent.
@@ -331,8 +331,8 @@ pub(crate) fn left(until: Instant) -> Duration {
 
 /// Waits until every node has answered or failed, and returns the state of the nodes.
 ///
-/// The wait takes `patience` if a majority has answered. Otherwise it takes twice as long, but it never continues after
-/// `by`.
+/// The wait takes `patience` if a majority has answered. Otherwise the wait takes twice as long. The wait never
+/// continues after `by`.
 pub(crate) fn settled(redlock: &Redlock, patience: Duration, by: Instant) -> Vec<NodeStatus> {
     let begin = now();
     loop {

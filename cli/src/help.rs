@@ -19,13 +19,13 @@ use crate::status::{self, Status};
 pub(crate) struct Texts {
     /// Example command lines for a shell.
     pub(crate) examples: &'static str,
-    /// A table for [`status::rows`] of the exit statuses, and when each status occurs.
+    /// The exit statuses and when each status occurs, as a table for [`status::rows`].
     pub(crate) statuses: &'static str,
     /// A text above the examples in the long help.
     pub(crate) promise: &'static str,
     /// Text that only the manual page shows. Each paragraph is one line, and each list item begins with a star.
     pub(crate) notes: &'static str,
-    /// A table for [`rows`] of the environment variables that only this command sets.
+    /// The environment variables that only this command sets, as a table for [`rows`].
     pub(crate) environment: &'static str,
     /// Other manual pages.
     pub(crate) see: &'static str,

@@ -35,7 +35,7 @@ shearline status --json report | jq -r .holder.owner",
 ///
 /// A lock is held while a majority of the nodes has the same token. The command shows all holders of shared locks and
 /// permits. A different token on a node is a copy from an attempt that is still running or has failed. Such a copy
-/// expires by itself. The answer may be out of date when you read it, so never use the answer in place of the lock.
+/// expires by itself. The answer may be out of date when you read it, so it does not replace the lock.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -110,8 +110,8 @@ pub(crate) fn line(name: &[u8], told: &Inspection) -> String {
     item(&printable(name), &(state(told) + &each.collect::<String>()))
 }
 
-/// Returns two texts for each holder of a shared lock or a permit. The first says what it holds. The second says its
-/// owner, validity and nodes.
+/// Returns two texts for each holder of a shared lock or a permit. The first text says what the holder has. The second
+/// text says its owner, its validity and its nodes.
 fn each_of_several(told: &Inspection) -> impl Iterator<Item = (String, String)> {
     told.holders().iter().filter_map(|holder| {
         let what = match holder.kind {

@@ -1,6 +1,6 @@
-//! `shearline nodes` and `shearline check`: show which nodes would vote, and whether these are enough.
+//! `shearline nodes` and `shearline check`: show which nodes would vote, and whether they are a majority.
 //!
-//! Both commands connect to every node like a new handle, and try a lock on each single node.
+//! Both commands connect to every node like a new handle, and try a lock on each node separately.
 
 mod metrics;
 mod plugin;
@@ -61,13 +61,13 @@ shearline check --nagios     # OK, WARNING, CRITICAL, UNKNOWN: 0 to 3",
 /// With --guard strict, the command also shows the barrier of each node and the longest ttl in its marker. Like any
 /// client, the command writes a marker to a node that has no marker.
 ///
-/// The command also takes, extends and releases a lock on each single node. The output shows what the user of the node
-/// may do, how the node releases a lock, and whether the node wakes waiting clients. Permissions depend on the name of
-/// a lock, so give a NAME that the user may lock and that no program uses, such as lock:test. The default NAME is
-/// lock:try:HOST:PID.
+/// The command also takes, extends and releases a lock on each node separately. The output shows what the user of the
+/// node may do, how the node releases a lock, and whether the node wakes waiting clients. Permissions depend on the
+/// name of a lock, so give a NAME that the user may lock and that no program uses, such as lock:test. The default NAME
+/// is lock:try:HOST:PID.
 ///
-/// With --fenced, the lock has a fencing token, and a node that gives no token would not vote. If a node has lost its
-/// counter floor, it then records that it needs repair. With --shared, the lock is a shared lock.
+/// With --fenced, the lock has a fencing token, and a node that gives no token would not vote. A node that has lost its
+/// counter floor then records that it needs repair. With --shared, the lock is a shared lock.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Tries a lock with a fencing token.
@@ -101,7 +101,7 @@ pub(crate) struct Args {
 
 /// Says by its status whether clients can take locks.
 ///
-/// Like `nodes`, the command takes and releases a lock on each single node, because a node that answers may still
+/// Like `nodes`, the command takes and releases a lock on each node separately, because a node that answers may still
 /// refuse to write. Give a NAME that the user may lock; the default is lock:try:HOST:PID. The command takes at most
 /// three seconds, or five with --guard strict.
 ///
@@ -122,8 +122,8 @@ pub(crate) struct CheckArgs {
 
     /// Prints one line, like a monitoring plugin.
     ///
-    /// Nagios, Icinga and compatible systems can read the line. It starts with OK, WARNING, CRITICAL or UNKNOWN, then
-    /// says what is wrong, and ends with the number of votes as performance data. The status is 0, 1, 2 or 3.
+    /// Nagios, Icinga and compatible systems can read the line. The line starts with OK, WARNING, CRITICAL or UNKNOWN,
+    /// then says what is wrong, and ends with the number of votes as performance data. The status is 0, 1, 2 or 3.
     #[arg(long, conflicts_with_all = ["json", "prometheus"])]
     nagios: bool,
 

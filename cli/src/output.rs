@@ -1,4 +1,5 @@
-//! The output of a command on stdout. It consists of lines for a person, or of one object for a program (`--json`).
+//! The output of a command on stdout. The output consists of lines for a person, or of one object for a program
+//! (`--json`).
 //!
 //! Lines break between words at 80 columns, on a terminal and in a pipe, and contain no control characters. By default
 //! only terminals get colours. `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and `TERM` change this, as the crate `anstream`

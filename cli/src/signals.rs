@@ -33,7 +33,7 @@ const NOT_HANDLED: [i32; 7] = [SIGKILL, SIGSTOP, SIGILL, SIGFPE, SIGSEGV, SIGBUS
 /// Signals that stop a program if it has no handler.
 pub(crate) const STOPPING: [i32; 3] = [SIGTSTP, SIGTTIN, SIGTTOU];
 
-/// Signals that have no effect if a program has no handler. (The runtime of Rust ignores PIPE.)
+/// Signals that have no effect if a program has no handler. PIPE is here because the runtime of Rust ignores it.
 const QUIET: &[i32] = &[
     SIGCONT,
     SIGURG,

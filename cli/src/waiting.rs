@@ -1,4 +1,4 @@
-//! Prints lines while a command waits for a lock. They say who holds the lock, or why the nodes do not grant it.
+//! Prints lines while a command waits for a lock. The lines say who holds the lock, or why the nodes do not grant it.
 //!
 //! In the first second the command prints nothing. Then the command asks the nodes who holds the lock, and writes a
 //! line to stderr. On a terminal, the command writes another line whenever the holder changes. Without a terminal, the

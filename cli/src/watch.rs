@@ -20,7 +20,7 @@ shearline watch --count 2 report      # how it is now, and its next change",
 
 /// Shows who holds a lock, and each change, until Ctrl-C.
 ///
-/// Each change is one line, or one object with --json. The nodes push changes, so they send nothing without a change.
+/// Each change is one line, or one object with --json. The nodes push changes, and send nothing while nothing changes.
 /// If changes follow each other within a hundredth of a second, the command shows them as one.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

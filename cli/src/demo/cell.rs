@@ -1,4 +1,4 @@
-//! The data that the lock protects in the demo. It consists of a counter that loses updates if two workers change it at
+//! The data that the lock protects in the demo. The data is a counter that loses updates if two workers change it at
 //! once, and a count of the workers in the critical section.
 //!
 //! A worker reads and writes the counter in two steps, like a program that changes a file or a row of a database. An

@@ -99,7 +99,7 @@ pub(crate) struct Args {
     ttl: Duration,
 }
 
-/// Runs the demo. The status expresses the verdict.
+/// Runs the demo. Returns success if the verdict is good.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let signals = Signals::catch()?;
     let nodes = Nodes::start(&secrets::urls("--node", &args.node)?)?;

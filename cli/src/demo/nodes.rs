@@ -1,4 +1,4 @@
-//! The nodes of the demo. They are five nodes in this process, or servers that the demo does not stop.
+//! The nodes of the demo. The demo uses five nodes in this process, or servers that it does not stop.
 
 use std::io;
 use std::time::Duration;

@@ -174,7 +174,7 @@ pub(super) struct End {
     /// Signal that asks processes to end.
     ///
     /// A SIGNAL is a name such as WINCH or RTMIN+3, or a number. Processes get this signal when the lock is at risk,
-    /// and when they outlive the command. If `run` receives TERM, it still passes TERM on.
+    /// and when they outlive the command. If `run` receives TERM, it still passes TERM on to the command.
     #[arg(long, hide_short_help = true, value_name = "SIGNAL", default_value = "TERM", value_parser = signals::parse)]
     pub(super) stop_signal: i32,
 

@@ -32,8 +32,8 @@ pub(super) struct Arrived {
 /// The code for a signal that the kernel itself has sent.
 const SI_KERNEL: i32 = 0x80;
 
-/// The signals that a terminal sends to all processes of its foreground group. (HUP goes to the leader of a session
-/// only.)
+/// The signals that a terminal sends to all processes of its foreground group. HUP is not here, because only the leader
+/// of a session gets it.
 const OF_TERMINAL: [i32; 4] = [SIGINT, SIGQUIT, SIGTSTP, SIGWINCH];
 
 /// Returns `true` if a terminal may stop this process. A terminal cannot stop the first process of a container.

@@ -1,11 +1,10 @@
-//! The work of the supervisor while the command runs. It sends the deadline of the lock to the watchdog, and ends all
-//! processes if the watchdog does not end them.
+//! The work of the supervisor while the command runs. The supervisor sends the deadline of the lock to the watchdog,
+//! and ends all processes if the watchdog does not end them.
 //!
 //! # Guarantees
 //!
 //! * When [`run`](Supervision::run) returns, every process of the command that the supervisor may signal has ended.
-//! * The watchdog gets the deadline of each extension. It gets only deadlines that a majority of the nodes has
-//!   confirmed.
+//! * The watchdog gets the deadline of each extension, after a majority of the nodes has confirmed it.
 //! * If the watchdog is killed or stopped, the supervisor notices this at once. Then it inherits the watchdog's
 //!   processes and ends them.
 //!
@@ -84,7 +83,8 @@ pub(super) struct Supervision<'a, H: Holds> {
     until: Instant,
     /// The time at which the supervisor noticed the loss of the lock.
     lost_at: Option<Instant>,
-    /// Whether the command is in the process group of this process. If so, a terminal sends its signals to both.
+    /// Whether the command is in the process group of this process. A terminal then sends its signals to both
+    /// processes.
     shares_group: bool,
     ended: Ended,
 }

@@ -55,8 +55,8 @@ fn attempt(channel: &Channel, args: &PartArgs) -> io::Result<Infallible> {
     Err(command.envs(&variables).stdin(stdin).exec())
 }
 
-/// Becomes the command, and keeps PIPE ignored, as the runtime of Rust has set it. [`Command::exec`] would restore the
-/// default action of PIPE.
+/// Becomes the command, and keeps PIPE ignored, as the runtime of Rust has set it. The standard [`Command::exec`] would
+/// restore the default action of PIPE.
 fn exec_as_it_is(
     words: &[OsString],
     variables: &HashMap<OsString, OsString>,
