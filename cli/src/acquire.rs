@@ -18,7 +18,7 @@ use crate::waiting;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Lock")]
 pub(crate) struct Acquire {
-    /// How long the lock lives without an extension.
+    /// Life of the lock without extensions.
     ///
     /// `run` extends its lock, and needs a ttl of at least 2s. `lock` does not extend its lock.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]

@@ -58,20 +58,20 @@ pub(crate) struct Nodes {
     #[arg(long, hide_short_help = true, value_name = "NAME")]
     user: Option<String>,
 
-    /// File with the password for URLs without one.
+    /// Password file for URLs without a password.
     ///
     /// The password applies to URLs from every source. The command reads the file again before each connection.
     #[arg(long, hide_short_help = true, value_name = "FILE")]
     password_file: Option<PathBuf>,
 
-    /// File with options as TOML, or set SHEARLINE_CONFIG.
+    /// Options as TOML, or set SHEARLINE_CONFIG.
     ///
     /// The section FILES lists the keys. Options on the command line and environment variables override the file.
     #[arg(long, value_name = "FILE", env = config::FILE, hide_env = true)]
     #[arg(value_parser = OsStringValueParser::new())]
     config: Option<OsString>,
 
-    /// Refuses password files that every user can read.
+    /// Refuses password files that all users can read.
     ///
     /// Without this option, the command only warns about such a file.
     #[arg(long, hide_short_help = true)]
@@ -94,7 +94,7 @@ pub(crate) struct Nodes {
     #[arg(long, hide_short_help = true, value_name = "FILE", requires = "cert")]
     key: Option<String>,
 
-    /// Restart guard: off, observed [default] or strict.
+    /// Guard: off, observed [default] or strict.
     ///
     /// A node that has restarted may have forgotten locks. The restart guard prevents such a node from voting.
     #[arg(long, value_name = "GUARD", value_enum, default_value_t = Guard::Observed)]

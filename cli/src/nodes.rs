@@ -92,7 +92,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     format: Format,
 
-    /// Name of the lock that the command tries on each node.
+    /// Name of the lock to try on each node.
     name: Option<OsString>,
 
     #[command(flatten)]
@@ -127,7 +127,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, conflicts_with_all = ["json", "prometheus"])]
     nagios: bool,
 
-    /// Name of the lock that the command tries on each node.
+    /// Name of the lock to try on each node.
     name: Option<OsString>,
 
     #[command(flatten)]

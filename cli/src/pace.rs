@@ -37,7 +37,7 @@ pub(crate) fn advice(nodes: &[NodeStatus]) -> Option<String> {
     let text = format!("wait {wait} before you restart the next node");
     Some(match nodes.iter().all(is_there) {
         true => text,
-        false => format!("{text}, and until all nodes vote"),
+        false => format!("{text}, and then until all nodes vote"),
     })
 }
 

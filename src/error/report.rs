@@ -433,7 +433,7 @@ impl Report {
             let left = Span(until.saturating_since(self.0.now)).rounded_up();
             let more = node.addition();
             return format!(
-                "in quarantine for {left} more, because it may have forgotten locks{more}"
+                "in quarantine for another {left}, because it may have forgotten locks{more}"
             );
         }
         node.to_string()
@@ -462,7 +462,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.votes())?;
         if let Some(left) = self.held_for() {
-            write!(f, ", held for {} more", Span(left).rounded_up())?;
+            write!(f, ", held for another {}", Span(left).rounded_up())?;
         }
         match self.never_expires() {
             true => f.write_str(", held without an expiry"),
@@ -910,14 +910,15 @@ mod tests {
         let report = Report::new(now, nodes.into(), 2, 1, Duration::ZERO);
         assert_eq!(
             format!("{report}"),
-            "0 of the 2 votes needed (a:1 in quarantine for 41s more, because it may have forgotten locks; \
+            "0 of the 2 votes needed (a:1 in quarantine for another 41s, because it may have forgotten locks; \
              b:2 refused: OOM (its memory is full: raise its `maxmemory`, or remove other keys; \
              counters of fencing tokens (`shearline:fence:*`) may be the cause))"
         );
         // If several resources were requested, the error names the resource that another client holds.
         let names = [Some(&b"a"[..]), None];
         let several = report.clone().of_several(names.into_iter(), None);
-        let said = "(a:1 in quarantine for 41s more, because it may have forgotten locks (a); b:2 ";
+        let said =
+            "(a:1 in quarantine for another 41s, because it may have forgotten locks (a); b:2 ";
         assert!(several.to_string().contains(said), "{several}");
         let taken = format!("{:#}", LockError::NoQuorum(report.clone()));
         let ends = "; wait until the quarantine ends, or use `trust_nodes` if no client can still hold an earlier \

@@ -175,7 +175,7 @@ fn opening(args: &Args, nodes: &Nodes) -> String {
 /// Shows how the workers contend until the time has passed or the user interrupts. Stops two nodes in the middle.
 fn contend(view: &mut View<'_>, nodes: &Nodes) -> Result<(), Failure> {
     if !nodes.are_own() {
-        let now = "the demo stops no server; freeze one with kill -STOP to see what happens";
+        let now = "the demo does not stop servers; freeze one with kill -STOP to see what happens";
         return view.show(1.0, now).map(drop);
     }
     if !view.show(DISTURBED, "all nodes are up; two will be stopped soon")? {

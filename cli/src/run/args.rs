@@ -95,7 +95,7 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Lock")]
     pub(super) shared: bool,
 
-    /// Lets at most K commands with this NAME run at once.
+    /// Lets at most K runs of NAME work at once.
     ///
     /// Each command holds one permit. SHEARLINE_SLOT is the number of the permit, from 0 to K - 1. Use the same K,
     /// from 1 to 1024, in all runs with the same NAME. While other runs hold permits, a run with a different K fails
@@ -112,7 +112,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) connect: Connect,
 
-    /// Shortest time for which `run` holds the lock.
+    /// Shortest time to hold the lock.
     ///
     /// If the command ends earlier, `run` keeps the lock until this time has passed or a signal arrives. Use this
     /// option for jobs that several machines start at the same time, because their clocks differ.
@@ -157,7 +157,7 @@ impl Args {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Command")]
 pub(super) struct End {
-    /// Waits for the processes that outlive the command.
+    /// Waits for processes that outlive the command.
     ///
     /// Without this option, `run` ends the processes that outlive the command.
     #[arg(long, hide_short_help = true)]

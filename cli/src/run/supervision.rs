@@ -262,7 +262,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
         if self.lost_at.is_none() {
             self.lost_at = Some(now());
             let _ = self.channel.send(Message::Until(Instant::ZERO));
-            self.tell("the lock is lost, so the command and all that it started are killed");
+            self.tell("the lock is lost, so the command and all its processes are killed");
         }
     }
 

@@ -19,8 +19,8 @@ break => the following required arguments were not provided: <NAME>; usage: shea
 status => the following required arguments were not provided: <NAME>; usage:
 watch report --count 0 => 0 is not in 1..
 watch report --nodes redis://me:secret@127.0.0.1:1 => unexpected argument '--nodes' found; 
-watch report redis://me:secret@127.0.0.1:1 => not shown, it may hold a password
-watch report --node redis://me:se cret ss@127.0.0.1:1 => not shown, it may hold a password
+watch report redis://me:secret@127.0.0.1:1 => not shown, because it may hold a password
+watch report --node redis://me:se cret ss@127.0.0.1:1 => not shown, because it may hold a password
 completions tcsh => invalid value 'tcsh' for '<SHELL>' [possible values: bash, elvish, fish, powershell, zsh]; tip: a similar value exists: 'zsh'; see
 nodes --node 127.0.0.1:1 --max-ttl - => invalid value '-'
 run => not provided: <NAME>... <COMMAND>...; usage: shearline run <NAME>... -- <COMMAND>...; see
@@ -37,7 +37,7 @@ run report -n -w 1s -- echo started => the argument '--no-wait' cannot be used w
 demo --seconds 0 => '--seconds <N>': 0 is not in 1..=86400; see
 demo --workers 0 => '--workers <N>': 0 is not in 1..=256; see
 demo --ttl 2m => the time has to be from 50ms to 60s; see
-extend 53484c4b01 --ttl 53484c4b01 => not shown, it may hold a lock
+extend 53484c4b01 --ttl 53484c4b01 => not shown, because it may hold a lock
 ";
 
 #[test]
@@ -77,8 +77,8 @@ fn what_cannot_be_asked_for_is_said_before_any_node_is_asked() {
             format!("watch {long}"),
             "1025 bytes, but at most 1024 are allowed",
         ),
-        ("break --yes shearline:marker".into(), "is reserved"),
-        ("lock shearline:marker".into(), "is reserved"),
+        ("break --yes shearline:marker".into(), "are reserved"),
+        ("lock shearline:marker".into(), "are reserved"),
         ("lock report --ttl 2ms".into(), "its drift alone is"),
         ("lock report --ttl 61s".into(), "raise `--max-ttl`"),
         (

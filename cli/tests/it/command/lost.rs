@@ -13,7 +13,7 @@ use crate::servers::{LONG, Mischief, Proxy, Server, Way, eventually, three};
 
 /// The message before the command is killed.
 const KILLED: &str =
-    "shearline: n: the lock is lost, so the command and all that it started are killed\n";
+    "shearline: n: the lock is lost, so the command and all its processes are killed\n";
 
 /// A majority says that the lock is gone: the command is killed at once, not at the end of the ttl, and not when the lock
 /// is next extended, which would be in half an hour.

@@ -17,7 +17,7 @@ fn wrong_arguments_are_refused_and_leave_nothing() {
     for (line, said) in [
         ("lock", "see `shearline lock --help`"),
         ("look report", "similar subcommands exist: 'unlock', 'lock'"),
-        ("lock shearline:marker --guard strict", "is reserved"),
+        ("lock shearline:marker --guard strict", "are reserved"),
         ("lock report --guard strict --ttl 61s", "raise `--max-ttl`"),
         ("unlock lock", "this is not a lock"),
         ("man nothing", "there is no command"),
@@ -64,7 +64,7 @@ fn wrong_arguments_of_run_are_refused_and_leave_nothing() {
         ("report --guard strict --ttl 61s", 64, "raise `--max-ttl`"),
         ("report --guard strict --ttl 2ms", 64, "too short"),
         ("report --ttl 1s", 64, "give 2s or more"),
-        ("shearline:barrier --guard strict", 64, "is reserved"),
+        ("shearline:barrier --guard strict", 64, "are reserved"),
         ("report --node x://y", 78, "node"),
         ("report --config /nowhere", 78, "No such file"),
         (
