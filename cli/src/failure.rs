@@ -192,7 +192,7 @@ mod tests {
                 no(Unusable::NeedsScripts),
                 "it runs no scripts, but fencing tokens, shared locks, permits and `--guard strict` need scripts; \
                  permit `EVAL` and `EVALSHA` \
-                 (`ACL SETUSER .. +eval +evalsha`), or do without them",
+                 (`ACL SETUSER .. +eval +evalsha`), or do without these features",
             ),
             (
                 "give that authority's file (`?ca=` in the URL, or `TlsOptions`)".to_owned(),

@@ -157,8 +157,8 @@ pub(crate) fn state(told: &Inspection) -> String {
             format!("{not_known}: too few answers count; `shearline nodes` says why")
         }
         None if is_no_lock(told) => {
-            "held by something that is no lock, such as a list or a hash; no client gets the lock before an operator \
-             deletes the key on each node (`DEL`)"
+            "held by something that is not a lock, such as a list or a hash; no client gets the lock before an \
+             operator deletes the key on each node (`DEL`)"
                 .to_owned()
         }
         None => "no holder: no majority has the same token".to_owned(),

@@ -15,7 +15,8 @@ use crate::limits::{
 
 /// The text for requests that need scripts, on a handle without scripts.
 pub(super) const NEED_SCRIPTS: &str = "fencing tokens, shared locks, permits and a strict restart guard need scripts; \
-    permit `EVAL` and `EVALSHA` (`ACL SETUSER .. +eval +evalsha`) and leave out `without_scripts`, or do without them";
+    permit `EVAL` and `EVALSHA` (`ACL SETUSER .. +eval +evalsha`) and leave out `without_scripts`, or do without these \
+    features";
 
 /// Why a configuration, or the URL of a node, cannot be used. The text names the mistake, and says what to write. It
 /// never shows a URL, which may hold a secret.
@@ -67,7 +68,10 @@ pub(crate) enum ConfigFault {
          raise `Builder::max_ttl`", Span(*maximum), Span(*drift)
     )]
     DriftTooLarge { drift: Duration, maximum: Duration },
-    #[error("a lock delay of {} is longer than the maximum of {}; set a shorter delay", Span(*.0), Span(LOCK_DELAY_MAX))]
+    #[error(
+        "a lock delay of {} is longer than the maximum of {}; set a shorter delay",
+        Span(*.0), Span(LOCK_DELAY_MAX)
+    )]
     LockDelayTooLong(Duration),
     #[error(
         "a lock delay of {} leaves no time for a lock within the longest ttl of {}; shorten the delay, or \

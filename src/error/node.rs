@@ -258,7 +258,7 @@ pub enum Unusable {
     /// shared lock or a permit. The node grants other locks without scripts.
     #[error(
         "it runs no scripts, but fencing tokens, shared locks, permits and a strict restart guard need scripts; \
-         permit `EVAL` and `EVALSHA` (`ACL SETUSER .. +eval +evalsha`), or do without them"
+         permit `EVAL` and `EVALSHA` (`ACL SETUSER .. +eval +evalsha`), or do without these features"
     )]
     NeedsScripts,
     /// The TLS handshake fails. The certificate of the node, or of this client, has to be corrected; the text of the

@@ -253,19 +253,19 @@ fn a_key_of_another_type_is_held_by_something_that_is_no_lock() {
     let status = shearline(&cluster, "status report --guard off");
     assert_eq!(status.status, 1);
     let said = status.out.replace("\n    ", " ");
-    let begin = "report  held by something that is no lock, such as a list or a hash; no client gets the lock before \
-                 an operator deletes the key on each node (`DEL`)\n";
+    let begin = "report  held by something that is not a lock, such as a list or a hash; no client gets the lock \
+                 before an operator deletes the key on each node (`DEL`)\n";
     assert!(said.starts_with(begin), "{said}");
     let nodes = said
-        .matches("  held by something that is no lock\n")
+        .matches("  held by something that is not a lock\n")
         .count();
     assert_eq!(nodes, 3, "{said}");
     let refused = shearline(&cluster, "break report --guard off --yes").failed(1);
     let nodes = refused
-        .matches(" held by something that is no lock")
+        .matches(" held by something that is not a lock")
         .count();
     assert_eq!(nodes, 3, "{refused}");
-    let said = "lock `report`: held by something that is no lock, such as a list or a hash; no client gets the lock \
+    let said = "lock `report`: held by something that is not a lock, such as a list or a hash; no client gets the lock \
                 before an operator deletes the key on each node (`DEL`)";
     for command in [
         "lock report -n --trust",
