@@ -36,7 +36,7 @@ run report --permits 2 --shared -- echo started => the argument '--permits <K>' 
 run report -n -w 1s -- echo started => the argument '--no-wait' cannot be used with '--wait <TIME>'; see
 demo --seconds 0 => '--seconds <N>': 0 is not in 1..=86400; see
 demo --workers 0 => '--workers <N>': 0 is not in 1..=256; see
-demo --ttl 2m => the time has to be from 50ms to 60s; see
+demo --ttl 2m => the time must be between 50ms and 60s; see
 extend 53484c4b01 --ttl 53484c4b01 => not shown, because it may hold a lock
 ";
 
