@@ -83,7 +83,7 @@ fn nodes_that_give_no_fencing_tokens_are_named() {
             error.contains(words).then_some(error)
         })
     };
-    let words = "it has no counter floor for fencing tokens";
+    let words = "it has no counter floor";
     says(refused(words), &[NO_QUORUM, words]);
     redlock.trust_nodes();
     let lock = redlock.lock_with("k", &once).expect("they have floors");
