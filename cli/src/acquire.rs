@@ -18,17 +18,17 @@ use crate::waiting;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Lock")]
 pub(crate) struct Acquire {
-    /// Life of a lock that is not extended.
+    /// Life of the lock without extensions.
     ///
-    /// `run` extends its lock, and needs a ttl of 2s at least. `lock` does not extend its lock.
+    /// `run` extends its lock, and needs a ttl of at least 2s. `lock` does not extend its lock.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
     pub(crate) ttl: Duration,
 
     /// Gives up after this time [default: never].
     ///
-    /// The time counts from the start of the command. Even with a shorter --wait, the command waits for silent nodes
-    /// for --connect-timeout. The command does not wait if only an operator can repair the cause, such as a wrong
-    /// password. The option has the alias --timeout.
+    /// The time counts from the start of the command. If nodes are silent, the command waits at least
+    /// for --connect-timeout. If only an operator can repair the cause, such as a wrong password, the command does not
+    /// wait. This option has the alias --timeout.
     #[arg(short, long, alias = "timeout", value_name = "TIME", value_parser = duration::parse)]
     wait: Option<Duration>,
 
@@ -57,29 +57,29 @@ pub(crate) struct Acquire {
     /// Also takes a fencing token for the store.
     ///
     /// The fencing token is larger than the token of every earlier lock of this name. Pass the token to the store with
-    /// each write, and with each read that a write is computed from. The store keeps the largest token that it has
-    /// seen, and refuses smaller ones. So a holder that was paused for longer than its lock cannot do harm. The nodes
-    /// have to run scripts, and need a counter floor. --trust gives new nodes a floor. A restarted node gets its floor
-    /// from the other nodes, through programs that run for longer than --max-ttl.
+    /// each write, and with each read on which a write depends. The store remembers the largest token that it has seen,
+    /// and refuses smaller tokens. So a holder that was paused until its lock expired cannot do harm. The nodes must
+    /// run scripts, and need a counter floor. With --trust, new nodes get a counter floor. A program that runs for
+    /// longer than --max-ttl restores the counter floor of a restarted node with the help of the other nodes.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     fenced: Option<bool>,
 
     /// Keeps other clients out longer after a loss.
     ///
-    /// If the lock is not released, the nodes keep it for this time after its ttl.
+    /// If the holder does not release the lock, the nodes keep it for this time after its ttl.
     #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "0s", value_parser = duration::parse)]
     lock_delay: Duration,
 
     /// Prints nothing if another client holds the lock.
     ///
-    /// The exit status shows that the lock was not taken.
+    /// Only the exit status shows that the command did not take the lock.
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
 
 impl Acquire {
-    /// Sets the owner and the lock delay. The default owner names this host and `process`, the process that works under
-    /// the lock.
+    /// Sets the owner and the lock delay. The default owner consists of this host and `process`, the process that works
+    /// under the lock.
     pub(crate) fn builder(&self, builder: Builder, process: u32) -> Builder {
         let owner = match &self.owner {
             Some(owner) => owner.clone().into_vec(),
@@ -88,7 +88,7 @@ impl Acquire {
         builder.owner(owner).lock_delay(self.lock_delay)
     }
 
-    /// Returns the options of a lock that lives for `ttl`.
+    /// Returns the options for a lock with this `ttl`.
     pub(crate) fn options(&self, ttl: Duration) -> LockOptions {
         let options = LockOptions::new(ttl);
         let options = match self.fenced == Some(true) {
@@ -107,16 +107,16 @@ impl Acquire {
             .map_or(Instant::MAX, |wait| now().saturating_add(wait))
     }
 
-    /// Returns `true` if the command prints why it waits.
+    /// Returns `true` if the command prints why it is waiting.
     pub(crate) fn talks(&self) -> bool {
-        // With --wait, the command fails after that time, and the error names the cause. So it prints why it waits only
-        // on a terminal.
+        // With --wait, the command fails after that time, and the error names the cause. So the command prints the
+        // reason for the wait only on a terminal.
         let talks = self.wait.is_none() || stderr().is_terminal();
         talks && !self.quiet && !self.no_wait
     }
 
-    /// Asks the nodes who holds the lock, and returns why the lock was not taken. The status of a conflict is the one
-    /// that the user chose.
+    /// Asks the nodes who holds the lock, and returns why the command did not take the lock. The user chooses the
+    /// status for a conflict.
     pub(crate) async fn failure(
         &self,
         error: LockError,
@@ -139,7 +139,7 @@ impl Acquire {
     }
 }
 
-/// Returns `host:process`. Shortens the name of the host if the owner would be too long.
+/// Returns `host:process`. Shortens the host name if the owner would be too long.
 pub(crate) fn host_and(process: u32) -> Vec<u8> {
     let uname = rustix::system::uname();
     let process = format!(":{process}");

@@ -16,11 +16,11 @@ pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline break report                # shows the holder, and asks
 shearline break report --yes
-shearline break report --now --yes    # its machine is known to be off",
+shearline break report --now --yes    # its machine is certainly off",
     "\
 0  broken
-1  nothing was changed: the lock is free, or its holder is not the one that was shown; its keys have \
-    no expiry (--now deletes them), or are no lock (delete them with DEL on each node); or the answer was no
+1  nothing was changed: the lock is free or has another holder than shown; its keys never expire (--now \
+    deletes them) or are no lock (delete them with DEL on each node); or the answer was no
 64  the arguments cannot be used, or stdin is not a terminal (give --yes)
 69  too few nodes answered or confirmed the request; try again
 78",
@@ -29,21 +29,22 @@ shearline break report --now --yes    # its machine is known to be off",
 
 /// Ends a lock whose holder is gone or hangs.
 ///
-/// `break` shows the holder and asks for confirmation. Then it replaces the holder's token on every node, and each
-/// node keeps the key for as long as before. So the holder cannot extend its lock any more: `shearline run` ends its
+/// `break` shows the holder and asks for confirmation. Then it replaces the holder's token on every node, and the keys
+/// live as long as before. So the holder can no longer extend its lock. If `shearline run` holds the lock, it ends its
 /// command at once, or when half of the ttl is left if the nodes do not push changes. Other clients get the lock after
-/// its ttl, when the holder must have stopped.
+/// its ttl, because the holder must have stopped by then.
 ///
-/// If another client has taken the lock since it was shown, nothing is changed.
+/// If another client has taken the lock since `break` showed it, `break` changes nothing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Does not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
-    /// Deletes the keys: other clients get the lock at once.
+    /// Deletes the keys, so other clients get the lock at once.
     ///
-    /// Use this option only if the holder has certainly stopped: if it still works, two clients hold the lock.
+    /// Use this option only if the holder has certainly stopped. If the holder still works, two clients can hold the
+    /// lock.
     #[arg(long)]
     now: bool,
 
@@ -54,7 +55,7 @@ pub(crate) struct Args {
     subject: Subject,
 }
 
-/// Shows the lock, asks for confirmation, and breaks this lock.
+/// Shows the lock, asks for confirmation, and breaks the lock that it has shown.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let name = args.subject.name();
     let redlock = args.subject.connect()?;
@@ -78,8 +79,8 @@ fn question(name: &[u8], seen: &Inspection, now: bool) -> String {
     let shown = inspect::lines(name, seen);
     let warning = "If its holder still works, two clients can then hold the lock.";
     match now {
-        true => format!("{shown}\nDelete it? {}", painted(DOUBTFUL, warning)),
-        false => format!("{shown}\nBreak it? Other clients get it after its ttl."),
+        true => format!("{shown}\nDelete its keys? {}", painted(DOUBTFUL, warning)),
+        false => format!("{shown}\nBreak this lock? Other clients get it after its ttl."),
     }
 }
 
@@ -88,7 +89,7 @@ fn line(name: &[u8], broken: &Broken, all: usize, now: bool) -> String {
     let (nodes, of) = (broken.nodes, count(all, "node"));
     let text = match now {
         true => {
-            // The other nodes get the request too, but the command does not wait for all of them.
+            // The other nodes also get the request, but the command does not wait for all of them.
             let least = if broken.nodes < all { " at least" } else { "" };
             format!(
                 "held{by}, deleted, and free on {nodes} of {of}{least}: if its holder still works, two clients can \

@@ -1,15 +1,15 @@
-//! The configuration file: options that are not given on the command line.
+//! The configuration file, which contains options for the command line.
 //!
 //! `--config FILE` or `SHEARLINE_CONFIG` names the file. The file is TOML, and its keys are the names of options. The
 //! command inserts these options before the typed arguments, so both are checked in the same way. Options on the
-//! command line override the file, and so do `SHEARLINE_NODES` and `SHEARLINE_WITHOUT_SCRIPTS`.
+//! command line override the file. `SHEARLINE_NODES` and `SHEARLINE_WITHOUT_SCRIPTS` also override the file.
 //!
 //! # Guarantees
 //!
-//! * An unknown key is refused, because it could be a misspelled `guard`.
-//! * A file that holds a password and that every user of the machine can read causes a warning, or is refused
-//!   (`--strict-files`).
-//! * A value that may hold a password is not shown.
+//! * This module refuses an unknown key, because the key could be a misspelled `guard`.
+//! * If a file holds a password and every user of the machine can read the file, the command prints a warning. With
+//!   `--strict-files`, the command refuses such a file.
+//! * Errors never show a value that may hold a password.
 
 use std::ffi::OsString;
 use std::fs;
@@ -25,17 +25,17 @@ use crate::secrets::{self, wrong};
 /// The environment variable that names the configuration file. `--config` overrides it.
 pub(crate) const FILE: &str = "SHEARLINE_CONFIG";
 
-/// The keys: the names of options, and [`NODES`]. A command ignores keys of options that it does not have.
+/// The keys, which are the names of options and [`NODES`]. A command ignores a key if it does not have that option.
 pub(crate) const KEYS: &str = "nodes, user, password-file, ca, cert, key, guard, cluster, max-ttl, node-timeout, \
     connect-timeout, without-scripts, ttl, lock-delay, owner, fenced";
 
-/// The key with a list of URLs, as `--node` takes it.
+/// The key for a list of URLs, which `--node` also takes.
 const NODES: &str = "nodes";
 
-/// The key with a path. A relative path begins in the folder of the configuration file.
+/// The key for a path. A relative path starts in the folder of the configuration file.
 const PASSWORD_FILE: &str = "password-file";
 
-/// Returns the path of the configuration file, if the command takes one and the user names one.
+/// Returns the path of the configuration file, if the command takes a file and the user gives one.
 pub(crate) fn path(command: &Command, arguments: &ArgMatches) -> Option<PathBuf> {
     if !has(command, "config") {
         return None;
@@ -44,14 +44,14 @@ pub(crate) fn path(command: &Command, arguments: &ArgMatches) -> Option<PathBuf>
     says_something(arguments, "config").then(|| named.into())
 }
 
-/// Returns `true` if the command has this option. (In an optimised build `ArgMatches` does not show this.)
+/// Returns `true` if the command has this option. In an optimised build, `ArgMatches` does not say this.
 fn has(command: &Command, option: &str) -> bool {
     command
         .get_arguments()
         .any(|known| known.get_id() == option)
 }
 
-/// Returns the options in the file at `path` as arguments, except for those that `arguments` override.
+/// Returns the options in the file at `path` as arguments. Leaves out the options that `arguments` override.
 pub(crate) fn arguments(
     path: &Path,
     command: &Command,
@@ -60,7 +60,7 @@ pub(crate) fn arguments(
     let unread = |error| {
         wrong(
             path,
-            format!("{error}; this file was named by --config or {FILE}"),
+            format!("{error}; the file comes from --config or {FILE}"),
         )
     };
     let text = fs::read_to_string(path).map_err(unread)?;
@@ -78,7 +78,7 @@ pub(crate) fn arguments(
             return Err(wrong(path, what));
         }
         let values = texts(value.get_ref()).ok_or_else(|| {
-            let what = "must be a text, a number, true, false, or a list of these";
+            let what = "must be a string, a number, true, false, or a list of these";
             wrong(path, format_args!("{key} {what}"))
         })?;
         if key == NODES && values.iter().any(|url| secrets::is_in(url)) {
@@ -101,7 +101,7 @@ pub(crate) fn arguments(
     Ok(typed)
 }
 
-/// Returns `true` if the option was typed, or its variable is set and not empty.
+/// Returns `true` if the user typed the option, or if its variable is set and not empty.
 fn says_something(arguments: &ArgMatches, option: &str) -> bool {
     match arguments.value_source(option) {
         Some(ValueSource::CommandLine) => true,
@@ -112,7 +112,7 @@ fn says_something(arguments: &ArgMatches, option: &str) -> bool {
     }
 }
 
-/// Returns a message about a file that is not TOML. The parser's own message would quote the file, which may hold a
+/// Returns a message for a file that is not TOML. The message of the parser would quote the file, which may hold a
 /// password.
 fn not_toml(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
     let before = error.span().and_then(|span| text.get(..span.start));

@@ -1,7 +1,7 @@
-//! The options that name the nodes and say how to connect to them, and the handle made of these options.
+//! The options for the nodes and for the connections to them, and the handle with these options.
 //!
-//! Every command that uses nodes has the options [`Nodes`], except `demo`. Commands that take, extend or release a lock
-//! have [`Connect`], which adds `--trust`.
+//! Every command that uses nodes has the options [`Nodes`]; only `demo` does not. Commands that take, extend or release
+//! a lock have [`Connect`], which adds `--trust`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -25,28 +25,28 @@ use crate::status::Status;
 /// The environment variable with the comma-separated URLs of the nodes. `--node` overrides it.
 const NODES: &str = "SHEARLINE_NODES";
 
-/// The default for the longest ttl of any client, if no marker gives one.
+/// The default for the longest ttl of any client, if no marker contains one.
 const MAX_TTL: Duration = Duration::from_secs(60);
 
-/// The longest ttl of a handle that only reads the markers. If this handle joins a node that has restarted, the barrier
-/// there becomes a little too long, because the drift has a constant part. A shorter ttl would make the barrier even
+/// The longest ttl of a handle that only reads the markers. If this handle joins a node that has restarted, the node's
+/// barrier becomes slightly too long, because the drift has a constant part. A shorter ttl would make the barrier even
 /// longer.
 const TO_READ: Duration = Duration::from_millis(100);
 
-/// The shortest and the longest time that a command waits at its end for nodes that have not answered yet.
+/// The limits for the time that a command waits at its end for nodes that have not answered yet.
 const AT_END_MIN: Duration = Duration::from_millis(50);
 const AT_END_MAX: Duration = Duration::from_secs(2);
 
-/// The time between two checks whether the remaining nodes have answered or failed.
+/// The pause between two checks of whether the remaining nodes have answered or failed.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The options that name the nodes.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Nodes")]
 pub(crate) struct Nodes {
-    /// Comma-separated URLs; or set SHEARLINE_NODES.
+    /// Comma-separated URLs, or set SHEARLINE_NODES.
     ///
-    /// A URL is redis://user:password@host:port/db, rediss://.. or unix:///path. The option may be repeated. Give all
+    /// A URL is redis://user:password@host:port/db, rediss://.. or unix:///path. You may repeat the option. Give all
     /// clients the same nodes in the same order. Other users of this machine can read the arguments of a command, so
     /// put passwords into the variable or a file. Write a comma in a password as %2C.
     #[arg(long, value_name = "URL", env = NODES, hide_env = true)]
@@ -58,28 +58,28 @@ pub(crate) struct Nodes {
     #[arg(long, hide_short_help = true, value_name = "NAME")]
     user: Option<String>,
 
-    /// Password for URLs without one.
+    /// Password file for URLs without a password.
     ///
-    /// The password applies to URLs from every source. The file is read again before each connection.
+    /// The password applies to URLs from every source. The command reads the file again before each connection.
     #[arg(long, hide_short_help = true, value_name = "FILE")]
     password_file: Option<PathBuf>,
 
-    /// Options as TOML; or set SHEARLINE_CONFIG.
+    /// Options as TOML, or set SHEARLINE_CONFIG.
     ///
-    /// The section FILES lists the keys. Options on the command line and variables override the file.
+    /// The section FILES lists the keys. Options on the command line and environment variables override the file.
     #[arg(long, value_name = "FILE", env = config::FILE, hide_env = true)]
     #[arg(value_parser = OsStringValueParser::new())]
     config: Option<OsString>,
 
     /// Refuses password files that all users can read.
     ///
-    /// Without this option, such a file causes a warning.
+    /// Without this option, the command only warns about such a file.
     #[arg(long, hide_short_help = true)]
     strict_files: bool,
 
     /// PEM file of CA certificates, for rediss://.
     ///
-    /// Without this option, the certificate authorities of the system are trusted.
+    /// Without this option, the command trusts the certificate authorities of the system.
     #[cfg(feature = "tls")]
     #[arg(long, hide_short_help = true, value_name = "FILE")]
     ca: Option<String>,
@@ -96,7 +96,7 @@ pub(crate) struct Nodes {
 
     /// Guard: off, observed [default] or strict.
     ///
-    /// The restart guard keeps a node that has restarted, and may have forgotten locks, from voting.
+    /// A node that has restarted may have forgotten locks. The restart guard prevents such a node from voting.
     #[arg(long, value_name = "GUARD", value_enum, default_value_t = Guard::Observed)]
     guard: Guard,
 
@@ -107,34 +107,35 @@ pub(crate) struct Nodes {
 
     /// Longest ttl of any client [default: 60s].
     ///
-    /// The time includes the lock delay. If a node has been up for less than this time when the command connects, the
-    /// node does not vote until it has been up for that long. Give every client the same --max-ttl. With --guard
-    /// strict, the default is the time in the markers of the nodes. If you give a longer time than the markers, no
-    /// client gets a lock before that time has passed.
+    /// This time includes the lock delay. If a node has been up for less than this time when the command connects, the
+    /// node does not vote yet. Give every client the same --max-ttl. With --guard strict, the default is the time in
+    /// the markers of the nodes. If your time is longer than the time in the markers, no client gets a lock until your
+    /// time has passed.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     max_ttl: Option<Duration>,
 
     /// Longest wait for an answer.
     ///
-    /// The timeout should be longer than the longest round trip, and far shorter than the ttl. Distant nodes need a
-    /// longer timeout, and a longer --connect-timeout. A command waits this long for silent nodes. Before the command
-    /// ends, it waits for silent nodes again, for two seconds at most.
+    /// The timeout should be longer than the longest round trip, and much shorter than the ttl. Distant nodes need a
+    /// longer timeout and a longer --connect-timeout. A command waits this long for silent nodes. Before the command
+    /// ends, it waits for silent nodes again, but at most two seconds.
     #[arg(long, value_name = "TIME", value_parser = duration::within(1..=10_000))]
     #[arg(hide_short_help = true, default_value = "500ms")]
     pub(crate) node_timeout: Duration,
 
     /// Longest wait for a connection.
     ///
-    /// A connection with its login takes about three round trips. A command that needs all nodes waits this long for
-    /// nodes that are not connected yet, and twice as long if a majority is missing.
+    /// A connection and its login take about three round trips. A command that needs all nodes waits this long for
+    /// nodes that are not connected yet. If a majority is missing, it waits twice as long.
     #[arg(long, value_name = "TIME", value_parser = duration::within(1..=10_000))]
     #[arg(hide_short_help = true, default_value = "1s")]
     connect_timeout: Duration,
 
     /// Runs no script on the nodes.
     ///
-    /// Use this option if operators forbid EVAL, or if the nodes have no Lua. SHEARLINE_WITHOUT_SCRIPTS=true does the
-    /// same. Use the same setting for all clients. --guard strict, --fenced, --shared and --permits need scripts.
+    /// Use this option if the user may not run EVAL, or if the nodes have no Lua. SHEARLINE_WITHOUT_SCRIPTS=true has
+    /// the same effect. Use the same setting for all clients. Scripts are necessary for --guard
+    /// strict, --fenced, --shared and --permits.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     #[arg(env = "SHEARLINE_WITHOUT_SCRIPTS", hide_env = true, hide_short_help = true, value_parser = truth)]
     without_scripts: Option<bool>,
@@ -146,18 +147,18 @@ pub(crate) struct Connect {
     #[command(flatten)]
     pub(crate) nodes: Nodes,
 
-    /// Lets nodes vote at once; for new nodes only.
+    /// Lets new nodes vote at once.
     ///
-    /// Use --trust only if no node can have forgotten a lock that is still held, for example if the nodes were just
-    /// installed. The option applies to the nodes that are connected at the beginning. With --guard strict, the option
-    /// applies to all clients, because the nodes store it. The option also gives the nodes a counter floor for fencing
-    /// tokens, for all clients: the present time plus one second. Every older token must be smaller than this floor.
-    /// This is so unless a clock was set back.
+    /// Use --trust only if no node can have forgotten a lock that a client still holds, for example if you have just
+    /// installed the nodes. The option applies to the nodes that are connected at the beginning. With --guard strict,
+    /// the option applies to all clients, because the nodes store it. The option also gives the nodes a counter floor
+    /// for the fencing tokens of all clients: the present time plus one second. Every older token must be smaller than
+    /// this floor, which is true unless a clock was set back.
     #[arg(long, help_heading = "Nodes")]
     pub(crate) trust: bool,
 }
 
-/// The kinds of restart guard, as values of `--guard`.
+/// The values of `--guard`, one for each kind of restart guard.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Guard {
     /// A restarted node votes at once.
@@ -169,16 +170,15 @@ pub(crate) enum Guard {
 }
 
 impl Nodes {
-    /// Returns a builder of a handle with these options. [`Acquire`](crate::acquire::Acquire) adds the owner and the
-    /// lock delay.
+    /// Returns the builder of a handle with these options. The owner and the lock delay come
+    /// from [`Acquire`](crate::acquire::Acquire).
     pub(crate) fn builder(&self) -> Result<Builder, Failure> {
         let builder = self.with_tls(self.of(self.urls()?)?);
         builder.config()?; // This finds the first mistake before anything is sent.
         Ok(builder)
     }
 
-    /// Returns a builder for each node alone, without a restart guard. No program may rely on a lock on a single node
-    /// without a restart guard.
+    /// Returns one builder for each node, without a restart guard. No program may rely on a lock on a single node.
     pub(crate) fn each(&self) -> Result<Vec<Builder>, Failure> {
         let alone = |url: String| {
             // A node without TLS gets no TLS options, even if other nodes use TLS.
@@ -220,7 +220,7 @@ impl Nodes {
         Ok(builder.credentials(move |_| Ok(login.credentials().map_err(|it| it.message)?)))
     }
 
-    /// Returns a handle that has tried to connect to every node once.
+    /// Returns a handle after it has tried once to connect to every node.
     pub(crate) fn connect(&self) -> Result<Redlock, Failure> {
         Ok(self.as_marked(self.builder()?, Instant::MAX)?.build()?)
     }
@@ -235,16 +235,16 @@ impl Nodes {
         settled(redlock, self.connect_timeout, Instant::MAX)
     }
 
-    /// Returns the longest ttl of any client, if no marker says otherwise.
+    /// Returns the longest ttl of any client, unless a marker contains another one.
     pub(crate) fn max_ttl(&self) -> Duration {
         self.max_ttl.unwrap_or(MAX_TTL)
     }
 
-    /// Sets the longest ttl to the longest ttl in the markers, if there are markers and the user gives no longest ttl.
+    /// Sets the longest ttl to the longest ttl in the markers, if markers exist and the user gives no longest ttl.
     ///
-    /// A client that joins with a longer ttl than a marker has raises the ttl in the marker, and then no client gets a
-    /// lock before that ttl has passed. So a handle with a very short ttl reads the markers. This function waits for
-    /// slow nodes until `by`, and then fails if too few nodes vote.
+    /// If a client joins with a longer ttl than the ttl in a marker, it raises the ttl in the marker, and no client
+    /// gets a lock until that ttl has passed. So this function reads the markers with a handle that has a very short
+    /// ttl. The function waits for slow nodes until `by`, and then fails if too few nodes vote.
     pub(crate) fn as_marked(&self, builder: Builder, by: Instant) -> Result<Builder, Failure> {
         if self.guard != Guard::Strict || self.max_ttl.is_some() {
             return Ok(builder);
@@ -286,7 +286,7 @@ impl Nodes {
     }
 }
 
-/// Parses a truth value. An empty variable counts as not set.
+/// Parses a Boolean value. An empty variable counts as not set.
 fn truth(text: &str) -> Result<bool, ParseBoolError> {
     match text {
         "" => Ok(false),
@@ -295,8 +295,8 @@ fn truth(text: &str) -> Result<bool, ParseBoolError> {
 }
 
 impl Connect {
-    /// Builds the handle, which trusts the nodes if `--trust` was given. Waits until `by` for nodes that do not answer,
-    /// and for one connect timeout at least.
+    /// Builds the handle, and trusts the nodes if `--trust` was given. Waits for nodes that do not answer until `by`,
+    /// but at least for one connect timeout.
     pub(crate) fn connect(&self, builder: &Builder, by: Instant) -> Result<Redlock, Failure> {
         let met_by = by.max(now().saturating_add(self.nodes.connect_timeout));
         let redlock = self.nodes.as_marked(builder.clone(), met_by)?.build()?;
@@ -307,7 +307,7 @@ impl Connect {
         Ok(redlock)
     }
 
-    /// If `--trust` was given, waits until `by` for nodes that have not answered yet, and trusts the nodes.
+    /// If `--trust` was given, waits until `by` for nodes that have not answered yet, and then trusts the nodes.
     pub(crate) fn trust_if_asked(&self, redlock: &Redlock, by: Instant) {
         if self.trust {
             settled(redlock, self.nodes.connect_timeout, by);
@@ -331,7 +331,8 @@ pub(crate) fn left(until: Instant) -> Duration {
 
 /// Waits until every node has answered or failed, and returns the state of the nodes.
 ///
-/// The wait is `patience` if a majority has answered, and otherwise twice as long, but never beyond `by`.
+/// The wait takes `patience` if a majority has answered. Otherwise the wait takes twice as long. The wait never
+/// continues after `by`.
 pub(crate) fn settled(redlock: &Redlock, patience: Duration, by: Instant) -> Vec<NodeStatus> {
     let begin = now();
     loop {
@@ -382,8 +383,8 @@ mod tests {
         nodes: Nodes,
     }
 
-    /// `--node` takes a list, and may be repeated. A comma in a password is refused, and the error shows no part of the
-    /// URL.
+    /// `--node` takes a list, and a user may repeat it. The command refuses a comma in a password, and the error shows
+    /// no part of the URL.
     #[test]
     fn nodes_are_lists() {
         let urls = |lists: &[&str]| {
@@ -405,13 +406,13 @@ mod tests {
         assert!(
             failure
                 .message
-                .starts_with("--node or SHEARLINE_NODES: there is a comma in a user or a password"),
+                .starts_with("--node or SHEARLINE_NODES: a user or a password contains a comma"),
             "{failure:?}"
         );
         assert!(!failure.message.contains("secret"), "{failure:?}");
     }
 
-    /// TLS options are allowed even if only some of the nodes use TLS.
+    /// The user may give TLS options even if only some of the nodes use TLS.
     #[test]
     fn each_node_alone_may_be_without_tls() {
         let plain = "redis://127.0.0.1:1";

@@ -1,4 +1,5 @@
-//! Spans of time as people write them: `30s`, `500ms`, `2m`, `1h`, `1d`, and plain numbers for seconds.
+//! Parses and writes spans of time as people write them: `30s`, `500ms`, `2m`, `1h`, `1d`, and plain numbers for
+//! seconds.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -12,7 +13,7 @@ const UNITS: [(&str, u64); 5] = [
     ("d", 86_400_000),
 ];
 
-/// Parses a span of whole milliseconds. A finer span is refused, not rounded.
+/// Parses a span of whole milliseconds. Refuses a finer span instead of rounding it.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let (number, unit) = UNITS
         .into_iter()
@@ -20,7 +21,9 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         .unwrap_or((text, 1_000));
     millis(number, unit)
         .map(Duration::from_millis)
-        .ok_or_else(|| "write it as 30s, 500ms, 2m, 1h, 1d or as seconds: 30, 0.5".to_owned())
+        .ok_or_else(|| {
+            "write it as 30s, 500ms, 2m, 1h or 1d, or as a number of seconds: 30, 0.5".to_owned()
+        })
 }
 
 /// Returns a parser for spans within this range of milliseconds.
@@ -31,14 +34,14 @@ pub(crate) fn within(
     move |text| match parse(text)? {
         span if (least..=most).contains(&span) => Ok(span),
         _ => Err(format!(
-            "the time has to be from {} to {}",
+            "the time must be between {} and {}",
             shown(least),
             shown(most)
         )),
     }
 }
 
-/// Returns `number` times `unit`, if the result is whole.
+/// Returns `number` times `unit`, if the result is a whole number.
 fn millis(number: &str, unit: u64) -> Option<u64> {
     let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
     let digits = [whole, part].concat();
@@ -51,7 +54,7 @@ fn millis(number: &str, unit: u64) -> Option<u64> {
     scaled.is_multiple_of(scale).then_some(scaled / scale)
 }
 
-/// Writes a span for a person: two units at most, rounded down.
+/// Writes a span for a person, with at most two units and rounded down.
 pub(crate) fn shown(span: Duration) -> String {
     let millis = span.as_millis();
     match millis {

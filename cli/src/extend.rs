@@ -23,15 +23,15 @@ lock=$next",
     "shearline(1), shearline-lock(1), shearline-unlock(1)",
 );
 
-/// Extends a lock of a script, and prints its new line.
+/// Extends the lock of a script, and prints the new line.
 ///
-/// Use the new line from now on. The old line is valid only until the old end of the lock. After status 69, try again
-/// before that time.
+/// Use the new line from now on. The old line is valid only until the old end of the lock. If the status is 69, try
+/// again before that time.
 ///
-/// Name the nodes that the lock was taken on, in the same order.
+/// Give the nodes on which the lock was taken, in the same order.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Life of the lock from now on.
+    /// How long the lock lives from now on.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
     ttl: Duration,
 
@@ -46,8 +46,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let (redlock, lock) = args.held.open(Some(args.ttl))?;
     let mut guard = redlock.adopt(lock);
-    // A lock that another machine has taken uses another clock. A lock from another machine is not valid here until a
-    // majority of the nodes has said how long its keys still live.
+    // A lock from another machine uses another clock. Such a lock is not valid here until a majority of the nodes has
+    // said how long its keys will live.
     let confirmed = match guard.is_valid() {
         true => Ok(()),
         false => guard.confirm().map_err(Failure::from),

@@ -1,7 +1,7 @@
-//! Why a command fails: one line for a person, and the exit status.
+//! Explains why a command fails, with one line for a person and the exit status.
 //!
-//! The line is the long form of the library's error, with names of options instead of names of functions. Each kind of
-//! error has one exit status, which this module assigns.
+//! The line is the long form of the library's error. The line names options instead of functions. This module assigns
+//! one exit status to each kind of error.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -20,9 +20,9 @@ use crate::status::Status;
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) status: Status,
-    /// One line: what happened, and what to do.
+    /// One line that says what happened and what to do.
     pub(crate) message: String,
-    /// If this is `true`, nothing is printed: only the exit status shows the failure.
+    /// If this is `true`, the command prints nothing, and only the exit status shows the failure.
     pub(crate) quiet: bool,
 }
 
@@ -41,7 +41,7 @@ impl Failure {
         Self::new(Status::Usage, message)
     }
 
-    /// Returns the failure of a command that this signal has asked to end.
+    /// Returns the failure of a command that ends because of this signal.
     pub(crate) fn by_signal(number: i32) -> Self {
         let what = format_args!("ended by signal {number}");
         Self {
@@ -74,7 +74,7 @@ impl Failure {
     }
 }
 
-/// Texts of the library, mostly names of functions, and the texts with which the command replaces them.
+/// Texts of the library, mostly names of functions, and the texts that replace them in the command.
 const WORDS: &str = "\
 `without_scripts` => `--without-scripts`
 `Builder::max_ttl` => `--max-ttl`
@@ -83,13 +83,13 @@ const WORDS: &str = "\
 `Breaking::AtOnce` => `--now`
 `trust_nodes` => `--trust`
 `Redlock::trust_nodes` => `--trust`
-no node was named; name at least one => no node was named; give --node, or set SHEARLINE_NODES: at least one
+no node was given; give at least one node => no node was given; give --node, or set SHEARLINE_NODES: at least one node
 (`?ca=` in the URL, or `TlsOptions`) => (`--ca`, or `?ca=` in the URL)
 (`?cert=` and `?key=` in the URL, or `TlsOptions`) => (`--cert` and `--key`, or `?cert=` and `?key=` in the URL)
 put credentials into the URL => give `--password-file`, or credentials in the URL
-in the URL, or where they come from => in the URL, or `--user` and the file of `--password-file`
+in the URL, or in the source that supplies them => in the URL, or `--user` and the file of `--password-file`
 permits and a strict restart guard need scripts => permits and `--guard strict` need scripts
-pass on what `Lock::to_bytes` gave => pass on what `shearline lock` printed
+pass the unchanged bytes that `Lock::to_bytes` returned => pass the unchanged line that `shearline lock` printed
 so if its holder is gone, delete the key => so if its holder is gone, end the lock with `shearline break --now`
 the release is repeated until they confirm it or the keys expire => repeat the command, or wait until the keys expire
 `shearline::manual::operating` => docs/operating.md
@@ -97,9 +97,9 @@ the release is repeated until they confirm it or the keys expire => repeat the c
 `shearline::manual::tls` => docs/tls.md
 `shearline::manual::troubles` => docs/troubles.md";
 
-/// Replaces the names of the library in `text` by those of the command, and puts everything on one line.
+/// Replaces names of the library in `text` with names of the command, and puts the text on one line.
 pub(crate) fn in_words(text: impl fmt::Display) -> String {
-    // A terminal or a log shows each failure as one line.
+    // A terminal or a log should show each failure on one line.
     let line = text.to_string().replace('\n', " ");
     let rows = WORDS.lines().filter_map(|row| row.split_once(" => "));
     rows.fold(line, |line, (of_the_library, ours)| {
@@ -115,7 +115,8 @@ pub(crate) fn no_quorum(report: &Report) -> Status {
     }
 }
 
-/// Returns the status of a request that can never succeed. If the request needs scripts, an operator may permit them.
+/// Returns the status of a request that can never succeed. If the request needs scripts, an operator may permit
+/// scripts.
 fn invalid(why: InvalidRequest) -> Status {
     match why.needs_scripts() {
         true => Status::Configuration,
@@ -123,7 +124,7 @@ fn invalid(why: InvalidRequest) -> Status {
     }
 }
 
-/// Implements `From` for each error: the message is the text of the error, and the given expression is its status.
+/// Implements `From` for each error. The message is the text of the error, and the given expression is the status.
 macro_rules! statuses {
     ($($error:ty: |$it:ident| $status:expr;)*) => {$(
         impl From<$error> for Failure {
@@ -180,21 +181,22 @@ mod tests {
         for (text, said) in [
             (
                 no(Unusable::NoCredentials),
-                "it wants a password; give `--password-file`, or credentials in the URL",
+                "it requires a password; give `--password-file`, or credentials in the URL",
             ),
             (
                 no(Unusable::WrongCredentials),
-                "it refuses the credentials; correct the user or password in the URL, or `--user` and the file of \
+                "it refuses the credentials; correct the user or the password in the URL, or `--user` and the file of \
                  `--password-file`",
             ),
             (
                 no(Unusable::NeedsScripts),
-                "it runs no scripts, and fencing tokens, shared locks, permits and `--guard strict` need scripts; permit `EVAL` and `EVALSHA` \
-                 (`ACL SETUSER .. +eval +evalsha`), or do without them",
+                "it runs no scripts, but fencing tokens, shared locks, permits and `--guard strict` need scripts; \
+                 permit `EVAL` and `EVALSHA` \
+                 (`ACL SETUSER .. +eval +evalsha`), or do without these features",
             ),
             (
-                "name that authority's file (`?ca=` in the URL, or `TlsOptions`)".to_owned(),
-                "name that authority's file (`--ca`, or `?ca=` in the URL)",
+                "give that authority's file (`?ca=` in the URL, or `TlsOptions`)".to_owned(),
+                "give that authority's file (`--ca`, or `?ca=` in the URL)",
             ),
             (
                 "set one (`?cert=` and `?key=` in the URL, or `TlsOptions`)".to_owned(),
@@ -215,7 +217,7 @@ mod tests {
         }
     }
 
-    /// Returns the code in a folder without comments, and with each string on one line.
+    /// Returns the code in a folder without comments. Each string is on one line.
     fn code_in(folder: &Path) -> String {
         let mut code = String::new();
         for entry in fs::read_dir(folder).expect("the library is there") {

@@ -11,15 +11,15 @@ use crate::connect::{Connect, Nodes};
 use crate::failure::Failure;
 use crate::output::unreadable;
 
-/// The time between two checks whether the remaining nodes have answered.
+/// The pause between two checks of whether the remaining nodes have answered.
 const LOOK: Duration = Duration::from_micros(500);
 
-/// The lock that a script holds, and the options for its nodes.
+/// The lock of a script, and the options for its nodes.
 #[derive(Debug, Args)]
 pub(crate) struct Held {
-    /// Lock as `lock` or `extend` printed it [default: stdin].
+    /// Line that `lock` or `extend` printed [default: stdin].
     ///
-    /// The fencing token may follow the lock. With the argument -, the lock is read from stdin.
+    /// A fencing token may follow the lock. With the argument -, the command reads the lock from stdin.
     lock: Option<String>,
 
     #[command(flatten)]
@@ -27,7 +27,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Reads the lock, and returns it with a handle that may extend it by `ttl`.
+    /// Reads the lock. Returns the lock and a handle that may extend the lock by `ttl`.
     pub(crate) fn open(&self, ttl: Option<Duration>) -> Result<(Redlock, Lock), Failure> {
         let builder = self.connect.nodes.builder()?;
         let lock = self.read()?;
@@ -41,17 +41,17 @@ impl Held {
         let text = match self.lock.as_deref() {
             Some(text) if text != "-" => text.to_owned(),
             None if io::stdin().is_terminal() => {
-                let what = "no lock was given; pass on the line that `shearline lock` printed";
+                let what = "no lock was given; pass the line that `shearline lock` printed";
                 return Err(Failure::usage(what));
             }
             Some(_) | None => io::read_to_string(io::stdin()).map_err(unreadable)?,
         };
-        let what = "this is not a lock; pass on the line that `shearline lock` printed, unchanged";
+        let what = "this is not a lock; pass the unchanged line that `shearline lock` printed";
         let no_lock = || Failure::usage(what);
         let text = text.trim();
         let (digits, token) = text.split_once(' ').unwrap_or((text, ""));
         let lock = Lock::from_bytes(&bytes_of(digits).ok_or_else(no_lock)?)?;
-        // The first word includes the fencing token, so the second word must agree with it.
+        // The first word also contains the fencing token, so the second word must be the same number.
         let own = lock.fencing_token().map(|token| token.to_string());
         match token.is_empty() || Some(token) == own.as_deref() {
             true => Ok(lock),
@@ -62,8 +62,8 @@ impl Held {
 
 /// Detaches a lock from this process.
 ///
-/// A majority of the nodes is enough to take a lock. This function gives the other nodes a moment to answer, so that
-/// the lock is on all nodes and tolerates the failure of one.
+/// A majority of the nodes is enough for a lock. This function gives the other nodes a moment to answer, so that all
+/// nodes have the lock and one of them may fail.
 pub(crate) fn detached(nodes: &Nodes, redlock: &Redlock, guard: LockGuard) -> Lock {
     let begin = time::Instant::now();
     let is_open = |node: &NodeStatus| node.state == NodeState::Ready && node.in_flight != 0;

@@ -1,6 +1,7 @@
-//! The help on a terminal: one line for each option, examples and statuses. `-h` omits rare options.
+//! The help on a terminal, with one line for each option, examples and statuses. `-h` omits rare options.
 //!
-//! The manual pages ([`pages`](crate::pages)) have the same contents in sections, and explain each option.
+//! The manual pages ([`pages`](crate::pages)) have the same contents, divided into sections, and also explain each
+//! option.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -13,18 +14,18 @@ use crate::Cli;
 use crate::output::{self, wrapped};
 use crate::status::{self, Status};
 
-/// The texts of a command besides its options.
+/// The texts of a command, without its options.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Texts {
     /// Example command lines for a shell.
     pub(crate) examples: &'static str,
-    /// Each exit status, and when it occurs: a table for [`status::rows`].
+    /// The exit statuses and when each status occurs, as a table for [`status::rows`].
     pub(crate) statuses: &'static str,
     /// A text above the examples in the long help.
     pub(crate) promise: &'static str,
-    /// Text for the manual page only: paragraphs, each on one line, and list items that begin with a star.
+    /// Text that only the manual page shows. Each paragraph is one line, and each list item begins with a star.
     pub(crate) notes: &'static str,
-    /// Environment variables that only this command sets: a table for [`rows`].
+    /// The environment variables that only this command sets, as a table for [`rows`].
     pub(crate) environment: &'static str,
     /// Other manual pages.
     pub(crate) see: &'static str,
@@ -50,7 +51,7 @@ impl Texts {
 /// A name and its meaning.
 pub(crate) type Row = (&'static str, &'static str);
 
-/// Returns the rows of a table. A line has a name, two spaces and the meaning.
+/// Returns the rows of a table. Each line of the table has a name, two spaces and the meaning.
 pub(crate) fn rows(table: &'static str) -> impl Iterator<Item = Row> + Clone {
     table.lines().filter_map(|line| line.split_once("  "))
 }
@@ -74,8 +75,8 @@ SHEARLINE_NODES  URLs of the nodes, separated by commas
 SHEARLINE_CONFIG  configuration file, as --config
 SHEARLINE_WITHOUT_SCRIPTS  true has the effect of --without-scripts";
 
-/// The variables for colours.
-pub(crate) const COLOURS: &str = "NO_COLOR, CLICOLOR_FORCE  no colours, or colours into a pipe too";
+/// The environment variables for colours.
+pub(crate) const COLOURS: &str = "NO_COLOR, CLICOLOR_FORCE  no colours, or colours even in a pipe";
 
 /// Explains how to write a time.
 pub(crate) const TIMES: &str =

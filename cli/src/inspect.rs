@@ -1,4 +1,4 @@
-//! `shearline status`: who holds a lock, how long it is still valid, and which nodes disagree.
+//! `shearline status`: shows who holds a lock, how long the lock is valid, and which nodes disagree.
 //!
 //! [`watch`](crate::watch) describes an inspection with the functions of this module too.
 
@@ -26,16 +26,16 @@ shearline status --json report | jq -r .holder.owner",
 0  the lock is held
 1  the lock is not held; or another failure, which stderr explains
 64
-69  too few nodes answered to know
+69  too few nodes answered
 78",
     "shearline(1), shearline-watch(1), shearline-break(1), shearline-nodes(1)",
 );
 
-/// Says who holds a lock, for how long, and which nodes disagree.
+/// Shows who holds a lock, how long, and which nodes disagree.
 ///
-/// A lock is held while a majority of the nodes has the same token. All holders of shared locks and permits are shown.
-/// A different token on a node is a copy from an attempt that is running or has failed. Such a copy expires by itself.
-/// The answer may be out of date when you read it, so do not act on it as if you had the lock.
+/// A lock is held while a majority of the nodes has the same token. The command shows all holders of shared locks and
+/// permits. A different token on a node is a copy from an attempt that is still running or has failed. Such a copy
+/// expires by itself. The answer may be out of date when you read it, so it does not replace the lock.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -81,13 +81,13 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     })
 }
 
-/// A command that inspects a lock has no `--trust`. So for nodes that may have forgotten locks, the message suggests
+/// Commands that inspect a lock have no `--trust`. So if nodes may have forgotten locks, the message suggests
 /// `--guard off` instead.
 pub(crate) fn unanswered(error: impl Into<Failure>) -> Failure {
     let mut failure = error.into();
     failure.message = failure.message.replace(
-        "or use `--trust` if no earlier lock can still be held",
-        "or ask these nodes nevertheless with `--guard off`",
+        "or use `--trust` if no client can still hold an earlier lock",
+        "or count these nodes anyway with `--guard off`",
     );
     failure
 }
@@ -110,7 +110,8 @@ pub(crate) fn line(name: &[u8], told: &Inspection) -> String {
     item(&printable(name), &(state(told) + &each.collect::<String>()))
 }
 
-/// Returns two texts for each holder of a shared lock or a permit: what it holds, and its owner, validity and nodes.
+/// Returns two texts for each holder of a shared lock or a permit. The first text says what the holder has. The second
+/// text says its owner, its validity and its nodes.
 fn each_of_several(told: &Inspection) -> impl Iterator<Item = (String, String)> {
     told.holders().iter().filter_map(|holder| {
         let what = match holder.kind {
@@ -156,8 +157,8 @@ pub(crate) fn state(told: &Inspection) -> String {
             format!("{not_known}: too few answers count; `shearline nodes` says why")
         }
         None if is_no_lock(told) => {
-            "held by something that is no lock, such as a list or a hash; no client gets the lock before an operator \
-             deletes the key on each node (`DEL`)"
+            "held by something that is not a lock, such as a list or a hash; no client gets the lock before an \
+             operator deletes the key on each node (`DEL`)"
                 .to_owned()
         }
         None => "no holder: no majority has the same token".to_owned(),
@@ -262,7 +263,7 @@ fn node_object(node: &InspectedNode) -> Value {
     joined([node, found])
 }
 
-/// Returns the remaining life of a key, or `None` if it does not expire.
+/// Returns how long a key will live, or `None` if the key does not expire.
 fn left_ms(left: Duration) -> Option<u64> {
     (left != Duration::MAX).then(|| millis(left))
 }

@@ -1,10 +1,10 @@
-//! The output of `--json`: one object on one line, with a version.
+//! The output of `--json`, which is one object on one line, with a version.
 //!
-//! Every object for a program begins with `"version"` and `"command"`. A version may get new fields. A change of the
-//! meaning of a field, or its removal, needs a new version.
+//! Every object for a program begins with `"version"` and `"command"`. New fields may appear without a new version. A
+//! field that is removed or changes its meaning needs a new version.
 //!
-//! Times are whole milliseconds, in fields whose names end in `_ms`. A name that is not UTF-8 is given as hexadecimal
-//! digits, in a field whose name ends in `_hex` ([`named`]).
+//! Times are whole milliseconds in fields whose names end in `_ms`. If a name is not UTF-8, its field has hexadecimal
+//! digits, and the name of the field ends in `_hex` ([`named`]).
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::output::without_controls;
 /// The version of all objects.
 const VERSION: u64 = 1;
 
-/// Returns the object that `command` prints: the fields that every object has, followed by the fields of `parts`.
+/// Returns the object that `command` prints. The fields of every object come first, and then the fields of `parts`.
 pub(crate) fn object<const N: usize>(command: &str, parts: [Value; N]) -> Value {
     let begin = json!({ "version": VERSION, "command": command });
     joined([begin, joined(parts)])
@@ -36,7 +36,7 @@ pub(crate) fn line(object: &Value) -> String {
     without_controls(&object.to_string(), escape)
 }
 
-/// Returns a field for bytes that are mostly text: `NAME`, or `NAME_hex` if they are not UTF-8.
+/// Returns a field for bytes that are usually text. Its name is `NAME`, or `NAME_hex` if the bytes are not UTF-8.
 pub(crate) fn named(name: &str, bytes: &[u8]) -> Value {
     match std::str::from_utf8(bytes) {
         Ok(text) => json!({ name: text }),
@@ -44,7 +44,7 @@ pub(crate) fn named(name: &str, bytes: &[u8]) -> Value {
     }
 }
 
-/// Returns a field for a list of byte strings: `NAME`, or `NAME_hex` if one of them is not UTF-8.
+/// Returns a field for a list of byte strings. Its name is `NAME`, or `NAME_hex` if one of the strings is not UTF-8.
 pub(crate) fn named_all(name: &str, all: &[&[u8]]) -> Value {
     let texts: Result<Vec<_>, _> = all.iter().map(|bytes| std::str::from_utf8(bytes)).collect();
     let digits = || all.iter().map(|it| hex(it)).collect::<Vec<_>>();
@@ -59,7 +59,7 @@ pub(crate) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Writes bytes in hexadecimal digits.
+/// Writes bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,6 +1,7 @@
 //! `shearline lock`: takes a lock for a script, and prints it as one line of text.
 //!
-//! If the command cannot print the lock, it releases the lock: without the text, no other process could release it.
+//! If the command cannot print the lock, it releases the lock, because no other process could release the lock without
+//! the text.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -39,12 +40,12 @@ write-to-store --token \"${lock#* }\"",
 
 /// Takes a lock for a script, and prints it as one line of text.
 ///
-/// The script extends the lock while it works, and unlocks it at the end. No other process extends the lock, so a step
-/// that takes longer than the ttl works without the lock. If one command does all the work, `shearline run` is better:
-/// it extends the lock, and ends the command if the lock is lost.
+/// The script must extend the lock while it works, and unlock it at the end. No other process extends the lock. If a
+/// step takes longer than the ttl, it continues without the lock. If one command does all the work, use `shearline run`
+/// instead: it extends the lock, and ends the command if the lock is lost.
 ///
-/// The text is enough to release the lock, so keep it secret. With --fenced, the line has the lock, a space, and the
-/// fencing token. `extend` and `unlock` take the whole line, so quote it in the shell.
+/// Anyone who has the text can release the lock, so keep the text secret. With --fenced, the line has the lock, a
+/// space, and the fencing token. `extend` and `unlock` take the whole line, so quote it in the shell.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -65,7 +66,7 @@ pub(crate) struct Args {
 /// Takes the lock and prints it.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let (name, options) = (args.name.as_bytes(), args.acquire.options(args.acquire.ttl));
-    // The lock is for the script, which outlives this process.
+    // The lock belongs to the script, which outlives this process.
     let builder = args.connect.nodes.builder()?;
     let builder = args.acquire.builder(builder, parent_id());
     builder.config()?.check_request(name, options.ttl())?;
@@ -83,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     printed.map(|()| Status::Success)
 }
 
-/// Prints a lock: the text that [`extend`](crate::extend) and [`unlock`](crate::unlock) read, followed by its fencing
+/// Prints a lock as the text that [`extend`](crate::extend) and [`unlock`](crate::unlock) read, and then its fencing
 /// token.
 pub(crate) fn print(command: &str, format: Format, lock: &Lock) -> Result<(), Failure> {
     let (text, token) = (hex(&lock.to_bytes()), lock.fencing_token());

@@ -1,4 +1,4 @@
-//! The `shearline` command: one file or folder for each subcommand. The algorithm is in the library.
+//! The `shearline` command. Each subcommand has a file or a folder. The library contains the algorithm.
 //!
 //! | file | subject |
 //! | --- | --- |
@@ -117,8 +117,8 @@ fn main() -> ExitCode {
         Ok(matches) => matches,
         Err(error) => return mistyped::end(error, &words),
     };
-    // The typed arguments are valid, so they show who reads an error about the configuration file: a person or a
-    // program.
+    // The typed arguments are valid, so they show whether a person or a program will read an error about the
+    // configuration file.
     let (typed, reader) = (Cli::from_arg_matches(&matches), mistyped::reader(&words));
     let typed = typed.map(|typed| typed.command);
     match (with_file(matches, words).map(|cli| cli.command), typed) {
@@ -128,14 +128,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// Adds the options of the configuration file to the arguments that were typed.
+/// Adds the options of the configuration file to the typed arguments.
 fn with_file(mut matches: ArgMatches, mut typed: Vec<OsString>) -> Result<Cli, Failure> {
     let all = Cli::command();
     if let Some((name, arguments)) = matches.subcommand()
         && let Some(command) = all.find_subcommand(name)
         && let Some(path) = config::path(command, arguments)
     {
-        // The options of the file go after the names of the program and of the subcommand.
+        // The options of the file come after the names of the program and the subcommand.
         typed.splice(2..2, config::arguments(&path, command, arguments)?);
         // The typed arguments were valid without the file, so the mistake is in the file.
         let wrong = |error| secrets::wrong(&path, mistyped::line(error));

@@ -1,6 +1,6 @@
-//! Arguments that cannot be used: one line that says what is wrong and where to read more.
+//! Explains arguments that cannot be used. One line says what is wrong and where to read more.
 //!
-//! The text comes from `clap`, which spreads it over several lines.
+//! The text comes from `clap`, which writes it on several lines.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::help;
 use crate::status::Status;
 
-/// Prints the requested help, or what is wrong with the arguments, and returns the status.
+/// Prints the requested help, or says what is wrong with the arguments, and returns the status.
 pub(crate) fn end(error: clap::Error, words: &[OsString]) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayVersion => {
@@ -30,7 +30,7 @@ pub(crate) fn end(error: clap::Error, words: &[OsString]) -> ExitCode {
 
 /// Returns what is wrong with the arguments.
 pub(crate) fn failure(mut error: clap::Error, words: &[OsString]) -> Failure {
-    // If there is a URL with a password, an unknown word may be part of it, because the shell splits it at spaces.
+    // If a URL has a password, an unknown word may be part of the URL, because the shell splits the URL at spaces.
     let mut typed = words.iter().take_while(|word| *word != "--");
     if typed.any(|word| word.to_string_lossy().contains('@')) {
         let unknown = error.get(ContextKind::InvalidArg).map(ToString::to_string);
@@ -39,7 +39,7 @@ pub(crate) fn failure(mut error: clap::Error, words: &[OsString]) -> Failure {
         }
     }
     let page = command(words).map_or_else(String::new, |command| format!("{command} "));
-    // If the arguments are good without the variables, the mistake is in a variable.
+    // If the arguments are valid without the environment variables, a variable contains the mistake.
     let without =
         Cli::command().mut_subcommands(|it| it.mut_args(|arg| arg.env(Resettable::Reset)));
     let status = match without.try_get_matches_from(words) {
@@ -60,7 +60,7 @@ pub(crate) enum Reader {
     Monitor,
 }
 
-/// Returns the reader of the output, according to these arguments.
+/// Returns who reads the output, according to these arguments.
 pub(crate) fn reader(words: &[OsString]) -> Reader {
     let has = |option| {
         words
@@ -87,7 +87,8 @@ pub(crate) fn line(mut error: clap::Error) -> String {
         let part = part.trim();
         let is_kept = !part.starts_with("For more information")
             && (!part.starts_with("Usage: ") || shows_usage);
-        // The tip to pass a word as a value is left out, because no value looks like one of our options.
+        // `clap` suggests to pass the word as a value. This line leaves the tip out, because no value looks like an
+        // option.
         let lines = part.lines().map(str::trim);
         let lines = lines.filter(|line| !line.starts_with("tip: to pass"));
         let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
@@ -108,8 +109,8 @@ fn command(words: &[OsString]) -> Option<String> {
 /// The first digits of the text of every lock.
 const LOCK: &str = "53484c4b";
 
-/// Hides secrets that the message would repeat: an argument may be a URL with a password, or the text of a lock,
-/// which is enough to release the lock.
+/// Hides secrets that the message would repeat. An argument may be a URL with a password, or the text of a lock, with
+/// which anyone can release the lock.
 fn hide_credentials(error: &mut clap::Error) {
     let secret_of = |value: &ContextValue| match value.to_string() {
         text if text.contains('@') => Some("a password"),
@@ -126,6 +127,6 @@ fn hide_credentials(error: &mut clap::Error) {
 }
 
 fn hide(error: &mut clap::Error, kind: ContextKind, secret: &str) {
-    let instead = format!("not shown, it may hold {secret}");
+    let instead = format!("not shown, because it may hold {secret}");
     error.insert(kind, ContextValue::String(instead));
 }

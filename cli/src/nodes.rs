@@ -1,6 +1,6 @@
-//! `shearline nodes` and `shearline check`: would each node vote, and is that enough?
+//! `shearline nodes` and `shearline check`: show which nodes would vote, and whether they are a majority.
 //!
-//! Both commands connect to every node like a new handle, and try a lock on each node alone.
+//! Both commands connect to every node like a new handle, and try a lock on each node separately.
 
 mod metrics;
 mod plugin;
@@ -45,7 +45,7 @@ shearline check --json
 shearline check --prometheus >new; test -s new && mv new DIR/shearline.prom
 shearline check --nagios     # OK, WARNING, CRITICAL, UNKNOWN: 0 to 3",
     "\
-0  every node would vote, and has nothing wrong
+0  every node would vote, and nothing is wrong
 1  a majority would vote, and something is wrong; or another failure
 64
 69  too few nodes would vote; that may pass
@@ -54,25 +54,25 @@ shearline check --nagios     # OK, WARNING, CRITICAL, UNKNOWN: 0 to 3",
     "shearline(1), shearline-nodes(1), shearline-status(1)",
 );
 
-/// Says which nodes would vote for a lock, or why not.
+/// Shows which nodes would vote for a lock, or why not.
 ///
-/// The command connects like a new program, so a node that has not been up for --max-ttl does not vote yet. Programs
-/// that connected earlier may count that node already; their `Redlock::nodes` shows this. With --guard strict, the
-/// command also shows the barrier of each node and the longest ttl in its marker. Like any client, the command writes a
-/// marker to a node that has no marker.
+/// The command connects like a new program, so a node that has been up for less than --max-ttl does not vote yet.
+/// Programs that connected earlier may already count the vote of that node; their `Redlock::nodes` shows this.
+/// With --guard strict, the command also shows the barrier of each node and the longest ttl in its marker. Like any
+/// client, the command writes a marker to a node that has no marker.
 ///
-/// The command also takes, extends and releases a lock on each node alone. The output shows what the user of the node
-/// may do, how the node releases a lock, and whether the node wakes waiting clients. Permissions depend on the name of
-/// a lock: give a NAME that the user may lock and no program uses, such as lock:test. The default NAME is
-/// lock:try:HOST:PID.
+/// The command also takes, extends and releases a lock on each node separately. The output shows what the user of the
+/// node may do, how the node releases a lock, and whether the node wakes waiting clients. Permissions depend on the
+/// name of a lock, so give a NAME that the user may lock and that no program uses, such as lock:test. The default NAME
+/// is lock:try:HOST:PID.
 ///
-/// With --fenced, the lock has a fencing token, and a node that gives no token would not vote. A node that has lost
-/// its counter floor then records that it needs repair. With --shared, the lock is a shared lock.
+/// With --fenced, the lock has a fencing token, and a node that gives no token would not vote. A node that has lost its
+/// counter floor then records that it needs repair. With --shared, the lock is a shared lock.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Tries a lock with a fencing token.
     ///
-    /// A node that is new, has restarted or has lost its data gives no token.
+    /// A node gives no token if it is new, has restarted or has lost its data.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     fenced: Option<bool>,
 
@@ -82,7 +82,7 @@ pub(crate) struct Args {
     #[arg(long)]
     shared: bool,
 
-    /// Counts the counters of fencing tokens.
+    /// Shows how many fencing counters each node has.
     ///
     /// Too many counters fill the memory of a node. The command scans all keys of each node, 2,000 at a time and for
     /// ten seconds at most. The user needs the permission +scan.
@@ -92,22 +92,22 @@ pub(crate) struct Args {
     #[command(flatten)]
     format: Format,
 
-    /// Name of the lock that is tried on each node.
+    /// Name of the lock to try on each node.
     name: Option<OsString>,
 
     #[command(flatten)]
     nodes: Nodes,
 }
 
-/// Shows by its status whether locks can be taken.
+/// Says by its status whether clients can take locks.
 ///
-/// The command takes and releases a lock on each node alone, as `nodes` does, because a node that answers may refuse
-/// to write. Give a NAME that the user may lock; the default is lock:try:HOST:PID. The command takes three seconds at
-/// most, and five with --guard strict.
+/// Like `nodes`, the command takes and releases a lock on each node separately, because a node that answers may still
+/// refuse to write. Give a NAME that the user may lock; the default is lock:try:HOST:PID. The command takes at most
+/// three seconds, or five with --guard strict.
 ///
-/// Something is wrong with a node that would not vote, whose memory is 80 % full, that may evict locks, or whose clock
-/// was stepped. A full memory, or a lack of replicas, may pass by itself, so its status is 69. After a restart of a
-/// node, the command shows when the next node may be restarted.
+/// Something is wrong with a node if it would not vote, if its memory is 80 % full, if it may evict locks, or if its
+/// clock was stepped. Full memory or a lack of replicas may pass by itself, so the status is 69. After a node has
+/// restarted, the command shows when you may restart the next node.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
@@ -115,19 +115,19 @@ pub(crate) struct CheckArgs {
 
     /// Prints metrics for Prometheus.
     ///
-    /// The exit status is the same as without --prometheus. DIR in the example is the folder of node_exporter's
+    /// The exit status is the same as without --prometheus. In the example, DIR is the folder of node_exporter's
     /// textfile collector.
     #[arg(long, conflicts_with = "json")]
     prometheus: bool,
 
-    /// Prints one line, as monitoring plugins do.
+    /// Prints one line, like a monitoring plugin.
     ///
-    /// Nagios, Icinga and compatible systems can read the line. The line has OK, WARNING, CRITICAL or UNKNOWN, then
-    /// what is wrong, and the number of votes as performance data. The status is 0, 1, 2 or 3.
+    /// Nagios, Icinga and compatible systems can read the line. The line starts with OK, WARNING, CRITICAL or UNKNOWN,
+    /// then says what is wrong, and ends with the number of votes as performance data. The status is 0, 1, 2 or 3.
     #[arg(long, conflicts_with_all = ["json", "prometheus"])]
     nagios: bool,
 
-    /// Name of the lock that is tried on each node.
+    /// Name of the lock to try on each node.
     name: Option<OsString>,
 
     #[command(flatten)]
@@ -141,9 +141,9 @@ const NEARLY_FULL: u8 = 80;
 struct Seen {
     nodes: Vec<Node>,
     verdict: Result<(), OperatorError>,
-    /// The lock that was tried on each of the nodes.
+    /// The lock that the command tried on each node.
     lock: Lock,
-    /// When the next node may be restarted, as text and as milliseconds.
+    /// The time until the next node may be restarted, as text and in milliseconds.
     pace: Option<String>,
     next_restart: Option<u64>,
 }
@@ -152,11 +152,11 @@ struct Seen {
 struct Node {
     status: NodeStatus,
     trial: Trial,
-    /// The least possible number of counters, and why there may be more. `None` if they were not counted.
+    /// The smallest possible number of counters, and why there may be more. `None` if the command did not count them.
     counters: Option<(u64, Option<NodeOutcome>)>,
 }
 
-/// Prints a line for each node, and the verdict.
+/// Prints the verdict after a line for each node.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let lock = Lock::of(args.name.as_deref(), args.shared, args.fenced == Some(true));
     let seen = Seen::by(&args.nodes, lock, args.counters)?;
@@ -188,7 +188,7 @@ impl Seen {
         let redlock = nodes.connect()?;
         let seen = nodes.settled(&redlock);
         let verdict = redlock.check();
-        // The counters are counted before the trials, because each trial leaves a counter for a second.
+        // The command counts the counters before the trials, because each trial leaves a counter for a second.
         let counters = counts.then(|| redlock.count_counters());
         let mut counters = counters.into_iter().flatten();
         let trials = trial::each(nodes, &seen, &lock)?;
@@ -233,14 +233,14 @@ impl Seen {
         }
     }
 
-    /// Returns `true` if waiting does not help: too many users lack a permission, or too many nodes have no counter
-    /// floor.
+    /// Returns `true` if waiting does not help, because too many users lack a permission or too many nodes have no
+    /// counter floor.
     fn needs_operator(&self) -> bool {
         let count = |what: fn(&Trial) -> bool| {
             let such = self.nodes.iter().filter(|node| what(&node.trial));
             such.count()
         };
-        // Nodes without a floor are repaired by the other nodes, if they are fewer than a majority.
+        // If only a minority of the nodes lacks a counter floor, the other nodes can repair them.
         let repaired = Some(count(Trial::lacks_floor)).filter(|number| *number < self.needed());
         let denied = count(Trial::is_denied) - repaired.unwrap_or_default();
         self.nodes.len() - denied < self.needed()
@@ -251,7 +251,7 @@ impl Seen {
         let are = if needed == 1 { "is" } else { "are" };
         let verdict = match self.status() {
             Status::Success => painted(GOOD, "locks can be taken"),
-            Status::Configuration => painted(BAD, "an operator has to repair the nodes"),
+            Status::Configuration => painted(BAD, "an operator must repair the nodes"),
             _ => painted(BAD, "no lock can be taken now"),
         };
         format!(
@@ -301,7 +301,7 @@ impl Node {
         matches!(state, NodeState::Ready | NodeState::Quarantined { .. })
     }
 
-    /// Describes the node in words, after a trial of this lock.
+    /// Describes the node in words, after the command has tried this lock.
     fn described(&self, lock: &Lock) -> String {
         let vote = match self.would_vote() {
             true => painted(GOOD, "would vote"),
@@ -314,7 +314,7 @@ impl Node {
         item(&self.status.address, &items.join("; "))
     }
 
-    /// Returns why the node would not vote. A refusal is named before a quarantine, because a refusal lasts longer.
+    /// Returns why the node would not vote. Prefers a refusal to a quarantine, because a refusal lasts longer.
     fn why_not(&self) -> String {
         let refused = self.trial.why_not().filter(|_| self.counts_or_waits());
         refused.map_or_else(|| reason(&self.status), str::to_owned)
@@ -332,7 +332,7 @@ impl Node {
         Some(painted(style, self.trial.text(lock)))
     }
 
-    /// Returns the number of counters, unless the node does not serve clients.
+    /// Returns the number of counters, if the node serves clients.
     fn counted(&self) -> Option<String> {
         let (number, why) = self.counters.as_ref().filter(|_| self.counts_or_waits())?;
         let counters = count(usize::try_from(*number).unwrap_or(usize::MAX), "counter");
@@ -373,8 +373,8 @@ fn reason(node: &NodeStatus) -> String {
     let words = node.words.as_ref().map(|words| format!(" ({words})"));
     let reason = match node.state {
         NodeState::Quarantined { left } if !left.is_zero() => format!(
-            "in quarantine, because it may have forgotten locks: it votes in {} (or now, for `run` and `lock` with \
-             --trust: only if no earlier lock can still be held)",
+            "in quarantine, because it may have forgotten locks: it votes in {} (or now, with --trust for `run` and \
+             `lock`, but only if no client can still hold an earlier lock)",
             duration::shown(pace::wait(left)),
         ),
         NodeState::Down(reason) => in_words(reason),

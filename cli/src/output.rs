@@ -1,7 +1,9 @@
-//! The output of a command on stdout: lines for a person, or with `--json` one object for a program.
+//! The output of a command on stdout. The output consists of lines for a person, or of one object for a program
+//! (`--json`).
 //!
-//! Lines are wrapped between words at 80 columns, on a terminal and in a pipe, and have no control characters. Colours
-//! are for terminals; `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and `TERM` change this by the rules of `anstream`.
+//! Lines break between words at 80 columns, on a terminal and in a pipe, and contain no control characters. By default
+//! only terminals get colours. `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and `TERM` change this, as the crate `anstream`
+//! describes.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -23,10 +25,10 @@ pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const DOUBTFUL: Style = AnsiColor::Yellow.on_default();
 
-/// The style of a note that is not about a failure.
+/// The style of a note, which does not report a failure.
 pub(crate) const NOTE: Style = Style::new().bold();
 
-/// Returns `text` in a style. Colours are removed later if the output does not show them.
+/// Returns `text` in a style. The printing functions remove the colours if the output does not show them.
 pub(crate) fn painted(style: Style, text: impl fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
@@ -53,22 +55,22 @@ impl Format {
     }
 }
 
-/// Prints a text and a newline with one write.
+/// Prints a text and a newline in a single write.
 pub(crate) fn say(text: impl fmt::Display) -> Result<(), Failure> {
     let mut stdout = anstream::stdout().lock();
     let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
     written.map_err(unwritten)
 }
 
-/// Writes a line to stderr that begins with the name of this program in this style.
+/// Writes a line to stderr. The line begins with the name of this program in this style.
 pub(crate) fn complain(style: Style, text: impl fmt::Display) {
-    // The line is written with one write, because another process may write to stderr too. A closed terminal is no
+    // A single write prints the line, because another process may also write to stderr. A closed terminal is no
     // failure.
     let line = format!("{} {text}\n", painted(style, "shearline:"));
     let _ = anstream::stderr().lock().write_all(line.as_bytes());
 }
 
-/// Returns the failure of a write to stdout. The failure is quiet if the reader has closed the pipe.
+/// Returns the failure for a write to stdout. The failure is quiet if the reader has closed the pipe.
 pub(crate) fn unwritten(error: io::Error) -> Failure {
     Failure {
         quiet: error.kind() == io::ErrorKind::BrokenPipe,
@@ -76,7 +78,7 @@ pub(crate) fn unwritten(error: io::Error) -> Failure {
     }
 }
 
-/// Returns the failure of a read from stdin.
+/// Returns the failure for a read from stdin.
 pub(crate) fn unreadable(error: io::Error) -> Failure {
     Failure::new(Status::Usage, format_args!("stdin cannot be read: {error}"))
 }
@@ -96,7 +98,7 @@ pub(crate) fn confirm(question: &str) -> Result<(), Failure> {
     }
 }
 
-/// Returns `label` followed by `text`, which is wrapped between words. Later lines are indented.
+/// Returns `label` and then `text`. The text is wrapped between words, and all lines after the first are indented.
 pub(crate) fn item(label: &str, text: &str) -> String {
     wrapped(&format!("{label}  {text}"), WIDTH - 4).join("\n    ")
 }
@@ -121,7 +123,7 @@ pub(crate) fn columns(text: &str) -> usize {
     strip_str(text).map(|part| part.chars().count()).sum()
 }
 
-/// Returns `text` with escaped control characters, because a terminal would execute them, and they could hide a line.
+/// Returns `text` with all control characters escaped. A terminal would execute them, and they could hide a line.
 pub(crate) fn without_controls(text: &str, escape: fn(char) -> String) -> String {
     let letters = text.chars().map(|letter| match letter.is_control() {
         true => escape(letter),
@@ -144,7 +146,7 @@ pub(crate) fn listed(names: &[&[u8]]) -> String {
     names.join(", ")
 }
 
-/// Returns the number with `noun`, in the plural unless the number is one.
+/// Returns the number and `noun`, which is plural unless the number is one.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     match number {
         1 => format!("1 {noun}"),

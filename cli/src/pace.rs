@@ -1,5 +1,6 @@
-//! The pace of restarts: a node that has restarted does not vote until every lock that it may have forgotten has
-//! expired. If another node restarts before then, there may be no majority, and kept locks are lost.
+//! The pace at which operators may restart nodes. A node that has restarted does not vote until every lock that it may
+//! have forgotten has expired. If another node restarts before then, a majority may be missing, and kept locks are
+//! lost.
 
 use std::time::Duration;
 use std::{mem, thread};
@@ -10,8 +11,8 @@ use crate::duration;
 use crate::json::millis;
 use crate::output::{NOTE, complain};
 
-/// Returns the time until a node in quarantine may vote again. A node is in quarantine after a restart, for example.
-/// Returns `None` if the quarantine is over and the handle still checks the node.
+/// Returns the time until a node in quarantine may vote again. For example, a node is in quarantine after a restart.
+/// Returns `None` if the quarantine has ended and the handle still checks the node.
 fn left(state: NodeState) -> Option<Duration> {
     let NodeState::Quarantined { left } = state else {
         return None;
@@ -24,37 +25,37 @@ fn is_there(node: &NodeStatus) -> bool {
     node.state == NodeState::Ready || left(node.state).is_some()
 }
 
-/// Returns how long to wait before the next restart of a node, if one of these nodes has restarted.
+/// Returns how long to wait before restarting the next node, if one of these nodes has restarted.
 fn longest(nodes: &[NodeStatus]) -> Option<Duration> {
     let left = nodes.iter().filter_map(|node| left(node.state));
     left.max().map(wait)
 }
 
-/// Returns how long to wait before the next restart of a node, in words.
+/// Returns in words how long to wait before restarting the next node.
 pub(crate) fn advice(nodes: &[NodeStatus]) -> Option<String> {
     let wait = duration::shown(longest(nodes)?);
-    let text = format!("wait {wait} before the next restart of a node");
+    let text = format!("wait {wait} before you restart the next node");
     Some(match nodes.iter().all(is_there) {
         true => text,
-        false => format!("{text}, and until all nodes vote"),
+        false => format!("{text}, and then until all nodes vote"),
     })
 }
 
-/// Returns how long to wait before the next restart of a node, in milliseconds for programs. Zero means that no node is
-/// in quarantine. Returns `None` if a node does not answer, so that the time is not known.
+/// Returns in milliseconds how long to wait before restarting the next node. Zero means that no node is in quarantine.
+/// Returns `None` if a node does not answer, because the time is then unknown.
 pub(crate) fn next_restart_in(nodes: &[NodeStatus]) -> Option<u64> {
     let all = nodes.iter().all(is_there);
     all.then(|| longest(nodes).map_or(0, millis))
 }
 
-/// Returns the time after which a node in quarantine votes and has copies of the kept locks. The node gets the copies a
-/// moment after the end of its quarantine.
+/// Returns the time until a node in quarantine votes and has copies of the kept locks. The node gets the copies a
+/// moment after its quarantine ends.
 pub(crate) fn wait(left: Duration) -> Duration {
     let started = u64::from(left.subsec_nanos() != 0);
     Duration::from_secs(left.as_secs().saturating_add(started).saturating_add(2))
 }
 
-/// Warns of restarts while a long command runs.
+/// Warns about restarts of nodes while a long command runs.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     /// Whether each node has voted since the last warning about it.
@@ -73,8 +74,8 @@ impl Pace {
                 let (address, advice) = (&node.address, advice(&nodes).unwrap_or_default());
                 let why = "it may have forgotten locks";
                 let line = format!("{name}: {address} does not vote, because {why}; {advice}");
-                // Another thread writes the line, because a slow reader would stop the supervision of the command. If
-                // the thread cannot be started, the line is lost.
+                // A separate thread writes the line, because a slow reader would block the supervision of the command.
+                // If the thread cannot start, the line is lost.
                 drop(thread::Builder::new().spawn(move || complain(NOTE, line)));
             }
         }
@@ -85,7 +86,8 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// At the end of a quarantine, the handle reads the marker again and does not know yet whether the node votes.
+    /// At the end of a quarantine, the handle reads the marker again. Until then, it does not know whether the node
+    /// votes.
     #[test]
     fn a_quarantine_that_is_over_is_no_restart() {
         for (seconds, told) in [(0, false), (1, true)] {

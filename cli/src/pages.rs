@@ -1,5 +1,5 @@
-//! The commands `shearline man` and `shearline completions`. The manual pages and the completions are generated from
-//! the definitions of the arguments.
+//! The commands `shearline man` and `shearline completions`. Both commands generate their output from the definitions
+//! of the arguments.
 
 use std::io::{self, Write as _};
 
@@ -25,7 +25,7 @@ shearline man lock >~/.local/share/man/man1/shearline-lock.1",
 
 /// Prints the manual page of a command.
 ///
-/// Without a command it prints shearline(1).
+/// If no command is given, it prints shearline(1).
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManArgs {
     /// Command.
@@ -82,7 +82,7 @@ fn page(command: Option<&str>) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Renders the sections of a page. The synopsis is the usage line of the help.
+/// Renders the sections of a page. The synopsis is the usage line from the help.
 fn render(mut page: Command, to: &mut Vec<u8>) -> io::Result<()> {
     let usage = page.render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ");
@@ -127,18 +127,18 @@ fn render(mut page: Command, to: &mut Vec<u8>) -> io::Result<()> {
 /// The page about the command in the library's manual.
 const MANUAL: &str = "https://docs.rs/shearline/latest/shearline/manual/command/";
 
-/// Returns the section about the files that the command reads.
+/// Returns the section on the files that the command reads.
 fn files() -> String {
     format!(
         "The command reads only files that an option or a variable names.\n\
          --config FILE or SHEARLINE_CONFIG names a configuration file in TOML. Its keys are {KEYS}. nodes is a list, \
-         password-file is relative to the folder of this file, and without-scripts and fenced are true or false. An \
-         unknown key is refused.\n\
+         password-file is relative to the folder of this file, and without-scripts and fenced are true or false. The \
+         command refuses unknown keys.\n\
          --password-file FILE holds one line. Give a file with a password the mode 0600."
     )
 }
 
-/// Writes a section of rows. Each row has an indented text.
+/// Writes a section of rows. The text of each row is indented.
 fn rows(title: &str, rows: impl Iterator<Item = Row>, to: &mut Vec<u8>) -> io::Result<()> {
     writeln!(to, ".SH {title}")?;
     for (first, text) in rows {
@@ -147,7 +147,7 @@ fn rows(title: &str, rows: impl Iterator<Item = Row>, to: &mut Vec<u8>) -> io::R
     Ok(())
 }
 
-/// Writes paragraphs and list items. A line that begins with a star is a list item.
+/// Writes paragraphs and list items. Lines that begin with a star are list items.
 fn paragraphs(text: &str, to: &mut Vec<u8>) -> io::Result<()> {
     for line in text.lines().filter(|line| !line.is_empty()) {
         match line.strip_prefix("* ") {
@@ -158,7 +158,7 @@ fn paragraphs(text: &str, to: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// Escapes a line of text, so that the page shows it unchanged and readers can copy it.
+/// Escapes a line of text, so that the page shows the line unchanged and readers can copy it.
 fn as_roff(line: &str) -> String {
     let line = line.replace('\\', "\\e").replace('-', "\\-");
     let line = line.replace('\'', "\\(aq").replace('`', "\\(ga");

@@ -26,14 +26,14 @@ shearline reinit --guard strict --yes --trust    # no client holds a lock",
 
 /// Makes the nodes a new cluster, for --guard strict.
 ///
-/// `reinit` overwrites the marker of every node. Run it once after a change of the number of nodes or of the cluster's
-/// name. First stop every client of the old nodes, and run the command before the first client of the new nodes takes a
-/// lock. Stop nodes that are not used any more, because they keep their old marker.
+/// `reinit` overwrites the marker of every node. Run it once after you change the number of nodes or the name of the
+/// cluster. First stop every client of the old nodes. Run the command before a client of the new nodes takes a lock.
+/// Stop the nodes that you no longer use, because they keep their old marker.
 ///
-/// No client gets a lock before all locks of the old and the new cluster must have expired. With --trust, clients get
+/// No client gets a lock until all locks of the old and the new cluster must have expired. With --trust, clients get
 /// locks at once. Use --trust only if no client holds a lock.
 ///
-/// All nodes have to answer.
+/// All nodes must answer.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Does not ask for confirmation.
@@ -50,7 +50,7 @@ pub(crate) struct Args {
 /// Asks for confirmation, and writes the markers.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let nodes = &args.connect.nodes;
-    // Only the strict guard has markers.
+    // Only a strict guard uses markers.
     let builder = nodes.builder()?.restart_guard(RestartGuard::Strict);
     let config = builder.config()?;
     if !args.yes {

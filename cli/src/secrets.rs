@@ -15,14 +15,14 @@ use crate::status::Status;
 /// The permission bits of all other users.
 const OTHERS: u32 = 0o007;
 
-/// Returns `true` if the URL has a password, or a part that may belong to an unescaped password.
+/// Returns `true` if the URL contains a password, or if a part of the URL may belong to an unescaped password.
 pub(crate) fn is_in(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let before = rest.rsplit_once('@').map_or("", |(before, _)| before);
     before.trim_end_matches(':').contains([':', '/', '?', '#'])
 }
 
-/// The user and the password for URLs that have no password.
+/// The user and the password for URLs without a password.
 pub(crate) struct Login {
     pub(crate) user: Option<String>,
     pub(crate) file: PathBuf,
@@ -30,7 +30,7 @@ pub(crate) struct Login {
 }
 
 impl Login {
-    /// Returns the user and the password that the file has now.
+    /// Returns the user, and the password that the file contains now.
     pub(crate) fn credentials(&self) -> Result<Credentials, Failure> {
         let credentials = Credentials::new(self.read()?);
         Ok(match &self.user {
@@ -39,8 +39,8 @@ impl Login {
         })
     }
 
-    /// Reads the password, without the line ends after it. A pipe, or anything else that is not a regular file, is read
-    /// only once.
+    /// Reads the password without the line ends that follow. Reads a pipe, or any other file that is not regular, only
+    /// once.
     fn read(&self) -> Result<String, Failure> {
         static PIPED: OnceLock<String> = OnceLock::new();
         if let Some(password) = PIPED.get() {
@@ -49,7 +49,7 @@ impl Login {
         let wrong = |what: &dyn fmt::Display| {
             wrong(
                 &self.file,
-                format_args!("{what}; this file was named by password-file"),
+                format_args!("{what}; the file comes from password-file"),
             )
         };
         let password = fs::read_to_string(&self.file).map_err(|error| wrong(&error))?;
@@ -67,9 +67,8 @@ impl Login {
 
 /// Splits a list of URLs at its commas. Returns `None` if a comma may be part of a user or a password.
 ///
-/// The text after a comma counts as another URL only if it begins with a scheme or has no credentials. Otherwise the
-/// text after the comma could be the rest of a password that contains the comma. No part of a password may be taken for
-/// a host.
+/// The text after a comma counts as another URL only if it begins with a scheme or has no credentials. Otherwise that
+/// text could be the rest of a password that contains the comma. No part of a password may be used as a host.
 fn cut(list: &str) -> Option<Vec<&str>> {
     let pieces: Vec<&str> = list.split(',').map(str::trim).collect();
     let is_rest = |piece: &&str| piece.contains('@') && !piece.contains("://");
@@ -79,7 +78,7 @@ fn cut(list: &str) -> Option<Vec<&str>> {
     }
 }
 
-/// Returns the URLs in these lists. `from` says where the lists come from.
+/// Returns the URLs in these lists. `from` names the source of the lists.
 pub(crate) fn urls(from: &str, lists: &[String]) -> Result<Vec<String>, Failure> {
     let Some(lists) = lists
         .iter()
@@ -87,17 +86,17 @@ pub(crate) fn urls(from: &str, lists: &[String]) -> Result<Vec<String>, Failure>
         .collect::<Option<Vec<_>>>()
     else {
         let what = format_args!(
-            "{from}: there is a comma in a user or a password, or a URL with credentials without its scheme: write \
-             such a comma as %2C, and begin such a URL with redis:// or another scheme"
+            "{from}: a user or a password contains a comma, or a URL with credentials has no scheme; write such a \
+             comma as %2C, and begin such a URL with redis:// or another scheme"
         );
         return Err(Failure::new(Status::Configuration, what));
     };
     Ok(lists.concat().into_iter().map(str::to_owned).collect())
 }
 
-/// Warns of a file with a password that every user can read, or refuses it if `is_strict`.
+/// Warns about a password file that every user can read. Refuses the file if `is_strict`.
 ///
-/// The default is a warning, because files that are mounted into a container have mode 0444, and a container has no
+/// The default is a warning, because a file that is mounted into a container has mode 0444, although a container has no
 /// other users.
 pub(crate) fn look_at(path: &Path, is_strict: bool) -> Result<(), Failure> {
     let metadata = fs::metadata(path).map_err(|error| wrong(path, error))?;
@@ -109,7 +108,7 @@ pub(crate) fn look_at(path: &Path, is_strict: bool) -> Result<(), Failure> {
     if is_strict {
         return Err(failure);
     }
-    // There is one warning for each file, even if the file is read again.
+    // Each file causes only one warning, even if the command reads the file again.
     static WARNED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
     let mut warned = WARNED.lock().expect("nothing panics with it");
     if !warned.iter().any(|it| it == path) {

@@ -1,8 +1,8 @@
-//! The table of signals, and the signals that ask a command to end while it waits.
+//! The table of signals, and the handling of signals that ask a waiting command to end.
 //!
-//! A command that died at once would leave the keys of its last attempt on the nodes until they expire. So a signal
-//! first ends the wait. Then the command releases its lock, and ends by that signal. A signal that was ignored when the
-//! program started stays ignored (`nohup`).
+//! If a command died at once, the keys of its last attempt would stay on the nodes until they expire. So a signal first
+//! ends the wait. Then the command releases its lock, and ends by that signal. If a signal was ignored when the program
+//! started, it stays ignored (`nohup`).
 
 use std::fs;
 use std::future::Future;
@@ -23,17 +23,17 @@ use signal_hook::consts::{
 
 use crate::failure::Failure;
 
-/// The longest delay before a signal is noticed. A signal does not end a wait by itself.
+/// The longest delay until the command notices a signal. A signal does not end a wait by itself.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Signals that get no handler. KILL and STOP cannot have a handler. ILL, FPE, SEGV and BUS report faults of this
-/// program, and end it. CHLD is about the program's own children.
+/// Signals for which this program installs no handler. KILL and STOP cannot have a handler. ILL, FPE, SEGV and BUS
+/// report faults of this program, and end the program. CHLD reports changes of the program's own children.
 const NOT_HANDLED: [i32; 7] = [SIGKILL, SIGSTOP, SIGILL, SIGFPE, SIGSEGV, SIGBUS, SIGCHLD];
 
-/// Signals that stop a program without a handler.
+/// Signals that stop a program if it has no handler.
 pub(crate) const STOPPING: [i32; 3] = [SIGTSTP, SIGTTIN, SIGTTOU];
 
-/// Signals that have no effect on a program without a handler. (The runtime of Rust ignores PIPE.)
+/// Signals that have no effect if a program has no handler. PIPE is here because the runtime of Rust ignores it.
 const QUIET: &[i32] = &[
     SIGCONT,
     SIGURG,
@@ -72,7 +72,7 @@ pub(crate) fn ends(signal: i32) -> bool {
     !STOPPING.contains(&signal) && !QUIET.contains(&signal)
 }
 
-/// Parses a signal that asks a process to end, either KILL or one that can be handled: `TERM`, `SIGTERM`, `15` or
+/// Parses a signal that asks a process to end. It is KILL or a signal that can be handled: `TERM`, `SIGTERM`, `15` or
 /// `RTMIN+3`.
 pub(crate) fn parse(text: &str) -> Result<i32, &'static str> {
     let name = text.to_ascii_uppercase();
@@ -85,19 +85,19 @@ pub(crate) fn parse(text: &str) -> Result<i32, &'static str> {
     };
     let mut good = plain().chain(real_time()).chain([SIGKILL]);
     good.find(|signal| Some(*signal) == number).ok_or(
-        "write KILL or a signal that can be handled, as a name such as TERM or RTMIN+3, or as a number",
+        "give KILL or a signal that can be handled, by a name such as TERM or RTMIN+3, or by a number",
     )
 }
 
-/// Ends this process by a signal that ends programs without a handler. Returns if the process cannot be ended.
+/// Ends this process by a signal that ends programs without a handler. Returns only if this fails.
 pub(crate) fn end_by(signal: i32) {
-    // If the command died of this signal, it may have left a core dump. A core dump of this program would be useless.
+    // The command may have left a core dump when it died of this signal. A core dump of this program would be useless.
     let none = Rlimit {
         current: Some(0),
         ..getrlimit(Resource::Core)
     };
     let _ = setrlimit(Resource::Core, none);
-    // This call returns if it does not know the signal, or assumes that the signal ends no program.
+    // This call returns if it does not know the signal, or if it assumes that the signal does not end a program.
     let _ = signal_hook::low_level::emulate_default_handler(signal);
     #[cfg(target_os = "linux")]
     crate::run::end_by(signal);
@@ -108,7 +108,7 @@ pub(crate) fn end_by(signal: i32) {
 pub(crate) struct Signals(Arc<AtomicUsize>);
 
 impl Signals {
-    /// Begins to catch the signals that would end this program.
+    /// Starts to catch the signals that would end this program.
     pub(crate) fn catch() -> Result<Self, Failure> {
         let last = Arc::new(AtomicUsize::new(0));
         for signal in to_handle().filter(|signal| ends(*signal)) {
@@ -128,7 +128,7 @@ impl Signals {
         }
     }
 
-    /// Waits for the future. Drops the future if a signal comes.
+    /// Waits for the future. Drops the future when a signal arrives.
     pub(crate) fn wait<F: Future>(&self, future: F) -> Result<F::Output, Failure> {
         wait(future, || self.check())
     }
@@ -151,7 +151,7 @@ pub(crate) fn wait<F: Future>(
     }
 }
 
-/// A waker for the thread that waits.
+/// A waker for the waiting thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -160,7 +160,7 @@ impl Wake for Unpark {
     }
 }
 
-/// The signals that were ignored when this program started, as bits. Zero if the system has no `/proc/self/status`.
+/// A bit for each signal that was ignored when this program started. Zero if the system has no `/proc/self/status`.
 static IGNORED: AtomicU64 = AtomicU64::new(0);
 
 /// Records the ignored signals before the runtime starts, because the runtime ignores PIPE.

@@ -1,7 +1,7 @@
 //! The exit statuses of the command, in one table.
 //!
-//! The numbers follow `sysexits.h` and `env`, if these define a number. `shearline run` and [`Status::Held`] add
-//! statuses that the user chooses.
+//! Where `sysexits.h` or `env` defines a number, this table uses that number. With `shearline run`
+//! and [`Status::Held`], the user chooses further statuses.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{self, ExitCode, ExitStatus};
@@ -12,27 +12,27 @@ use crate::signals::end_by;
 /// How the command ends.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Status {
-    /// The command has done what it was asked to do.
+    /// The command has succeeded.
     #[default]
     Success,
-    /// The answer is no, for example because the lock is not held. This is also the status of a failure that has
-    /// no other one.
+    /// The answer is no, for example because the lock is not held. A failure without another status also has this
+    /// status.
     Failure,
     /// The arguments cannot be used.
     Usage,
-    /// Too few nodes could vote, or too few answered. The cause may pass by itself.
+    /// Too few nodes voted or answered. The cause may pass by itself.
     NoQuorum,
-    /// The lock was lost, or is not held any more.
+    /// The lock was lost, or is no longer held.
     Lost,
-    /// The lock was not taken: another client holds it. `--conflict-status` sets this exit status.
+    /// The command did not take the lock, because another client holds it. `--conflict-status` sets this exit status.
     Held(u8),
-    /// Only an operator can repair the cause: the configuration, a password, a permission.
+    /// Only an operator can repair the cause, such as the configuration, a password or a permission.
     Configuration,
-    /// The command of `shearline run` cannot be run, or does not exist. `env` uses the same numbers.
+    /// The command of `shearline run` cannot run or does not exist. `env` uses the same numbers.
     NotStarted(u8),
-    /// The status of the command of `shearline run`, or of a monitoring plugin.
+    /// The status that the command of `shearline run` returned, or the status of a monitoring plugin.
     Other(u8),
-    /// A signal of this number has ended the command.
+    /// The signal with this number has ended the command.
     Signal(u8),
 }
 
@@ -66,9 +66,10 @@ impl Status {
         Self::Signal(u8::try_from(signal).unwrap_or_default())
     }
 
-    /// Ends this program with the status, or by the signal, so that a shell that waits for this program ends too.
+    /// Ends this program with the status or by the signal. If the signal ends it, a shell that waits for this program
+    /// ends too.
     pub(crate) fn exit(self) -> ExitCode {
-        // The first process of a container cannot end by its own signal.
+        // The first process of a container cannot end itself by a signal.
         if let Self::Signal(number) = self
             && process::id() != 1
         {
@@ -78,7 +79,7 @@ impl Status {
     }
 }
 
-/// Converts the end of another process, so that this process ends in the same way.
+/// Converts the exit status of another process, so that this process can end in the same way.
 impl From<ExitStatus> for Status {
     fn from(status: ExitStatus) -> Self {
         match status.signal() {
@@ -94,20 +95,20 @@ impl From<Status> for ExitCode {
     }
 }
 
-/// All statuses, and when they occur.
+/// All statuses, with a description of when each status occurs.
 const ALL: &str = "\
 0  done
 1  another failure, which stderr explains
 64  the arguments cannot be used
 69  too few nodes voted or answered; try again
-74  the lock was lost, or is not held any more
+74  the lock was lost, or is no longer held
 75  another client holds the lock; -E sets another status
-78  only an operator can repair it: configuration, password, permission
+78  only an operator can repair this: configuration, password, permission
 126  the command of `run` cannot be run
 127  the command of `run` does not exist
 128+N  ended by signal N";
 
-/// Returns the rows of a table for the help. A status without a text gets the text in [`ALL`].
+/// Returns the rows of a table for the help. A status without a text has the text from [`ALL`].
 pub(crate) fn rows(table: &'static str) -> impl Iterator<Item = Row> + Clone {
     let of_all = |status: &str| help::rows(ALL).find(|(it, _)| *it == status);
     table

@@ -1,4 +1,4 @@
-//! How `lock` and `run` take a lock and wait for it.
+//! Takes a lock for `lock` and `run`, and waits for the lock.
 
 use std::future::{Future, poll_fn};
 use std::mem;
@@ -13,7 +13,7 @@ use crate::connect::left;
 use crate::failure::Failure;
 use crate::waiting;
 
-/// Completes on the next poll, and does not wake the task.
+/// A future that completes on the next poll, and does not wake the task.
 pub(crate) async fn next_look() {
     let mut was_polled = false;
     poll_fn(|_| match mem::replace(&mut was_polled, true) {
@@ -26,8 +26,8 @@ pub(crate) async fn next_look() {
 /// Requests a lock with these options.
 pub(crate) type Ask<'a, H> = &'a dyn Fn(&LockOptions) -> Acquiring<H>;
 
-/// Takes the lock on these names with these options. Gives up at `by`, unless `by` is `Instant::MAX`. Prints who holds
-/// the lock while it waits.
+/// Takes the lock on these names with these options. Prints who holds the lock while it waits. Gives up at `by`, unless
+/// `by` is `Instant::MAX`.
 pub(crate) async fn take<H: Holds>(
     acquire: &Acquire,
     redlock: &Redlock,

@@ -1,8 +1,8 @@
-//! The permissions of the user on each node: a trial takes a lock on that node alone.
+//! Finds out the permissions of the user on each node. A trial takes a lock on a single node.
 //!
-//! Permissions depend on the name of the key, so the operator may give a name. Otherwise the trial makes up a name that
-//! no other program uses. A user that may not use this name may be permitted to use others. The lock is on one node
-//! only, lives for a few seconds, and is extended and released at once.
+//! Permissions depend on the name of the key, so the operator can give a name. Otherwise the trial makes up a name that
+//! no other program uses. A user who may not use this name may still have permissions for other names. The lock is on
+//! one node only, and lives for a few seconds. The trial extends and releases the lock at once.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -22,29 +22,31 @@ use crate::connect::Nodes;
 use crate::failure::{Failure, in_words};
 use crate::output::printable;
 
-/// Returns the ttl of the extended lock, which is long enough even if each answer of the node comes just before its
+/// Returns the ttl of the extended lock. It is long enough even if each answer of the node comes just before its
 /// timeout.
 fn ttl(nodes: &Nodes) -> Duration {
     nodes.max_ttl().min(Duration::from_secs(5))
 }
 
-/// The text for a node without a counter floor. The node was asked alone, so the text cannot mention the other nodes.
+/// The text for a node without a counter floor. The trial asks only this node, so the text cannot say anything about
+/// the other nodes.
 const NO_TOKEN: &str = "it gives no fencing tokens, because it is new, has restarted or has lost its data; a program or `run \
-    --fenced` that runs for longer than --max-ttl repairs it, if enough other nodes give some; if a majority gives \
+    --fenced` that runs for longer than --max-ttl repairs it, if enough other nodes give tokens; if a majority gives \
     none, `run --fenced --trust` gives counter floors";
 
-/// The lock that is tried.
+/// The lock that the trial takes.
 #[derive(Debug)]
 pub(crate) struct Lock {
     pub(crate) name: Vec<u8>,
-    /// Whether the trial made up the name, so that only this process uses it.
+    /// Whether the trial made up the name, so that no other process uses the name.
     is_ours: bool,
     is_shared: bool,
     is_fenced: bool,
 }
 
 impl Lock {
-    /// Returns a lock of the given name. A made-up name has the prefix that the user in the manual's examples may lock.
+    /// Returns a lock of the given name. A made-up name starts with a prefix that the user in the examples of the
+    /// manual may lock.
     pub(crate) fn of(given: Option<&OsStr>, is_shared: bool, is_fenced: bool) -> Self {
         let own = || [b"lock:try:", &host_and(std::process::id())[..]].concat();
         Self {
@@ -56,17 +58,17 @@ impl Lock {
     }
 }
 
-/// Whether the user may do one step of the trial.
+/// Whether the user may perform one step of the trial.
 #[derive(Clone, Debug)]
 enum Verdict {
     Yes,
-    /// An operator has to permit or repair something, which the text names.
+    /// An operator must permit or repair something. The text says what.
     No(String),
-    /// The node gives no fencing token before it is repaired.
+    /// The node gives no fencing token until it is repaired.
     NoFloor,
     /// The node would refuse this step to any client, for example because its memory is full.
     Refused(String),
-    /// The trial could not be made.
+    /// The trial was not possible.
     Unknown(String),
 }
 
@@ -100,7 +102,7 @@ pub(crate) fn each(nodes: &Nodes, seen: &[NodeStatus], lock: &Lock) -> Result<Ve
 
 impl Trial {
     fn of(builder: Builder, nodes: &Nodes, lock: &Lock) -> Result<Self, Failure> {
-        // No program needs the counter of this name, so the counter lives for the shortest time possible.
+        // No program needs the counter of this name, so the counter gets the shortest possible ttl.
         let redlock = &builder.counter_ttl(Duration::from_secs(1)).build()?;
         // The first ttl is shorter than the extension, because an extension that changes nothing needs no permission.
         let options = LockOptions::new(ttl(nodes) / 2).tries(1);
@@ -146,7 +148,7 @@ impl Trial {
         })
     }
 
-    /// Returns a trial that has this `verdict` both for taking and for extending a lock, and no other facts.
+    /// Returns a trial without further facts, whose `verdict` applies to both taking and extending a lock.
     fn both(verdict: Verdict) -> Self {
         Self {
             lock: verdict.clone(),
@@ -156,18 +158,18 @@ impl Trial {
         }
     }
 
-    /// Returns `true` if no lock can be taken before an operator permits it.
+    /// Returns `true` if an operator must permit something before the user can take a lock.
     pub(crate) fn is_denied(&self) -> bool {
         matches!(self.lock, Verdict::No(_) | Verdict::NoFloor)
     }
 
-    /// Returns `true` if the node gives no fencing token before it is repaired. If enough other nodes give tokens, they
+    /// Returns `true` if the node gives no fencing token until it is repaired. If enough other nodes give tokens, they
     /// may repair the node.
     pub(crate) fn lacks_floor(&self) -> bool {
         matches!(self.lock, Verdict::NoFloor)
     }
 
-    /// Returns why no lock can be taken on the node.
+    /// Returns why the user cannot take a lock on the node.
     pub(crate) fn why_not(&self) -> Option<&str> {
         self.lock.why().filter(|_| !self.is_void())
     }
@@ -203,14 +205,14 @@ impl Trial {
         })
     }
 
-    /// Returns the trial in words, if a lock can be taken on the node.
+    /// Returns the trial in words, if the user can take a lock on the node.
     pub(crate) fn text(&self, lock: &Lock) -> String {
         let name = match (lock.is_ours, lock.is_shared) {
             (false, _) => printable(&lock.name),
             (true, true) => "a shared lock".to_owned(),
             (true, false) => "a lock".to_owned(),
         };
-        // The release of a lock with a fencing token does not show how other locks are released.
+        // The release of a lock with a fencing token does not show how the node releases other locks.
         let by = self.releasing.map(|way| format!(" by {way}"));
         let by = by.unwrap_or_default();
         let permitted = match (&self.lock, self.extend.why()) {
@@ -227,7 +229,7 @@ impl Trial {
     }
 }
 
-/// Returns how a node wakes waiting clients, if this is known.
+/// Returns how the node wakes waiting clients, if the trial has found this out.
 fn waking(waking: Waking) -> Option<&'static str> {
     match waking {
         Waking::Push => Some("push"),
@@ -238,7 +240,7 @@ fn waking(waking: Waking) -> Option<&'static str> {
 }
 
 impl Verdict {
-    /// Returns what to permit, or why the trial could not be made.
+    /// Returns what to permit, or why the trial was not possible.
     fn why(&self) -> Option<&str> {
         match self {
             Self::Yes => None,
@@ -249,16 +251,16 @@ impl Verdict {
 }
 
 impl Lock {
-    /// Returns the verdict according to the only node of this report, or according to the error if there is no node.
+    /// Returns the verdict for the only node of this report, or for the error if the report has no node.
     fn verdict(&self, report: Option<&Report>, error: &dyn fmt::Display) -> Verdict {
         let Some(node) = report.and_then(|report| report.nodes().first()) else {
             return Verdict::Unknown(format!("{error:#}"));
         };
         let missing = match node.outcome {
             NodeOutcome::Unusable(missing) => missing,
-            // Without scripts, the error of a missing permission for a key names no command.
+            // Without scripts, the error for a missing key permission names no command.
             NodeOutcome::Refused(error) if error.code() == "NOPERM" => Unusable::KeyPermission,
-            // A node that was connected a moment ago and does not answer now cannot write.
+            // The node was connected a moment ago and does not answer now, so it cannot write.
             NodeOutcome::Refused(_) | NodeOutcome::TimedOut => {
                 return Verdict::Refused(in_words(node));
             }
@@ -266,7 +268,7 @@ impl Lock {
         };
         let name = printable(&self.name);
         match missing {
-            // The user may have permissions for other names than the made-up one.
+            // The user may have permissions for names other than the made-up name.
             Unusable::KeyPermission if self.is_ours && self.is_fenced => Verdict::Refused(format!(
                 "its user may not use the name {name}, or the keys shearline:* of fencing tokens; give a NAME \
                      that it may use"

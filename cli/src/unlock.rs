@@ -15,15 +15,15 @@ pub(crate) const TEXTS: Texts = Texts::new(
     "\
 0 1 64
 69  too few nodes answered; try again, or wait until the lock expires
-74  the lock was not held any more: another client may have worked meanwhile
+74  the lock was no longer held: another client may have worked meanwhile
 78",
     "shearline(1), shearline-lock(1), shearline-extend(1), shearline-break(1)",
 );
 
-/// Releases a lock of a script.
+/// Releases the lock of a script.
 ///
-/// Name the nodes that the lock was taken on, in the same order. The command waits for connections to the nodes
-/// (--connect-timeout), and for their answers (--node-timeout).
+/// Give the nodes on which the lock was taken, in the same order. The command waits for connections to the nodes
+/// (--connect-timeout) and for their answers (--node-timeout).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -33,18 +33,18 @@ pub(crate) struct Args {
     held: Held,
 }
 
-/// Releases the lock. Without `--json` it prints nothing, because the status is enough.
+/// Releases the lock. Without `--json`, the command prints nothing, because the status is enough.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let (redlock, lock) = args.held.open(None)?;
     let resource = lock.resource().to_vec();
     let mut guard = redlock.adopt(lock);
     if !guard.is_valid() {
-        // The lock is released in any case. Only the nodes know whether the lock is still alive, because its text may
-        // be old.
+        // The command releases the lock in any case. Only the nodes know whether the lock is still valid, because its
+        // text may be old.
         let _ = guard.confirm();
     }
     let released = guard.unlock();
-    // A node that is still connecting needs the release too, and this process ends soon.
+    // A node that is still connecting also needs the release, and this process ends soon.
     args.held.connect.nodes.settled(&redlock);
     let released = released?;
     if args.format.json {

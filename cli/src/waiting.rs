@@ -1,8 +1,8 @@
-//! The lines that a command prints while it waits for a lock: who holds it, or why it is not granted.
+//! Prints lines while a command waits for a lock. The lines say who holds the lock, or why the nodes do not grant it.
 //!
-//! In the first second the command prints nothing. Then the command reads from the nodes who holds the lock, and writes
-//! a line to stderr. On a terminal the command writes another line whenever the holder changes. Without a terminal, the
-//! command asks the nodes again after the first line only if too few nodes had answered.
+//! In the first second the command prints nothing. Then the command asks the nodes who holds the lock, and writes a
+//! line to stderr. On a terminal, the command writes another line whenever the holder changes. Without a terminal, the
+//! command asks again after the first line only if too few nodes had answered.
 
 use std::future::pending;
 use std::io::{self, IsTerminal as _};
@@ -18,25 +18,26 @@ use crate::inspect;
 use crate::output::{self, listed, printable};
 use crate::taking::next_look;
 
-/// The time before the first request to the nodes, and between two requests.
+/// The time before the first request to the nodes, and the time between two requests.
 const FIRST: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_secs(3);
 
-/// The time between two requests without a terminal, once the holder was printed.
+/// The time between two requests without a terminal, after the command has printed the holder.
 const RARELY: Duration = Duration::from_secs(10);
 
-/// The text for a lock that is free but was not granted.
+/// The text for a lock that is free but that the nodes did not grant.
 const FREE: &str =
-    "it is free, but was not granted yet; if this continues, `shearline nodes` shows why";
+    "the lock is free, but was not granted yet; if this continues, `shearline nodes` shows why";
 
-/// The text while too few nodes answer. After this text, the command asks the nodes again even without a terminal.
+/// The text while too few nodes answer. After this text, the command asks again even without a terminal.
 const FEW: &str = "too few nodes have answered";
 
 /// A name, and what the nodes say about it.
 type Told<'a> = (&'a [u8], Result<Inspection, OperatorError>);
 
-/// If `talks` is set, prints why the lock on these names is not granted, whenever the reason changes. Without a
-/// terminal, it prints only the first holder, and what is wrong with the nodes. The future never completes.
+/// If `talks` is set, prints why the nodes do not grant the lock on these names, and prints again when the reason
+/// changes. Without a terminal, prints only the first holder, and what is wrong with the nodes. The future never
+/// completes.
 pub(crate) async fn talk(redlock: &Redlock, names: &[&[u8]], talks: bool) {
     let is_terminal = io::stderr().is_terminal();
     let (mut said, mut was_free, mut next) = (None, false, AGAIN);
@@ -47,8 +48,8 @@ pub(crate) async fn talk(redlock: &Redlock, names: &[&[u8]], talks: bool) {
     loop {
         let (name, told) = first_held(redlock, names).await;
         let is_free = told.as_ref().is_ok_and(Inspection::is_free);
-        // A free lock may be granted at any moment. If the lock is free twice in a row, other clients are probably
-        // not faster: the nodes do not grant it.
+        // The nodes may grant a free lock at any moment. If the lock is free twice in a row, other clients have
+        // probably not been faster, so the nodes do not grant the lock.
         let is_certain = mem::replace(&mut was_free, is_free) || !is_free;
         if let Some((reason, text)) = why(redlock, &told).filter(|_| is_certain) {
             let is_soon = is_terminal || reason == FEW;
@@ -76,8 +77,8 @@ async fn pause(span: Duration) {
     }
 }
 
-/// Returns the reason why the lock is not granted, and a text for it. A new line is written only if the reason
-/// changes.
+/// Returns the reason why the nodes do not grant the lock, and a text about the reason. The caller prints the text only
+/// if the reason changes.
 fn why(redlock: &Redlock, told: &Result<Inspection, OperatorError>) -> Option<(String, String)> {
     Some(match told {
         Ok(told) if told.is_free() => {
@@ -100,7 +101,7 @@ fn why(redlock: &Redlock, told: &Result<Inspection, OperatorError>) -> Option<(S
     })
 }
 
-/// Returns why a free lock is not granted. A node that refuses to write still says who holds a lock.
+/// Returns why the nodes do not grant a free lock. A node that refuses to write still says who holds a lock.
 fn refusal(nodes: &[NodeStatus]) -> String {
     let Some(error) = nodes.iter().find_map(|node| node.refused) else {
         return FREE.to_owned();
@@ -108,7 +109,10 @@ fn refusal(nodes: &[NodeStatus]) -> String {
     let refuses = |node: &&NodeStatus| node.refused == Some(error);
     let all = nodes.iter().filter(refuses).map(|node| &*node.address);
     let (all, outcome) = (all.collect::<Vec<_>>(), NodeOutcome::Refused(error));
-    format!("it is free, and not granted: {} {outcome}", all.join(", "))
+    format!(
+        "the lock is free, but not granted: {} {outcome}",
+        all.join(", ")
+    )
 }
 
 /// Returns a text that says who holds the lock on these names, or that the key is no lock.
@@ -130,7 +134,7 @@ pub(crate) async fn held(redlock: &Redlock, names: &[&[u8]]) -> Option<String> {
     Some(strip_str(&text).to_string())
 }
 
-/// Inspects the names one after the other, up to the first that is not free.
+/// Inspects one name after the other, and stops at the first name that is not free.
 async fn first_held<'a>(redlock: &'a Redlock, names: &'a [&'a [u8]]) -> Told<'a> {
     let mut all = names.iter();
     loop {

@@ -1,4 +1,4 @@
-//! `shearline watch`: who holds a lock, and each change.
+//! `shearline watch`: shows who holds a lock, and each change.
 
 use crate::failure::Failure;
 use crate::help::Texts;
@@ -18,10 +18,10 @@ shearline watch --count 2 report      # how it is now, and its next change",
     "shearline(1), shearline-status(1), shearline-break(1)",
 );
 
-/// Says who holds a lock, and each change, until Ctrl-C.
+/// Shows who holds a lock, and each change, until Ctrl-C.
 ///
-/// Each change is one line, or one object with --json. The nodes push changes, so without a change
-/// nothing is sent. Changes that follow each other within a hundredth of a second are shown as one.
+/// Each change is one line, or one object with --json. The nodes push changes, and send nothing while nothing changes.
+/// If changes follow each other within a hundredth of a second, the command shows them as one.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Ends after this many lines.

@@ -823,32 +823,32 @@ mod tests {
         for (builder, text) in [
             (
                 builder,
-                "the URL of node 1 (counted from 0) has an @ after the host; write / ? # in a \
-                 password as %2F %3F %23, and @ as %40",
+                "the URL of node 1 (counted from 0) has an @ after the host; in a password, write / as %2F, ? as %3F, \
+                 # as %23 and @ as %40",
             ),
             (
                 one().dead_after(MS),
-                "closing a connection after 1ms of silence is too early; the time must be at least 100ms \
-                 and the node timeout",
+                "closing a connection after 1ms of silence is too early; set at least 100ms, and at least the node \
+                 timeout",
             ),
             (
                 one().max_ttl(Duration::ZERO),
-                "a longest ttl (`Builder::max_ttl`) of 0s is not between 4 ms and 36500 days; set the longest \
-                 that any client of these nodes uses, or leave it out",
+                "a longest ttl (`Builder::max_ttl`) of 0s is not between 4 ms and 36500 days; set the longest ttl that \
+                 any client of these nodes uses, or do not set it",
             ),
             (
                 one().counter_ttl(Duration::ZERO),
-                "counters of fencing tokens cannot be kept for 0s (`Builder::counter_ttl`), only for 1s to \
-                 36500 days; set a time in this range, or leave it out",
+                "counters of fencing tokens cannot be kept for 0s (`Builder::counter_ttl`), but only for 1s to \
+                 36500 days; set a time in this range, or do not set it",
             ),
             (
                 one().lock_delay(31 * 24 * 3600 * 1000 * MS),
-                "a lock delay of 31 days is longer than 30 days; shorten it",
+                "a lock delay of 31 days is longer than the maximum of 30 days; set a shorter delay",
             ),
             (
                 one().max_ttl(1_000 * MS).lock_delay(1_000 * MS),
-                "a lock delay of 1s leaves no time for a lock within the longest ttl of 1s; shorten \
-                 it, or raise `Builder::max_ttl`",
+                "a lock delay of 1s leaves no time for a lock within the longest ttl of 1s; shorten the delay, or \
+                 raise `Builder::max_ttl`",
             ),
         ] {
             assert_eq!(builder.config().unwrap_err().to_string(), text);
@@ -875,7 +875,7 @@ mod tests {
             shown.contains("a:1") && shown.contains("credentials: hidden"),
             "{shown}"
         );
-        assert!(shown.contains("was named twice"), "{shown}");
+        assert!(shown.contains("was given twice"), "{shown}");
         assert!(!shown.contains("canary"), "{shown}");
         assert!(all_that_is_shown("a").contains("credentials: none"));
     }

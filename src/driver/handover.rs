@@ -41,11 +41,13 @@ pub struct FromBytesError(#[from] Fault);
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 enum Fault {
-    #[error("these bytes are no lock; pass on what `Lock::to_bytes` gave, unchanged")]
+    #[error("these bytes are no lock; pass the unchanged bytes that `Lock::to_bytes` returned")]
     NotALock,
     #[error("the lock has format {0}, this version reads {FORMAT} and {OF_KIND}; use one version")]
     Version(u8),
-    #[error("the lock was damaged on its way; pass on what `Lock::to_bytes` gave, unchanged")]
+    #[error(
+        "the lock was damaged on its way; pass the unchanged bytes that `Lock::to_bytes` returned"
+    )]
     Damaged,
 }
 

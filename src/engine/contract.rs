@@ -564,7 +564,7 @@ mod tests {
             ),
             (
                 status(NodeState::Quarantined { left }, 0, 0),
-                "in quarantine for 4s more",
+                "in quarantine for another 4s",
             ),
             (
                 status(NodeState::Down(LinkFault::Refused.into()), 0, 0),

@@ -357,7 +357,7 @@ impl fmt::Display for Inspection {
         }
         f.write_str(")")?;
         match self.nodes.iter().any(|node| node.found == Found::OtherType) {
-            true => f.write_str("; delete what is no lock on each node (`DEL`)"),
+            true => f.write_str("; delete the key on each node (`DEL`)"),
             false => Ok(()),
         }
     }
@@ -403,7 +403,7 @@ impl fmt::Display for Found {
                 let word = if *holders == 1 { "holder" } else { "holders" };
                 write!(f, "{holders} {word}{}", Left(*left))
             }
-            Self::OtherType => f.write_str("held by something that is no lock"),
+            Self::OtherType => f.write_str("held by something that is not a lock"),
             Self::Unknown(outcome) => write!(f, "{outcome}"),
         }
     }

@@ -83,7 +83,7 @@ impl OperatorError {
                 "too many operations are open on this handle, so nothing was sent; ask again when some have ended",
             ),
             Self::Forked => Told::of(
-                "the handle belongs to the parent process, so nothing was sent; build a handle after the fork",
+                "the handle belongs to the parent process, so nothing was sent; build a new handle after the fork",
             ),
             Self::Closed => {
                 Told::of("the handle is closed, so no node was asked; build a new handle")

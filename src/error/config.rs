@@ -15,7 +15,8 @@ use crate::limits::{
 
 /// The text for requests that need scripts, on a handle without scripts.
 pub(super) const NEED_SCRIPTS: &str = "fencing tokens, shared locks, permits and a strict restart guard need scripts; \
-    permit `EVAL` and `EVALSHA` (`ACL SETUSER .. +eval +evalsha`) and leave out `without_scripts`, or do without them";
+    permit `EVAL` and `EVALSHA` (`ACL SETUSER .. +eval +evalsha`) and leave out `without_scripts`, or do without these \
+    features";
 
 /// Why a configuration, or the URL of a node, cannot be used. The text names the mistake, and says what to write. It
 /// never shows a URL, which may hold a secret.
@@ -26,11 +27,11 @@ pub struct ConfigError(#[from] pub(crate) ConfigFault);
 /// See [`ConfigError`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub(crate) enum ConfigFault {
-    #[error("no node was named; name at least one, better three or five")]
+    #[error("no node was given; give at least one node, and better three or five")]
     NoNodes,
-    #[error("{0} nodes were named, at most {NODES_MAX} are allowed")]
+    #[error("{0} nodes were given, but at most {NODES_MAX} are allowed")]
     TooManyNodes(usize),
-    #[error("node {address} was named twice; each server has one vote, so name it once")]
+    #[error("node {address} was given twice; each server has one vote, so give it only once")]
     DuplicateNode { address: String },
     #[error("the URL{} {fault}", of_node(*index))]
     Url {
@@ -46,47 +47,54 @@ pub(crate) enum ConfigFault {
     #[error("the drift factor must be at least 0 and less than 1")]
     DriftFactor,
     #[error(
-        "the longest retry delay must not be below the shortest, and at least one try is needed"
+        "the longest retry delay must not be shorter than the shortest, and the number of tries must be at least 1"
     )]
     Retry,
     /// The kind of timeout: `node` or `connect`.
-    #[error("a {0} timeout of {1:?} is too short; it must be at least a millisecond")]
+    #[error("a {0} timeout of {1:?} is too short; set at least one millisecond")]
     Timeout(&'static str, Duration),
     #[error(
-        "a longest ttl (`Builder::max_ttl`) of {} is not between 4 ms and {}; set the longest that any client \
-         of these nodes uses, or leave it out", Span(*.0), Span(TTL_HARD_MAX)
+        "a longest ttl (`Builder::max_ttl`) of {} is not between 4 ms and {}; set the longest ttl that any client of \
+         these nodes uses, or do not set it", Span(*.0), Span(TTL_HARD_MAX)
     )]
     MaxTtl(Duration),
     #[error(
-        "closing a connection after {0:?} of silence is too early; the time must be at least \
-         {DEAD_AFTER_MIN:?} and the node timeout"
+        "closing a connection after {0:?} of silence is too early; set at least {DEAD_AFTER_MIN:?}, and at least the \
+         node timeout"
     )]
     DeadAfter(Duration),
     #[error(
-        "the drift of the longest ttl, {}, is {}, so no lock would be valid; lower the drift, or \
+        "the drift of the longest ttl ({}) is {}, so no lock would be valid; lower the drift, or \
          raise `Builder::max_ttl`", Span(*maximum), Span(*drift)
     )]
     DriftTooLarge { drift: Duration, maximum: Duration },
-    #[error("a lock delay of {} is longer than {}; shorten it", Span(*.0), Span(LOCK_DELAY_MAX))]
+    #[error(
+        "a lock delay of {} is longer than the maximum of {}; set a shorter delay",
+        Span(*.0), Span(LOCK_DELAY_MAX)
+    )]
     LockDelayTooLong(Duration),
     #[error(
-        "a lock delay of {} leaves no time for a lock within the longest ttl of {}; shorten it, or \
+        "a lock delay of {} leaves no time for a lock within the longest ttl of {}; shorten the delay, or \
          raise `Builder::max_ttl`", Span(*delay), Span(*maximum)
     )]
     LockDelay { delay: Duration, maximum: Duration },
     #[error(
-        "counters of fencing tokens cannot be kept for {} (`Builder::counter_ttl`), only for {} to {}; \
-         set a time in this range, or leave it out", Span(*.0), Span(COUNTER_TTL_MIN), Span(TTL_HARD_MAX)
+        "counters of fencing tokens cannot be kept for {} (`Builder::counter_ttl`), but only for {} to {}; set a time \
+         in this range, or do not set it", Span(*.0), Span(COUNTER_TTL_MIN), Span(TTL_HARD_MAX)
     )]
     CounterTtl(Duration),
     #[cfg(feature = "tls")]
-    #[error("TLS is configured, but no node uses it; write rediss:// in the URLs of nodes that do")]
+    #[error(
+        "TLS is configured, but no node uses it; write rediss:// in the URLs of the nodes that use TLS"
+    )]
     TlsUnused,
-    #[error("the owner label has {0} bytes, {OWNER_BYTES_MAX} are allowed; shorten it")]
+    #[error(
+        "the owner label has {0} bytes, but at most {OWNER_BYTES_MAX} are allowed; shorten the label"
+    )]
     OwnerTooLong(usize),
     #[error(
-        "a key prefix has at most {KEY_PREFIX_BYTES_MAX} bytes and does not begin with `shearline:`, \
-         which is reserved; use another one"
+        "a key prefix must have at most {KEY_PREFIX_BYTES_MAX} bytes, and must not begin with `shearline:`, which is \
+         reserved; use another prefix"
     )]
     KeyPrefix,
     #[error(
@@ -111,36 +119,38 @@ fn of_node(index: Option<usize>) -> String {
 pub(crate) enum UrlFault {
     #[error("is empty; write redis://host:port")]
     Empty,
-    #[error("has a space or control character; remove it, or write it as a percent escape")]
+    #[error("contains a space or a control character; remove it, or write it as a percent escape")]
     Character,
     #[error("has an unknown scheme; use redis://, rediss://, valkey://, unix:// or host:port")]
     Scheme,
-    #[error("has no colon behind its scheme; write ://, as in redis://host:port")]
+    #[error("has no colon after its scheme; write ://, as in redis://host:port")]
     Colon,
-    #[error("names no valid host; write redis://host:port or redis://[::1]:port")]
+    #[error("has no valid host; write redis://host:port or redis://[::1]:port")]
     Host,
     #[error(
-        "has no valid port, a number from 1 to 65535; after a scheme write ://, as in redis://host:port"
+        "has no valid port (a number from 1 to 65535); write :// after the scheme, as in redis://host:port"
     )]
     Port,
     #[error(
-        "names no valid path; write unix:///path, at most {UNIX_PATH_BYTES_MAX} bytes and \
-         without a host"
+        "has no valid path; write unix:///path without a host, and with at most {UNIX_PATH_BYTES_MAX} bytes"
     )]
     Path,
-    #[error("has no valid database; write a number such as /0, or ?db=0 for unix://")]
+    #[error("has no valid database number; write /0, for example, or ?db=0 for unix://")]
     Database,
-    #[error("has an @ after the host; write / ? # in a password as %2F %3F %23, and @ as %40")]
+    #[error(
+        "has an @ after the host; in a password, write / as %2F, ? as %3F, # as %23 and @ as %40"
+    )]
     Credentials,
-    #[error("has a user name or password of more than {CREDENTIAL_BYTES_MAX} bytes")]
+    #[error("has a user name or password that is longer than {CREDENTIAL_BYTES_MAX} bytes")]
     CredentialsTooLong,
-    #[error("has a broken percent escape; write %25 for a percent sign")]
+    #[error("has an invalid percent escape; write %25 for a percent sign")]
     Escape,
-    #[error("has percent escapes that are not UTF-8; user, password and path must be text")]
+    #[error(
+        "has percent escapes that are not UTF-8; the user, the password and the path must be text"
+    )]
     Encoding,
     #[error(
-        "has an unknown or repeated query parameter; known are db=N for unix://, and ca, cert, key and \
-         name for rediss://"
+        "has an unknown or repeated query parameter; unix:// allows db=N, and rediss:// allows ca, cert, key and name"
     )]
     Query,
     #[cfg(not(feature = "tls"))]
@@ -149,6 +159,6 @@ pub(crate) enum UrlFault {
     )]
     Tls,
     #[cfg(feature = "tls")]
-    #[error("names only one of cert= and key=; a client certificate needs both")]
+    #[error("has only one of cert= and key=; a client certificate needs both")]
     Identity,
 }

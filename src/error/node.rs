@@ -49,19 +49,19 @@ impl ServerError {
         Some(match self.code() {
             "OOM" => {
                 "its memory is full: raise its `maxmemory`, or remove other keys; counters of fencing tokens \
-                 (`shearline:fence:*`) may fill it"
+                 (`shearline:fence:*`) may be the cause"
             }
-            "MISCONF" => "it cannot save to disk: check its log and the free space",
-            "READONLY" => "it is a replica: name its master",
-            "MASTERDOWN" => "it is a replica without its master: name a master",
+            "MISCONF" => "it cannot save to disk: check its log and its free disk space",
+            "READONLY" => "it is a replica: use its master instead",
+            "MASTERDOWN" => "it is a replica that has lost its master: use a master instead",
             "NOREPLICAS" => {
-                "it refuses writes because it has too few replicas: set `min-replicas-to-write 0` there, a lock \
-                 node needs none"
+                "it refuses writes because it has too few replicas: set `min-replicas-to-write 0` there, because a \
+                 lock node needs no replicas"
             }
-            "LOADING" => "it is loading its data, and serves requests afterwards",
-            "BUSY" => "a script blocks it: end the script with `SCRIPT KILL`",
+            "LOADING" => "it is still loading its data: wait until it has finished",
+            "BUSY" => "a script is blocking it: end the script with `SCRIPT KILL`",
             "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" | "TRYAGAIN" => {
-                "it is part of a cluster: name independent masters"
+                "it is part of a cluster: use independent masters instead"
             }
             _ => return None,
         })
@@ -103,7 +103,7 @@ pub enum LinkFault {
     #[error("no answer yet")]
     NotYet,
     /// The host name could not be resolved to an address.
-    #[error("its host name does not resolve")]
+    #[error("its host name cannot be resolved")]
     Unresolved,
     /// `Builder::credentials` has failed, or did not answer in time.
     #[error("there are no credentials for it")]
@@ -127,7 +127,7 @@ pub enum LinkFault {
     /// The connection was reset before the handshake was done. A port that expects TLS does this, and so does a proxy
     /// without a server behind it.
     #[error(
-        "connection reset in the handshake; the port may need TLS, so check which server listens there"
+        "connection reset during the handshake; the port may need TLS, so check which server listens there"
     )]
     HandshakeReset,
     /// The connection was closed after a long silence of the node.
@@ -154,23 +154,22 @@ pub enum Unusable {
     #[error("no Redis or Valkey server answers there")]
     NotRedis,
     /// The node is a replica. A lock on a replica could vanish in a failover.
-    #[error("it is a replica; name its master, or another independent master")]
+    #[error("it is a replica; use its master, or another independent master")]
     Replica,
     /// The node runs in cluster or sentinel mode.
     #[error("it does not run in standalone mode; Redlock needs independent masters")]
     Mode,
     /// The node requires credentials, and the URL has none.
-    #[error("it wants a password; put credentials into the URL")]
+    #[error("it requires a password; put credentials into the URL")]
     NoCredentials,
     /// The node refuses the credentials.
     #[error(
-        "it refuses the credentials; correct the user or password in the URL, or where they come from"
+        "it refuses the credentials; correct the user or the password in the URL, or in the source that supplies them"
     )]
     WrongCredentials,
     /// The user lacks a permission that the handshake needs, and the server does not name the permission.
     #[error(
-        "the user lacks a permission; the manual (`shearline::manual::permissions`) has an ACL line \
-         that suffices"
+        "the user lacks a permission; use the ACL line in the manual (`shearline::manual::permissions`)"
     )]
     NoPermission,
     /// The user may not run `command`, without which a lock cannot be taken, released or extended. A user who may take
@@ -185,8 +184,8 @@ pub enum Unusable {
     },
     /// The user may not use the key with the name of the lock. Other names may be permitted.
     #[error(
-        "its user may not use a key of this name, or one of `shearline:*` for a fenced or shared lock; permit \
-         both (`ACL SETUSER .. ~lock:* ~shearline:*` for names that begin with `lock:`)"
+        "its user may not use this key, or the keys `shearline:*` that fenced and shared locks need; permit both (`ACL \
+         SETUSER .. ~lock:* ~shearline:*` for names that begin with `lock:`)"
     )]
     KeyPermission,
     /// The node has no database with the number in the URL.
@@ -196,10 +195,10 @@ pub enum Unusable {
     #[error("its protected mode refuses this client; set a password, or `protected-mode no`")]
     Protected,
     /// The node has no client slot left.
-    #[error("it has reached its `maxclients`; raise it, or close other clients")]
+    #[error("it has reached its `maxclients`; raise this limit, or close other clients")]
     TooManyClients,
     /// The node is the same server as another configured node. A server has only one vote.
-    #[error("it is the same server as node {0} of the configuration; name each server once")]
+    #[error("it is the same server as node {0} of the configuration; give each server only once")]
     SameServer(u8),
     /// The node carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard)): some client uses
     /// this node together with other nodes, or with another cluster name. While any node reports this, no lock is
@@ -230,18 +229,18 @@ pub enum Unusable {
     /// needs the floors of N - q + 1 of the other nodes, where q of N nodes are a majority: two other nodes of three,
     /// or three of five.
     #[error(
-        "its fencing tokens are in repair: it may have lost its data, and gives no token before the longest lock from \
-         before that is over and enough other nodes have reported their tokens; this needs no operator, but a program \
-         that runs for that long"
+        "its fencing tokens are in repair: it may have lost its data, and gives no token until all earlier locks have \
+         expired and enough other nodes have reported their tokens; no operator is needed, but a program must run \
+         until then"
     )]
     InRepair,
     /// The node may have lost its counters, and so may a majority of the nodes: these nodes were never used for tokens,
     /// or they restarted at the same time. So the earlier tokens are unknown. An operator has to create the floors
     /// again; until then no node is repaired.
     #[error(
-        "its fencing tokens have no floor, and too many other nodes have no floor either: they were never used for \
-         tokens, or have lost their data together; `Redlock::trust_nodes` gives them one, if no token can be larger \
-         than the time"
+        "it has no counter floor for fencing tokens, and too many other nodes have none either: these nodes were never \
+         used for tokens, or lost their data together; if no token can be larger than the time, give them floors with \
+         `Redlock::trust_nodes`"
     )]
     NoFloor,
     /// The node has given the largest possible [fencing token](crate::LockOptions::fenced). Another program has written
@@ -258,8 +257,8 @@ pub enum Unusable {
     /// uses [`RestartGuard::Strict`](crate::RestartGuard) or a [fencing token](crate::LockOptions::fenced), or is for a
     /// shared lock or a permit. The node grants other locks without scripts.
     #[error(
-        "it runs no scripts, and fencing tokens, shared locks, permits and a strict restart guard need scripts; \
-         permit `EVAL` and `EVALSHA` (`ACL SETUSER .. +eval +evalsha`), or do without them"
+        "it runs no scripts, but fencing tokens, shared locks, permits and a strict restart guard need scripts; \
+         permit `EVAL` and `EVALSHA` (`ACL SETUSER .. +eval +evalsha`), or do without these features"
     )]
     NeedsScripts,
     /// The TLS handshake fails. The certificate of the node, or of this client, has to be corrected; the text of the
@@ -277,7 +276,7 @@ pub enum Unusable {
 fn suffices(command: &str) -> &'static str {
     match command {
         "scan" => "",
-        _ => ", the manual (`shearline::manual::permissions`) has an ACL line that suffices",
+        _ => ", or use the ACL line in the manual (`shearline::manual::permissions`)",
     }
 }
 
@@ -337,8 +336,8 @@ mod tests {
         assert_eq!(
             ServerError::from_line(b"NOREPLICAS Not enough good replicas to write.").advice(),
             Some(
-                "it refuses writes because it has too few replicas: set `min-replicas-to-write 0` there, a lock node \
-                 needs none"
+                "it refuses writes because it has too few replicas: set `min-replicas-to-write 0` there, because a \
+                 lock node needs no replicas"
             )
         );
     }

@@ -98,7 +98,7 @@ impl LockError {
                  ended, or use another handle",
             ),
             Self::Forked => Told::of(
-                "the handle belongs to the parent process, so nothing was sent; build a handle after the fork",
+                "the handle belongs to the parent process, so nothing was sent; build a new handle after the fork",
             ),
             Self::Closed => {
                 Told::of("the handle is closed, so no lock was taken; build a new handle")
@@ -126,7 +126,7 @@ fn held(report: &Report) -> String {
             };
         }
         None if !is_known && !report.is_held_here() => {
-            return ": earlier callers of this handle wait for it".into();
+            return ": earlier callers of this handle are waiting for it".into();
         }
         _ if report.is_held_here() => "this handle".into(),
         None | Some([]) => "another client".into(),
@@ -143,7 +143,9 @@ fn held(report: &Report) -> String {
 /// Returns what to do about a lock that is held.
 fn advice(report: &Report) -> &'static str {
     match report.never_expires() {
-        _ if report.other_permits().is_some() => "ask for the same number, or use another name",
+        _ if report.other_permits().is_some() => {
+            "ask for the same number of permits, or use another name"
+        }
         true => "the lock never expires, so if its holder is gone, delete the key",
         false => "try again later, or wait longer",
     }
@@ -181,13 +183,13 @@ impl ExtendError {
                 "the lock had expired and cannot be revived; stop the work, and take the lock again",
             ),
             Self::Lost(report) => {
-                let rest = "; stop the work that it protects, and check what is half done";
+                let rest = "; stop the work that the lock protects, and check what is half done";
                 report.told(" was lost", "", format_args!("{}{rest}", gone(report)))
             }
             Self::Unconfirmed(report) => {
                 let advice = match report.has_quarantine() {
                     true => {
-                        "finish the work before the deadline, because a quarantine usually ends after it"
+                        "finish the work before the deadline, because a quarantine usually lasts longer"
                     }
                     false => "try again before the deadline",
                 };
@@ -195,7 +197,7 @@ impl ExtendError {
                 report.told(": too few nodes confirmed it", "", rest)
             }
             Self::Limit => Told::of(
-                "the lock has no extension left; end the work before the deadline, or take the lock with more \
+                "the lock has no extensions left; finish the work before the deadline, or allow more \
                  (`LockOptions::extensions`)",
             ),
             Self::Invalid(why) => Told::of(why),
@@ -208,7 +210,7 @@ impl ExtendError {
                  built after the fork",
             ),
             Self::Closed => Told::of(
-                "the lock was released meanwhile, or its handle is closed; stop the work that it protects",
+                "the lock was released meanwhile, or its handle is closed; stop the work that the lock protects",
             ),
         }
     }
@@ -243,19 +245,19 @@ impl UnlockError {
             Self::NotHeld(report) => report.told(
                 " was no longer held",
                 "",
-                "; the work that it protected may have overlapped with another holder's",
+                "; the work that the lock protected may have overlapped with the work of another holder",
             ),
             Self::Unconfirmed(report) => report.told(
                 ": too few nodes confirmed its release",
                 "",
-                "; the release is repeated until they confirm it or the keys expire; check the nodes named here; the \
-                 work may have overlapped with another holder's if the validity had ended",
+                "; the release is repeated until they confirm it or the keys expire; check the nodes named here; if \
+                 the validity had ended, the work may have overlapped with the work of another holder",
             ),
             Self::Forked => Told::of(
-                "the lock belongs to the parent process, so nothing was sent; only the parent unlocks it",
+                "the lock belongs to the parent process, so nothing was sent; only the parent can unlock it",
             ),
             Self::Closed => Told::of(
-                "the handle is closed, so the lock was not released; its key expires with its ttl",
+                "the handle is closed, so the lock was not released; its key expires after its ttl",
             ),
         }
     }
@@ -293,50 +295,51 @@ pub enum RequestFault {
     EmptyResource { index: Option<usize> },
     /// The name begins with `shearline:`, like the keys that this library uses itself. A lock with such a name would
     /// keep other clients from those keys.
-    #[error("a resource name that begins with `shearline:` is reserved; use another name")]
+    #[error("resource names that begin with `shearline:` are reserved; use another name")]
     ReservedResource,
     #[error(
-        "the resource name{} has {bytes} bytes, {RESOURCE_BYTES_MAX} are allowed; use a hash of it",
+        "the resource name{} has {bytes} bytes, but at most {RESOURCE_BYTES_MAX} are allowed; use a hash of the name",
         place(*.index)
     )]
     ResourceTooLong { index: Option<usize>, bytes: usize },
-    #[error("no resource was named; name at least one")]
+    #[error("no resource was given; give at least one")]
     NoResources,
     #[error(
-        "{count} resources are too many for one lock, {RESOURCES_MAX} are allowed; use one name for \
-         several of them"
+        "{count} resources are too many for one lock; lock at most {RESOURCES_MAX}, or use one name for several of them"
     )]
     TooManyResources { count: usize },
     #[error(
-        "the resources at places {first} and {second}, counted from 0, are the same; name each once"
+        "the resources {first} and {second} (counted from 0) are the same; give each resource only once"
     )]
     DuplicateResource { first: usize, second: usize },
     #[error("{NEED_SCRIPTS}")]
     NeedsScripts,
     #[error(
-        "a resource has 1 to {PERMITS_MAX} permits, not {permits}; ask for a number in this range"
+        "a resource can have 1 to {PERMITS_MAX} permits, not {permits}; ask for a number in this range"
     )]
     Permits { permits: u32 },
     /// The lock that should become a shared lock is on several resources, or is a permit.
-    #[error("only an exclusive lock on one resource can be made a shared lock")]
+    #[error("only an exclusive lock on one resource can become a shared lock")]
     NotExclusive,
-    #[error("the owner text has {bytes} bytes, {OWNER_BYTES_MAX} are allowed; shorten it")]
+    #[error(
+        "the owner text has {bytes} bytes, but at most {OWNER_BYTES_MAX} are allowed; shorten the text"
+    )]
     OwnerTooLong { bytes: usize },
     /// No validity would be left even if every node answered at once.
     #[error(
-        "a ttl of {} is not longer than its own drift of {}; ask for a longer one",
+        "a ttl of {} is too short, because its drift alone is {}; ask for a longer ttl",
         Span(*ttl), Span(*drift)
     )]
     TtlTooShort { ttl: Duration, drift: Duration },
     #[error(
-        "a ttl of {} is longer than the {} this handle allows; ask for a shorter one and extend it, \
-         or raise `Builder::max_ttl`", Span(*ttl), Span(*maximum)
+        "a ttl of {} is longer than the {} that this handle allows; ask for a shorter ttl and extend the lock, or \
+         raise `Builder::max_ttl`", Span(*ttl), Span(*maximum)
     )]
     TtlTooLong { ttl: Duration, maximum: Duration },
     /// The ttl and the lock delay together exceed the longest ttl.
     #[error(
-        "a ttl of {} is longer than the {} that the lock delay leaves of the longest this handle allows; \
-         ask for a shorter one and extend it, raise `Builder::max_ttl`, or shorten `Builder::lock_delay`",
+        "a ttl of {} is longer than {}, the longest ttl of this handle minus the lock delay; ask for a shorter ttl and \
+         extend the lock, raise `Builder::max_ttl`, or shorten `Builder::lock_delay`",
         Span(*ttl), Span(*maximum)
     )]
     TtlWithDelayTooLong { ttl: Duration, maximum: Duration },
@@ -349,7 +352,7 @@ pub enum RequestFault {
 
 /// Returns the text that shows the position of a name in the list of resources, if there is a list.
 fn place(index: Option<usize>) -> String {
-    let place = index.map(|index| format!(" at place {index}, counted from 0,"));
+    let place = index.map(|index| format!(" at position {index} (counted from 0)"));
     place.unwrap_or_default()
 }
 

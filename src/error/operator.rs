@@ -16,12 +16,12 @@ pub(crate) enum TrustFault {
     #[error("no node is configured with this address; `nodes` shows the addresses")]
     UnknownNode,
     /// The server could restart before it is connected, so it cannot be trusted in advance.
-    #[error("the node is not connected now; trust it when `nodes` shows a connection")]
+    #[error("the node is not connected now; trust it once `nodes` shows a connection")]
     NotConnected,
     /// The node restarted, or was replaced.
     #[error(
-        "another server answers there now, with the run_id {run_id}; check whether that one may \
-         have forgotten a lock before you trust it"
+        "another server answers at this address now, with the run_id {run_id}; before you trust it, check whether it \
+         may have forgotten a lock"
     )]
     Changed { run_id: String },
     #[error("the server does not report its run_id; permit `INFO` (`ACL SETUSER .. +info`)")]
@@ -32,7 +32,8 @@ pub(crate) enum TrustFault {
     /// need. The node may have written the floor nevertheless.
     #[cfg(feature = "std")]
     #[error(
-        "the node is trusted, but may have no floor for fencing tokens: {outcome}; repair this, then trust it again"
+        "the node is trusted, but may have no counter floor for fencing tokens: {outcome}; repair the cause, then \
+         trust the node again"
     )]
     NoFloor { outcome: NodeOutcome },
 }

@@ -284,7 +284,8 @@ impl Report {
         let enough = self.nodes().len().saturating_sub(self.quorum()) + 1;
         if enough <= self.count(|said| *said == NodeOutcome::Missing) {
             return Some(
-                "its key is gone: deleted (`DEL`, `FLUSHALL`, `RENAME`, `shearline break --now`), evicted or expired",
+                "its key is gone: it was deleted (`DEL`, `FLUSHALL`, `RENAME`, `shearline break --now`) or evicted, or \
+                 has expired",
             );
         }
         (enough <= self.count(|said| *said == NodeOutcome::Held)).then_some(
@@ -432,7 +433,7 @@ impl Report {
             let left = Span(until.saturating_since(self.0.now)).rounded_up();
             let more = node.addition();
             return format!(
-                "in quarantine for {left} more, because it may have forgotten locks{more}"
+                "in quarantine for another {left}, because it may have forgotten locks{more}"
             );
         }
         node.to_string()
@@ -461,7 +462,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.votes())?;
         if let Some(left) = self.held_for() {
-            write!(f, ", held for {} more", Span(left).rounded_up())?;
+            write!(f, ", held for another {}", Span(left).rounded_up())?;
         }
         match self.never_expires() {
             true => f.write_str(", held without an expiry"),
@@ -474,7 +475,7 @@ impl fmt::Display for Report {
 pub(crate) fn ends_by(report: &Report) -> &'static str {
     match report.has_quarantine() {
         true => {
-            "; wait for the end of the quarantine, or use `trust_nodes` if no earlier lock can still be held"
+            "; wait until the quarantine ends, or use `trust_nodes` if no client can still hold an earlier lock"
         }
         false => "",
     }
@@ -730,8 +731,8 @@ mod tests {
         for (outcomes, said) in [
             (
                 [Missing, Missing, Granted],
-                "1 of the 2 votes needed (a:1 and b:2 each without its key; c:3 granted); its key is gone: deleted \
-                 (`DEL`, `FLUSHALL`, `RENAME`, `shearline break --now`), evicted or expired",
+                "1 of the 2 votes needed (a:1 and b:2 each without its key; c:3 granted); its key is gone: it was \
+                 deleted (`DEL`, `FLUSHALL`, `RENAME`, `shearline break --now`) or evicted, or has expired",
             ),
             (
                 [Held; 3],
@@ -746,7 +747,8 @@ mod tests {
             assert_eq!(
                 format!("{:#}", ExtendError::Lost(report(outcomes))),
                 format!(
-                    "the lock was lost: {said}; stop the work that it protects, and check what is half done; see the \
+                    "the lock was lost: {said}; stop the work that the lock protects, and check what is half done; see \
+                     the \
                      manual (`shearline::manual::troubles`)"
                 )
             );
@@ -795,7 +797,8 @@ mod tests {
         });
         assert_eq!(
             format!("{:#}", LockError::OtherCluster(report([elsewhere]))),
-            "the lock: a node belongs to another cluster, so no lock is taken: 0 of the 1 vote needed (a:1 unusable: its marker \
+            "the lock: a node belongs to another cluster, so no lock is taken: 0 of the 1 vote needed (a:1 unusable: \
+             its marker \
              is for a cluster of 5 nodes with a quorum of 3; give all clients the same nodes and cluster name, or \
              see `Redlock::reinit`); see the manual (`shearline::manual::troubles`)"
         );
@@ -907,22 +910,24 @@ mod tests {
         let report = Report::new(now, nodes.into(), 2, 1, Duration::ZERO);
         assert_eq!(
             format!("{report}"),
-            "0 of the 2 votes needed (a:1 in quarantine for 41s more, because it may have forgotten locks; \
+            "0 of the 2 votes needed (a:1 in quarantine for another 41s, because it may have forgotten locks; \
              b:2 refused: OOM (its memory is full: raise its `maxmemory`, or remove other keys; \
-             counters of fencing tokens (`shearline:fence:*`) may fill it))"
+             counters of fencing tokens (`shearline:fence:*`) may be the cause))"
         );
         // If several resources were requested, the error names the resource that another client holds.
         let names = [Some(&b"a"[..]), None];
         let several = report.clone().of_several(names.into_iter(), None);
-        let said = "(a:1 in quarantine for 41s more, because it may have forgotten locks (a); b:2 ";
+        let said =
+            "(a:1 in quarantine for another 41s, because it may have forgotten locks (a); b:2 ";
         assert!(several.to_string().contains(said), "{several}");
         let taken = format!("{:#}", LockError::NoQuorum(report.clone()));
-        let ends = "; wait for the end of the quarantine, or use `trust_nodes` if no earlier lock can still be held; check";
+        let ends = "; wait until the quarantine ends, or use `trust_nodes` if no client can still hold an earlier \
+        lock; check";
         assert!(taken.contains(ends), "{taken}");
         // A caller that extends already has a lock.
         let extended = format!("{:#}", ExtendError::Unconfirmed(report));
         let ends = "; the lock stays valid until its old deadline: finish the work before the deadline, because a \
-                    quarantine usually ends after it";
+        quarantine usually lasts longer";
         assert!(extended.ends_with(&format!("{ends}{SEE}")), "{extended}");
     }
 }

@@ -40,18 +40,18 @@ pub(crate) enum TlsProblem {
     #[error("it is not well-formed PEM, or its kind is not supported")]
     Malformed,
     #[error(
-        "it is protected by a password; write it without one: \
-         `openssl pkey -in protected.pem -out key.pem`, readable for this program alone"
+        "it is protected by a password; store it without one (`openssl pkey -in protected.pem -out key.pem`), and let \
+         only this program read the file"
     )]
     Password,
-    #[error("the key does not belong to the certificate; give a certificate and its own key")]
+    #[error("the key does not belong to the certificate; give a certificate with its own key")]
     KeyMismatch,
     #[error(
-        "the system has none; install its package `ca-certificates`, or name a file \
+        "the system has none; install the package `ca-certificates`, or give a file \
          (`?ca=` in the URL, or `TlsOptions`)"
     )]
     NoneInstalled,
-    #[error("it is no host name and no address")]
+    #[error("it is neither a host name nor an address")]
     NotAName,
 }
 
@@ -130,28 +130,28 @@ pub(crate) enum TlsFault {
     #[error("its certificate is not valid before {0}; check the clock of this machine")]
     NotYetValid(Day),
     #[error(
-        "its certificate is of an unknown authority; name that authority's file (`?ca=` in the URL, \
+        "its certificate comes from an unknown authority; give that authority's file (`?ca=` in the URL, \
          or `TlsOptions`)"
     )]
     UnknownAuthority,
     #[error(
-        "its certificate is not signed by the trusted authority, but by another of the same name or by another \
-         key of it; name the file of the authority that has signed it (`?ca=` in the URL, or `TlsOptions`)"
+        "its certificate is not signed by the trusted authority, but by another authority of the same name, or with \
+         another key; give the file of the authority that signed it (`?ca=` in the URL, or `TlsOptions`)"
     )]
     OtherKey,
     #[error(
-        "its certificate is for another name; use that name in the URL, or set it (`?name=`), if it \
-         is the right server"
+        "its certificate is for another name; if it is the right server, use that name in the URL, or set it with \
+         `?name=`"
     )]
     WrongName,
     #[error(
-        "its certificate is self-signed; if it is the right certificate, name its own file (`?ca=` in the URL, or \
+        "its certificate is self-signed; if it is the right certificate, give its own file (`?ca=` in the URL, or \
          `TlsOptions`)"
     )]
     SelfSigned,
     #[error(
-        "its certificate is an authority's own; use one that the authority has issued, or, if this certificate is \
-         right, name its own file (`?ca=` in the URL, or `TlsOptions`)"
+        "its certificate is the certificate of an authority; use one that the authority issued, or, if it is the right \
+         certificate, give its own file (`?ca=` in the URL, or `TlsOptions`)"
     )]
     OfAuthority,
     #[error(
@@ -167,12 +167,12 @@ pub(crate) enum TlsFault {
     #[error("its certificate is malformed, not for a server, or signed in an unsupported way")]
     BadCertificate,
     #[error(
-        "it wants a client certificate; set one (`?cert=` and `?key=` in the URL, or `TlsOptions`)"
+        "it requires a client certificate; set one (`?cert=` and `?key=` in the URL, or `TlsOptions`)"
     )]
     ClientCertificateMissing,
     #[error(
-        "it refuses the client certificate (TLS alert {0}); use one for clients, from an authority that \
-         it trusts, that has not expired"
+        "it refuses the client certificate (TLS alert {0}); use an unexpired client certificate from an authority that \
+         the node trusts"
     )]
     ClientCertificateRefused(u8),
     #[error(
@@ -188,7 +188,7 @@ pub(crate) enum TlsFault {
     #[error("it refused the TLS handshake (alert {0}); its log may say why")]
     Alert(u8),
     /// The file was changed after the handle was built, and cannot be used.
-    #[error("{part} cannot be used any more: {problem}")]
+    #[error("{part} can no longer be used: {problem}")]
     Setting { part: TlsPart, problem: TlsProblem },
 }
 
@@ -232,9 +232,9 @@ mod tests {
         };
         assert_eq!(
             error.to_string(),
-            "node a:6379: the key of the client certificate (/etc/locker.key) cannot be used: it is \
-             protected by a password; write it without one: `openssl pkey -in protected.pem -out \
-             key.pem`, readable for this program alone"
+            "node a:6379: the key of the client certificate (/etc/locker.key) cannot be used: it is protected by a \
+             password; store it without one (`openssl pkey -in protected.pem -out key.pem`), and let only this program \
+             read the file"
         );
         assert_eq!(
             TlsFault::Expired(Day::of_unix(0)).to_string(),
@@ -246,7 +246,7 @@ mod tests {
         };
         assert_eq!(
             setting.to_string(),
-            "the client certificate cannot be used any more: no such file; correct the path"
+            "the client certificate can no longer be used: no such file; correct the path"
         );
     }
 }

@@ -185,7 +185,7 @@ fn a_lock_becomes_a_shared_one_without_a_gap() {
     let refused = set.downgrade().expect_err("of several names");
     assert_eq!(
         refused.to_string(),
-        "only an exclusive lock on one resource can be made a shared lock"
+        "only an exclusive lock on one resource can become a shared lock"
     );
 }
 

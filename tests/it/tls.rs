@@ -148,11 +148,11 @@ fn wrong_certificates_are_called_by_what_is_wrong() {
         ),
         (
             Authority::new("another").server(name, Span::Now),
-            "of an unknown authority",
+            "comes from an unknown authority",
         ),
         (
             Authority::new("ours").server(name, Span::Now),
-            "is not signed by the trusted authority, but by another of the same name",
+            "is not signed by the trusted authority, but by another authority of the same name",
         ),
         (scene.authority.client(Span::Now), "not for a server"),
         (
@@ -165,7 +165,7 @@ fn wrong_certificates_are_called_by_what_is_wrong() {
         ),
         (
             Authority::alone(name, true, Span::Now),
-            "is an authority's own",
+            "is the certificate of an authority",
         ),
         (first_version(), "has version 1 of X.509"),
     ] {
@@ -222,7 +222,7 @@ fn a_certificate_that_is_named_itself_is_trusted() {
         let besides = besides.address_for_clients();
         refused(
             &format!("rediss://{besides}?ca={ca}"),
-            "of an unknown authority",
+            "comes from an unknown authority",
         );
     }
     for (issued, said) in [
@@ -271,7 +271,7 @@ fn by_default_the_authorities_of_the_system_are_trusted() {
     let server = server.server(&server.right());
     let url = format!("rediss://{}", server.address_for_clients());
     match Redlock::builder().node(&url).build() {
-        Ok(_) => refused(&url, "of an unknown authority"),
+        Ok(_) => refused(&url, "comes from an unknown authority"),
         // The system has no authorities.
         Err(BuildError::Config(error)) => {
             assert!(error.to_string().contains("the system has none"), "{error}");
@@ -286,7 +286,7 @@ fn a_server_may_want_a_certificate_of_its_clients() {
     let encryption = scene.encryption(&scene.right()).of_known_clients();
     let server = Server::with(&Options::redis().encrypted(&encryption));
     let url = server.url();
-    refused(&url, "wants a client certificate");
+    refused(&url, "requires a client certificate");
     let identity = |name, issued| format!("{url}{}", scene.identity(name, &issued));
     works(
         &mut Which::Local.build(at([identity("right", scene.authority.client(Span::Now))])),

@@ -83,7 +83,7 @@ fn nodes_that_give_no_fencing_tokens_are_named() {
             error.contains(words).then_some(error)
         })
     };
-    let words = "its fencing tokens have no floor";
+    let words = "it has no counter floor";
     says(refused(words), &[NO_QUORUM, words]);
     redlock.trust_nodes();
     let lock = redlock.lock_with("k", &once).expect("they have floors");
@@ -100,7 +100,7 @@ fn wrong_credentials_are_named() {
     let without = cluster.iter().map(|server| server.url_without());
     let redlock = at(without).build().expect("valid");
     let error = redlock.try_lock("k", LONG).expect_err("no password");
-    says(error, &[NO_QUORUM, "it wants a password"]);
+    says(error, &[NO_QUORUM, "it requires a password"]);
     let wrong = cluster.iter().map(|server| server.url_with(":wrong"));
     let redlock = at(wrong).build().expect("valid");
     let error = redlock.try_lock("k", LONG).expect_err("a wrong one");

@@ -1,25 +1,25 @@
-//! The data that the lock protects in the demo: a counter that loses updates if two workers change it at once, and a
-//! count of the workers in the critical section.
+//! The data that the lock protects in the demo. The data is a counter that loses updates if two workers change it at
+//! once, and a count of the workers in the critical section.
 //!
-//! The counter is read and written in two steps, as a program does with a row of a database or a file. An atomic
-//! counter next to it counts every change, so that the demo can compare the two at the end. Nothing in this module
-//! keeps other threads out: the lock has to do that.
+//! A worker reads and writes the counter in two steps, like a program that changes a file or a row of a database. An
+//! atomic counter next to it counts every change, so that the demo can compare the two counters at the end. Nothing in
+//! this module excludes other threads, because that is the task of the lock.
 //!
 //! A worker in the critical section whose lock has expired is not a holder. This happens if the whole process is
-//! stopped for longer than the ttl (Ctrl-Z). The worker then finds that its lock has expired, and writes nothing.
+//! stopped for longer than the ttl (Ctrl-Z). The worker then notices that its lock has expired, and writes nothing.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use shearline::internals::now;
 
-/// A counter that is not atomic as a whole, and the atomic counters that check it.
+/// A counter whose updates are not atomic, and the atomic counters that check it.
 #[derive(Debug, Default)]
 pub(super) struct Cell {
     value: AtomicU64,
     written: AtomicU64,
     inside: AtomicU32,
-    /// The time at which the lock of the worker that entered last expires, in nanoseconds.
+    /// When the lock of the worker that entered last expires, in nanoseconds.
     valid_until: AtomicU64,
     most_inside: AtomicU32,
 }
@@ -46,8 +46,8 @@ impl Cell {
         }
     }
 
-    /// Returns the counter, the number of writes (which the counter should equal), and the largest number of workers
-    /// that were in the critical section at once with a valid lock.
+    /// Returns the counter, the number of writes, and the largest number of workers that were in the critical section
+    /// at once with a valid lock. The counter should equal the number of writes.
     pub(super) fn read(&self) -> (u64, u64, u32) {
         let (value, written) = (self.value.load(SeqCst), self.written.load(SeqCst));
         (value, written, self.most_inside.load(SeqCst))
@@ -55,7 +55,7 @@ impl Cell {
 }
 
 impl Visit<'_> {
-    /// Writes the value that [`enter`](Cell::enter) read plus one, even if the counter has changed since.
+    /// Writes the value from [`enter`](Cell::enter) plus one, even if the counter has changed since then.
     pub(super) fn write(&self) {
         self.cell.value.store(self.read + 1, SeqCst);
         self.cell.written.fetch_add(1, SeqCst);

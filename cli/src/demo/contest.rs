@@ -9,15 +9,15 @@ use shearline::{LockGuard, LockOptions, Redlock};
 use super::cell::Cell;
 use super::view::human;
 
-/// The pause between reading the counter and writing it. If two threads held the lock at once, one would change the
-/// counter during this pause of the other.
+/// The pause between reading the counter and writing it. If two threads held the lock at once, one thread would change
+/// the counter while the other thread pauses.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// The pause between two locks of one worker, so that the other workers get their turn.
+/// The pause between two locks of one worker, which gives the other workers a turn.
 const REST: Duration = Duration::from_micros(500);
 
-/// How long a worker waits for one lock before it tries again. When the demo ends, it waits for a worker for at most
-/// this time.
+/// How long a worker waits for the lock before it tries again. When the demo ends, it waits for each worker at most
+/// this long.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The state that all workers share.
@@ -27,7 +27,7 @@ pub(super) struct Contest {
     /// The name of the lock.
     pub(super) key: String,
     pub(super) cell: Cell,
-    /// Asks the workers to end. Each worker releases its lock first.
+    /// Tells the workers to end. Each worker releases its lock first.
     pub(super) is_over: AtomicBool,
 }
 
@@ -41,17 +41,17 @@ impl Contest {
         }
     }
 
-    /// Returns the number of locks that were taken.
+    /// Returns how many locks the workers took.
     pub(super) fn taken(&self) -> u64 {
         self.redlock.stats().acquisitions.acquired
     }
 
-    /// Returns the number of times that each outcome occurred.
+    /// Returns how often each outcome occurred.
     pub(super) fn outcomes(&self) -> String {
         let stats = self.redlock.stats();
         let (taken, given) = (stats.acquisitions, stats.releases);
         let rare = [
-            ("given back", given.released),
+            ("released", given.released),
             ("gave up waiting", taken.held),
             ("no quorum", taken.no_quorum),
             ("too slow", taken.too_slow),

@@ -37,11 +37,12 @@ use crate::secrets;
 use crate::signals::Signals;
 use crate::status::Status;
 
-/// When the demo stops nodes and when it brings them back, as fractions of its length.
+/// When the demo stops nodes and when it restores them, as fractions of its length.
 const DISTURBED: f64 = 0.30;
 const MENDED: f64 = 0.65;
 
-/// A server that has just started votes when it has been up for the ttl, and for less than this time more.
+/// The additional time after which a new server votes. A server that has just started votes after the ttl and less than
+/// this time.
 const SLACK: Duration = Duration::from_secs(10);
 
 /// The help texts of this command.
@@ -56,26 +57,27 @@ shearline demo --seconds 30 --node 10.0.0.1,10.0.0.2,10.0.0.3",
     "shearline(1), shearline-run(1), shearline-nodes(1)",
 );
 
-/// Shows the lock at work, and checks that it excludes.
+/// Shows the lock at work, and checks that it excludes others.
 ///
 /// The demo needs no server. Several workers contend for one lock while they update a counter that is not atomic.
-/// Without `--node`, the demo uses five nodes in this process. Two of these nodes are stopped in the middle and come
-/// back. The verdict at the end says whether the counter is right, whether two workers were ever in the critical
-/// section at once, and whether a key was left behind.
+/// Without `--node`, the demo uses five nodes in this process. In the middle, the demo stops two of these nodes, and
+/// later restores them. The verdict at the end says whether the counter is right, whether two workers were ever in the
+/// critical section at once, and whether a key was left behind.
 ///
-/// The percentiles show the time from each call of lock() to the grant, including the wait for the
-/// other workers. The output names each node that does not vote, with the reason. A release is unconfirmed if too few
-/// nodes have confirmed it in time; the release is sent to all nodes nevertheless.
+/// The percentiles show the time from each call of lock() to the grant, including the wait for the other workers. The
+/// output names each node that does not vote, and the reason. A release is unconfirmed if too few nodes confirm it in
+/// time. The demo still sends the release to all nodes.
 ///
-/// Ctrl-C ends the demo early, with the verdict. Without a terminal, the demo writes one line each second.
+/// Ctrl-C ends the demo early, and the demo still prints the verdict. Without a terminal, the demo writes one line each
+/// second.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Comma-separated URLs of servers to use instead.
     ///
-    /// A URL is redis://user:password@host:port/db, unix:///path or host:port. The option may be repeated. A minority
-    /// of the servers may be down. The demo uses one key, whose name is shearline-demo: and a number. The demo stops
-    /// no server. To see the effect of a frozen node, freeze a server yourself (kill -STOP with the process id that
-    /// `redis-cli info server` shows), and continue it later (kill -CONT).
+    /// A URL is redis://user:password@host:port/db, unix:///path or host:port. You may repeat the option. A minority of
+    /// the servers may be down. The demo uses one key, whose name is shearline-demo: and a number. The demo does not
+    /// stop these servers. To see the effect of a frozen node, freeze a server yourself (kill -STOP with the process id
+    /// that `redis-cli info server` shows), and continue it later (kill -CONT).
     #[arg(long, value_name = "URL")]
     node: Vec<String>,
 
@@ -91,13 +93,13 @@ pub(crate) struct Args {
 
     /// Ttl of each lock, from 50ms to 60s.
     ///
-    /// The demo also uses this ttl as the longest ttl of any client.
+    /// This ttl is also the longest ttl of any client in the demo.
     // Locks with shorter ttls expire when the machine is busy. The key of a demo that crashed stays for a whole ttl.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::within(50..=60_000))]
     ttl: Duration,
 }
 
-/// Runs the demo. The status shows the verdict.
+/// Runs the demo. Returns success if the verdict is good.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let signals = Signals::catch()?;
     let nodes = Nodes::start(&secrets::urls("--node", &args.node)?)?;
@@ -142,8 +144,8 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     })
 }
 
-/// Waits until servers that have just started vote, if this takes at most `patience`. The demo does not trust these
-/// servers, because trust would also concern the locks of other programs.
+/// Waits until new servers vote, if this takes at most `patience`. The demo does not trust these servers, because trust
+/// would also affect the locks of other programs.
 fn await_young(redlock: &Redlock, patience: Duration) -> Result<(), Failure> {
     let left = redlock.nodes().into_iter().map(|node| match node.state {
         NodeState::Quarantined { left } => left,
@@ -151,9 +153,7 @@ fn await_young(redlock: &Redlock, patience: Duration) -> Result<(), Failure> {
     });
     let left = left.max().filter(|left| *left <= patience);
     if let Some(left) = left.filter(|left| !left.is_zero()) {
-        output::say(format!(
-            "waits {left:.0?} until servers that have just started vote"
-        ))?;
+        output::say(format!("waiting {left:.0?} until the new servers can vote"))?;
         thread::sleep(left);
     }
     Ok(())
@@ -172,10 +172,10 @@ fn opening(args: &Args, nodes: &Nodes) -> String {
     )
 }
 
-/// Shows how the workers contend until the time is over or the user interrupts. Stops two nodes in the middle.
+/// Shows how the workers contend until the time has passed or the user interrupts. Stops two nodes in the middle.
 fn contend(view: &mut View<'_>, nodes: &Nodes) -> Result<(), Failure> {
     if !nodes.are_own() {
-        let now = "the demo stops no server; freeze one with kill -STOP to see what happens";
+        let now = "the demo does not stop servers; freeze one with kill -STOP to see what happens";
         return view.show(1.0, now).map(drop);
     }
     if !view.show(DISTURBED, "all nodes are up; two will be stopped soon")? {

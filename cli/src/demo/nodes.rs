@@ -1,4 +1,4 @@
-//! The nodes of the demo: five nodes in this process, or servers, which the demo does not stop.
+//! The nodes of the demo. The demo uses five nodes in this process, or servers that it does not stop.
 
 use std::io;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use super::contest::Contest;
 
 const OWN: usize = 5;
 
-/// The indexes of the node that is killed and of the node that is frozen.
+/// The indexes of the node that the demo kills and the node that it freezes.
 const KILLED: usize = 1;
 const FROZEN: usize = 3;
 
-/// How long a server may take to answer, and to say whether a key is left on it.
+/// How long a server may take to answer, and to say whether it still has a key.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The nodes of a demo.
 #[derive(Debug)]
 pub(super) struct Nodes {
-    /// Nodes in this process. The list is empty if servers were named.
+    /// Nodes in this process. The list is empty if the user gives servers.
     own: Vec<EmbeddedNode>,
     pub(super) urls: Vec<String>,
 }
 
-/// What was found on a node at the end.
+/// What the demo finds on a node at the end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Left {
     Nothing,
@@ -35,7 +35,7 @@ pub(super) enum Left {
 }
 
 impl Nodes {
-    /// Uses the servers at `urls`. If there are no URLs, starts nodes in this process.
+    /// Uses the servers at `urls`. Without URLs, starts nodes in this process.
     pub(super) fn start(urls: &[String]) -> io::Result<Self> {
         let (mut own, mut urls) = (Vec::new(), urls.to_vec());
         if urls.is_empty() {
@@ -56,16 +56,16 @@ impl Nodes {
         self.own[FROZEN].pause()
     }
 
-    /// Brings both nodes back.
+    /// Restores both nodes.
     ///
     /// The killed node keeps its memory, like a server with `appendonly yes` and `appendfsync always`. A client does
-    /// not know that the node has its memory.
+    /// not know that the node has kept its memory.
     pub(super) fn bring_back(&self) -> io::Result<()> {
         self.own[KILLED].restart(Memory::Kept)?;
         self.own[FROZEN].resume()
     }
 
-    /// Returns whether the key of the lock is left on each node, with its address.
+    /// Returns the address of each node, and whether the key of the lock is left there.
     pub(super) fn leftovers(&self, contest: &Contest) -> Vec<(String, Left)> {
         let nodes = contest.redlock.nodes();
         let addresses = nodes.iter().map(|node| node.address.to_string());

@@ -1,4 +1,4 @@
-//! The results of a run, and whether they are good.
+//! Judges the results of a run.
 
 use super::nodes::Left;
 use super::view::human;
@@ -13,16 +13,16 @@ pub(super) struct Verdict {
     pub(super) most_inside: u32,
     /// What the demo found on each node at the end.
     pub(super) leftovers: Vec<(String, Left)>,
-    /// The number of times that each outcome occurred.
+    /// How often each outcome occurred.
     pub(super) outcomes: String,
     pub(super) interrupted: bool,
 }
 
-/// One finding: whether it is good, its subject, the words for good and bad, and details.
+/// One finding: `true` if it is good, its subject, the words for good and bad, and details.
 type Finding = (bool, &'static str, [&'static str; 2], String);
 
 impl Verdict {
-    /// Returns `true` if every finding is good and the workers took at least one lock. A run without a lock proves
+    /// Returns `true` if every finding is good and the workers took at least one lock. A run without locks proves
     /// nothing.
     pub(super) fn is_good(&self) -> bool {
         let are_good = self.findings().iter().all(|(is_good, ..)| *is_good);
@@ -42,8 +42,8 @@ impl Verdict {
         ]
     }
 
-    /// Returns the finding about keys that are left. A missing server is not a failure if a majority of the nodes has
-    /// answered.
+    /// Returns the finding about the keys that are left. A missing server is not a failure if a majority of the nodes
+    /// answers.
     fn keys(&self) -> Finding {
         let (keys, away) = (self.found(Left::Key), self.found(Left::Unknown));
         if !keys.is_empty() {
@@ -97,7 +97,7 @@ mod tests {
             written: 1234,
             most_inside: 1,
             leftovers: vec![("a:1".into(), Left::Nothing), ("b:2".into(), Left::Nothing)],
-            outcomes: "taken 1,234, given back 1,234".into(),
+            outcomes: "taken 1,234, released 1,234".into(),
             interrupted: false,
         }
     }

@@ -1,4 +1,4 @@
-//! The output of the demo while it runs: a picture on a terminal, or one line each second without a terminal.
+//! The output of the running demo. On a terminal the output is a picture. Otherwise it is one line each second.
 
 use std::io::stdout;
 use std::thread;
@@ -28,7 +28,7 @@ pub(super) struct View<'a> {
     signals: &'a Signals,
     length: Duration,
     bar: ProgressBar,
-    /// The second of the last line, if there is no terminal.
+    /// The second of the last line, for an output without a terminal.
     second: u64,
 }
 
@@ -46,8 +46,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Shows the text `now` until the fraction `share` of the run has passed. Returns `false` if the user has
-    /// interrupted the demo.
+    /// Shows the text `now` until the fraction `share` of the run has passed. Returns `false` if the user interrupts
+    /// the demo.
     pub(super) fn show(&mut self, share: f64, now: &str) -> Result<bool, Failure> {
         let end = self.length.mul_f64(share);
         while self.signals.check().is_ok() {
@@ -66,7 +66,7 @@ impl<'a> View<'a> {
         let end = Instant::now() + SETTLING;
         let is_open = |node: &NodeStatus| node.owed + node.in_flight != 0;
         while Instant::now() < end && self.contest.redlock.nodes().iter().any(is_open) {
-            self.draw("ending: releases are sent again to nodes that did not answer")?;
+            self.draw("ending: sending the releases again to nodes that did not answer")?;
             thread::sleep(TICK);
         }
         if !self.bar.is_hidden() {
@@ -81,7 +81,7 @@ impl<'a> View<'a> {
         if !self.bar.is_hidden() {
             self.bar.set_position(millis(elapsed));
             let picture = self.picture(now);
-            // Removes colours if stdout does not show them.
+            // This removes the colours if stdout does not show them.
             self.bar.set_message(match AutoStream::choice(&stdout()) {
                 ColorChoice::Never => strip_str(&picture).to_string(),
                 ColorChoice::Auto | ColorChoice::AlwaysAnsi | ColorChoice::Always => picture,
@@ -138,11 +138,11 @@ impl<'a> View<'a> {
     }
 }
 
-/// Returns how many nodes vote as far as the client knows, and the state of every other node.
+/// Returns how many nodes vote according to the client, and the state of every other node.
 fn voters(nodes: &[NodeStatus]) -> String {
     let voting = nodes.iter().filter(|node| node.state == NodeState::Ready);
     let (voting, all) = (voting.count(), count(nodes.len(), "node"));
-    let mut text = format!("for the client, {voting} of {all} vote");
+    let mut text = format!("the client counts the votes of {voting} of {all}");
     for (node, place) in nodes.iter().zip(1..) {
         if node.state != NodeState::Ready {
             text += &format!("; node {place} is {}", node.state);

@@ -1,4 +1,5 @@
-//! The output of `check --prometheus`: metrics as text, for example for the textfile collector of `node_exporter`.
+//! The output of `check --prometheus`, which is metrics as text, for example for the textfile collector of
+//! `node_exporter`.
 //!
 //! The metrics are the fields of the object that `--json` prints.
 
@@ -7,8 +8,8 @@ use serde_json::{Value, json};
 use super::Seen;
 use crate::json::joined;
 
-/// The metrics of all nodes together. A row has the name, the JSON field, the divisor that converts the field's unit
-/// into the metric's unit, and the meaning.
+/// The metrics of all nodes together. A row has the name, the JSON field, a divisor, and the meaning. The divisor
+/// converts the unit of the field into the unit of the metric.
 const OF_ALL: &str = "
 shearline_can_lock can_lock 1 Whether a majority would vote for a lock now.
 shearline_votes votes 1 Nodes that would vote.
@@ -41,7 +42,7 @@ pub(super) fn text(seen: &Seen) -> String {
     all.chain(each).collect::<String>().trim_end().to_owned()
 }
 
-/// Returns the lines of a metric, with a label for each object, if at least one of its values is known.
+/// Returns the lines of a metric if at least one of its values is known. Each line has the label of an object.
 fn metric(row: &str, objects: &[(String, Value)]) -> Option<String> {
     let mut words = row.splitn(4, ' ');
     let (name, field) = (words.next()?, words.next()?);

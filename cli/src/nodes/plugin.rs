@@ -1,4 +1,4 @@
-//! The output of `check --nagios`: one line and a status, like those of monitoring plugins.
+//! The output of `check --nagios`, which is one line and a status, as for monitoring plugins.
 
 use anstream::adapter::strip_str;
 
@@ -15,19 +15,19 @@ pub(super) fn told(seen: &Seen, status: Status) -> Result<Status, Failure> {
     let status = status.code().min(2);
     let said = seen.problems().join("; ");
     let (votes, needed, nodes) = (seen.votes(), seen.needed(), seen.nodes.len());
-    // A value outside of the first range is a warning, and a value outside of the second is critical.
+    // A value outside the first range is a warning. A value outside the second range is critical.
     let data = format!(" | votes={votes};{nodes}:;{needed}:;0;{nodes}");
     output::say(line(status, &said) + &data)?;
     Ok(Status::Other(status))
 }
 
-/// Prints that there is no result, and returns the status.
+/// Prints that the result is unknown, and returns the status.
 pub(crate) fn unknown(failure: &Failure) -> Status {
     let _ = output::say(line(3, &failure.message)); // If the line cannot be printed, the status is enough.
     Status::Other(3)
 }
 
-/// Returns the line of the plugin. Replaces each `|` in `said`, because monitoring systems read numbers after a `|`.
+/// Returns the line of the plugin. Replaces each `|` in `said`, because a monitoring system reads numbers after a `|`.
 fn line(status: u8, said: &str) -> String {
     let said = strip_str(said).to_string();
     let words: Vec<&str> = said.split_whitespace().collect();

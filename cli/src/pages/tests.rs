@@ -157,11 +157,11 @@ fn the_help_of_run_says_what_is_not_promised() {
         "{help}"
     );
     assert!(
-        help.contains("\nare dead. This does not hold if keys are deleted"),
+        help.contains(" are\ndead. Exceptions are deleted keys"),
         "{help}"
     );
     for said in [
-        "This is not promised",
+        "The exceptions are",
         "KillMode=control\\-group",
         "SHEARLINE_FENCING_TOKEN",
     ] {

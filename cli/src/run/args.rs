@@ -18,35 +18,36 @@ use crate::signals;
 /// The help texts of this command.
 pub(crate) const TEXTS: Texts = Texts {
     promise: "\
-Before another client can take the lock, the command and all that it started
-are dead. This does not hold if keys are deleted, for work of other users,
-daemons and machines, if the machine is paused, or if supervisor and watchdog
-are killed together. Only --fenced protects the store in these cases.",
+Before another client can take the lock, the command and all its processes are
+dead. Exceptions are deleted keys, work of other users, daemons and machines,
+a paused machine, and a supervisor and a watchdog that are killed together.
+Only --fenced protects the store in these cases.",
     notes: "\
-The processes of a command get TERM (or --stop-signal) when less than a quarter of the ttl is left, and KILL shortly \
-before its end, also if this program is killed or stopped, and also if they changed their group or session. Processes \
-that outlive the command get TERM, two seconds (--grace) later KILL, and then the lock is released. This is not promised:
-* If the keys are deleted on a majority of the nodes, another client can have the lock at once. The command is killed \
+When less than a quarter of the ttl is left, all processes of the command get TERM (or --stop-signal). Shortly before \
+the ttl ends, they get KILL. They get these signals even if this program is killed or stopped, and even if they have \
+changed their group or session. Processes that outlive the command get TERM, and KILL two seconds (--grace) later. \
+Then this program releases the lock. The exceptions are:
+* If the keys are deleted on a majority of the nodes, another client can take the lock at once. The command is killed \
 two round trips later.
-* Work that is handed to another daemon or machine (docker run, systemd-run, at, ssh) is not ended.
-* Programs of another user (sudo) cannot be ended. If one outlives the command, the lock is kept until that program \
-ends. After a loss of the lock, it continues to run.
-* The machine or container may be paused, or too busy to end all processes in an eighth of the ttl (2 s at most). Many \
-hundreds of processes should run under a service manager.
+* Work that the command passes to a daemon or another machine (docker run, systemd-run, at, ssh) does not end.
+* This program cannot end programs of another user (sudo). If such a program outlives the command, this program keeps \
+the lock until the other program ends. After a loss of the lock, the other program continues to run.
+* The machine or container may be paused, or too busy to end all processes in an eighth of the ttl (2 s at most). Use \
+a service manager for many hundreds of processes.
 * The supervisor (this program) and its watchdog (the parent of the command) may fail at the same time.
---lock-delay keeps other clients out for longer after a loss. In a systemd unit KillMode=control-group, the default, \
+--lock-delay keeps other clients out for longer after a loss. In a systemd unit, the default KillMode=control-group \
 ends the remaining processes. Only a store that refuses old writers helps in all cases: see --fenced. With \
---permits the store keeps one number for each SHEARLINE_SLOT.
+--permits, the store keeps one number for each SHEARLINE_SLOT.
 
-Every signal that can be handled is passed on to the command, except CHLD, ILL, FPE, SEGV and BUS, and at a terminal \
-TSTP, TTIN and TTOU, which stop this program. INT and QUIT from the keys of a terminal reach the command directly. \
-Ctrl-Z stops both; if that lasts longer than the ttl, the lock is lost and the command is killed. While this program \
-waits for the lock, --stop-signal and each signal that ends a program by default end it.",
+This program passes every signal that it can handle on to the command, except CHLD, ILL, FPE, SEGV and BUS. At a \
+terminal, TSTP, TTIN and TTOU stop this program instead. INT and QUIT from the keys of a terminal reach the command \
+directly. Ctrl-Z stops both; if the stop lasts longer than the ttl, the lock is lost and the command is killed. While \
+this program waits for the lock, --stop-signal ends it, and so does each signal that ends a program by default.",
     environment: "\
-SHEARLINE_RESOURCE  the name, or the first of several
-SHEARLINE_RESOURCES  all names, one on each line
+SHEARLINE_RESOURCE  the name, or the first of several names
+SHEARLINE_RESOURCES  all names, each on its own line
 SHEARLINE_TOKEN  the token of the lock
-SHEARLINE_FENCING_TOKEN  the number for the store, with --fenced
+SHEARLINE_FENCING_TOKEN  the fencing token for the store, with --fenced
 SHEARLINE_SLOT  the number of the permit, with --permits",
     ..Texts::new(
         "\
@@ -69,8 +70,9 @@ shearline run --permits 4 render -- sh -c 'render-part $SHEARLINE_SLOT'",
 
 /// Runs a command while a lock is held.
 ///
-/// Takes the lock NAME, runs the command (without a shell), keeps the lock while the command runs, ends the processes
-/// that it left, and releases the lock. With several names, `run` takes one lock on all of them, or none.
+/// Takes the lock NAME, and runs the command (without a shell). Keeps the lock while the command runs. Then ends the
+/// processes that the command left, and releases the lock. With several names, `run` takes one lock on all names, or
+/// none.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Name of the lock; several names are one lock.
@@ -86,18 +88,18 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) acquire: Acquire,
 
-    /// Shares the lock with others that use --shared.
+    /// Shares the lock with other users of --shared.
     ///
-    /// A lock without --shared waits until all shared locks are released. Shared locks that are requested later wait
-    /// behind it. The nodes have to run scripts.
+    /// A lock without --shared waits until all shared locks are released. Later requests for shared locks wait behind
+    /// this lock. The nodes must run scripts.
     #[arg(long, help_heading = "Lock")]
     pub(super) shared: bool,
 
-    /// Lets at most K commands of the name run at once.
+    /// Lets at most K runs of NAME work at once.
     ///
     /// Each command holds one permit. SHEARLINE_SLOT is the number of the permit, from 0 to K - 1. Use the same K,
-    /// from 1 to 1024, in all runs of a name: while other runs hold permits, a different K fails with status 75. A
-    /// lock on the name waits until no permit is held. The nodes have to run scripts.
+    /// from 1 to 1024, in all runs with the same NAME. While other runs hold permits, a run with a different K fails
+    /// with status 75. A lock on the NAME waits until no client holds a permit. The nodes must run scripts.
     #[arg(
         long,
         value_name = "K",
@@ -110,9 +112,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) connect: Connect,
 
-    /// Least time to hold the lock.
+    /// Shortest time to hold the lock.
     ///
-    /// If the command ends earlier, `run` keeps the lock until this time has passed, or until a signal comes. Use this
+    /// If the command ends earlier, `run` keeps the lock until this time has passed or a signal arrives. Use this
     /// option for jobs that several machines start at the same time, because their clocks differ.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration::parse)]
     #[arg(help_heading = "Command")]
@@ -123,15 +125,15 @@ pub(crate) struct Args {
 
     /// Starts the command again after a loss.
     ///
-    /// First `run` takes the lock again. `run` ends when the command ends by itself, or after it has passed TERM, INT,
-    /// QUIT or --stop-signal on. If `run` does not get the lock again, it ends with status 74. --wait counts from each
-    /// loss.
+    /// `run` first takes the lock again. `run` ends when the command ends by itself, or after `run` has passed TERM,
+    /// INT, QUIT or --stop-signal on to the command. If `run` cannot take the lock again, it ends with status 74. The
+    /// time of --wait starts again at each loss.
     #[arg(long, help_heading = "Command")]
     pub(super) again: bool,
 
     /// Writes the outcome as one line of JSON.
     ///
-    /// The line goes to this file, or to this descriptor if a number is given. The fields are version, command,
+    /// `run` writes the line to this file, or to this descriptor if you give a number. The fields are version, command,
     /// resource, resources (of several), outcome (released, release_unconfirmed, lost, watchdog_ended, not_started,
     /// held, no_quorum, interrupted, failed), started, command_status, command_signal, status, losses, fencing_token,
     /// error and slot (of a permit).
@@ -157,34 +159,34 @@ impl Args {
 pub(super) struct End {
     /// Waits for processes that outlive the command.
     ///
-    /// Without this option, processes that outlive the command are ended.
+    /// Without this option, `run` ends the processes that outlive the command.
     #[arg(long, hide_short_help = true)]
     pub(super) wait_all: bool,
 
-    /// Leaves processes running, without the lock.
+    /// Lets processes continue without the lock.
     ///
-    /// Processes that outlive the command continue to run, as with `flock -o`. If the lock is at risk while the
-    /// command runs, all processes are ended nevertheless. The remaining processes also end with this program if it is
-    /// the first process of a container, or in a unit with KillMode=control-group.
+    /// Processes that outlive the command continue to run, as with `flock -o`. If the lock is at risk while the command
+    /// runs, `run` still ends all processes. The remaining processes also end when `run` ends, if `run` is the first
+    /// process of a container or runs in a systemd unit with KillMode=control-group.
     #[arg(long, hide_short_help = true, conflicts_with = "wait_all")]
     pub(super) leave_children: bool,
 
     /// Signal that asks processes to end.
     ///
     /// A SIGNAL is a name such as WINCH or RTMIN+3, or a number. Processes get this signal when the lock is at risk,
-    /// and when they outlive the command. A TERM that `run` receives is passed on as TERM.
+    /// and when they outlive the command. If `run` receives TERM, it still passes TERM on to the command.
     #[arg(long, hide_short_help = true, value_name = "SIGNAL", default_value = "TERM", value_parser = signals::parse)]
     pub(super) stop_signal: i32,
 
     /// Time from the stop signal to KILL.
     ///
-    /// This time applies to processes that outlive the command.
+    /// This time applies to the processes that outlive the command.
     #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
     pub(super) grace: Duration,
 }
 
 impl End {
-    /// Returns `true` if this signal asks the command to end. Returns `false` for HUP, which may ask for a reload.
+    /// Returns `true` if this signal asks the command to end. Returns `false` for HUP, which may request a reload.
     pub(super) fn asks_for_end(&self, signal: i32) -> bool {
         [SIGTERM, SIGINT, SIGQUIT, self.stop_signal].contains(&signal)
     }

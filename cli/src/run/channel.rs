@@ -1,14 +1,14 @@
 //! The socketpair between two processes of one run. A message may carry a descriptor.
 //!
-//! A process gets its end of the socketpair as standard input, because a child cannot inherit another descriptor
-//! without unsafe code. So the descriptor of the command's standard input is sent in a message.
+//! A process gets its end of the socketpair as standard input, because a child cannot inherit any other descriptor
+//! without unsafe code. So a message carries the descriptor of the command's standard input.
 //!
 //! # Guarantees
 //!
-//! * Messages keep their boundaries and their order (`SOCK_SEQPACKET`).
-//! * A process sees the channel close only after the other process has ended: both sockets are close-on-exec, so no
-//!   command inherits a socket.
-//! * Neither end waits for the other: if there is no room for a message, sending it fails.
+//! * The channel keeps the boundaries and the order of messages (`SOCK_SEQPACKET`).
+//! * A process sees that the channel is closed only after the other process has ended. Both sockets are close-on-exec,
+//!   so no command inherits a socket.
+//! * Neither end waits for the other. If the channel is full, sending a message fails.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -27,16 +27,16 @@ use shearline::Instant;
 /// The messages between the supervisor and the watchdog, and between the watchdog and the trampoline.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Message {
-    /// All processes must be dead at this time. The first such message carries the standard input of the command, and
-    /// starts the command.
+    /// All processes must be dead at this time. The first message of this kind carries the standard input of the
+    /// command, and starts the command.
     Until(Instant),
     /// Pass this signal on to the command, or to the processes that it left behind.
     Signal(i32),
-    /// The lock is at risk: ask every process to end.
+    /// The lock is at risk, so ask every process to end.
     Risk,
     /// The command runs from now on, unless [`NotStarted`](Self::NotStarted) follows.
     Started,
-    /// Running the command failed with this system error (`errno`).
+    /// The command could not run, because of this system error (`errno`).
     NotStarted(i32),
     /// The command ended with this status. Processes that the command left behind may still run.
     Exited(ExitStatus),
@@ -80,7 +80,7 @@ impl Message {
 pub(super) struct Channel(OwnedFd);
 
 impl Channel {
-    /// Returns both ends. The second one has to become the standard input of the other process.
+    /// Returns both ends. The second end must become the standard input of the other process.
     pub(super) fn pair() -> io::Result<(Self, Stdio)> {
         let (near, far) = socketpair(
             AddressFamily::UNIX,
@@ -101,7 +101,7 @@ impl Channel {
         self.send_buffer(message, &mut SendAncillaryBuffer::default())
     }
 
-    /// Sends a message with a descriptor. If the other process has ended, this is no error: receiving
+    /// Sends a message with a descriptor. Succeeds even if the other process has ended; receiving then
     /// returns [`Received::Closed`].
     pub(super) fn send_with(&self, message: Message, fd: BorrowedFd<'_>) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
@@ -125,7 +125,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Returns the next message if there is one.
+    /// Returns the next message, if one has arrived.
     pub(super) fn try_receive(&self) -> io::Result<Received> {
         self.receive_with(RecvFlags::DONTWAIT)
     }
@@ -171,7 +171,7 @@ impl AsFd for Channel {
 /// The result of a receive.
 #[derive(Debug)]
 pub(super) enum Received {
-    /// There is no message yet.
+    /// No message has arrived yet.
     Nothing,
     /// A message, and the descriptor that came with it.
     Message(Message, Option<OwnedFd>),

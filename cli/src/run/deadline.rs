@@ -1,6 +1,6 @@
 //! The time by which all processes of the command must be dead, and the timer for it.
 //!
-//! All times are on `CLOCK_BOOTTIME`, the clock by which the library judges locks. This clock keeps running while the
+//! All times are on `CLOCK_BOOTTIME`, the clock that the library uses for locks. This clock keeps running while the
 //! machine is suspended, and is the same in every process.
 //!
 //! ```text
@@ -22,31 +22,31 @@ use rustix::time::{
 };
 use shearline::Instant;
 
-/// The shortest ttl. It leaves enough time between the request to end and the margin.
+/// The shortest ttl. This ttl leaves enough time between the request to end and the margin.
 pub(super) const TTL_MIN: Duration = Duration::from_secs(2);
 
-/// The margin is an eighth of the ttl, between these limits. Finding and killing a hundred processes took up to 140 ms
-/// on two processors at a load of 17.
+/// The margin is an eighth of the ttl, between these limits. With two processors and a load of 17, it took up to 140 ms
+/// to find and kill a hundred processes.
 const MARGIN_MIN: Duration = Duration::from_millis(250);
 const MARGIN_MAX: Duration = Duration::from_secs(2);
 
 /// How long the watchdog may take to kill all processes after the lock is lost.
 const PROMPTLY: Duration = Duration::from_millis(100);
 
-/// Returns how long before the end of the validity the watchdog kills all processes. If the processes still live after
-/// half of this time, the supervisor kills them.
+/// Returns how long before the end of the validity the watchdog kills all processes. If the processes are still alive
+/// after half of this time, the supervisor kills them.
 pub(super) fn margin(ttl: Duration) -> Duration {
     (ttl / 8).clamp(MARGIN_MIN, MARGIN_MAX)
 }
 
-/// Returns when the supervisor kills all processes itself. The watchdog has to kill them at `until`. If the supervisor
-/// found the lock lost at `lost`, the watchdog may not know of the loss.
+/// Returns when the supervisor itself kills all processes. The watchdog must kill them at `until`. If the supervisor
+/// noticed the loss of the lock at `lost`, the watchdog may not know about the loss.
 pub(super) fn kill_at(until: Instant, ttl: Duration, lost: Option<Instant>) -> Instant {
     let late = until.saturating_add(margin(ttl) / 2);
     lost.map_or(late, |lost| late.min(lost.saturating_add(PROMPTLY)))
 }
 
-/// Returns the time between the request to end and the kill.
+/// Returns how much time processes have between the request to end and the kill.
 pub(super) fn warning(ttl: Duration) -> Duration {
     ttl / 4 - margin(ttl)
 }
@@ -63,9 +63,9 @@ impl Timer {
         )?))
     }
 
-    /// Sleeps until this time, until one of the descriptors is readable, or until a signal comes.
+    /// Sleeps until this time, until one of the descriptors is readable, or until a signal arrives.
     pub(super) fn wait(&self, at: Instant, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-        // Zero would switch the timer off.
+        // Zero would turn the timer off.
         let at = Duration::from_nanos(at.as_nanos().max(1));
         let time = Itimerspec {
             it_interval: Timespec::default(),
@@ -91,7 +91,7 @@ mod tests {
         for (seconds, millis) in [(2, 250), (4, 500), (12, 1_500), (30, 2_000), (3600, 2_000)] {
             let ttl = Duration::from_secs(seconds);
             assert_eq!(margin(ttl), Duration::from_millis(millis), "{seconds}");
-            // An extension at half of the validity comes before the warning.
+            // The extension after half of the validity comes before the warning.
             assert!(margin(ttl) + warning(ttl) < ttl / 8 * 3);
         }
     }

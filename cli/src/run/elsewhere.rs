@@ -1,5 +1,5 @@
-//! `shearline run` on systems other than Linux, which do not guarantee that every descendant of the command can be
-//! found.
+//! `shearline run` on systems other than Linux. These systems do not guarantee that this program can find every
+//! descendant of the command.
 
 mod args;
 
@@ -9,13 +9,14 @@ use crate::failure::Failure;
 
 pub(crate) use args::{Args, TEXTS};
 
-/// Prints the error `wrong`, or otherwise which commands to use instead of `run`. Writes no report.
+/// Prints the error `wrong`, if there is one. Otherwise prints which commands to use instead of `run`. Writes no
+/// report.
 pub(crate) fn run(_: &Args, wrong: Option<Failure>) -> ExitCode {
     let what = "run needs Linux: use `shearline lock` and `shearline unlock`";
     wrong.unwrap_or_else(|| Failure::usage(what)).report()
 }
 
-/// Returns `None`, because no parts of a run are started on such systems.
+/// Returns `None`, because such systems have no parts of a run.
 pub(crate) fn as_part() -> Option<ExitCode> {
     None
 }

@@ -21,8 +21,8 @@
 //!
 //! # Guarantees
 //!
-//! While another client can hold the lock, every process of the command that this program may signal is dead, even
-//! if *one* of supervisor, watchdog and nodes fails.
+//! While another client can hold the lock, every process of the command that this program may signal is dead. This
+//! holds even if *one* of supervisor, watchdog and nodes fails.
 
 mod args;
 mod channel;
@@ -45,7 +45,7 @@ use part::{Part, itself};
 pub(crate) use args::{Args, TEXTS};
 pub(crate) use supervisor::run;
 
-/// Runs as the watchdog or as the trampoline, if this process was started for that.
+/// Runs as the watchdog or as the trampoline, if this program started the process for that purpose.
 pub(crate) fn as_part() -> Option<ExitCode> {
     Some(match Part::of_this_process()? {
         Part::Watchdog(args) => watchdog::guard(&args),

@@ -1,4 +1,4 @@
-//! The parts of a run that are separate processes, and how this program starts itself as one of them.
+//! The parts of a run that are separate processes. This program starts itself as each of these parts.
 
 use std::env;
 use std::ffi::OsString;
@@ -9,8 +9,8 @@ use clap::Parser as _;
 
 use super::args::End;
 
-/// The first argument (`argv[0]`) with which this program starts itself as a part of a run. The parts are no
-/// subcommands, so they appear in no help and no completions.
+/// The first argument (`argv[0]`) with which this program starts itself as a part of a run. The parts are not
+/// subcommands, so they do not appear in the help and the completions.
 const PARTS: &str = "shearline run";
 
 /// A part of a run that is a separate process.
@@ -25,7 +25,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// Returns the part that this process was started for.
+    /// Returns the part that this process should run as.
     pub(super) fn of_this_process() -> Option<Self> {
         let is_part = env::args_os().next()? == PARTS;
         is_part.then(Self::parse)
@@ -35,8 +35,8 @@ impl Part {
 /// The arguments of the watchdog and of the trampoline.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct PartArgs {
-    /// For the watchdog: the process group that the command joins, or 0 for a new group. For the trampoline: the
-    /// process id of the watchdog.
+    /// For the watchdog, this is the process group that the command joins, or 0 for a new group. For the trampoline,
+    /// this is the process id of the watchdog.
     pub(super) number: i32,
 
     /// Whether PIPE was ignored when the supervisor was started.
@@ -70,19 +70,19 @@ impl PartArgs {
     }
 }
 
-/// Returns a command that starts this program again, for a part of the run. It starts the same program even if its
-/// file was replaced.
+/// Returns a command that starts this program again, as a part of the run. The command starts the same program even if
+/// another file has replaced it.
 pub(super) fn itself(part: &str) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg0(PARTS).arg(part);
     command
 }
 
-/// The value that systemd's variables get if they named the supervisor. Later, the trampoline replaces this value by
-/// the process id of the command.
+/// The value for systemd's variables that contain the process id of the supervisor. Later, the trampoline replaces this
+/// value with the process id of the command.
 pub(super) const COMMAND: &str = "command";
 
-/// Returns those variables of systemd for a process id that name this process.
+/// Returns the systemd variables that contain the process id of this process.
 pub(super) fn naming(process: &str) -> impl Iterator<Item = &'static str> {
     let all = ["LISTEN_PID", "WATCHDOG_PID"].into_iter();
     all.filter(move |name| env::var(name).is_ok_and(|it| it == process))

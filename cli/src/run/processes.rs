@@ -1,15 +1,15 @@
-//! The children of a process, as `/proc/PID/task/*/children` lists them.
+//! Lists the children of a process from `/proc/PID/task/*/children`.
 //!
 //! # Guarantees
 //!
-//! * A scan of processes changes nothing, and needs no permission for the children of this user's processes.
-//! * A signal to a [`Process`] reaches only a child of its parent. Since Linux 5.3 (pidfds), this holds even if the
-//!   process id was given to another process in the meantime.
+//! * A scan of processes changes nothing. For the children of this user's processes, it needs no permission.
+//! * A signal to a [`Process`] reaches only a child of its parent. Since Linux 5.3 (pidfds), this holds even if another
+//!   process has got the same process id in the meantime.
 //!
 //! # Not here
 //!
-//! Complete lists: a process that starts or loses its parent during a scan may be missing. A caller that has to find
-//! all processes scans again.
+//! The lists may be incomplete. A process that starts or loses its parent during a scan may be missing, so a caller
+//! that must find all processes scans again.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use rustix::time::Timespec;
 
-/// A process, and the parent that it had when it was found.
+/// A process, and its parent at the time of the scan.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Process {
     pub(super) pid: Pid,
@@ -26,14 +26,14 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Sends a signal, unless the process has ended or has another parent now.
+    /// Sends a signal, unless the process has ended or now has another parent.
     pub(super) fn send(self, signal: Signal) -> Result<(), Errno> {
         let handle = pidfd_open(self.pid, PidfdFlags::empty());
-        // The process id may have been given to another process before this call, but not since.
+        // Another process may have got this process id before this call, but not after it.
         let is_child = match stat(self.pid) {
             Some(stat) => stat.split(' ').nth(1) == Some(&self.parent.to_string()),
-            // With `hidepid`, `/proc` hides programs with rights of another user, although this process may kill
-            // some of them.
+            // With `hidepid`, `/proc` hides programs that have the rights of another user, but this process may kill
+            // some of these programs.
             None => children(self.parent).contains(&self.pid),
         };
         if !is_child {
@@ -41,7 +41,7 @@ impl Process {
         }
         match handle {
             Ok(handle) => pidfd_send_signal(handle, signal),
-            // The kernel is old, or too many files are open.
+            // The kernel is too old, or too many files are open.
             Err(_) => kill_process(self.pid, signal),
         }
     }

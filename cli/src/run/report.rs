@@ -1,4 +1,4 @@
-//! How a run ended: one line of JSON for `--report`, and an exit status for the shell.
+//! Reports how a run ended, as one line of JSON for `--report` and as an exit status for the shell.
 
 use std::fs::File;
 use std::io;
@@ -18,29 +18,29 @@ use crate::status::Status;
 /// The end of a run.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
-    /// The outcome, as a word of the report.
+    /// The word for the outcome in the report.
     pub(super) outcome: &'static str,
     pub(super) started: bool,
     /// The status of the command, if it is known.
     pub(super) command: Option<ExitStatus>,
     /// The fencing token that the command got.
     pub(super) fencing_token: Option<u64>,
-    /// The slot number of the command's permit.
+    /// The number of the command's permit.
     pub(super) slot: Option<u16>,
     /// The status with which this program ends.
     pub(super) status: Status,
-    /// The number of losses of the lock, including those before the last start of the command.
+    /// How often the lock was lost, including the losses before the last start of the command.
     pub(super) losses: u32,
-    /// Whether the command has to be started again.
+    /// Whether to start the command again.
     pub(super) goes_on: bool,
-    /// The error for the user. It is printed last, after the thread in `told` has ended, which may take long with a
-    /// slow reader.
+    /// The error for the user. This program prints the error last, after the thread in `told` has ended. With a slow
+    /// reader, that may take long.
     pub(super) error: Option<Failure>,
     pub(super) told: Option<JoinHandle<()>>,
 }
 
 impl Ending {
-    /// Prints the error, once.
+    /// Prints the error, but only once.
     pub(super) fn tell(&mut self) {
         if let Some(told) = self.told.take() {
             let _ = told.join();
@@ -70,7 +70,8 @@ impl Ending {
     }
 }
 
-/// Opens the destination of the line: a file, which is replaced, or a descriptor that this program has inherited.
+/// Opens the destination of the line. The destination is a file, which the line replaces, or a descriptor that this
+/// program has inherited.
 pub(super) fn open(place: &Path) -> io::Result<File> {
     match place.to_str().and_then(|text| text.parse().ok()) {
         Some(number) => own_descriptor(number).map(File::from),
@@ -78,7 +79,7 @@ pub(super) fn open(place: &Path) -> io::Result<File> {
     }
 }
 
-/// Duplicates a descriptor by its number. Safe code can do this only with the system call that duplicates a
+/// Duplicates the descriptor with this number. Safe code can do this only with the system call that duplicates a
 /// descriptor of another process.
 fn own_descriptor(number: i32) -> io::Result<OwnedFd> {
     let own = pidfd_open(getpid(), PidfdFlags::empty())?;

@@ -1,7 +1,7 @@
-//! The signals that a process of the run handles, as bytes on a socket and as flags.
+//! Receives the signals of a process of the run, as bytes on a socket and as flags.
 //!
-//! A signal that was ignored when the program started stays ignored (`nohup`), also in the command. If this program
-//! handled the signal, it would have its default action in the command.
+//! If a signal was ignored when the program started, it stays ignored (`nohup`), in the command too. If this program
+//! handled the signal, the signal would have its default action in the command.
 
 use std::cell::RefCell;
 use std::io;
@@ -25,34 +25,34 @@ use crate::signals::{STOPPING, ends, to_handle};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrived {
     pub(super) number: i32,
-    /// Whether the terminal has sent the signal to all processes of its foreground group.
+    /// Whether the terminal sent the signal to all processes of its foreground group.
     pub(super) is_of_terminal: bool,
 }
 
-/// The code by which the kernel marks a signal that it sent itself.
+/// The code for a signal that the kernel itself has sent.
 const SI_KERNEL: i32 = 0x80;
 
-/// The signals that a terminal sends to all processes of its foreground group. (HUP goes to the leader of a session
-/// only.)
+/// The signals that a terminal sends to all processes of its foreground group. HUP is not here, because only the leader
+/// of a session gets it.
 const OF_TERMINAL: [i32; 4] = [SIGINT, SIGQUIT, SIGTSTP, SIGWINCH];
 
 /// Returns `true` if a terminal may stop this process. A terminal cannot stop the first process of a container.
 fn is_stopped_by_terminal() -> bool {
     let own = getpid();
     let stat = processes::stat(own).unwrap_or_default();
-    // The fifth field is the terminal. Before it are the state, the parent, the group and the session.
+    // The fifth field is the terminal. The fields before it are the state, the parent, the group and the session.
     stat.split(' ').nth(4).is_some_and(|it| it != "0") && !own.is_init()
 }
 
-/// Puts CONT after the other signals that came at the same time, as the kernel does. So a CONT that came together with
-/// a stop signal ends the stop.
+/// Moves CONT behind the other signals that arrived at the same time, as the kernel does. So if CONT and a stop signal
+/// arrive together, CONT ends the stop.
 pub(super) fn continued_last(arrived: impl Iterator<Item = Arrived>) -> Vec<Arrived> {
     let mut arrived: Vec<Arrived> = arrived.collect();
     arrived.sort_by_key(|arrived| arrived.number == SIGCONT);
     arrived
 }
 
-/// The signals that arrived, and a descriptor that becomes readable when there are new ones.
+/// The signals that have arrived, and a descriptor that becomes readable when new signals arrive.
 #[derive(Debug)]
 pub(super) struct Signals {
     delivery: RefCell<SignalDelivery<UnixStream, WithRawSiginfo>>,
@@ -60,19 +60,19 @@ pub(super) struct Signals {
     sender: Arc<Sender>,
 }
 
-/// The other end of the socket. A future uses it to make the same descriptor readable as signals do.
+/// The other end of the socket. A future uses it to make the descriptor readable, like a signal.
 #[derive(Debug)]
 struct Sender(UnixStream);
 
 impl Wake for Sender {
     fn wake(self: Arc<Self>) {
-        // Sending fails if the socket is full: then the descriptor is readable already.
+        // Sending fails if the socket is full, but then the descriptor is already readable.
         let _ = send(&self.0, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 }
 
 impl Signals {
-    /// Begins to handle every signal that can be handled, and to record when children end. At a terminal, signals that
+    /// Starts to handle every signal that can be handled, and to record when children end. At a terminal, signals that
     /// stop a job also stop this process.
     pub(super) fn catch() -> io::Result<Self> {
         let (arrived, sender) = UnixStream::pair()?;
@@ -98,7 +98,7 @@ impl Signals {
         Waker::from(Arc::clone(&self.sender))
     }
 
-    /// Returns the signals that have arrived since the last call, without the ends of children.
+    /// Returns the signals that have arrived since the last call. Leaves out the signals about the end of children.
     pub(super) fn take(&self) -> impl Iterator<Item = Arrived> {
         let arrived = self.delivery.borrow_mut().pending();
         let arrived = arrived.filter(|it| it.si_signo != SIGCHLD);
@@ -108,8 +108,8 @@ impl Signals {
         })
     }
 
-    /// Reads the signals while no command runs. Fails if a signal would have ended this program, or asks a command to
-    /// end.
+    /// Reads the signals while no command runs. Fails if a signal would have ended this program, or if it asks a
+    /// command to end.
     pub(super) fn check(&self, end: &End) -> Result<(), Failure> {
         let mut arrived = self.take().map(|it| it.number);
         let found = arrived.find(|signal| ends(*signal) || end.asks_for_end(*signal));

@@ -1,12 +1,12 @@
-//! What the supervisor does while the command runs: it sends the deadline of the lock to the watchdog, and ends all
-//! processes if the watchdog does not.
+//! The work of the supervisor while the command runs. The supervisor sends the deadline of the lock to the watchdog,
+//! and ends all processes if the watchdog does not end them.
 //!
 //! # Guarantees
 //!
-//! * When [`run`](Supervision::run) returns, no process of the command is left that the supervisor may signal.
-//! * The watchdog gets the deadline of each extension, and only deadlines that a majority of the nodes has confirmed.
-//! * The supervisor notices at once if the watchdog was killed or stopped. Then it inherits the watchdog's processes
-//!   and ends them.
+//! * When [`run`](Supervision::run) returns, every process of the command that the supervisor may signal has ended.
+//! * The watchdog gets the deadline of each extension, after a majority of the nodes has confirmed it.
+//! * If the watchdog is killed or stopped, the supervisor notices this at once. Then it inherits the watchdog's
+//!   processes and ends them.
 //!
 //! # Not here
 //!
@@ -44,28 +44,28 @@ use crate::signals::{ends, was_ignored};
 /// The longest time between two checks of the deadline.
 const TICK_MAX: Duration = Duration::from_millis(500);
 
-/// The variable in which the command finds its fencing token.
+/// The environment variable with the fencing token of the command.
 const FENCING_TOKEN: &str = "SHEARLINE_FENCING_TOKEN";
 
-/// The variable in which the command finds the number of its permit.
+/// The environment variable with the number of the command's permit.
 const SLOT: &str = "SHEARLINE_SLOT";
 
-/// How the command has ended.
+/// How the command ended.
 #[derive(Debug, Default)]
 pub(super) struct Ended {
     /// `Ok` if the command may have run, or the system's error if the command could not be run.
     pub(super) started: Option<Result<(), i32>>,
     /// The exit status of the command, if it is known.
     pub(super) status: Option<ExitStatus>,
-    /// A signal of the terminal that may have ended the watchdog before the command existed.
+    /// A signal from the terminal that may have ended the watchdog before the command existed.
     pub(super) early: Option<i32>,
-    /// Whether the command was asked to end, or killed, because the lock was at risk or lost.
+    /// Whether the supervisor asked the command to end or killed it, because the lock was at risk or lost.
     pub(super) for_lock: bool,
-    /// True if the command ended before the lock was at risk or lost, or if a signal asked the command to end.
+    /// Whether the command ended before the lock was at risk or lost, or a signal asked the command to end.
     pub(super) is_done: bool,
-    /// Whether no process of the command is left. Processes that are left belong to another user.
+    /// Whether all processes of the command have ended. Processes that are left belong to another user.
     pub(super) all: bool,
-    /// The thread that writes why the command was asked to end.
+    /// The thread that prints why the command must end.
     pub(super) told: Option<JoinHandle<()>>,
 }
 
@@ -81,9 +81,10 @@ pub(super) struct Supervision<'a, H: Holds> {
     watchdog: Pid,
     /// The time at which the watchdog kills all processes.
     until: Instant,
-    /// The time at which the lock was found lost.
+    /// The time at which the supervisor noticed the loss of the lock.
     lost_at: Option<Instant>,
-    /// Whether the command is in the process group of this process, so that a terminal sends its signals to both.
+    /// Whether the command is in the process group of this process. A terminal then sends its signals to both
+    /// processes.
     shares_group: bool,
     ended: Ended,
 }
@@ -114,7 +115,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
             .env("SHEARLINE_RESOURCE", OsStr::from_bytes(guard.resource()))
             .env("SHEARLINE_RESOURCES", OsStr::from_bytes(&names))
             .env("SHEARLINE_TOKEN", hex(guard.token().as_bytes()))
-            // If this program itself runs under another lock, its own fencing token is not the command's.
+            // If this program itself runs under another lock, the command must not get the fencing token of that lock.
             .env_remove(FENCING_TOKEN)
             .env_remove(SLOT)
             .envs(token.map(|token| (FENCING_TOKEN, token.to_string())))
@@ -167,14 +168,14 @@ impl<'a, H: Holds> Supervision<'a, H> {
         watched.map(|()| self.ended)
     }
 
-    /// Returns when the watchdog has ended, or has not killed the processes in time.
+    /// Returns when the watchdog has ended, or if it has not killed the processes in time.
     fn watch(&mut self, mut look: impl FnMut()) -> io::Result<()> {
         let waker = self.signals.waker();
         let mut context = Context::from_waker(&waker);
         let mut lost = pin!(self.guard.lost());
         loop {
-            // The order of these steps matters: signals that came before the command started are passed on first, and
-            // all other checks come later.
+            // The order of these steps matters. Signals that arrived before the command started must be passed on
+            // first, and all other checks come later.
             let is_early = self.ended.started.is_none();
             self.hear();
             self.pass_on(is_early);
@@ -219,9 +220,9 @@ impl<'a, H: Holds> Supervision<'a, H> {
         }
     }
 
-    /// Sends the watchdog a new deadline, which is later after an extension.
+    /// Sends the watchdog a later deadline after an extension.
     fn extend(&mut self) {
-        // A lost lock has no new deadline. The watchdog gets time to report how the command ended.
+        // A lost lock gets no new deadline. The watchdog gets time to report how the command ended.
         if self.lost_at.is_some() || !self.guard.is_valid() {
             return;
         }
@@ -236,13 +237,13 @@ impl<'a, H: Holds> Supervision<'a, H> {
         }
     }
 
-    /// Prints once why the command is ended.
+    /// Prints once why the command must end.
     fn tell(&mut self, why: &str) {
         if !self.ended.for_lock {
             self.ended.for_lock = true;
             let line = format!("{}: {why}", self.args.title());
-            // Another thread writes the line, because a slow reader would stop the supervision of the command. If the
-            // thread cannot be started, the line is lost.
+            // A separate thread writes the line, because a slow reader would block the supervision of the command. If
+            // the thread cannot start, the line is lost.
             let telling = thread::Builder::new().spawn(move || complain(BAD, line));
             self.ended.told = telling.ok();
         }
@@ -261,12 +262,12 @@ impl<'a, H: Holds> Supervision<'a, H> {
         if self.lost_at.is_none() {
             self.lost_at = Some(now());
             let _ = self.channel.send(Message::Until(Instant::ZERO));
-            self.tell("the lock is lost, so the command and all that it started are killed");
+            self.tell("the lock is lost, so the command and all its processes are killed");
         }
     }
 
-    /// Passes signals on to the command, except signals that a key of the terminal has sent to both processes.
-    /// `is_early` means that the command may not have existed when the signals came.
+    /// Passes signals on to the command, except if a key of the terminal has sent them to both processes. `is_early`
+    /// means that the command may not have existed when the signals arrived.
     fn pass_on(&mut self, is_early: bool) {
         for arrived in continued_last(self.signals.take()) {
             let signal = arrived.number;

@@ -1,4 +1,4 @@
-//! The supervisor: takes the lock, starts the command through the watchdog, keeps the lock, releases it.
+//! The supervisor takes the lock, starts the command through the watchdog, keeps the lock, and releases it.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -19,9 +19,9 @@ use crate::signals::wait;
 use crate::status::Status;
 use crate::taking::{Ask, next_look, take};
 
-/// Runs the command under the lock, unless something is `wrong` already, such as the configuration file.
+/// Runs the command under the lock, unless something is already `wrong`, such as the configuration file.
 ///
-/// Writes the report before the handle waits for nodes that confirm the release late.
+/// Writes the report first, because the handle may then wait for nodes that confirm the release late.
 pub(crate) fn run(args: &Args, wrong: Option<Failure>) -> ExitCode {
     let report = match args.report.as_deref().map(report::open).transpose() {
         Ok(report) => report,
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args, wrong: Option<Failure>) -> ExitCode {
     ending.status.exit()
 }
 
-/// Returns the end of a run whose command was not started.
+/// Returns the end of a run that did not start its command.
 fn failed(failure: Failure) -> Ending {
     let status = failure.status;
     let outcome = match status.word() {
@@ -73,7 +73,7 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     let names = args.names();
     if (args.shared || args.permits.is_some()) && names.len() != 1 {
         return Err(Failure::usage(format_args!(
-            "--shared and --permits take one name, and {} are given: {}",
+            "--shared and --permits take only one name, but {} were given: {}",
             names.len(),
             args.title()
         )));
@@ -81,10 +81,10 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     can_see_processes()?;
     let builder = args.connect.nodes.builder()?;
     let builder = args.acquire.builder(builder, std::process::id());
-    // The request is checked before anything is sent, because a strict guard writes markers when it connects.
+    // This check comes before anything is sent, because a strict guard writes markers when it connects.
     builder.config()?.check_request(names[0], ttl)?;
     check_resources(&names).map_err(InvalidRequest::from)?;
-    // The first process of a container misses signals for which it has no handler.
+    // The first process of a container does not get signals for which it has no handler.
     let signals = Signals::catch()?;
     let by = args.acquire.by();
     let redlock = args.connect.connect(&builder, by)?;
@@ -102,7 +102,7 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
             Ok(next) => ending = next,
             Err(failure) if failure.status.word() == "interrupted" => ending = failed(failure),
             Err(failure) => {
-                // The command may have left work half done, so its outcome is reported, not the failure.
+                // The command may have left work half done, so the report has its outcome, not the failure.
                 ending.error = Some(failure);
                 break;
             }
@@ -122,7 +122,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Runs [`once`](Self::once) with the lock, the shared lock or the permit that the arguments ask for.
+    /// Runs [`once`](Self::once) with the lock, the shared lock or the permit that the arguments request.
     fn once_as_asked(&mut self, by: Instant) -> Result<Ending, Failure> {
         let (redlock, names) = (self.redlock, &self.args.names());
         match (self.args.permits, self.args.shared) {
@@ -141,7 +141,7 @@ impl Run<'_> {
         }
     }
 
-    /// Takes the lock by the given time and runs the command once.
+    /// Takes the lock before the given time, and runs the command once.
     fn once<H: Holds>(
         &mut self,
         asked: (Ask<'_, H>, Instant),
@@ -168,7 +168,7 @@ impl Run<'_> {
         })
     }
 
-    /// Waits for the lock. Fails if a signal comes.
+    /// Waits for the lock. Fails if a signal arrives.
     fn acquire<H: Holds>(&self, asked: (Ask<'_, H>, Instant)) -> Result<Guard<H>, Failure> {
         let check = || self.signals.check(&self.args.end);
         let guard = wait(self.extended(asked), check)??;
@@ -184,14 +184,14 @@ impl Run<'_> {
     }
 
     /// Takes the lock, and extends it once. If the user of the nodes may not extend locks, `run` fails before the
-    /// command starts and not halfway through it.
+    /// command starts, instead of halfway through it.
     async fn extended<H: Holds>(
         &self,
         (ask, by): (Ask<'_, H>, Instant),
     ) -> Result<Guard<H>, Failure> {
         let (acquire, names) = (&self.args.acquire, self.args.names());
         let ttl = acquire.ttl;
-        // An extension to the same ttl would need no permission, so the lock is taken with a ttl that is 1 ms shorter.
+        // An extension to the same ttl would need no permission, so the first ttl is 1 ms shorter.
         let options = acquire.options(ttl - Duration::from_millis(1)).keep();
         let mut guard = take(acquire, self.redlock, &names, ask, (options, by)).await?;
         // Nodes that fail now may answer later.
@@ -218,7 +218,7 @@ impl Run<'_> {
     }
 }
 
-/// Fails if `/proc` does not list the children of this process, because then this program would find no descendant.
+/// Fails if `/proc` does not list the children of this process, because this program then cannot find any descendant.
 fn can_see_processes() -> Result<(), Failure> {
     let own = format!("/proc/self/task/{}/children", std::process::id());
     if std::fs::exists(own).unwrap_or(false) {
@@ -229,7 +229,7 @@ fn can_see_processes() -> Result<(), Failure> {
     Err(Failure::new(Status::Configuration, what))
 }
 
-/// Returns why the command is not started, although the lock was taken.
+/// Returns why `run` does not start the command, although it has taken the lock.
 fn unextended(error: ExtendError) -> Failure {
     let (ExtendError::Unconfirmed(report) | ExtendError::Lost(report)) = &error else {
         return error.into();
@@ -264,7 +264,7 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
             ("lost", Status::Lost, why + &got(extended))
         }
         (.., Err(UnlockError::NotHeld(_))) => {
-            let why = format!("the lock {name} was not held any more at the end");
+            let why = format!("the lock {name} was no longer held at the end");
             ("lost", Status::Lost, why)
         }
         (_, Some(status), Ok(())) => ("released", status.into(), String::new()),
@@ -292,7 +292,7 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
     })
 }
 
-/// Returns the last answers about a lock that is lost or was at risk.
+/// Returns the last answers of the nodes about a lock that is lost or was at risk.
 fn got(extended: Option<shearline::Report>) -> String {
     let Some(report) = extended else {
         return String::new();
@@ -304,7 +304,7 @@ fn got(extended: Option<shearline::Report>) -> String {
     )
 }
 
-/// If the command does not exist, the status is the same as from `env`.
+/// If the command does not exist, the status is the same as for `env`.
 fn cannot_run(args: &Args, error: &io::Error) -> Failure {
     let status = match error.kind() == io::ErrorKind::NotFound {
         true => Status::NotStarted(127),

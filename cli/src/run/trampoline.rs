@@ -1,7 +1,7 @@
 //! The process that becomes the command.
 //!
-//! This process asks the kernel to kill it when the watchdog ends, takes the command's standard input from the
-//! watchdog, and becomes the command. Doing these steps between `fork` and `exec` would need unsafe code.
+//! This process asks the kernel to kill it when the watchdog ends. Then it takes the command's standard input from the
+//! watchdog, and becomes the command. These steps would need unsafe code between `fork` and `exec`.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -19,7 +19,7 @@ use rustix::stdio::dup2_stdin;
 use super::channel::{Channel, Message, Received};
 use super::part::{COMMAND, PartArgs, naming};
 
-/// Becomes the command. Returns only after a failure, and then no process reads the status.
+/// Becomes the command. Returns only after a failure. No process then reads the status.
 pub(super) fn become_command(args: &PartArgs) -> ExitCode {
     if let Ok(channel) = Channel::from_stdin() {
         let Err(error) = attempt(&channel, args);
@@ -55,8 +55,8 @@ fn attempt(channel: &Channel, args: &PartArgs) -> io::Result<Infallible> {
     Err(command.envs(&variables).stdin(stdin).exec())
 }
 
-/// Becomes the command while PIPE stays ignored, as the runtime of Rust has set it. [`Command::exec`] would restore the
-/// default action of PIPE.
+/// Becomes the command, and keeps PIPE ignored, as the runtime of Rust has set it. The standard [`Command::exec`] would
+/// restore the default action of PIPE.
 fn exec_as_it_is(
     words: &[OsString],
     variables: &HashMap<OsString, OsString>,

@@ -1,21 +1,21 @@
 //! Finds, signals and ends the descendants of this process.
 //!
-//! This process must be a child subreaper: a descendant whose parent ends becomes its child. So no descendant can
-//! leave, and when this process has no child, no process of the command is left.
+//! This process must be a child subreaper: if the parent of a descendant ends, the descendant becomes a child of this
+//! process. So no descendant can escape. When this process has no children, all processes of the command have ended.
 //!
 //! # Guarantees
 //!
-//! * [`end`](Tree::end) returns `true` only if the kernel says that there is no child left.
-//! * Only descendants are signalled, even if a process id was given to another process in the meantime.
-//! * Process groups and sessions do not matter. A process that forks while it is being ended does not escape: all
-//!   processes are stopped first, until a scan finds no new one. From then on none of them runs, however long the
-//!   machine takes to end them. Children are killed before their parents, because the kernel continues stopped jobs
-//!   when their shell dies.
+//! * [`end`](Tree::end) returns `true` only if the kernel says that no child is left.
+//! * Signals reach only descendants, even if another process has got the same process id in the meantime.
+//! * Process groups and sessions do not matter. A process cannot escape by forking, because the tree first stops all
+//!   processes, until a scan finds no new process. After that, none of the processes runs, even if the machine takes
+//!   long to end them. The tree kills children before their parents, because the kernel continues stopped jobs when
+//!   their shell dies.
 //!
 //! # Not here
 //!
-//! Speed with many hundreds of processes: use a service manager with control groups for them. Processes that this
-//! process may not signal (programs of another user) stay alive.
+//! The tree is slow with many hundreds of processes. Use a service manager with control groups for so many processes.
+//! If this process may not signal a process (a program of another user), that process stays alive.
 
 use std::collections::HashSet;
 use std::os::unix::process::ExitStatusExt as _;
@@ -33,14 +33,14 @@ use shearline::internals::now;
 
 use super::processes::{Process, children, has_ended};
 
-/// The pause between a kill and the next scan. The killed processes need processor time to end, and a scan takes it
-/// from them.
+/// The pause between a kill and the next scan. The killed processes need processor time to end, and a scan takes
+/// processor time away from them.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// How long scans for new processes are repeated before the processes are killed. There are two scans at least.
+/// How long the tree repeats scans for new processes before it kills the processes. It always scans at least twice.
 const LOOKS_END: Duration = Duration::from_millis(250);
 
-/// After this time, all processes that are left are killed once more.
+/// After this time, the tree kills all remaining processes once more.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The highest priority of a process.
@@ -50,10 +50,11 @@ const FIRST: i32 = -20;
 #[derive(Debug)]
 pub(super) struct Before(Option<i32>, Rlimit);
 
-/// Gives this thread the highest priority, if that is permitted (usually only root may do this), and as many
-/// descriptors as possible. Only processes that are started later inherit the priority and the limit.
+/// Gives this thread as many descriptors as possible, and the highest priority if this is permitted (usually only for
+/// root). Only processes that start later inherit the priority and the limit.
 ///
-/// The machine may be at its busiest when processes have to be ended. Without a descriptor no process can be found.
+/// The machine may be very busy when the tree must end processes. Without a descriptor, the tree cannot find any
+/// process.
 #[must_use]
 pub(super) fn go_first() -> Before {
     let before = Before(getpriority_process(None).ok(), getrlimit(Resource::Nofile));
@@ -81,10 +82,10 @@ pub(super) enum Child {
     Ended(ExitStatus),
 }
 
-/// All descendants of this process, except those that it had at the beginning.
+/// All descendants of this process, except the descendants that it had at the beginning.
 #[derive(Debug)]
 pub(super) struct Tree {
-    /// Children that the process had before it became this program (`exec`), and orphans of these children.
+    /// Children from the time before the process became this program (`exec`), and orphans of these children.
     strangers: HashSet<Pid>,
     began_with_strangers: bool,
     child: Option<(Pid, Child)>,
@@ -111,7 +112,7 @@ impl Tree {
         self.child.map_or(Child::Running, |(_, state)| state)
     }
 
-    /// Counts the other children as strangers. The remembered child has to be a child subreaper: while it lives, no
+    /// Counts the other children as strangers. The remembered child must be a child subreaper. While it lives, no
     /// process of the command becomes a child of this process, so any new child is an orphan of a stranger.
     pub(super) fn spare_orphans(&mut self) {
         let Some((heir, _)) = self.child.filter(|_| self.began_with_strangers) else {
@@ -119,8 +120,8 @@ impl Tree {
         };
         let mut children = children(getpid());
         children.retain(|pid| *pid != heir);
-        // If `heir` ended before the list was read, the list may have its former children, but then this check finds
-        // its end.
+        // If `heir` ended before this process read the list, the list may contain former children of `heir`. This check
+        // then finds that `heir` has ended.
         if !has_ended(heir) {
             self.strangers.extend(children);
         }
@@ -135,8 +136,8 @@ impl Tree {
         }
     }
 
-    /// Sends a signal to every descendant, and lets stopped descendants receive it. Gives up at `until`, even if some
-    /// descendants have not got the signal.
+    /// Sends a signal to every descendant, and continues stopped descendants so that they receive it. Gives up at
+    /// `until`, even if some descendants have not received the signal.
     pub(super) fn signal(&self, signal: Signal, until: Instant) {
         self.look(|process| {
             if now() < until {
@@ -179,10 +180,10 @@ impl Tree {
         }
     }
 
-    /// Kills every descendant and waits for its end. Returns `false` if this process may signal none of the remaining
-    /// descendants.
+    /// Kills every descendant, and waits until it has ended. Returns `false` if this process may signal none of the
+    /// remaining descendants.
     ///
-    /// The child `last`, which may be killing the same processes, continues until all others are killed.
+    /// The child `last` may be killing the same processes. It continues until all others are killed.
     pub(super) fn end(&mut self, last: Option<Pid>) -> bool {
         loop {
             let met = self.stop(last);
@@ -193,7 +194,7 @@ impl Tree {
             }
             let end = now().saturating_add(AGAIN);
             while now() < end {
-                // Some processes may have been started before their parents were stopped, and not found yet.
+                // Some processes may have started before their parents were stopped, and no scan has found them yet.
                 self.look(|process| {
                     let _ = process.send(Signal::KILL);
                 });
@@ -208,8 +209,8 @@ impl Tree {
         }
     }
 
-    /// Scans for descendants and stops them, until a scan finds no new process. A stopped process cannot start another.
-    /// Returns all descendants, parents first.
+    /// Scans for descendants and stops them, until a scan finds no new process. A stopped process cannot start another
+    /// process. Returns all descendants, parents first.
     fn stop(&self, last: Option<Pid>) -> Vec<Process> {
         let end = now().saturating_add(LOOKS_END);
         let look = || {
@@ -237,7 +238,7 @@ impl Tree {
         !left.is_empty() && left.iter().all(is_refused)
     }
 
-    /// Calls `meet` for each descendant, parents first, and returns all of them. Processes that are just being started
+    /// Calls `meet` for each descendant, parents first, and returns all descendants. Processes that are just starting
     /// may be missing.
     fn look(&self, mut meet: impl FnMut(Process)) -> Vec<Process> {
         let mut seen = self.strangers.clone();
@@ -259,7 +260,7 @@ impl Tree {
     }
 }
 
-/// Turns the order in which processes were found, parents first, into the order in which they are killed.
+/// Converts the order in which a scan found the processes (parents first) into the order in which the tree kills them.
 fn children_first<P>(met: &[P], is_last: impl Fn(&P) -> bool) -> impl Iterator<Item = &P> {
     let (last, others): (Vec<_>, Vec<_>) = met.iter().rev().partition(|it| is_last(it));
     others.into_iter().chain(last)
@@ -379,10 +380,10 @@ mod tests {
     fn none_goes_on_that_was_stopped() {
         alone("none_goes_on_that_was_stopped", |mut families| {
             let met = families.tree.stop(None);
-            // A process in state D that has forked a child by `vfork` stops only after the child continues.
+            // A process in state D that has started a child with `vfork` stops only after the child continues.
             let goes_on = |it: &&Process| matches!(state(it.pid).as_deref(), Some("R" | "S"));
-            // The kernel stops a process that runs on another processor at the end of its time slice. The limit is
-            // below a minute, because these processes end by themselves after a minute.
+            // If a process runs on another processor, the kernel stops it at the end of its time slice. The limit is
+            // shorter than a minute, because these processes end by themselves after a minute.
             let end = now().saturating_add(Duration::from_secs(20));
             while let Some(process) = met.iter().find(goes_on) {
                 assert!(now() < end, "{process:?} {:?}", state(process.pid));

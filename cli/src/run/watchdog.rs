@@ -1,11 +1,11 @@
-//! The watchdog: a separate process that is the parent of the command.
+//! The watchdog is a separate process, and the parent of the command.
 //!
 //! # Guarantees
 //!
-//! * The command runs only while the watchdog lives: the kernel kills the command when the watchdog ends.
+//! * The command runs only while the watchdog lives, because the kernel kills the command when the watchdog ends.
 //! * If the supervisor ends, the watchdog kills all processes of the command at once. If the supervisor is stopped, the
 //!   watchdog kills them at the last deadline that it got.
-//! * The watchdog ends when no process is left that it may signal.
+//! * The watchdog ends when all processes that it may signal have ended.
 //!
 //! # Not here
 //!
@@ -34,7 +34,7 @@ use super::tree::{Child, Tree, go_first};
 /// The time between two attempts to kill processes of another user.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Guards one command. The status does not matter: the watchdog has sent everything to the supervisor.
+/// Guards one command. The status does not matter, because the watchdog has sent everything to the supervisor.
 pub(super) fn guard(args: &PartArgs) -> ExitCode {
     let guarded = Watchdog::start(args).and_then(|watchdog| watchdog.map_or(Ok(()), Watchdog::run));
     if let Err(error) = guarded {
@@ -46,10 +46,10 @@ pub(super) fn guard(args: &PartArgs) -> ExitCode {
 /// The phases of the command.
 #[derive(Debug)]
 enum Phase {
-    /// The trampoline has not become the command yet. When it becomes the command, its end of the channel closes.
+    /// The trampoline has not yet become the command. When it does, its end of the channel closes.
     Starting(Channel),
     Running,
-    /// The command has ended. Processes that the command left are killed at this time.
+    /// The command has ended. At this time, the watchdog kills the processes that the command left.
     Leaving(Option<Instant>),
 }
 
@@ -70,12 +70,12 @@ struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts the command. Returns `None` if this fails and the supervisor knows.
+    /// Starts the command. Returns `None` if this fails and the supervisor knows about the failure.
     fn start(args: &PartArgs) -> io::Result<Option<Self>> {
         let channel = Channel::from_stdin()?;
         set_name(c"shearline")?; // From its file, the process would get the name `exe`.
-        // Signals are handled before there is a child. The supervisor passes on signals that all processes get, for
-        // example from a service manager. Signals that the supervisor passes on must not end the watchdog.
+        // This process handles signals before it has a child. The supervisor passes on signals that all processes get,
+        // for example from a service manager. Signals that the supervisor passes on must not end the watchdog.
         let signals = Signals::catch()?;
         set_child_subreaper(Some(getpid()))?;
         let mut tree = Tree::new();
@@ -94,7 +94,7 @@ impl Watchdog {
             }
         };
         tree.remember(child);
-        // This message is sent before the command runs, because a watchdog that was killed sends nothing.
+        // The watchdog sends this message before the command runs, because it can send nothing after it was killed.
         let _ = channel.send(Message::Started);
         // A signal, such as Ctrl-C, may have ended the trampoline already. This counts as the end of the command.
         trampoline.send_with(Message::Until(Instant::ZERO), stdin.as_fd())?;
@@ -124,7 +124,7 @@ impl Watchdog {
         watched
     }
 
-    /// Returns when no process is left, or when the remaining ones have to end now.
+    /// Returns when no process is left, or when the remaining processes must end now.
     fn watch(&mut self) -> io::Result<()> {
         loop {
             self.wait()?;
@@ -170,7 +170,7 @@ impl Watchdog {
         Ok(())
     }
 
-    /// Tells the supervisor that the command has ended, and asks the processes that it left to end.
+    /// Tells the supervisor that the command has ended. Asks the processes that the command left to end.
     fn see_ended(&mut self, any_left: bool) {
         let (Phase::Running, Child::Ended(status)) = (&self.phase, self.tree.child()) else {
             return;
@@ -183,8 +183,8 @@ impl Watchdog {
         }
     }
 
-    /// Carries out the messages of the supervisor. Returns `true` if the supervisor has ended, so that all processes
-    /// have to end now.
+    /// Carries out the messages of the supervisor. Returns `true` if the supervisor has ended, because all processes
+    /// must then end now.
     fn obey(&mut self) -> io::Result<bool> {
         loop {
             match self.channel.try_receive()? {
@@ -208,7 +208,7 @@ impl Watchdog {
         match self.phase {
             Phase::Starting(_) | Phase::Running => {
                 self.tree.signal_child(signal);
-                // A stopped command would never receive the signal, so it also gets CONT, as from a shell. For example,
+                // A stopped command would never receive the signal, so it also gets CONT, as a shell does. For example,
                 // the command may be stopped because it read from a terminal in the background.
                 let asks = signal == Signal::HUP || self.end.asks_for_end(number);
                 if self.tree.child() == Child::Stopped && asks {
@@ -219,7 +219,7 @@ impl Watchdog {
         }
     }
 
-    /// Kills the processes that the command left, once their time is over.
+    /// Kills the processes that the command left, when their time has passed.
     fn hurry(&mut self) {
         if let Phase::Leaving(Some(kill)) = self.phase
             && kill <= now()
@@ -231,7 +231,8 @@ impl Watchdog {
         }
     }
 
-    /// Sends a message to the supervisor. If the supervisor has ended, the next look at the channel shows it.
+    /// Sends a message to the supervisor. If the supervisor has ended, the watchdog notices this when it next reads the
+    /// channel.
     fn tell(&self, message: Message) {
         let _ = self.channel.send(message);
     }
@@ -240,7 +241,7 @@ impl Watchdog {
 /// Starts the trampoline, which waits for the standard input of the command.
 fn spawn(args: &PartArgs) -> io::Result<(Channel, Pid)> {
     let (channel, far) = Channel::pair()?;
-    // The kernel sends the death signal when the thread that started the child ends: here this is the only thread.
+    // The kernel sends the death signal when the thread that started the child ends. This process has only one thread.
     let trampoline = PartArgs {
         number: getpid().as_raw_pid(),
         ..args.clone()

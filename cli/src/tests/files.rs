@@ -103,7 +103,7 @@ fn a_wrong_file_is_refused_without_its_secrets() {
         (
             "[nodes]\na = \"b\"\n",
             0o600,
-            "nodes must be a text, a number, ",
+            "nodes must be a string, a number, ",
         ),
         (
             "guard = \"none\"\n",
@@ -141,6 +141,6 @@ fn a_wrong_file_is_refused_without_its_secrets() {
     let failure = typed("lock report --config /nowhere").map(drop);
     let said = failure.expect_err("there is none").message;
     assert!(said.contains("/nowhere: No such file"), "{said}");
-    let names = "; this file was named by --config or SHEARLINE_CONFIG";
+    let names = "; the file comes from --config or SHEARLINE_CONFIG";
     assert!(said.contains(names), "{said}");
 }

@@ -5,7 +5,7 @@ use super::*;
 /// Each command line, and the message about it.
 const MISTYPED: &str = "
 lock => the following required arguments were not provided: <NAME>; usage: shearline lock <NAME>; see
-lock report --ttl soon => invalid value 'soon' for '--ttl <TIME>': write it as 30s, 500ms, 2m, 1h, 1d or as seconds: 30, 0.5; see
+lock report --ttl soon => invalid value 'soon' for '--ttl <TIME>': write it as 30s, 500ms, 2m, 1h or 1d, or as a number of seconds: 30, 0.5; see
 lock report --wait -1s => unexpected argument '-1' found; usage: shearline lock [OPTIONS] <NAME>; see
 lock report -n -w 3 => the argument '--no-wait' cannot be used with '--wait <TIME>'; see
 lock report -E 256 => invalid value '256' for '--conflict-status <N>': 256 is not in 0..=255; see
@@ -19,8 +19,8 @@ break => the following required arguments were not provided: <NAME>; usage: shea
 status => the following required arguments were not provided: <NAME>; usage:
 watch report --count 0 => 0 is not in 1..
 watch report --nodes redis://me:secret@127.0.0.1:1 => unexpected argument '--nodes' found; 
-watch report redis://me:secret@127.0.0.1:1 => not shown, it may hold a password
-watch report --node redis://me:se cret ss@127.0.0.1:1 => not shown, it may hold a password
+watch report redis://me:secret@127.0.0.1:1 => not shown, because it may hold a password
+watch report --node redis://me:se cret ss@127.0.0.1:1 => not shown, because it may hold a password
 completions tcsh => invalid value 'tcsh' for '<SHELL>' [possible values: bash, elvish, fish, powershell, zsh]; tip: a similar value exists: 'zsh'; see
 nodes --node 127.0.0.1:1 --max-ttl - => invalid value '-'
 run => not provided: <NAME>... <COMMAND>...; usage: shearline run <NAME>... -- <COMMAND>...; see
@@ -36,8 +36,8 @@ run report --permits 2 --shared -- echo started => the argument '--permits <K>' 
 run report -n -w 1s -- echo started => the argument '--no-wait' cannot be used with '--wait <TIME>'; see
 demo --seconds 0 => '--seconds <N>': 0 is not in 1..=86400; see
 demo --workers 0 => '--workers <N>': 0 is not in 1..=256; see
-demo --ttl 2m => the time has to be from 50ms to 60s; see
-extend 53484c4b01 --ttl 53484c4b01 => not shown, it may hold a lock
+demo --ttl 2m => the time must be between 50ms and 60s; see
+extend 53484c4b01 --ttl 53484c4b01 => not shown, because it may hold a lock
 ";
 
 #[test]
@@ -65,12 +65,21 @@ fn each_mistake_is_said_in_one_line() {
 fn what_cannot_be_asked_for_is_said_before_any_node_is_asked() {
     let long = "x".repeat(1_025);
     for (line, said) in [
-        (format!("lock {long}"), "1025 bytes, 1024 are allowed"),
-        (format!("status {long}"), "1025 bytes, 1024 are allowed"),
-        (format!("watch {long}"), "1025 bytes, 1024 are allowed"),
-        ("break --yes shearline:marker".into(), "is reserved"),
-        ("lock shearline:marker".into(), "is reserved"),
-        ("lock report --ttl 2ms".into(), "its own drift of"),
+        (
+            format!("lock {long}"),
+            "1025 bytes, but at most 1024 are allowed",
+        ),
+        (
+            format!("status {long}"),
+            "1025 bytes, but at most 1024 are allowed",
+        ),
+        (
+            format!("watch {long}"),
+            "1025 bytes, but at most 1024 are allowed",
+        ),
+        ("break --yes shearline:marker".into(), "are reserved"),
+        ("lock shearline:marker".into(), "are reserved"),
+        ("lock report --ttl 2ms".into(), "its drift alone is"),
         ("lock report --ttl 61s".into(), "raise `--max-ttl`"),
         (
             "lock report --ttl 59s --lock-delay 9s".into(),
@@ -80,7 +89,7 @@ fn what_cannot_be_asked_for_is_said_before_any_node_is_asked() {
         ("unlock 0".into(), "this is not a lock"),
         (
             "extend 534c".into(),
-            "pass on what `shearline lock` printed",
+            "pass the unchanged line that `shearline lock` printed",
         ),
     ] {
         let failure = failure(&format!("{line} --node {NOWHERE}"));

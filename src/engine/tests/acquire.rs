@@ -67,7 +67,7 @@ fn errors_are_no_votes_and_only_uncertain_ones_are_released() {
     let report = world.no_quorum();
     assert_eq!(
         format!("{}", report.nodes()[0].outcome),
-        "refused: LOADING (it is loading its data, and serves requests afterwards)"
+        "refused: LOADING (it is still loading its data: wait until it has finished)"
     );
     let release = vec!["EVALSHA release"];
     assert_eq!(world.take_all(), [vec![], release.clone(), release]);

@@ -278,8 +278,8 @@ fn the_longest_ttl_includes_the_delay() {
     let too_long = InvalidRequest(RequestFault::TtlWithDelayTooLong { ttl, maximum });
     assert_eq!(
         too_long.to_string(),
-        "a ttl of 10.001s is longer than the 10s that the lock delay leaves of the longest this handle \
-         allows; ask for a shorter one and extend it, raise `Builder::max_ttl`, or shorten \
+        "a ttl of 10.001s is longer than 10s, the longest ttl of this handle minus the lock delay; ask for a shorter \
+         ttl and extend the lock, raise `Builder::max_ttl`, or shorten \
          `Builder::lock_delay`"
     );
     let options = LockOptions::new(ttl);

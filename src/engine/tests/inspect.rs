@@ -302,7 +302,7 @@ fn a_key_of_another_type_is_neither() {
     assert!(!told.is_free() && told.holder().is_none());
     assert_eq!(found(&told)[1..], [Found::OtherType, Found::OtherType]);
     assert!(told.to_string().ends_with(
-        "node2:6379 held by something that is no lock); delete what is no lock on each node (`DEL`)"
+        "node2:6379 held by something that is not a lock); delete the key on each node (`DEL`)"
     ));
 }
 

@@ -518,7 +518,8 @@ fn another_number_of_permits_is_named_at_once() {
         assert_eq!(
             text,
             "lock `k`: other clients use it with 8 permits: 0 of the 2 votes needed (node0:6379 and node1:6379 each \
-             with 8 permits; node2:6379 not waited for); ask for the same number, or use another name; see the manual \
+             with 8 permits; node2:6379 not waited for); ask for the same number of permits, or use another name; see \
+             the manual \
              (`shearline::manual::troubles`)"
         );
         for (node, sent) in [1, 1, 2].into_iter().enumerate() {
@@ -560,7 +561,7 @@ fn requests_that_cannot_be_served_are_refused_at_once() {
         let why = world.invalid(&Request::permit(b"k", permits, &options));
         assert_eq!(why, InvalidRequest(RequestFault::Permits { permits }));
         let text = format!(
-            "a resource has 1 to 1024 permits, not {permits}; ask for a number in this range"
+            "a resource can have 1 to 1024 permits, not {permits}; ask for a number in this range"
         );
         assert_eq!(why.to_string(), text);
     }

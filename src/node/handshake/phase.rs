@@ -44,7 +44,7 @@ impl fmt::Display for NodeState {
             Self::Quarantined { left } if left.is_zero() => {
                 f.write_str("in quarantine until it has answered")
             }
-            Self::Quarantined { left } => write!(f, "in quarantine for {left:.0?} more"),
+            Self::Quarantined { left } => write!(f, "in quarantine for another {left:.0?}"),
             Self::Suspect => f.write_str("silent"),
             Self::Down(reason) => write!(f, "down: {reason}"),
             Self::Unusable(reason) => write!(f, "unusable: {reason}"),

@@ -72,7 +72,7 @@ fn a_loss_names_its_lock() {
         world.remove("a");
         let error = guard.extend(LONG).unwrap_err();
         assert_matches!(error, ExtendError::Lost(_));
-        says(error, lost, "stop the work that it protects");
+        says(error, lost, "stop the work that the lock protects");
         let unlocks: [&dyn Fn() -> UnlockError; 2] = [
             &|| {
                 let guard = redlock.lock("a", LONG).unwrap();

@@ -32,7 +32,7 @@ fn changed_files_are_read_for_the_next_connection() {
     let state = |face: &Face| face.nodes()[0].state;
     let says = |face: &Face, text| matches!(state(face), NodeState::Unusable(why @ Unusable::Tls(_)) if why.to_string().contains(text));
     eventually("the new authority is unknown", || {
-        says(&face, "of an unknown authority").then_some(())
+        says(&face, "comes from an unknown authority").then_some(())
     });
     file("ca", &next.pem());
     eventually("it refuses the old client certificate", || {
@@ -42,7 +42,7 @@ fn changed_files_are_read_for_the_next_connection() {
     eventually("the missing key is named", || {
         says(
             &face,
-            "the key of the client certificate cannot be used any more: no such file",
+            "the key of the client certificate can no longer be used: no such file",
         )
         .then_some(())
     });

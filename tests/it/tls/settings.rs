@@ -112,7 +112,7 @@ fn what_is_no_name_or_not_used_is_found_when_a_handle_is_built() {
     let error = error_of(&format!("ca={ca}&name=no%20name"));
     let text = error.to_string();
     assert!(
-        text.ends_with("the server name cannot be used: it is no host name and no address"),
+        text.ends_with("the server name cannot be used: it is neither a host name nor an address"),
         "{text}"
     );
     let unused = Redlock::builder().node("redis://h");

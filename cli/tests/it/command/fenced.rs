@@ -58,8 +58,8 @@ fn a_permit_comes_with_a_number_for_its_slot() {
 fn assert_refused(cluster: &Cluster) {
     let (told, report) = attempt(cluster, "off", &[]);
     let line = told.failed(78);
-    assert!(line.contains("have no floor"), "{line}");
-    assert!(line.contains("`--trust` gives"), "{line}");
+    assert!(line.contains("it has no counter floor"), "{line}");
+    assert!(line.contains("give them floors with `--trust`"), "{line}");
     assert_eq!(report.text("outcome"), "failed");
     assert_eq!(report.at("started"), &Value::Bool(false));
     assert_eq!(report.at("fencing_token"), &Value::Null);
@@ -261,7 +261,7 @@ fn nodes_says_which_users_may_not_have_a_number() {
         (
             "lock:try",
             78,
-            "or one of `shearline:*` for a fenced or shared lock; permit both",
+            "or the keys `shearline:*` that fenced and shared locks need; permit both",
         ),
     ] {
         let line = format!("nodes {name} --fenced --guard off");

@@ -110,7 +110,7 @@ impl Story {
     fn loses_the_lock(&mut self, cluster: &Cluster) {
         cluster.await_copies("n");
         take_away(cluster, 1..3);
-        let said = "shearline: n: the lock is lost, so the command and all that it started are killed\n\
+        let said = "shearline: n: the lock is lost, so the command and all its processes are killed\n\
                     shearline: programs of another user still run, so the lock is kept until it expires\n";
         assert_eq!(self.tool.errors(), said);
         assert_eq!(code(self.tool.end()), 74);

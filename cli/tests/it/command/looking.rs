@@ -160,7 +160,7 @@ fn status_does_not_guess() {
         let young = shearline(&cluster, line).failed(69);
         assert!(young.contains("in quarantine for "), "{young}");
         // These commands have no `--trust`.
-        let advice = "or ask these nodes nevertheless with `--guard off`";
+        let advice = "or count these nodes anyway with `--guard off`";
         assert!(young.contains(advice), "{young}");
         assert!(!young.contains("--trust"), "{young}");
     }
@@ -253,19 +253,19 @@ fn a_key_of_another_type_is_held_by_something_that_is_no_lock() {
     let status = shearline(&cluster, "status report --guard off");
     assert_eq!(status.status, 1);
     let said = status.out.replace("\n    ", " ");
-    let begin = "report  held by something that is no lock, such as a list or a hash; no client gets the lock before \
-                 an operator deletes the key on each node (`DEL`)\n";
+    let begin = "report  held by something that is not a lock, such as a list or a hash; no client gets the lock \
+                 before an operator deletes the key on each node (`DEL`)\n";
     assert!(said.starts_with(begin), "{said}");
     let nodes = said
-        .matches("  held by something that is no lock\n")
+        .matches("  held by something that is not a lock\n")
         .count();
     assert_eq!(nodes, 3, "{said}");
     let refused = shearline(&cluster, "break report --guard off --yes").failed(1);
     let nodes = refused
-        .matches(" held by something that is no lock")
+        .matches(" held by something that is not a lock")
         .count();
     assert_eq!(nodes, 3, "{refused}");
-    let said = "lock `report`: held by something that is no lock, such as a list or a hash; no client gets the lock \
+    let said = "lock `report`: held by something that is not a lock, such as a list or a hash; no client gets the lock \
                 before an operator deletes the key on each node (`DEL`)";
     for command in [
         "lock report -n --trust",
@@ -431,7 +431,7 @@ fn check_is_a_plugin_of_a_monitor() {
             "WARNING - 2 of 3 nodes would vote",
             "votes=2;3:;2:;0;3",
         ),
-        ([one, &down, &down], 3, "UNKNOWN - ", "named twice"),
+        ([one, &down, &down], 3, "UNKNOWN - ", "given twice"),
         (
             [one, &down, &other],
             2,
@@ -471,7 +471,7 @@ fn a_password_that_is_missing_is_for_an_operator() {
     }
     let refused = over(&urls, "nodes");
     assert_eq!(refused.status, 78);
-    let reason = "it wants a password; give `--password-file`, or credentials in the URL";
+    let reason = "it requires a password; give `--password-file`, or credentials in the URL";
     let in_one_line = refused.out.replace("\n    ", " ");
     assert_eq!(in_one_line.matches(reason).count(), 3, "{in_one_line}");
     assert_narrow(&refused.out);

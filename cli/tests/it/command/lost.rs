@@ -13,7 +13,7 @@ use crate::servers::{LONG, Mischief, Proxy, Server, Way, eventually, three};
 
 /// The message before the command is killed.
 const KILLED: &str =
-    "shearline: n: the lock is lost, so the command and all that it started are killed\n";
+    "shearline: n: the lock is lost, so the command and all its processes are killed\n";
 
 /// A majority says that the lock is gone: the command is killed at once, not at the end of the ttl, and not when the lock
 /// is next extended, which would be in half an hour.
@@ -125,7 +125,7 @@ fn a_run_says_that_a_node_has_restarted_and_when_the_next_may() {
         "{line}"
     );
     assert!(
-        line.ends_with(" before the next restart of a node"),
+        line.ends_with(" before you restart the next node"),
         "{line}"
     );
     fs::write(folder.path().join("end"), "").expect("a file");
@@ -488,7 +488,7 @@ fn a_lock_that_is_gone_at_the_end_was_lost() {
     });
     take_away(&cluster, 0..3);
     run.end_command();
-    let said = "shearline: the lock n was not held any more at the end\n";
+    let said = "shearline: the lock n was no longer held at the end\n";
     run.assert("lost", "5", 74, said);
     free(&cluster, 0..3);
     cluster.assert_empty();

@@ -81,8 +81,7 @@ fn nodes_say_what_their_users_may_do_and_how_they_do_it() {
     let said = over(&urls, "nodes lock:try --guard off");
     assert_eq!(said.status, 78);
     assert!(
-        said.out
-            .ends_with(": an operator has to repair the nodes\n"),
+        said.out.ends_with(": an operator must repair the nodes\n"),
         "{said:?}"
     );
     // Uses names that the user may not use.
@@ -90,7 +89,7 @@ fn nodes_say_what_their_users_may_do_and_how_they_do_it() {
     let said = over(&urls, "nodes other --guard off");
     assert_eq!(said.status, 78);
     let text = said.out.replace("\n    ", " ");
-    let words = "its user may not use a key of this name";
+    let words = "its user may not use this key";
     assert_eq!(text.matches(words).count(), 3, "{text}");
     cluster.assert_empty();
 }

@@ -17,7 +17,7 @@ fn wrong_arguments_are_refused_and_leave_nothing() {
     for (line, said) in [
         ("lock", "see `shearline lock --help`"),
         ("look report", "similar subcommands exist: 'unlock', 'lock'"),
-        ("lock shearline:marker --guard strict", "is reserved"),
+        ("lock shearline:marker --guard strict", "are reserved"),
         ("lock report --guard strict --ttl 61s", "raise `--max-ttl`"),
         ("unlock lock", "this is not a lock"),
         ("man nothing", "there is no command"),
@@ -64,7 +64,7 @@ fn wrong_arguments_of_run_are_refused_and_leave_nothing() {
         ("report --guard strict --ttl 61s", 64, "raise `--max-ttl`"),
         ("report --guard strict --ttl 2ms", 64, "too short"),
         ("report --ttl 1s", 64, "give 2s or more"),
-        ("shearline:barrier --guard strict", 64, "is reserved"),
+        ("shearline:barrier --guard strict", 64, "are reserved"),
         ("report --node x://y", 78, "node"),
         ("report --config /nowhere", 78, "No such file"),
         (
@@ -98,7 +98,10 @@ fn a_lock_that_was_damaged_on_its_way_is_refused() {
         lock.clone(),
     ] {
         let error = shearline(&cluster, &line).failed(64);
-        assert!(error.contains("not shown, it may hold a lock"), "{error}");
+        assert!(
+            error.contains("not shown, because it may hold a lock"),
+            "{error}"
+        );
         assert!(!error.contains(&lock), "{error}");
     }
     shearline(&cluster, &format!("unlock {lock} --trust")).done();
@@ -109,11 +112,11 @@ fn a_lock_that_was_damaged_on_its_way_is_refused() {
 fn a_wrong_configuration_is_refused_without_its_secrets() {
     let none: [String; 0] = [];
     let error = over(&none, "lock report").failed(78);
-    let what_to_do = "no node was named; give --node, or set SHEARLINE_NODES";
+    let what_to_do = "no node was given; give --node, or set SHEARLINE_NODES";
     assert!(error.contains(what_to_do), "{error}");
     let one_slash = over(&["redis:/127.0.0.1".to_owned()], "lock report").failed(78);
     assert!(
-        one_slash.ends_with("write ://, as in redis://host:port"),
+        one_slash.ends_with("write :// after the scheme, as in redis://host:port"),
         "{one_slash}"
     );
     let url = format!("redis://{USER}:{ESCAPED}@127.0.0.1:70000");
@@ -167,7 +170,7 @@ fn a_comma_in_a_password_is_refused_by_name() {
         (no_scheme, "status report"),
     ] {
         let error = over(&[list.to_owned()], line).failed(78);
-        let both = "a comma in a user or a password, or a URL with credentials without its scheme";
+        let both = "a user or a password contains a comma, or a URL with credentials has no scheme";
         assert!(error.contains(both), "{line}: {error}");
         for part in ["locker", "6543", "10.0.0.1"] {
             assert!(!error.contains(part), "{line}: {error}");

@@ -96,7 +96,7 @@ fn the_loss_of_one_name_ends_the_command() {
     }
     take_away(&cluster, 1..3);
     let errors = tool.errors();
-    let lost = "shearline: m, n: the lock is lost, so the command and all that it started are killed\n\
+    let lost = "shearline: m, n: the lock is lost, so the command and all its processes are killed\n\
                 shearline: lost the lock m, n: the command was ended";
     assert!(errors.starts_with(lost), "{errors}");
     assert_eq!(code(tool.wait()), 74);
@@ -112,17 +112,17 @@ fn names_that_cannot_be_locked_together_are_refused_before_anything_is_sent() {
     for (names, said) in [
         (
             "m n m",
-            "the resources at places 0 and 2, counted from 0, are the same",
+            "the resources 0 and 2 (counted from 0) are the same",
         ),
         (&many.join(" "), "65 resources are too many for one lock"),
-        ("m shearline:marker", "is reserved"),
+        ("m shearline:marker", "are reserved"),
         (
             "m n --shared",
-            "--shared and --permits take one name, and 2 are given: m, n",
+            "--shared and --permits take only one name, but 2 were given: m, n",
         ),
         (
             "m n --permits 2",
-            "--shared and --permits take one name, and 2 are given: m, n",
+            "--shared and --permits take only one name, but 2 were given: m, n",
         ),
     ] {
         let line = format!("run --guard strict --report 1 {names} -- echo started");

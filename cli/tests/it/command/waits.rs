@@ -67,7 +67,7 @@ fn who_waits_is_told_when_nodes_refuse_the_lock_later() {
     cluster.run("CONFIG SET maxmemory 1");
     let said = line(&mut errors);
     assert!(
-        said.contains("waiting for report: it is free, and not granted: "),
+        said.contains("waiting for report: the lock is free, but not granted: "),
         "{said}"
     );
     assert!(said.contains("OOM"), "{said}");
@@ -195,7 +195,7 @@ fn who_waits_for_a_lock_that_is_free_is_told_which_nodes_refuse_it() {
     let line = "run report --guard off -- true";
     let (mut run, mut errors) = going(command(&cluster.urls(), line.split_whitespace()));
     let said = self::line(&mut errors);
-    let begin = "shearline: waiting for report: it is free, and not granted: 127.0.0.1:";
+    let begin = "shearline: waiting for report: the lock is free, but not granted: 127.0.0.1:";
     assert!(said.starts_with(begin), "{said}");
     let why = " refused: OOM (its memory is full: raise its `maxmemory`, or remove other keys";
     assert!(said.contains(why), "{said}");

@@ -92,7 +92,10 @@ fn a_single_whose_time_is_up_at_a_name_that_is_left_free_names_no_holder() {
     assert_eq!((report.tries(), report.holder()), (0, None));
     assert_eq!(outcomes(&report), [NodeOutcome::Pending; NODES]);
     let text = LockError::Held(report).to_string();
-    assert_eq!(text, "lock `a`: earlier callers of this handle wait for it");
+    assert_eq!(
+        text,
+        "lock `a`: earlier callers of this handle are waiting for it"
+    );
     let once = world.wants_as(0, "a", &once());
     world.gives_back(once);
     assert!(!world.has(set));
