@@ -54,7 +54,7 @@ fn work(redlock: &Redlock, pool: &str, machines: &[Machine]) -> Result<(), LockE
     let options = options.wait(Duration::from_secs(60));
     for _ in 0..JOBS {
         // All programs have to name the same number of permits.
-        let permit = redlock.permit_with(pool, machines.len() as u32, &options)?;
+        let permit = redlock.permit_with(pool, machines.len() as u16, &options)?;
         let machine = &machines[usize::from(permit.slot())];
         let was_busy = machine.is_busy.swap(true, SeqCst);
         assert!(!was_busy, "another job is on this machine");

@@ -397,7 +397,7 @@ mod tests {
         for lists in [
             &three[..],
             &["a:1,b:2,redis://:p%2Cq@c"],
-            &["a:1, b:2", "redis://:p%2Cq@c,"],
+            &["a:1, b:2", "redis://:p%2Cq@c"],
         ] {
             assert_eq!(urls(lists).expect("three URLs"), three, "{lists:?}");
         }

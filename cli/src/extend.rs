@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::duration;
 use crate::failure::Failure;
-use crate::held::{Held, detached};
+use crate::held::{self, Held, detached};
 use crate::help::Texts;
 use crate::lock;
 use crate::output::Format;
@@ -55,6 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let extended = confirmed.and_then(|()| Ok(guard.extend(args.ttl)?));
     // The lock is detached even after an error, because dropping the guard would release it.
     let lock = detached(&args.held.connect.nodes, &redlock, guard);
+    let extended = extended.map_err(held::lost);
     let printed = extended.and_then(|()| lock::print("extend", args.format, &lock));
     printed.map(|()| Status::Success)
 }

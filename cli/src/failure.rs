@@ -78,6 +78,7 @@ impl Failure {
 const WORDS: &str = "\
 `without_scripts` => `--without-scripts`
 `Builder::max_ttl` => `--max-ttl`
+this handle allows => `--max-ttl` allows
 `Builder::lock_delay` => `--lock-delay`
 `Redlock::reinit` => `shearline reinit`
 `Breaking::AtOnce` => `--now`

@@ -40,15 +40,17 @@ impl Held {
     fn read(&self) -> Result<Lock, Failure> {
         let text = match self.lock.as_deref() {
             Some(text) if text != "-" => text.to_owned(),
-            None if io::stdin().is_terminal() => {
-                let what = "no lock was given; pass the line that `shearline lock` printed";
-                return Err(Failure::usage(what));
-            }
+            None if io::stdin().is_terminal() => String::new(),
             Some(_) | None => io::read_to_string(io::stdin()).map_err(unreadable)?,
         };
-        let what = "this is not a lock; pass the unchanged line that `shearline lock` printed";
-        let no_lock = || Failure::usage(what);
         let text = text.trim();
+        let what = if text.is_empty() {
+            "no lock was given"
+        } else {
+            "this is not a lock"
+        };
+        let to_do = "pass the unchanged line that `shearline lock` printed";
+        let no_lock = || Failure::usage(format_args!("{what}; {to_do}"));
         let (digits, token) = text.split_once(' ').unwrap_or((text, ""));
         let lock = Lock::from_bytes(&bytes_of(digits).ok_or_else(no_lock)?)?;
         // The first word also contains the fencing token, so the second word must be the same number.
@@ -58,6 +60,19 @@ impl Held {
             false => Err(no_lock()),
         }
     }
+}
+
+/// Returns the failure of an extension or a release. Other nodes than those of the lock look like nodes that have lost
+/// its keys, so the message names this cause too.
+pub(crate) fn lost(error: impl Into<Failure>) -> Failure {
+    let mut failure = error.into();
+    if failure.message.contains(" without its key") {
+        for clause in [" was lost: ", " was no longer held: "] {
+            let both = clause.replace(": ", ", or was taken on other nodes: ");
+            failure.message = failure.message.replacen(clause, &both, 1);
+        }
+    }
+    failure
 }
 
 /// Detaches a lock from this process.
@@ -73,10 +88,11 @@ pub(crate) fn detached(nodes: &Nodes, redlock: &Redlock, guard: LockGuard) -> Lo
     guard.into_lock()
 }
 
-/// Decodes hexadecimal digits.
+/// Decodes hexadecimal digits. There must be at least two.
 fn bytes_of(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();
     let byte = |pair: &[u32]| u8::try_from(pair[0] << 4 | pair.get(1)?).ok();
+    let digits = digits.filter(|digits| !digits.is_empty());
     digits?.chunks(2).map(byte).collect()
 }
 
@@ -88,7 +104,7 @@ mod tests {
     fn what_is_written_is_read() {
         let all: Vec<u8> = (0..=255).collect();
         assert_eq!(bytes_of(&crate::json::hex(&all)), Some(all));
-        for odd in ["0", "0g", "é0", "+1"] {
+        for odd in ["", "0", "0g", "é0", "+1"] {
             assert_eq!(bytes_of(odd), None, "{odd}");
         }
     }

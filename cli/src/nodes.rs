@@ -249,7 +249,12 @@ impl Seen {
     fn summary(&self) -> String {
         let (votes, needed, nodes) = (self.votes(), self.needed(), self.nodes.len());
         let are = if needed == 1 { "is" } else { "are" };
+        let extends = |node: &&Node| node.would_vote() && !node.trial.may_not_extend();
+        let extends = self.nodes.iter().filter(extends).count();
         let verdict = match self.status() {
+            Status::Success if extends < needed => {
+                painted(BAD, "locks can be taken, but not extended")
+            }
             Status::Success => painted(GOOD, "locks can be taken"),
             Status::Configuration => painted(BAD, "an operator must repair the nodes"),
             _ => painted(BAD, "no lock can be taken now"),

@@ -9,7 +9,7 @@ use shearline::{NodeState, NodeStatus, Redlock};
 
 use crate::duration;
 use crate::json::millis;
-use crate::output::{NOTE, complain};
+use crate::output::{BAD, NOTE, complain, count};
 
 /// Returns the time until a node in quarantine may vote again. For example, a node is in quarantine after a restart.
 /// Returns `None` if the quarantine has ended and the handle still checks the node.
@@ -66,6 +66,8 @@ impl Pace {
     /// Writes a line for each node that has voted and is now in quarantine. Call this function from time to time.
     pub(crate) fn look(&mut self, redlock: &Redlock, name: &str) {
         let nodes = redlock.nodes();
+        let votes = nodes.iter().filter(|node| node.state == NodeState::Ready);
+        let votes = votes.count();
         self.voted.resize(nodes.len(), false);
         for (node, voted) in nodes.iter().zip(&mut self.voted) {
             if node.state == NodeState::Ready {
@@ -73,10 +75,16 @@ impl Pace {
             } else if left(node.state).is_some() && mem::take(voted) {
                 let (address, advice) = (&node.address, advice(&nodes).unwrap_or_default());
                 let why = "it may have forgotten locks";
-                let line = format!("{name}: {address} does not vote, because {why}; {advice}");
+                let (style, danger) = match votes <= nodes.len() / 2 {
+                    true => (BAD, ", so the lock may be lost"),
+                    false => (NOTE, ""),
+                };
+                let votes = format!("{votes} of {} vote now{danger}", count(nodes.len(), "node"));
+                let line =
+                    format!("{name}: {address} does not vote, because {why}; {votes}; {advice}");
                 // A separate thread writes the line, because a slow reader would block the supervision of the command.
                 // If the thread cannot start, the line is lost.
-                drop(thread::Builder::new().spawn(move || complain(NOTE, line)));
+                drop(thread::Builder::new().spawn(move || complain(style, line)));
             }
         }
     }

@@ -74,24 +74,25 @@ fn cut(list: &str) -> Option<Vec<&str>> {
     let is_rest = |piece: &&str| piece.contains('@') && !piece.contains("://");
     match pieces.iter().skip(1).any(is_rest) {
         true => None,
-        false => Some(pieces.into_iter().filter(|url| !url.is_empty()).collect()),
+        false => Some(pieces),
     }
 }
 
-/// Returns the URLs in these lists. `from` names the source of the lists.
+/// Returns the URLs in these lists, or none if there is only an empty list. `from` names the source of the lists.
+///
+/// Refuses an empty entry, because its variable may not be set, and fewer nodes have smaller majorities.
 pub(crate) fn urls(from: &str, lists: &[String]) -> Result<Vec<String>, Failure> {
-    let Some(lists) = lists
-        .iter()
-        .map(|list| cut(list))
-        .collect::<Option<Vec<_>>>()
-    else {
-        let what = format_args!(
-            "{from}: a user or a password contains a comma, or a URL with credentials has no scheme; write such a \
-             comma as %2C, and begin such a URL with redis:// or another scheme"
-        );
-        return Err(Failure::new(Status::Configuration, what));
-    };
-    Ok(lists.concat().into_iter().map(str::to_owned).collect())
+    let wrong = |what| Failure::new(Status::Configuration, format_args!("{from}: {what}"));
+    let lists: Option<Vec<_>> = lists.iter().map(|list| cut(list)).collect();
+    let comma = "a user or a password contains a comma, or a URL with credentials has no scheme; write such a comma as \
+                 %2C, and begin such a URL with redis:// or another scheme";
+    match &lists.ok_or_else(|| wrong(comma))?.concat()[..] {
+        [""] => Ok(Vec::new()),
+        urls if urls.contains(&"") => Err(wrong(
+            "an entry of the list is empty; write its URL, or remove its comma",
+        )),
+        urls => Ok(urls.iter().copied().map(str::to_owned).collect()),
+    }
 }
 
 /// Warns about a password file that every user can read. Refuses the file if `is_strict`.
@@ -167,9 +168,9 @@ mod tests {
             assert_eq!(cut(list), None, "{list}");
         }
         for (list, urls) in [
-            ("", vec![]),
+            ("", vec![""]),
             ("u:p@a", vec!["u:p@a"]),
-            ("a:1, b:2,,", vec!["a:1", "b:2"]),
+            ("a:1, b:2,", vec!["a:1", "b:2", ""]),
             (
                 "redis://u:p%2Cq@a,rediss://u:p@b,unix:/c",
                 vec!["redis://u:p%2Cq@a", "rediss://u:p@b", "unix:/c"],

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::held::Held;
+use crate::held::{self, Held};
 use crate::help::Texts;
 use crate::json::{line, named, object};
 use crate::output::{self, Format};
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let released = guard.unlock();
     // A node that is still connecting also needs the release, and this process ends soon.
     args.held.connect.nodes.settled(&redlock);
-    let released = released?;
+    let released = released.map_err(held::lost)?;
     if args.format.json {
         let fields = json!({ "deleted": released.deleted });
         let object = object("unlock", [named("resource", &resource), fields]);

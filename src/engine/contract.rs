@@ -58,7 +58,7 @@ pub struct Request<'a> {
     /// The caller wants a shared lock.
     pub(crate) shared: bool,
     /// The caller wants one of this number of permits.
-    pub(crate) permits: Option<u32>,
+    pub(crate) permits: Option<u16>,
 }
 
 impl<'a> Request<'a> {
@@ -106,7 +106,7 @@ impl<'a> Request<'a> {
     /// let request = Request::permit(b"gpu", 4, &options);
     /// # let _ = request;
     /// ```
-    pub fn permit(resource: &'a [u8], permits: u32, options: &'a LockOptions) -> Self {
+    pub fn permit(resource: &'a [u8], permits: u16, options: &'a LockOptions) -> Self {
         Self {
             permits: Some(permits),
             ..Self::new(resource, options)
@@ -142,7 +142,7 @@ impl<'a> Request<'a> {
     #[inline(never)]
     pub(super) fn check_beside(&self, without_scripts: bool) -> Result<(), RequestFault> {
         match self.permits {
-            Some(permits) if !(1..=PERMITS_MAX.into()).contains(&permits) => {
+            Some(permits) if !(1..=PERMITS_MAX).contains(&permits) => {
                 Err(RequestFault::Permits { permits })
             }
             _ if without_scripts => Err(RequestFault::NeedsScripts),

@@ -356,8 +356,13 @@ impl fmt::Display for Inspection {
             write!(f, "{before}{node}")?;
         }
         f.write_str(")")?;
-        match self.nodes.iter().any(|node| node.found == Found::OtherType) {
-            true => f.write_str("; delete the key on each node (`DEL`)"),
+        let has = |is: fn(&Found) -> bool| self.nodes.iter().any(|node| is(&node.found));
+        if has(|found| *found == Found::OtherType) {
+            return f.write_str("; delete the key on each node (`DEL`)");
+        }
+        let is_split = self.holders.is_empty() && self.is_known();
+        match is_split && has(|found| matches!(found, Found::Copy { .. })) {
+            true => f.write_str("; a copy without a majority ends with its ttl"),
             false => Ok(()),
         }
     }

@@ -1,5 +1,7 @@
 //! Why a node did not carry out a request: its error reply, its connection, its configuration.
 
+use alloc::format;
+use alloc::string::String;
 use core::fmt;
 
 #[cfg(feature = "tls")]
@@ -65,6 +67,12 @@ impl ServerError {
             }
             _ => return None,
         })
+    }
+
+    /// Returns the code, followed by what to do about it if that is known.
+    pub(crate) fn advised(&self) -> String {
+        let advice = self.advice().map(|advice| format!(" ({advice})"));
+        format!("{self}{}", advice.unwrap_or_default())
     }
 }
 
@@ -198,7 +206,9 @@ pub enum Unusable {
     #[error("it has reached its `maxclients`; raise this limit, or close other clients")]
     TooManyClients,
     /// The node is the same server as another configured node. A server has only one vote.
-    #[error("it is the same server as node {0} of the configuration; give each server only once")]
+    #[error(
+        "it is the same server as node {0} of the configuration (counted from 0); give each server only once"
+    )]
     SameServer(u8),
     /// The node carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard)): some client uses
     /// this node together with other nodes, or with another cluster name. While any node reports this, no lock is
@@ -267,7 +277,7 @@ pub enum Unusable {
     #[error("{0}")]
     Tls(LinkError),
     /// The node refused the handshake with another error.
-    #[error("it refused the handshake with {0}")]
+    #[error("it refused the handshake with {}", .0.advised())]
     Refused(ServerError),
 }
 
@@ -340,6 +350,20 @@ mod tests {
                  lock node needs no replicas"
             )
         );
+    }
+
+    #[test]
+    fn a_node_that_refuses_the_handshake_says_what_to_do_where_that_is_known() {
+        for (line, said) in [
+            (
+                &b"BUSY Redis is busy"[..],
+                "BUSY (a script blocks it: end the script with `SCRIPT KILL`)",
+            ),
+            (b"ODD one", "ODD"),
+        ] {
+            let text = format!("{}", Unusable::Refused(ServerError::from_line(line)));
+            assert_eq!(text, format!("it refused the handshake with {said}"));
+        }
     }
 
     #[test]

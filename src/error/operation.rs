@@ -188,6 +188,9 @@ impl ExtendError {
             }
             Self::Unconfirmed(report) => {
                 let advice = match report.has_quarantine() {
+                    _ if report.needs_operator() => {
+                        "repair the nodes named here before the deadline"
+                    }
                     true => {
                         "finish the work before the deadline, because a quarantine usually lasts longer"
                     }
@@ -317,10 +320,16 @@ pub enum RequestFault {
     #[error(
         "a resource can have 1 to {PERMITS_MAX} permits, not {permits}; ask for a number in this range"
     )]
-    Permits { permits: u32 },
+    Permits { permits: u16 },
     /// The lock that should become a shared lock is on several resources, or is a permit.
     #[error("only an exclusive lock on one resource can become a shared lock")]
     NotExclusive,
+    /// The guard was adopted for a lock of another kind.
+    #[error(
+        "the lock was adopted as another kind; adopt a shared lock with `adopt_shared`, a permit with \
+         `adopt_permit`, and any other lock with `adopt`"
+    )]
+    OtherKind,
     #[error(
         "the owner text has {bytes} bytes, but at most {OWNER_BYTES_MAX} are allowed; shorten the text"
     )]

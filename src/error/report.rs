@@ -442,6 +442,11 @@ impl Report {
     /// Returns how many of the needed nodes said yes, and the answer of each node.
     fn votes(&self) -> String {
         let (yes, quorum) = (self.granted(), self.quorum());
+        if self.tries() == 0
+            && self.count(|said| *said == NodeOutcome::Pending) == self.nodes().len()
+        {
+            return "no node was asked, because other callers of this handle hold it or wait for it".into();
+        }
         let (vote, granted) = match self.0.asked {
             Asked::Vote => ("vote", "granted"),
             Asked::Answer | Asked::All => ("answer", "answered"),
@@ -645,10 +650,7 @@ impl fmt::Display for NodeOutcome {
             Self::Held => f.write_str("held"),
             Self::OtherPermits(permits) => write!(f, "with {permits} permits"),
             Self::Missing => f.write_str("without its key"),
-            Self::Refused(error) => match error.advice() {
-                Some(advice) => write!(f, "refused: {error} ({advice})"),
-                None => write!(f, "refused: {error}"),
-            },
+            Self::Refused(error) => write!(f, "refused: {}", error.advised()),
             Self::TimedOut => f.write_str("timed out"),
             Self::Unreachable(error) => write!(f, "unreachable: {error}"),
             Self::Quarantined { .. } => {
@@ -785,6 +787,11 @@ mod tests {
         ] {
             let report = report(outcomes);
             assert_eq!(report.needs_operator(), is_needed, "{outcomes:?}");
+            // Another try does not help a caller who has a lock either.
+            let text = format!("{:#}", ExtendError::Unconfirmed(report));
+            let is_told =
+                text.contains("deadline: repair the nodes named here before the deadline; ");
+            assert_eq!(is_told, is_needed, "{text}");
         }
     }
 

@@ -61,7 +61,7 @@ impl LocalRedlock {
     pub fn permit(
         &mut self,
         resource: impl AsRef<[u8]>,
-        permits: u32,
+        permits: u16,
         ttl: Duration,
     ) -> Result<Lock, LockError> {
         self.permit_with(resource, permits, &LockOptions::new(ttl))
@@ -76,7 +76,7 @@ impl LocalRedlock {
     pub fn permit_with(
         &mut self,
         resource: impl AsRef<[u8]>,
-        permits: u32,
+        permits: u16,
         options: &LockOptions,
     ) -> Result<Lock, LockError> {
         self.acquire(&Request::permit(resource.as_ref(), permits, options))
@@ -90,7 +90,7 @@ impl LocalRedlock {
     pub fn try_permit(
         &mut self,
         resource: impl AsRef<[u8]>,
-        permits: u32,
+        permits: u16,
         ttl: Duration,
     ) -> Result<Lock, LockError> {
         self.permit_with(resource, permits, &LockOptions::new(ttl).tries(1))

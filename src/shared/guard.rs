@@ -22,7 +22,7 @@ use super::slot::Slot;
 use crate::calls::{self, Awaited};
 use crate::clock;
 use crate::engine::{Engine, RoundId};
-use crate::error::{ExtendError, Released, UnlockError};
+use crate::error::{ExtendError, Released, RequestFault, UnlockError};
 use crate::quorum::{Lock, LockId};
 use crate::resource::Token;
 use crate::time::Instant;
@@ -267,7 +267,7 @@ impl<H: Holds> Guard<H> {
         let shared = self.redlock.shared();
         shared.check_process()?;
         if self.is_reported() {
-            return Err(ExtendError::Expired);
+            return Err(self.over());
         }
         let lock = self.lock.as_mut().expect("it is held");
         let mut section = shared.enter()?;
@@ -365,8 +365,16 @@ impl<H: Holds> Guard<H> {
         ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, ExtendError>,
     ) -> Result<RoundId, ExtendError> {
         match self.is_reported() {
-            true => Err(ExtendError::Expired),
+            true => Err(self.over()),
             false => ask(engine, now, self.lock()),
+        }
+    }
+
+    /// Returns why a lock whose loss was reported is not extended.
+    fn over(&self) -> ExtendError {
+        match H::is_of(self.lock()) {
+            true => ExtendError::Expired,
+            false => RequestFault::OtherKind.into(),
         }
     }
 

@@ -109,7 +109,7 @@ impl Redlock {
     pub fn permit(
         &self,
         resource: impl AsRef<[u8]>,
-        permits: u32,
+        permits: u16,
         ttl: Duration,
     ) -> Result<PermitGuard, LockError> {
         self.permit_with(resource, permits, &LockOptions::new(ttl))
@@ -145,7 +145,7 @@ impl Redlock {
     pub fn permit_with(
         &self,
         resource: impl AsRef<[u8]>,
-        permits: u32,
+        permits: u16,
         options: &LockOptions,
     ) -> Result<PermitGuard, LockError> {
         self.acquire(&Request::permit(resource.as_ref(), permits, options))
@@ -155,7 +155,7 @@ impl Redlock {
     pub fn permit_async(
         &self,
         resource: impl AsRef<[u8]>,
-        permits: u32,
+        permits: u16,
         ttl: Duration,
     ) -> Acquiring<held::Permit> {
         self.permit_with_async(resource, permits, &LockOptions::new(ttl))
@@ -169,7 +169,7 @@ impl Redlock {
     pub fn try_permit(
         &self,
         resource: impl AsRef<[u8]>,
-        permits: u32,
+        permits: u16,
         ttl: Duration,
     ) -> Result<PermitGuard, LockError> {
         self.permit_with(resource, permits, &LockOptions::new(ttl).tries(1))
@@ -180,7 +180,7 @@ impl Redlock {
     pub fn permit_with_async(
         &self,
         resource: impl AsRef<[u8]>,
-        permits: u32,
+        permits: u16,
         options: &LockOptions,
     ) -> Acquiring<held::Permit> {
         let wanted = Wanted::Permit(resource.as_ref().to_vec(), permits);

@@ -83,7 +83,7 @@ pub(super) enum Wanted {
     One(Vec<u8>),
     Shared(Vec<u8>),
     /// One of several permits, with the number of permits.
-    Permit(Vec<u8>, u32),
+    Permit(Vec<u8>, u16),
     All(Vec<Vec<u8>>),
 }
 

@@ -349,8 +349,8 @@ impl Redlock {
     /// it.
     ///
     /// Use [`adopt_shared`](Self::adopt_shared) for a shared lock, and [`adopt_permit`](Self::adopt_permit) for a
-    /// permit. `adopt` returns a guard for such a lock that is never valid, and that releases the lock when it is
-    /// dropped.
+    /// permit. `adopt` returns a guard for such a lock that is never valid, that extends nothing
+    /// ([`ExtendError::Invalid`](crate::ExtendError::Invalid)), and that releases the lock when it is dropped.
     pub fn adopt(&self, lock: Lock) -> LockGuard {
         self.adopt_as(lock)
     }

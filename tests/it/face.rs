@@ -224,7 +224,7 @@ impl Face {
     pub(crate) fn permit_with(
         &mut self,
         resource: impl AsRef<[u8]>,
-        permits: u32,
+        permits: u16,
         options: &LockOptions,
     ) -> Result<Held, LockError> {
         take!(self, Permit, permit_with, permit_with_async, (resource, permits, options), driver => {

@@ -272,15 +272,18 @@ fn a_lock_that_is_adopted_as_another_kind_is_lost_and_released_with_its_guard() 
         assert!(permit.lost().is_lost() && !permit.is_valid());
         assert_eq!(permit.slot(), 0);
         // The lock has no permit, so no node is asked about it.
-        let expired = permit.extend(LONG).expect_err("it is no permit");
-        assert!(matches!(expired, ExtendError::Expired), "{expired}");
-        let expired = permit.confirm().expect_err("it is no permit");
-        assert!(matches!(expired, ExtendError::Expired), "{expired}");
+        for refused in [permit.extend(LONG), permit.confirm(), permit.keep()] {
+            let refused = refused.expect_err("it is no permit");
+            assert!(matches!(refused, ExtendError::Invalid(_)), "{refused}");
+            assert!(refused.to_string().contains("with `adopt`"), "{refused}");
+        }
         drop(permit);
         Face::Shared(redlock.clone()).assert_gone(scene.cluster, &scene.key);
         let permit = redlock.permit(&scene.key, 4, LONG).expect("free");
-        let lock = redlock.adopt(permit.into_lock());
+        let mut lock = redlock.adopt(permit.into_lock());
         assert!(lock.lost().is_lost() && !lock.is_valid());
+        let refused = lock.extend(LONG).expect_err("it is a permit");
+        assert!(refused.to_string().contains("`adopt_permit`"), "{refused}");
         drop(lock);
         Face::Shared(redlock).assert_gone(scene.cluster, &scene.key);
     });

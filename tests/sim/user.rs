@@ -881,7 +881,7 @@ impl World {
         let all: Vec<&[u8]> = set.map(|name| &self.names[*name][..]).collect();
         let name = &self.names[self.plan.resource_of(user)];
         let request = match (all.is_empty(), shared) {
-            _ if permits.is_some() => Request::permit(name, permits.unwrap_or(1).into(), &options),
+            _ if permits.is_some() => Request::permit(name, permits.unwrap_or(1), &options),
             (true, false) => Request::new(name, &options),
             (true, true) => Request::shared(name, &options),
             (false, _) => Request::all(&all, &options),

@@ -106,8 +106,8 @@ pub(crate) struct Args {
         help_heading = "Lock",
         conflicts_with = "shared"
     )]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(PERMITS_MAX)))]
-    pub(super) permits: Option<u32>,
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=i64::from(PERMITS_MAX)))]
+    pub(super) permits: Option<u16>,
 
     #[command(flatten)]
     pub(super) connect: Connect,

@@ -14,6 +14,7 @@ use super::report::{self, Ending};
 use super::signals::Signals;
 use super::supervision::{Ended, Supervision};
 use crate::failure::{Failure, no_quorum};
+use crate::output::printable;
 use crate::pace::Pace;
 use crate::signals::wait;
 use crate::status::Status;
@@ -234,8 +235,12 @@ fn unextended(error: ExtendError) -> Failure {
     let (ExtendError::Unconfirmed(report) | ExtendError::Lost(report)) = &error else {
         return error.into();
     };
-    let what = "the lock cannot be extended, so the command was not started";
-    Failure::new(no_quorum(report), format_args!("{what}: {report}"))
+    let name = printable(report.resource().unwrap_or_default());
+    let what = "it cannot be extended, so the command was not started";
+    Failure::new(
+        no_quorum(report),
+        format_args!("lock `{name}`: {what}: {report}"),
+    )
 }
 
 /// Releases the lock, and returns how the run ended.

@@ -110,7 +110,7 @@ impl Acquire {
         } else if request.shared {
             acquire.share();
         } else if let Some(permits) = request.permits {
-            acquire.permit(permits as u16, nodes);
+            acquire.permit(permits, nodes);
         }
         acquire
     }

@@ -159,7 +159,12 @@ fn where_neither_a_token_nor_its_absence_has_a_majority_it_is_neither_free_nor_h
     assert!(!told.is_free() && told.holder().is_none());
     let all = [copy("", 0, 100), copy("", 1, 200), copy("", 0, 300)];
     assert_eq!(found(&told)[..3], all);
-    assert!(told.to_string().starts_with("neither free nor held"));
+    let text = told.to_string();
+    assert!(text.starts_with("neither free nor held"), "{text}");
+    assert!(
+        text.ends_with("; a copy without a majority ends with its ttl"),
+        "{text}"
+    );
 }
 
 #[test]

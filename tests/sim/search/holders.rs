@@ -402,7 +402,7 @@ impl Playing<Asking<'_>> {
                 let request = match client.kind {
                     Kind::Writer => Request::new(RESOURCE, &options),
                     Kind::Reader => Request::shared(RESOURCE, &options),
-                    Kind::Permit(all) => Request::permit(RESOURCE, all.into(), &options),
+                    Kind::Permit(all) => Request::permit(RESOURCE, all, &options),
                 };
                 let round = engine.acquire(now, &request);
                 client.round = Some(round.expect("there is room"));

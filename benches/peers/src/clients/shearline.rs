@@ -33,7 +33,7 @@ pub enum Kind {
     /// A shared lock.
     Shared,
     /// One of this many permits.
-    Permit(u32),
+    Permit(u16),
 }
 
 impl Local {

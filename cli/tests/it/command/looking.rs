@@ -232,6 +232,15 @@ fn break_ends_a_lock_and_keeps_others_out_until_its_holder_must_have_stopped() {
         }
     }
 
+    // A lock of another library has no owner.
+    cluster.at_once(
+        0..3,
+        &[b"SET", b"report", b"some-other-library", b"PX", b"50000"],
+    );
+    shearline(&cluster, "break report --guard off --yes").done();
+    let held = shearline(&cluster, "status report --guard off").done();
+    assert!(held.starts_with("report  held by (broken), 4"), "{held}");
+
     // Without an expiry, the key would stay for ever.
     for raw in &mut cluster.raws() {
         raw.run("SET report forever-forever-forever");

@@ -45,7 +45,7 @@ fn nodes_say_what_their_users_may_do_and_how_they_do_it() {
         "; its user may take and release lock:try by a script, but not extend it: its user may not run `pexpire`",
         "; it does not tell of releases (NOPERM; the user needs ",
         "  would not vote: its user may not run `del`",
-        "2 of 3 nodes would vote, 2 are needed: locks can be taken\n",
+        "2 of 3 nodes would vote, 2 are needed: locks can be taken, but not extended\n",
     ] {
         assert!(text.contains(words), "{words:?} is not in {text}");
     }
@@ -75,6 +75,11 @@ fn nodes_say_what_their_users_may_do_and_how_they_do_it() {
             .starts_with("its user may not run `del`")
     );
     cluster.assert_empty();
+
+    // A majority extends locks.
+    let urls = users(&cluster, [&all, &all, &some]);
+    let said = over(&urls, "nodes lock:try --guard off").done();
+    assert!(said.ends_with(": locks can be taken\n"), "{said}");
 
     // A majority forbids it, so an operator has to permit it.
     let urls = users(&cluster, [&all, &none, &none]);
@@ -131,7 +136,8 @@ fn run_does_not_start_a_command_whose_lock_cannot_be_extended() {
         let [all, some] = ["", missing].map(|it| without(&[&format!("+{it}")]) + more);
         let urls = users(cluster, [&all, &some, &some]);
         let error = over(&urls, &at_once[0]).failed(78);
-        let begin = "shearline: the lock cannot be extended, so the command was not started: ";
+        let begin =
+            "shearline: lock `lock:try`: it cannot be extended, so the command was not started: ";
         assert!(error.starts_with(begin), "{error}");
         let words = format!("its user may not run `{missing}`");
         assert!(error.contains(&words), "{error}");

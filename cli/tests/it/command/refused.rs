@@ -178,6 +178,22 @@ fn a_comma_in_a_password_is_refused_by_name() {
     }
 }
 
+/// With fewer nodes, other nodes are a majority: perhaps a variable for one of them is not set.
+#[test]
+fn an_empty_entry_in_a_list_of_nodes_is_refused() {
+    for list in [
+        "127.0.0.1:1,,127.0.0.1:2",
+        "127.0.0.1:1,",
+        ",127.0.0.1:1",
+        " , ",
+    ] {
+        let error = over(&[list.to_owned()], "nodes").failed(78);
+        assert!(error.contains("an entry of the list is empty"), "{error}");
+    }
+    let none = over(&[String::new()], "nodes").failed(78);
+    assert!(none.contains("no node was named"), "{none}");
+}
+
 /// A terminal obeys escapes, and a carriage return overwrites the text before it. A variable that is not valid text is
 /// shown without omissions too.
 #[test]

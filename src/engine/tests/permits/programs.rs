@@ -9,13 +9,13 @@ impl Programs {
     fn takes_with(
         &mut self,
         program: usize,
-        permits: u32,
+        permits: u16,
         options: &LockOptions,
     ) -> (usize, RoundId) {
         self.asks(program, &Request::permit(b"k", permits, options))
     }
 
-    pub(super) fn takes(&mut self, program: usize, permits: u32) -> (usize, RoundId) {
+    pub(super) fn takes(&mut self, program: usize, permits: u16) -> (usize, RoundId) {
         self.takes_with(program, permits, &patient())
     }
 
@@ -34,7 +34,7 @@ fn programs_hold_as_many_permits_as_there_are_and_not_one_more() {
         world.pass(SECOND);
         let mut slots: Vec<_> = calls.iter().filter_map(|call| world.slot(*call)).collect();
         slots.sort_unstable();
-        assert_eq!(slots, Vec::from_iter(0..permits as u16), "{permits}");
+        assert_eq!(slots, Vec::from_iter(0..permits), "{permits}");
         let waits: Vec<_> = calls.iter().filter(|call| !world.has(**call)).collect();
         assert_eq!(
             waits,

@@ -7,13 +7,13 @@ use crate::engine::tests::shared::programs::Programs;
 struct Loops {
     world: Programs,
     calls: Vec<(usize, RoundId)>,
-    permits: u32,
+    permits: u16,
     hold: Duration,
 }
 
 impl Loops {
     /// The first program has this number of callers, and the second has one.
-    fn new(callers: usize, permits: u32, hold: Duration) -> Self {
+    fn new(callers: usize, permits: u16, hold: Duration) -> Self {
         let mut world = Programs::new(2);
         let calls = (0..callers).map(|_| world.takes(0, permits)).collect();
         world.pass(MS);
