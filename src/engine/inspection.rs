@@ -360,7 +360,7 @@ impl fmt::Display for Inspection {
         if has(|found| *found == Found::OtherType) {
             return f.write_str("; delete the key on each node (`DEL`)");
         }
-        let is_split = self.holders.is_empty() && self.is_known();
+        let is_split = self.holders.is_empty() && !self.free && self.is_known();
         match is_split && has(|found| matches!(found, Found::Copy { .. })) {
             true => f.write_str("; a copy without a majority ends with its ttl"),
             false => Ok(()),
