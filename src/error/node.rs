@@ -357,7 +357,7 @@ mod tests {
         for (line, said) in [
             (
                 &b"BUSY Redis is busy"[..],
-                "BUSY (a script blocks it: end the script with `SCRIPT KILL`)",
+                "BUSY (a script is blocking it: end the script with `SCRIPT KILL`)",
             ),
             (b"ODD one", "ODD"),
         ] {
