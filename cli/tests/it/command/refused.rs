@@ -191,7 +191,7 @@ fn an_empty_entry_in_a_list_of_nodes_is_refused() {
         assert!(error.contains("an entry of the list is empty"), "{error}");
     }
     let none = over(&[String::new()], "nodes").failed(78);
-    assert!(none.contains("no node was named"), "{none}");
+    assert!(none.contains("no node was given"), "{none}");
 }
 
 /// A terminal obeys escapes, and a carriage return overwrites the text before it. A variable that is not valid text is
