@@ -44,11 +44,7 @@ impl Held {
             Some(_) | None => io::read_to_string(io::stdin()).map_err(unreadable)?,
         };
         let text = text.trim();
-        let what = if text.is_empty() {
-            "no lock was given"
-        } else {
-            "this is not a lock"
-        };
+        let what = ["this is not a lock", "no lock was given"][usize::from(text.is_empty())];
         let to_do = "pass the unchanged line that `shearline lock` printed";
         let no_lock = || Failure::usage(format_args!("{what}; {to_do}"));
         let (digits, token) = text.split_once(' ').unwrap_or((text, ""));

@@ -40,12 +40,18 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let name = args.subject.name();
     let signals = Signals::catch()?;
     let mut watch = args.subject.connect()?.watch(name)?;
-    let mut left = args.count.unwrap_or(u64::MAX);
+    let (mut left, mut last) = (args.count.unwrap_or(u64::MAX), String::new());
     while left != 0 {
         let told = signals.wait(watch.changed())?;
         let told = told.expect("the handle is open");
         let object = || inspect::object("watch", name, &told);
-        args.format.say(object, || inspect::line(name, &told))?;
+        let line = inspect::line(name, &told);
+        // An equal line about a holder shows an extension. Without a holder, only the nodes have changed.
+        if !args.format.json && told.holders().is_empty() && line == last {
+            continue;
+        }
+        last.clone_from(&line);
+        args.format.say(object, || line)?;
         left -= 1;
     }
     Ok(Status::Success)

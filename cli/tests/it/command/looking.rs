@@ -316,6 +316,22 @@ fn watch_tells_each_change() {
     );
 }
 
+/// Otherwise the lock would seem to have been taken and released in between.
+#[test]
+fn watch_says_only_once_that_a_lock_is_free() {
+    let mut cluster = servers::three();
+    let child = command(&cluster.urls(), ["watch", "report", "--guard", "off"]).spawn();
+    let mut watching = Going(child.expect("the binary runs"));
+    let lines = BufReader::new(watching.0.stdout.take().expect("it is piped")).lines();
+    let mut lines = lines.map(|line| line.expect("text"));
+    assert_eq!(lines.next().expect("a line"), "report  free");
+    cluster[0].kill();
+    assert_eq!(shearline(&cluster, "status report --guard off").status, 1);
+    cluster[1].kill();
+    let next = lines.next().expect("a line");
+    assert!(next.starts_with("report  not known"), "{next}");
+}
+
 #[test]
 fn nodes_and_check_say_who_would_vote_and_why_not() {
     not_with!(ValkeyForRedis, "its text is that of a Redis");
