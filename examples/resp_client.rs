@@ -1,5 +1,5 @@
-//! A client of one server on a standard socket, which uses only the codec. The client sends commands in a pipeline,
-//! and gets pushes and replies that borrow from the buffer.
+//! A client of one server, which uses a standard socket and only the codec of this library. The client sends commands
+//! in a pipeline, and gets pushes and replies that borrow from the buffer.
 //!
 //! ```text
 //! SHEARLINE_NODES=redis://127.0.0.1:6379 cargo run --no-default-features --example resp_client
@@ -65,7 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 struct Client {
     stream: TcpStream,
     inbox: Inbox,
-    /// Pushes as text. A push is the reply to no command.
+    /// Pushes as text. A push does not answer a command.
     pushes: Vec<String>,
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn wall() -> Duration {
 /// equal.
 ///
 /// The identity changes with each boot, and differs between time namespaces, whose clocks have different offsets. If
-/// the system does not identify the clock, there is no identity, and no instants may be compared.
+/// the system does not identify the clock, the clock has no identity, and no instants may be compared.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct ClockIdentity {
     boot: u128,

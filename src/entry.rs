@@ -39,9 +39,10 @@ struct Body {
     shape: Shape,
     /// The lock delay: how long the nodes keep the keys after the validity ends.
     delay: Delay,
-    /// The end of the validity, in nanoseconds. Zero if the end is not known.
+    /// The end of the validity, in nanoseconds. The field is zero if the end is not known.
     end: AtomicU64,
-    /// The longest ttl of the keys so far, without the delay, in nanoseconds. Zero if the lock was never granted.
+    /// The longest ttl of the keys so far, without the delay, in nanoseconds. The field is zero if the lock was never
+    /// granted.
     ttl: AtomicU64,
 }
 
@@ -130,7 +131,7 @@ const _: () = assert!(size_of::<Shape>() == 4);
 // The buffer takes 16 bytes, shape and delay take 8, and end and ttl take 16.
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Body>() == 40);
-/// A bit in the number of names. If it is set, the buffer ends with [`FENCING_BYTES`] bytes for a fencing token.
+/// A bit in the number of names. If this bit is set, the buffer ends with [`FENCING_BYTES`] bytes for a fencing token.
 const FENCED: u8 = 0x80;
 const FENCING_BYTES: usize = 8;
 /// The length of a permit's numbers: the number of slots, and the slot.

@@ -92,9 +92,9 @@ impl Histogram {
         Duration::new(u64::try_from(seconds).unwrap_or(u64::MAX), nanos as u32)
     }
 
-    /// Returns the duration that this share (0.0 to 1.0) of all durations does not exceed. A share of `0.99` returns
-    /// the 99th percentile, and `1.0` returns the longest duration. The result is never too low, and at most 6.25 %
-    /// and 64 ns too high. Returns `None` if nothing was counted, and [`Duration::MAX`] for more than 52 days.
+    /// Returns the duration that the given share (0.0 to 1.0) of all durations does not exceed. A share of `0.99`
+    /// returns the 99th percentile, and `1.0` returns the longest duration. The result is never too low, and at most
+    /// 6.25 % and 64 ns too high. Returns `None` if nothing was counted, and [`Duration::MAX`] for more than 52 days.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let total = self.count();
@@ -111,7 +111,7 @@ impl Histogram {
         reached.map(|(upper, _)| upper)
     }
 
-    /// Returns the number of durations in all buckets that end at or before `limit`. Exporters can use it for
+    /// Returns the number of durations in all buckets that end at or before `limit`. Exporters can use this number for
     /// cumulative counts. The count may miss durations that are shorter than `limit` by less than 6.25 % and 64 ns.
     #[must_use]
     pub fn within(&self, limit: Duration) -> u64 {
@@ -120,8 +120,8 @@ impl Histogram {
         within.map(|(_, count)| count).sum()
     }
 
-    /// Returns all buckets, including empty ones, from the shortest durations to the longest. Each bucket is returned
-    /// as its upper bound ([`Duration::MAX`] for the last bucket) and its count. All histograms have the same bounds.
+    /// Returns all buckets, including empty ones, from the shortest durations to the longest. Each bucket consists of
+    /// its upper bound ([`Duration::MAX`] for the last bucket) and its count. All histograms have the same bounds.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         let counts = self.counts.iter().enumerate();
         counts.map(|(bucket, count)| (upper(bucket), *count))

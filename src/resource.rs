@@ -3,7 +3,7 @@
 //! A name is 1 to [`RESOURCE_BYTES_MAX`] bytes of any value and *is* the Redis key: locks of this library and of other
 //! Redlock libraries on the same key exclude each other. A token is the value of the key.
 //!
-//! `entry` has the name and the token in wire form.
+//! The module `entry` stores the name and the token in wire form.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -45,19 +45,19 @@ pub fn check_resources(resources: &[&[u8]]) -> Result<(), RequestFault> {
 
 /// The key of the marker on a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict), in the database of the
 /// locks. The marker contains the incarnation of the server, and the cluster of the node. No lock can have this name.
-/// You may read the marker. If you delete it, the node does not vote for the longest ttl.
+/// You may read the marker. If you delete the marker, the node does not vote for the longest ttl.
 pub const MARKER_KEY: &[u8] = b"shearline:marker";
 
-/// The key of the barrier on a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict). While it exists, the
-/// answers of the node do not count. The ttl of a barrier is the longest ttl plus the drift. No lock can have this
+/// The key of the barrier on a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict). While the barrier exists,
+/// the answers of the node do not count. The ttl of a barrier is the longest ttl plus the drift. No lock can have this
 /// name. Do not delete a barrier by hand, because two clients could then hold one lock. `Redlock::trust_node` deletes
 /// the barrier, and its documentation says when that is safe.
 pub const BARRIER_KEY: &[u8] = b"shearline:barrier";
 
 /// The key of the counter floor of a node's [fencing tokens](crate::LockOptions::fenced), in the database of the locks.
 /// The floor contains the incarnation of the server and the largest number that the server has given, or says that the
-/// node is in repair. No lock can have this name. You may read the floor. If you delete it, the node gives no fencing
-/// tokens until it is repaired.
+/// node is in repair. No lock can have this name. You may read the floor. If you delete the floor, the node gives no
+/// fencing tokens until it is repaired.
 pub const FLOOR_KEY: &[u8] = b"shearline:floor";
 
 /// The prefix of the keys of the counters of [fencing tokens](crate::LockOptions::fenced). The name of the resource

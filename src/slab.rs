@@ -1,14 +1,14 @@
 //! A slab stores values at fixed places, and finds them by small keys.
 //!
-//! The engine keeps its operations and claims in slabs, and the timer wheel keeps its timers in one. Inserting, finding
-//! and removing take constant time. Vacant places form a list. The slab reuses the most recently vacated place first,
-//! because it is still in the cache.
+//! The engine keeps its operations and claims in slabs, and the timer wheel keeps its timers in a slab. Inserting,
+//! finding and removing take constant time. Vacant places form a list. The slab reuses the most recently vacated place
+//! first, because it is still in the cache.
 //!
 //! # Guarantees
 //!
 //! * **A key matches only one value.** After the removal of its value, a key never matches again. The generation of a
 //!   place has 32 bits and does not wrap. A place that was used 2^32 - 1 times is retired, so an old key never reaches
-//!   another value. Retiring costs one place in four billion removals.
+//!   another value. One place is lost in four billion removals.
 //! * **No allocation** while the number of values does not exceed its previous maximum (not counting retired places).
 //!   Memory is freed only when the slab is dropped.
 //! * **Deterministic keys and order.** The same calls return the same keys, and iteration follows the index.
@@ -48,7 +48,7 @@ impl Key {
         self.index
     }
 
-    /// Returns the key as a number: the generation in the upper half, the index in the lower one.
+    /// Returns the key as a number: the generation in the upper half, and the index in the lower half.
     pub(crate) const fn to_bits(self) -> u64 {
         (self.generation.get() as u64) << 32 | self.index as u64
     }
@@ -103,7 +103,7 @@ impl fmt::Debug for Link {
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     places: Vec<Place<T>>,
-    /// The first vacant place. Each vacant place links to the next one.
+    /// The first vacant place. Each vacant place links to the next vacant place.
     vacant: Link,
     len: usize,
 }

@@ -13,8 +13,8 @@ use crate::limits::OWNER_BYTES_MAX;
 /// By default a call waits 5 s and makes any number of attempts. [`Retry::new`] limits the number of attempts instead
 /// of the time.
 ///
-/// The random delay is the time between two attempts. If the nodes do not notify the handle of a free lock, it is also
-/// the time between two checks of the lock: see [`manual::waiting`](crate::manual::waiting).
+/// The random delay is the time between two attempts. If the nodes do not notify the handle of a free lock, this delay
+/// is also the time between two checks of the lock: see [`manual::waiting`](crate::manual::waiting).
 ///
 /// ```
 /// use core::time::Duration;
@@ -32,7 +32,7 @@ pub struct Retry {
     pub(super) wait: Option<Duration>,
 }
 
-/// The wait of a call if neither the call nor its handle sets one.
+/// How long a call waits if neither the call nor its handle sets a wait.
 const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 
 impl Retry {
@@ -52,15 +52,16 @@ impl Retry {
         }
     }
 
-    /// Gives up `wait` after the call began, and removes the limit of attempts. With zero, a call makes one attempt.
+    /// Gives up `wait` after the call began, and removes the limit of attempts. If `wait` is zero, a call makes one
+    /// attempt.
     #[must_use]
     pub const fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
     }
 
-    /// Returns the limit of attempts, including the first one. With a wait, attempts are not limited. The default has a
-    /// wait, and returns 32.
+    /// Returns the limit of attempts, including the first one. This limit does not apply if a wait is set, as in the
+    /// default, which returns 32.
     pub(crate) const fn tries(&self) -> u32 {
         self.tries
     }
@@ -110,35 +111,35 @@ pub enum RestartGuard {
     /// * The user may not run `INFO`.
     #[default]
     Observed,
-    /// Every node has a marker (`shearline:marker`), and every command about a lock checks it on the node. The marker
-    /// contains the incarnation of the server that it was written on, the longest ttl of all clients, the number of
-    /// nodes, the size of a majority, and the name of the cluster ([`Builder::cluster`](crate::Builder::cluster)).
+    /// Every node has a marker (`shearline:marker`), and every command about a lock checks the marker on the node. The
+    /// marker contains the incarnation of the server that it was written on, the longest ttl of all clients, the number
+    /// of nodes, the size of a majority, and the name of the cluster ([`Builder::cluster`](crate::Builder::cluster)).
     ///
-    /// If the marker is missing or belongs to another incarnation, there was a restart, a promotion or a `FLUSHALL`, or
-    /// the node has another data set. A client that finds no valid marker writes a new marker with a *barrier*
-    /// (`shearline:barrier`). The barrier lasts until every forgotten lock has expired:
-    /// for [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set, plus the drift. During the barrier
-    /// no client counts the answers of that node.
+    /// If the marker is missing or belongs to another incarnation, the node was restarted, promoted or flushed
+    /// (`FLUSHALL`), or has another data set. A client that finds no valid marker writes a new marker with a *barrier*
+    /// (`shearline:barrier`). The barrier lasts until every forgotten lock has expired: for
+    /// [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set, plus the drift. During the barrier no
+    /// client counts the answers of that node.
     ///
-    /// * Ttls longer than `max_ttl` are refused. A client with a shorter `max_ttl` than the markers uses the value of
-    ///   the markers. A client with a longer `max_ttl` writes it to the markers, with a barrier. All clients should use
-    ///   the same value.
+    /// * The handle refuses ttls longer than `max_ttl`. A client with a shorter `max_ttl` than the markers uses the
+    ///   value of the markers. A client with a longer `max_ttl` writes this value to the markers, and writes barriers.
+    ///   All clients should use the same value.
     /// * A client with another number of nodes or another cluster name
     ///   gets [`LockError::OtherCluster`](crate::LockError::OtherCluster), and no lock. To change the number or the
     ///   name, use `Redlock::reinit`.
     /// * New nodes have no marker, so they get a barrier too. `Redlock::trust_nodes` removes the barrier of new nodes.
-    /// * There is no barrier if the server, before and after a restart, has settings with which it loses nothing. The
-    ///   settings are `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no`. The server must have
-    ///   no replicas, and must never have been promoted. A client reads all this with `CONFIG GET` and `INFO`. The
-    ///   exception also assumes that the disk honours `fsync`, and that the data directory is not restored from a copy.
-    ///   The exception further assumes that these settings do not change while the server runs, and that no replica is
-    ///   promoted *and restarted* before a client asks it.
+    /// * A restart causes no barrier if the server, before and after the restart, has settings with which it loses
+    ///   nothing. The settings are `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no`. The
+    ///   server must have no replicas, and must never have been promoted. A client reads all this with `CONFIG GET` and
+    ///   `INFO`. The exception also assumes that the disk honours `fsync`, and that the data directory is not restored
+    ///   from a copy. The exception further assumes that these settings do not change while the server runs, and that
+    ///   no replica is promoted *and restarted* before a client asks that replica.
     /// * Alarms (`LOADING`, `READONLY`, `MASTERDOWN`) and stepped clocks cause a quarantine, as
     ///   with [`Observed`](Self::Observed).
     ///
-    /// `Strict` costs scripts instead of plain `SET`s, some 200 more bytes for each command, one more round trip for a
-    /// new connection, and two keys on each node. The user needs permission for `INFO` and for both keys: see the ACL
-    /// line in [`manual::permissions`](crate::manual::permissions).
+    /// With `Strict`, the nodes run scripts instead of plain `SET`s. Each command has some 200 more bytes, a new
+    /// connection costs one more round trip, and each node stores two more keys. The user needs permission for `INFO`
+    /// and for both keys: see the ACL line in [`manual::permissions`](crate::manual::permissions).
     ///
     /// `Strict` does not detect these cases:
     ///
@@ -156,7 +157,8 @@ pub enum RestartGuard {
 
 /// The options of one lock: its ttl, and optionally how long or how often to try.
 ///
-/// With neither [`wait`](Self::wait) nor [`tries`](Self::tries), the handle's [`Retry`] applies: 5 s by default.
+/// If neither [`wait`](Self::wait) nor [`tries`](Self::tries) is set, the handle's [`Retry`] applies, which waits 5 s
+/// by default.
 ///
 /// ```
 /// use core::time::Duration;
@@ -205,7 +207,7 @@ struct Terms {
     tries: Option<u32>,
     /// The allowed number of extensions. [`u32::MAX`] means no limit.
     extensions: u32,
-    /// How many nanoseconds the lock is kept, or zero if the lock is not kept.
+    /// For how many nanoseconds the lock is kept, or zero if the lock is not kept.
     keep: u64,
     fenced: bool,
     /// `true` if the request asks for a fencing token or sets an owner text, which few requests do.
@@ -255,7 +257,7 @@ impl LockOptions {
     }
 
     /// Gives up `wait` after the call began. Removes the limit of tries of the handle. If [`tries`](Self::tries) is set
-    /// too, the call ends at the limit that it reaches first. With zero, the call makes one try.
+    /// too, the call ends at the limit that it reaches first. If `wait` is zero, the call makes one try.
     ///
     /// If only an operator can repair the fault ([`Report::needs_operator`](crate::Report::needs_operator)), the call
     /// fails at once. A program that calls again should pause first.
@@ -284,28 +286,28 @@ impl LockOptions {
     /// Makes the handle extend the lock automatically, by its ttl whenever half of its validity is left, until the lock
     /// is released or lost. If an extension fails, the handle tries again in the remaining time.
     ///
-    /// * Keeping ends when the lock is unlocked or lost, when the guard is dropped, with `LockGuard::into_lock`,
-    ///   `detach` or `Lock::to_bytes`, when the number of [`extensions`](Self::extensions) is used up, and when the
-    ///   handle is dropped. Dropping a plain [`Lock`](crate::Lock) also ends its keeping, but does not release the
-    ///   lock. A leaked guard or lock is still kept.
+    /// * The handle stops extending the lock when the lock is unlocked or lost, when the guard or the handle is
+    ///   dropped, and when the allowed [`extensions`](Self::extensions) are used up. `LockGuard::into_lock`, `detach`
+    ///   and `Lock::to_bytes` also end the extensions. Dropping a plain [`Lock`](crate::Lock) ends its extensions, but
+    ///   does not release the lock. A leaked guard or lock is still kept.
     /// * A failed extension does not end the lock. The lock is valid until its end, and the handle tries to extend it
     ///   again (at most 15 times, with shorter and shorter pauses). If a majority reports that the key is missing, the
     ///   lock is lost.
     /// * The nodes notify the handle when another client deletes or replaces the key, and the handle then asks all
     ///   nodes. The lock is reported as lost two round trips after the change on a majority. Notifications need
-    ///   `+client|tracking` and `+client|caching`. Notifications cover 1,000 keys of a handle, from 50 ms after the
-    ///   grant on, because the table in the servers is bounded. Without notifications, and with a limited number
-    ///   of [`extensions`](Self::extensions), the next extension finds the change. Between the change and the report
+    ///   `+client|tracking` and `+client|caching`. Notifications begin 50 ms after the grant, and cover 1,000 keys of a
+    ///   handle, because the table in each server is bounded. Without notifications, and with a limited number of
+    ///   [`extensions`](Self::extensions), the next extension finds the change. Between the change and the report
     ///   another client can take the lock.
     /// * `Redlock` extends locks on its I/O thread, independently of the threads of the program. `LocalRedlock`,
-    ///   `Driver` and `Engine` extend locks only during calls, so the program has to call `poll` or `turn` at the times
+    ///   `Driver` and `Engine` extend locks only during calls, so the program must call `poll` or `turn` at the times
     ///   that `until_deadline` returns.
     /// * `LockGuard::keep` and `LocalRedlock::keep` begin to keep a lock that is already held, or that came from
     ///   another process.
     /// * A program that hangs keeps its lock. [`keep_for`](Self::keep_for) limits the time.
     ///
-    /// A kept lock costs small allocations when it is granted, and one command to each node for each extension, from 50
-    /// ms after the grant on. Extensions that are due in one turn share one write to each node.
+    /// A kept lock costs small allocations when it is granted. From 50 ms after the grant on, each extension costs one
+    /// command to each node. Extensions that are due in one turn share one write to each node.
     /// ```no_run
     /// # use std::time::Duration;
     /// # use shearline::{LockOptions, Redlock};
@@ -341,17 +343,17 @@ impl LockOptions {
     }
 
     /// Adds a fencing token to the lock: a number that is larger than the tokens of all earlier locks on the same
-    /// resource, without any assumption about clocks. See [`Lock::fencing_token`](crate::Lock::fencing_token) for its
-    /// use, and [`manual::fencing`](crate::manual::fencing) for the proof.
+    /// resource, whatever the clocks show. See [`Lock::fencing_token`](crate::Lock::fencing_token) for its use, and
+    /// [`manual::fencing`](crate::manual::fencing) for the proof.
     ///
     /// * Every node has a counter floor for its fencing tokens (`shearline:floor`). An operator creates the floors
     ///   once, with `Redlock::trust_nodes`. A node without a floor is [`Unusable::NoFloor`](crate::Unusable::NoFloor)
     ///   for fenced locks, but votes on other locks.
-    /// * A node loses its floor in a restart, with or without its data. If the node refuses a fencing token to a
+    /// * A node loses its floor when it restarts, even if it keeps its data. If the node refuses a fencing token to a
     ///   handle, the handle repairs the node from the other nodes. Only a handle that lives longer than the longest ttl
-    ///   can do this. Until then the node is [`Unusable::InRepair`](crate::Unusable::InRepair). If a majority has
-    ///   restarted at once, an operator has to create the floors again. The
-    ///   page [`manual::operating`](crate::manual::operating#nodes-that-give-fencing-tokens) explains how to do this,
+    ///   can repair a node. Until the repair, the node is [`Unusable::InRepair`](crate::Unusable::InRepair). If a
+    ///   majority has restarted at once, an operator must create the floors again. The page
+    ///   [`manual::operating`](crate::manual::operating#nodes-that-give-fencing-tokens) explains how to create floors,
     ///   and how to see which nodes have a floor.
     /// * A repair waits for the longest ttl, so that every attempt from before the loss has expired. The longest ttl
     ///   is [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set. If any client takes fenced locks
@@ -365,8 +367,8 @@ impl LockOptions {
     ///   scripts](crate::Builder::without_scripts) the request is invalid
     ///   ([`InvalidRequest::needs_scripts`](crate::InvalidRequest::needs_scripts)).
     ///
-    /// A fenced lock costs a script instead of a `SET`. In rare cases no majority returns the same fencing token. Then
-    /// the call makes a second round trip, whose time is subtracted from the validity
+    /// For a fenced lock, each node runs a script instead of a `SET`. In rare cases no majority returns the same
+    /// fencing token. Then the call makes a second round trip, whose time is subtracted from the validity
     /// ([`Stats::second_round_trips`](crate::Stats::second_round_trips)). Steady locking of one name, or of names of
     /// the same length, still allocates nothing.
     ///
@@ -492,7 +494,7 @@ impl LockOptions {
         self.terms.extensions
     }
 
-    /// Returns how many nanoseconds the lock is kept at most, or zero if the lock is not kept.
+    /// Returns for how many nanoseconds the lock is kept at most, or zero if the lock is not kept.
     pub(crate) const fn kept_nanos(&self) -> u64 {
         self.terms.keep
     }

@@ -113,8 +113,8 @@ fn split_authority(rest: &str) -> Result<(Option<&str>, &str, &str), UrlFault> {
     })
 }
 
-/// Parses `user`, `user:password` or `:password`. If user and password are empty, as from a template with empty
-/// variables, there is no login.
+/// Parses `user`, `user:password` or `:password`. If user and password are empty, as in a template with empty
+/// variables, the handle does not log in.
 fn credentials(userinfo: &str) -> Result<Option<Credentials>, UrlFault> {
     let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
     let user = credential(user)?;

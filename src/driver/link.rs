@@ -53,7 +53,7 @@ pub(super) struct Link {
     state: State,
     /// The events that [`Link::service`] has not handled yet.
     ready: Ready,
-    /// The look-up that may be running, even if its result is no longer needed. There is at most one.
+    /// The look-up that may be running, even if its result is no longer needed. At most one look-up runs at a time.
     lookup: Option<Lookup>,
     /// The index of the address to try first: the address that last worked, or the next one after the address that last
     /// timed out.
@@ -85,7 +85,7 @@ enum State {
 pub(super) struct Ready {
     pub(super) readable: bool,
     pub(super) writable: bool,
-    /// `true` if the link has to read until it finds the end, an error, or no more data.
+    /// `true` if the link must read until it finds the end, an error, or no more data.
     pub(super) ending: bool,
 }
 
@@ -110,7 +110,7 @@ impl Link {
         }
     }
 
-    /// Begins to connect. May report `Connected` or `Disconnected` at once.
+    /// Begins to connect. This function may report `Connected` or `Disconnected` at once.
     pub(super) fn open(&mut self, tools: &mut Tools<'_>) {
         debug_assert!(
             matches!(self.state, State::Idle),

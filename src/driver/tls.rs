@@ -8,16 +8,16 @@
 //! * [`Session::is_drained`] shows whether more can be read. A short read of the socket does not show it.
 //! * Dropping or aborting a session writes nothing. Only an orderly close sends `close_notify`.
 //!
-//! A [`Connector`] has the parts that the connections to one node share: the trusted authorities, the client
+//! A [`Connector`] contains the parts that the connections to one node share: the trusted authorities, the client
 //! certificate, the name of the node, and the resumable sessions.
 //!
-//! rustls allocates a buffer for each record that it writes, and for the plaintext of each record that it reads. There
-//! is no other allocation.
+//! rustls allocates a buffer for each record that it writes, and for the plaintext of each record that it reads.
+//! Nothing else allocates memory.
 //!
 //! # Not here
 //!
-//! `settings` reads the files. `verifier` decides whether to trust a certificate. `reason` has the meaning of rustls
-//! errors.
+//! `settings` reads the files. `verifier` decides whether to trust a certificate. `reason` explains the errors of
+//! rustls.
 
 #[cfg(test)]
 pub(super) mod peer;
@@ -153,7 +153,7 @@ pub(super) struct Session {
     is_open: bool,
     /// `true` if the last read has drained the socket.
     is_drained: bool,
-    /// The reason why reading has ended, if it has.
+    /// The reason why reading has ended, or `None` if reading continues.
     end: Option<Received>,
 }
 
@@ -180,7 +180,7 @@ impl Session {
         &mut self.stream
     }
 
-    /// Continues the handshake. Returns `true` if it is done.
+    /// Continues the handshake. Returns `true` if the handshake is done.
     pub(super) fn is_connected(&mut self) -> Result<bool, LinkFault> {
         if !self.is_open {
             let open = tcp::is_connected(&self.stream);

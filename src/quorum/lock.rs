@@ -22,10 +22,10 @@ pub struct LockId {
 
 /// A lock: its resource, its token, and the end of its validity.
 ///
-/// A lock is a plain value. Dropping it releases nothing, and its keys expire with their ttl. To release the lock, pass
-/// it to `unlock`, or let a `LockGuard` release it.
+/// A lock is a plain value. Dropping a lock releases nothing, and its keys expire with their ttl. To release the lock,
+/// pass it to `unlock`, or let a `LockGuard` release it.
 ///
-/// Only a proof of a majority makes a lock, and only another such proof lengthens its validity. When the engine learns
+/// Only a proof of a majority creates a lock, and only another such proof extends its validity. When the engine learns
 /// that a majority has lost the lock, the validity ends. The name and the token are in one buffer, which the lock
 /// shares with its engine. When the lock is released, the buffer goes back to the engine's pool.
 #[must_use = "a lock that is not released stays on the nodes until its ttl has passed"]
@@ -49,7 +49,7 @@ impl LockId {
 }
 
 impl Lock {
-    /// Makes the lock that `majority` has granted. The end of the validity is in `entry`.
+    /// Creates the lock that `majority` has granted. The end of the validity is in `entry`.
     pub(crate) fn granted(
         majority: &Majority,
         entry: Entry,
@@ -65,7 +65,7 @@ impl Lock {
         }
     }
 
-    /// Makes a lock that was granted by another engine, and is valid until `valid_until` at most. The lock gets an id
+    /// Creates a lock that was granted by another engine, and is valid until `valid_until` at most. The lock gets an id
     /// when an engine adopts it.
     #[cfg(feature = "std")]
     pub(crate) fn transferred(
@@ -114,9 +114,9 @@ impl Lock {
     /// number is larger than the fencing token of every earlier lock on any of them.
     ///
     /// Pass the number to the store with each write, and with each read on which a write depends. The store remembers
-    /// the largest number that it has seen, and refuses requests with a smaller number. A store that does this makes a
-    /// holder harmless that was stopped for longer than its lock lasted. The
-    /// page [`manual::fencing`](crate::manual::fencing#what-the-store-has-to-do) has recipes.
+    /// the largest number that it has seen, and refuses requests with a smaller number. So a holder that was stopped
+    /// for longer than its lock lasted does no harm. The page
+    /// [`manual::fencing`](crate::manual::fencing#what-the-store-has-to-do) contains recipes.
     ///
     /// The number does not change while the lock is held, even if the lock is extended, kept, confirmed, handed over,
     /// or written as bytes.
@@ -167,7 +167,7 @@ impl Lock {
         self.entry.ttl()
     }
 
-    /// Returns the [ttl](Self::ttl), or the ttl by which the engine extends the lock, if the latter is shorter.
+    /// Returns the [ttl](Self::ttl) or the ttl by which the engine extends the lock, whichever is shorter.
     #[cfg(feature = "std")]
     pub(crate) fn shortest_ttl(&self) -> Duration {
         let step = self.kept.as_ref().map(|kept| kept.step());
@@ -246,7 +246,7 @@ impl Lock {
     // ----- the end of a lock ------------------------------------------------------------------
 
     /// Returns `true` if the end of the validity is known. The end of a lock from another clock is not known. A lock
-    /// from another clock was not reported as over, and can still be confirmed.
+    /// from another clock was not reported as ended, and can still be confirmed.
     #[cfg(feature = "std")]
     pub(crate) fn has_known_end(&self) -> bool {
         self.valid_until() != Instant::ZERO
@@ -258,7 +258,7 @@ impl Lock {
         self.entry.set_end(Instant::ZERO, self.ttl());
     }
 
-    /// Ends the validity, because a majority says that the lock is gone.
+    /// Ends the validity, because a majority reports that the lock is gone.
     #[cfg(feature = "std")]
     pub(crate) fn lost(&mut self, now: Instant) {
         self.entry.end_now(now);
@@ -292,7 +292,7 @@ impl Lock {
     }
 }
 
-/// Returns the number of extensions that remain after one more, if `left` remain now.
+/// Returns the number of extensions that remain after one more extension, if `left` remain now.
 pub(super) const fn one_less(left: u32) -> u32 {
     match left {
         u32::MAX => u32::MAX, // Unlimited.

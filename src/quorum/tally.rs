@@ -88,7 +88,7 @@ pub(crate) enum Acquisition {
 pub(crate) enum Extending {
     /// A majority has extended the lock.
     Extended(Majority),
-    /// A majority says that the key is missing or belongs to another client.
+    /// A majority reports that the key is missing or belongs to another client.
     Lost,
     /// No majority has extended or lost the lock, because too few nodes have answered.
     Unconfirmed,
@@ -119,7 +119,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Makes a count over `nodes` configured nodes, from 1 to [`NODES_MAX`], without any answer.
+    /// Creates a count for `nodes` configured nodes (1 to [`NODES_MAX`]), without any answer.
     ///
     /// # Panics
     ///
@@ -215,8 +215,8 @@ impl Tally {
     /// Returns the outcome of a release, as soon as it is certain. `valid` says whether the lock was valid when its
     /// release was requested.
     ///
-    /// A majority of yes or no decides. If there is neither, but a majority has answered, the clock decides. A lock
-    /// that was still valid counts as held until now, and an expired lock counts as not held.
+    /// A majority of yes or no decides. If neither has a majority, but a majority of the nodes has answered, the clock
+    /// decides. A lock that was still valid counts as held until now, and an expired lock counts as not held.
     #[must_use]
     pub(crate) fn release(&self, valid: bool) -> Option<Releasing> {
         let quorum = self.quorum();

@@ -28,11 +28,11 @@ pub enum Word<'a> {
     Encoded(usize),
 }
 
-/// A command whose constant parts are encoded in advance. A template has `HOLES` holes, and up to `BYTES` constant
-/// bytes around them.
+/// A command whose constant parts are encoded in advance. A template has `HOLES` holes, and at most `BYTES` constant
+/// bytes around the holes.
 ///
-/// In a `static` or `const`, a wrong value of `HOLES` or `BYTES` is a compile error, and [`Template::write`] costs
-/// little more than a copy for each hole.
+/// In a `static` or `const`, a wrong value of `HOLES` or `BYTES` is a compile error. [`Template::write`] costs little
+/// more than a copy for each hole.
 ///
 /// ```
 /// # #[cfg(feature = "internals")] {
@@ -130,13 +130,13 @@ impl<const HOLES: usize, const BYTES: usize> Template<HOLES, BYTES> {
 
     /// Appends the command, with its holes filled in order.
     ///
-    /// Allocates only if `out` has to grow. The filling of a [`Word::Encoded`] is copied unchanged. A filling with
-    /// another number of arguments, or in another form, breaks the stream.
+    /// Allocates only if `out` must grow. The text for a [`Word::Encoded`] is copied unchanged. If the text has another
+    /// number of arguments, or another form, the stream of commands is broken.
     ///
     /// # Panics
     ///
-    /// Panics if `out` has a fixed size and is too small. With debug assertions, also panics if the filling of
-    /// a [`Word::Encoded`] has another form.
+    /// Panics if `out` has a fixed size and is too small. With debug assertions, also panics if the text for a
+    /// [`Word::Encoded`] has another form.
     // Always inlined, so that the pieces of a `static` template are constants in the caller.
     #[inline(always)]
     pub fn write<B: BufMut + ?Sized>(&self, out: &mut B, fillings: [&[u8]; HOLES]) {

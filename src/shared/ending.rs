@@ -61,7 +61,7 @@ impl Shared {
         }
     }
 
-    /// Asks the I/O thread to end, after the last handle is dropped, without waiting for its end.
+    /// Asks the I/O thread to end after the last handle is dropped, and does not wait.
     pub(super) fn dismiss(&self) {
         if let Ok(mut section) = self.enter() {
             section.roles.closing = true;

@@ -40,8 +40,7 @@ const THREAD_NAME: &str = "shearline";
 /// The time from the last call until the I/O thread looks for work.
 const NAP: Duration = Duration::from_millis(1);
 
-/// The delay with which Linux may end a sleep of the I/O thread. The default of 50 us is as long as a whole attempt
-/// takes.
+/// How late Linux may end a sleep of the I/O thread. The default of Linux, 50 us, is as long as a whole attempt takes.
 #[cfg(target_os = "linux")]
 const TIMER_SLACK: NonZeroU64 = NonZeroU64::new(1_000).unwrap();
 
@@ -143,8 +142,8 @@ impl<'a> IoThread<'a> {
     }
 
     /// Wakes the waiting threads if a thread keeps the wire for too long, because the timers of the engine fire only
-    /// with the wire. From then on, each thread checks its own clock. `stuck` is the time at which the wire was first
-    /// missing.
+    /// with the wire. From then on, each thread checks its own clock. `stuck` is the time at which this thread first
+    /// found the wire taken.
     fn call_threads_if_stuck(
         &self,
         section: &mut Section<'_>,
@@ -158,7 +157,7 @@ impl<'a> IoThread<'a> {
         }
     }
 
-    /// Ends `section`, and wakes the callers that have to be woken. If there are many callers, gathers their next
+    /// Ends `section`, and wakes the callers whose outcomes are decided. If there are many callers, gathers their next
     /// requests and returns `true`. A task that is in the list several times in a row is woken once.
     fn wake_callers(&mut self, mut section: Section<'a>) -> Result<(Section<'a>, bool), Refusal> {
         let shared = self.shared;

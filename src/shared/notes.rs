@@ -15,7 +15,7 @@
 //!
 //! # Not here
 //!
-//! `gathering` decides whether gathering pays off.
+//! The module `gathering` decides whether gathering pays off.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -41,7 +41,7 @@ const PATIENCE: Duration = Duration::from_micros(4);
 /// The shortest and the longest wait for missing callers.
 const WAITS: [Duration; 2] = [Duration::from_micros(20), Duration::from_micros(100)];
 
-/// The longest sum of all waits, for each caller and in total. Other callers wait meanwhile.
+/// The limits on the sum of all waits, per caller and in total. Other callers wait meanwhile.
 const PATIENCE_FOR_ALL: Duration = Duration::from_micros(8);
 const WAIT_MAX: Duration = Duration::from_millis(2);
 
@@ -50,7 +50,7 @@ const WAIT_MAX: Duration = Duration::from_millis(2);
 pub(super) struct Note {
     pub(super) slot: Arc<Slot>,
     pub(super) waiter: WaitsAs,
-    /// `None` while the request is beginning.
+    /// The request, or `None` while it begins.
     pub(super) asked: Option<Asked>,
 }
 
@@ -120,8 +120,8 @@ impl Wanted {
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     inner: Monitor<Inner>,
-    /// `true` if there are places or notes. Changes are made under the mutex of the engine and the mutex of the notes,
-    /// so a thread sees its own notes.
+    /// `true` if there are places or notes. Threads change this flag under the mutex of the engine and the mutex of the
+    /// notes, so each thread sees its own notes.
     in_use: AtomicBool,
 }
 

@@ -76,7 +76,7 @@ impl Relay {
         }
     }
 
-    /// Wakes another thread. Returns `false` if there is none.
+    /// Wakes another thread. Returns `false` if no thread is left.
     pub(super) fn pass_on(&self) -> bool {
         if !self.is_laden.load(Ordering::Relaxed) {
             return false;

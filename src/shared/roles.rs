@@ -5,7 +5,7 @@
 //!
 //! 1. If there is work for the wire (a request to the engine, or the result of a sleep in the poll), one of three
 //!    threads sees the work. The thread that has the wire checks for work before it puts the wire back. The thread that
-//!    has the poll checks before it falls asleep. Otherwise the I/O thread is called.
+//!    has the poll checks before it falls asleep. If neither thread exists, the I/O thread is called.
 //! 2. If a caller waits for an operation, a thread has the poll, or was offered the poll, or the I/O thread is called.
 //! 3. The next timer of the engine wakes a thread: the thread that sleeps in the poll, or the I/O thread if the poll is
 //!    free.
@@ -20,8 +20,8 @@
 
 use crate::time::Instant;
 
-/// The number of waiting callers from which the I/O thread serves, and no caller takes the poll. Two threads pass the
-/// poll to each other, and measurements show no gain if the I/O thread serves both.
+/// If at least this many callers wait, the I/O thread serves, and no caller takes the poll. Two threads pass the poll
+/// to each other. In measurements, it was not faster if the I/O thread served both.
 pub(super) const MANY: usize = 3;
 
 /// The thread that has a role.
@@ -87,7 +87,7 @@ pub(super) enum Orders {
     Nap,
     /// Rest until the caller that has the poll gives it back.
     Park,
-    /// Wake the tasks that have to be woken.
+    /// Wake the tasks that must be woken.
     WakeTasks,
     /// The I/O thread has the poll now. Look for work, and serve the waiting callers.
     Serve,

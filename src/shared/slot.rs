@@ -107,7 +107,7 @@ impl Slot {
     }
 
     /// Delivers `outcome`, which took this number of `attempts`. Adds the waker of a waiting task to `tasks`. Returns
-    /// `true` if a waiting thread has to be [woken](Self::wake).
+    /// `true` if a waiting thread must be [woken](Self::wake).
     pub(super) fn deliver(
         &self,
         outcome: Outcome,
@@ -140,7 +140,7 @@ impl Slot {
         self.state.lock().stage.take_outcome()
     }
 
-    /// Waits on this thread for the outcome, for an offer of the poll, or until `until` by the clock of this thread.
+    /// Blocks this thread until the outcome comes, the poll is offered, or the clock of this thread shows `until`.
     pub(super) fn wait(&self, until: Option<Instant>) -> Option<Outcome> {
         let mut state = self.state.lock();
         loop {
@@ -160,8 +160,8 @@ impl Slot {
         }
     }
 
-    /// Returns the outcome. If there is none yet, stores `waker`, which replaces an earlier waker and is called when
-    /// the outcome is delivered.
+    /// Returns the outcome. If there is no outcome yet, stores `waker`, which replaces an earlier waker and is called
+    /// when the outcome is delivered.
     pub(super) fn poll(&self, waker: &Waker) -> Poll<Outcome> {
         let waker = waker.clone(); // Cloning and dropping a waker is user code, so both run unlocked.
         let mut state = self.state.lock();

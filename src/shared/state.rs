@@ -162,7 +162,7 @@ impl Core {
         }
     }
 
-    /// Counts a request that the wire has to write.
+    /// Counts a request that the wire must write.
     pub(super) fn ask(&mut self) {
         self.asked += 1;
         self.roles.work = true;
@@ -206,7 +206,7 @@ impl Core {
         has_more
     }
 
-    /// Returns the time at which a thread that sleeps in the poll has to wake. Returns `now` if there is work for the
+    /// Returns the time at which a thread that sleeps in the poll must wake. Returns `now` if there is work for the
     /// wire, or with `spin` if an operation is open.
     pub(super) fn sleeps_until(&self, now: Instant, spin: bool) -> Instant {
         if self.roles.has_work() || spin && self.engine.load().rounds != 0 {
@@ -238,8 +238,8 @@ impl Core {
     }
 
     /// Returns the number of resting operations of tasks. Resting operations send nothing to the nodes, and the I/O
-    /// thread watches the descriptor for the end of the rest. If there are tasks, resting operations of threads may
-    /// count too, which makes no difference then.
+    /// thread watches the descriptor for the end of the rest. If tasks wait, the number may include resting operations
+    /// of threads, which does no harm.
     pub(super) fn resting_tasks(&self) -> usize {
         self.engine.resting().min(self.callers.tasks())
     }

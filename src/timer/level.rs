@@ -10,7 +10,7 @@
 //!
 //! # Not here
 //!
-//! This file only knows numbers, and not the timers themselves.
+//! This file works with numbers only, and not with the timers themselves.
 
 #![warn(clippy::arithmetic_side_effects)]
 

@@ -22,8 +22,8 @@ const SMALL: Limits = Limits {
 };
 
 /// Decodes any bytes, with wide and with small limits. Checks that nothing panics, that the decoder takes no more bytes
-/// than given, and that its memory is proportional to them. Encoding and decoding a reply returns the same reply. An
-/// error does not depend on the bytes that follow.
+/// than given, and that its memory is proportional to them. Also checks that encoding and decoding a reply returns the
+/// same reply. Also checks that an error does not depend on the bytes that follow.
 #[doc(hidden)]
 pub fn fuzz_decode_any(bytes: &[u8]) {
     for limits in [Limits::default(), SMALL] {
