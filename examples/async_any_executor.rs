@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }))
 }
 
-/// Takes the lock, works, extends it, and releases it.
+/// Takes the lock, works, extends the lock, and releases it.
 async fn one_task(redlock: &Redlock, resource: &str, name: &str) -> Result<(), Box<dyn Error>> {
     // Nothing is sent before the first poll. If the future is dropped, any lock that it has won is released.
     let mut lock = redlock

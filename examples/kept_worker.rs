@@ -2,8 +2,8 @@
 //! thread, and as a future.
 //!
 //! The handle extends the lock from its own thread, even while the worker computes. In this example the handle stops
-//! extending after a second and a half, as if the nodes were gone, and the second piece of work takes longer. The
-//! worker notices when a quarter of the ttl is left, so it can stop before another client begins.
+//! extending after a second and a half, as if the nodes were unreachable, and the second piece of work takes longer.
+//! The worker notices when a quarter of the ttl is left, so it can stop before another client begins.
 
 use std::error::Error;
 use std::future::Future;
@@ -64,7 +64,7 @@ async fn while_safe(lock: &LockGuard, work: impl Future<Output = ()>) {
     future::or(lock.at_risk(), work).await;
 }
 
-/// Counts its steps in `done`, because this future can be dropped after each step.
+/// Counts the finished steps in `done`, because this future can be dropped after each step.
 async fn work_async(steps: u32, done: &mut u32) {
     while *done < steps {
         step().await;

@@ -89,8 +89,8 @@ impl Client {
         self.stream.write_all(&out)
     }
 
-    /// Sends `commands` and passes each reply to `then`, with the index of its command. Pushes are stored
-    /// separately, because a push is no reply to a command.
+    /// Sends `commands` and passes each reply to `then`, with the index of its command. Pushes are stored separately,
+    /// because a push does not answer a command.
     fn ask(
         &mut self,
         commands: &[&[&[u8]]],

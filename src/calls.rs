@@ -26,7 +26,7 @@ pub(crate) type Trusted<T> = (T, Vec<(NodeId, NodeOutcome)>);
 
 // ----- beginning ------------------------------------------------------------------------------
 
-/// Begins to take a lock. A fenced lock proposes the current time as its fencing token.
+/// Begins to take a lock. A request for a fenced lock proposes the current time as the fencing token.
 #[inline]
 pub(crate) fn acquire(
     engine: &mut Engine,

@@ -1,4 +1,4 @@
-//! Names the guards on which safety depends.
+//! The guards on which the safety of locks depends.
 //!
 //! In every ordinary build, `guard!(Name, condition)` expands to `condition`. The macro marks a condition on which a
 //! guarantee of the library depends: if the condition holds, the guard acts. The list below says what goes wrong

@@ -1,13 +1,13 @@
 //! Counts durations in buckets whose width grows with the durations.
 //!
-//! The first bucket is 64 ns wide. There are 16 buckets for each doubling of the durations, and with each doubling the
-//! buckets become twice as wide. The last bucket counts all durations of more than some 52 days. So a value that is
-//! read from a histogram is never too low, and at most 1/16 (6.25 %) and 64 ns too high.
+//! The first bucket is 64 ns wide. A histogram has 16 buckets for each doubling of the durations, and the buckets
+//! become twice as wide with each doubling. The last bucket counts all durations of more than some 52 days. So a value
+//! that is read from a histogram is never too low, and at most 1/16 (6.25 %) and 64 ns too high.
 //!
 //! # Guarantees
 //!
 //! * Recording takes constant time and allocates nothing. A histogram has a fixed size of 5.5 kB.
-//! * Counts and the sum are exact.
+//! * The counts and the sum are exact.
 //!
 //! # Not here
 //!

@@ -24,8 +24,8 @@
 //! # What it guarantees
 //!
 //! * **Exclusion.** No two clients hold a *valid* lock on one resource, if a majority of the nodes keeps its keys,
-//!   clocks run within the drift, and holders stop when their lock is not valid. If another client deletes the keys,
-//!   the handle reports a [kept](manual::keeping) lock as lost two round trips later.
+//!   clocks run within the drift, and holders stop when their lock is no longer valid. If another client deletes the
+//!   keys, the handle reports a [kept](manual::keeping) lock as lost two round trips later.
 //! * **Honest validity.** The validity counts from before the first byte was sent, ends early rather than late, and
 //!   also ends while the machine is suspended. A holder can read the remaining ttl from a majority
 //!   with [`LockGuard::confirm`], even if the end of the lock is not known.
@@ -36,10 +36,10 @@
 //!
 //! # What it does not do
 //!
-//! The library cannot stop a holder that was paused between its check and its effect. Exclusion fails if nodes forget
-//! their keys unnoticed. Locks are fair only inside a handle, and not re-entrant. The page [`manual::guarantees`] lists
-//! the assumptions and the tests of each guarantee. The page [`manual::choosing`] says when another tool is better than
-//! this lock.
+//! The library cannot stop a holder that was paused between its check of the lock and its next action. Exclusion fails
+//! if nodes forget their keys unnoticed. Locks are fair only among the callers of one handle, and they are not
+//! reentrant. The page [`manual::guarantees`] lists the assumptions and the tests of each guarantee. The page
+//! [`manual::choosing`] says when another tool is better than this lock.
 //!
 //! # The faces, and when to use which
 //!

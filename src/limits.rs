@@ -40,7 +40,7 @@ pub const TOKEN_BYTES_MAX: usize = TOKEN_RANDOM_BYTES + OWNER_BYTES_MAX;
 /// milliseconds, the unit of servers.
 pub const TTL_MIN: Duration = Duration::from_millis(4);
 
-/// The longest ttl that other clients are assumed to use if no longest ttl is configured. The assumption applies to
+/// The longest ttl that the handle expects of other clients if no longest ttl is configured. The assumption applies to
 /// locks that a restarted node may have forgotten, and to locks from another handle.
 pub(crate) const TTL_ASSUMED_MAX: Duration = Duration::from_secs(60);
 
@@ -80,7 +80,7 @@ pub const FENCING_TOKEN_MAX: u64 = 9_000_000_000_000_000;
 /// The largest number of commands that may be in flight to one node.
 ///
 /// 64 callers send some 240,000 commands a second to each node. A node that has left half of this number unanswered
-/// (about 140 ms of that load) is treated as silent. The other half is room for the releases of the unanswered
+/// (about 140 ms of that load) is treated as silent. The other half is reserved for the releases of the unanswered
 /// commands.
 pub const IN_FLIGHT_MAX: usize = 1 << 16;
 
@@ -94,8 +94,9 @@ pub const COMMAND_BYTES_MAX: usize = 6 << 10;
 /// The bytes reserved for the name, the token and the ttl of a lock on one resource, with their headers.
 pub(crate) const ENTRY_BYTES_MAX: usize = 2 << 10;
 
-/// The longest command about a lock on several resources. A command on several resources may fill more than the half of
-/// the out buffer that is for questions. While that half is exceeded, the handle sends the node no more questions.
+/// The longest command about a lock on several resources. A command on several resources may be longer than the half of
+/// the out buffer that is reserved for questions. While that half is exceeded, the handle sends the node no more
+/// questions.
 pub const SEVERAL_BYTES_MAX: usize = RESOURCES_MAX * (RESOURCE_BYTES_MAX + 16) + COMMAND_BYTES_MAX;
 
 /// The longest reply that a node may send, not counting the parts of strings that are cut. A reply about a lock has
@@ -126,7 +127,7 @@ pub const REPLY_DEPTH_MAX: usize = 32;
 pub const REPLY_ELEMENTS_MAX: usize = 4096;
 
 /// The largest number of consecutive pushes without an answer between them. No command of this library causes so many
-/// pushes. The connection to a node that floods the client is closed after little processor time.
+/// pushes. So a node that floods the client costs little processor time before the handle closes the connection.
 pub const PUSHES_MAX: u32 = 1024;
 
 /// The largest number of operations that wait for an outcome at the same time. Extensions and confirmations have a
@@ -212,7 +213,7 @@ pub const HANDSHAKE_BYTES_MAX: usize = 2 * CREDENTIAL_BYTES_MAX + CLIENT_NAME_BY
 /// The longest host name, as in DNS.
 pub const HOST_BYTES_MAX: usize = 253;
 
-/// The longest path of a unix socket: the limit of Linux, less the closing zero byte.
+/// The longest path of a unix socket: the limit of Linux, minus the terminating zero byte.
 pub const UNIX_PATH_BYTES_MAX: usize = 107;
 
 // Asserts the relations between the bounds. The build fails if a changed bound violates a relation.

@@ -1,4 +1,4 @@
-//! Locks on the caller's own thread, by blocking calls over a [`Driver`].
+//! Locks on the caller's own thread, with blocking calls that use a [`Driver`].
 //!
 //! # Guarantees
 //!
@@ -118,7 +118,7 @@ impl LocalRedlock {
         self.lock_with(resource, &LockOptions::new(ttl).tries(1))
     }
 
-    /// Takes the lock on `resource`, a name of 1 to 1024 bytes of any value, with these `options`.
+    /// Takes the lock on `resource`, a name of 1 to 1024 arbitrary bytes, with these `options`.
     ///
     /// # Errors
     ///
@@ -451,9 +451,9 @@ impl LocalRedlock {
 
     /// Requests one [`Event::AtRisk`] for the time when less than `left` is left of the validity of `lock`.
     /// [`poll`](Self::poll) returns the event. If less than `left` is left already, the event comes at once. Otherwise
-    /// the event comes up to two milliseconds early, and never late. An extension postpones the event. If there are
-    /// several requests, only the largest `left` counts until its event has come. A lock that was released, handed over
-    /// or reported as lost causes no event.
+    /// the event comes up to two milliseconds early, and never late. An extension postpones the event. Of several
+    /// requests, only the request with the largest `left` counts until its event has come. A lock that was released,
+    /// handed over or reported as lost causes no event.
     ///
     /// ```no_run
     /// use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The name of a lock, and the token that identifies its holder.
 //!
-//! A name is 1 to [`RESOURCE_BYTES_MAX`] bytes of any value and *is* the Redis key: locks of this library and of other
-//! Redlock libraries on the same key exclude each other. A token is the value of the key.
+//! A name consists of 1 to [`RESOURCE_BYTES_MAX`] arbitrary bytes and *is* the Redis key: locks of this library and of
+//! other Redlock libraries on the same key exclude each other. A token is the value of the key.
 //!
 //! The module `entry` stores the name and the token in wire form.
 
@@ -14,7 +14,7 @@ use crate::limits::{
     FENCING_TOKEN_MAX, RESOURCE_BYTES_MAX, RESOURCES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES,
 };
 
-/// Checks that `resource` can be the name of a lock. If the lock has several names, `index` is the place of this name.
+/// Checks that `resource` is a valid name of a lock. If the lock has several names, `index` is the place of this name.
 pub(crate) fn check_resource(resource: &[u8], index: Option<usize>) -> Result<(), RequestFault> {
     match resource.len() {
         0 => Err(RequestFault::EmptyResource { index }),
@@ -26,7 +26,7 @@ pub(crate) fn check_resource(resource: &[u8], index: Option<usize>) -> Result<()
     }
 }
 
-/// Checks that `resources` can be the names of one lock.
+/// Checks that `resources` are valid names of one lock.
 pub fn check_resources(resources: &[&[u8]]) -> Result<(), RequestFault> {
     match resources.len() {
         0 => return Err(RequestFault::NoResources),
@@ -150,7 +150,7 @@ pub(crate) fn name_number(token: &mut [u8], number: u64, wanted: bool) {
     named[mark.len()..].copy_from_slice(&number.to_be_bytes()[1..]);
 }
 
-/// The first bytes of the token of a broken lock. The bytes after them differ between broken locks.
+/// The first bytes of the token of a broken lock. The following bytes differ between broken locks.
 const BROKEN: [u8; 8] = *b"\0broken\0";
 
 /// Returns the token that replaces `token` when its lock is broken. Equal tokens have equal results, different tokens

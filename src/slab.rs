@@ -9,8 +9,8 @@
 //! * **A key matches only one value.** After the removal of its value, a key never matches again. The generation of a
 //!   place has 32 bits and does not wrap. A place that was used 2^32 - 1 times is retired, so an old key never reaches
 //!   another value. One place is lost in four billion removals.
-//! * **No allocation** while the number of values does not exceed its previous maximum (not counting retired places).
-//!   Memory is freed only when the slab is dropped.
+//! * **No allocation** happens while the number of values does not exceed its previous maximum (not counting retired
+//!   places). Memory is freed only when the slab is dropped.
 //! * **Deterministic keys and order.** The same calls return the same keys, and iteration follows the index.
 //!
 //! # Not here
@@ -99,7 +99,7 @@ impl fmt::Debug for Link {
     }
 }
 
-/// Values under keys that the slab chooses. See the [module](self).
+/// A container of values, each under a key that the slab chooses. See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     places: Vec<Place<T>>,
@@ -108,7 +108,7 @@ pub(crate) struct Slab<T> {
     len: usize,
 }
 
-/// A place, with a value or vacant.
+/// A place, which has a value or is vacant.
 #[derive(Debug)]
 pub(crate) struct Place<T> {
     /// The generation of the current key, or of the next key if the place is vacant.
@@ -167,13 +167,13 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Removes the value under `key` and returns it. The key then matches nothing.
+    /// Removes the value under `key` and returns it. The key then matches no value.
     pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
         self.get(key)?;
         Some(self.remove_at(key.index))
     }
 
-    /// Drops the value under `key` in place. The key then matches nothing.
+    /// Drops the value under `key` in place. The key then matches no value.
     pub(crate) fn discard(&mut self, key: Key) {
         if self.get(key).is_some() {
             self.places[key.index as usize].state = State::Vacant(Link::NONE);

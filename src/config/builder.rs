@@ -232,7 +232,7 @@ impl Builder {
     ///
     /// Only [`RestartGuard::Strict`] uses the name, which is part of the marker of each node. A client with another
     /// name, or another number of nodes, gets [`LockError::OtherCluster`](crate::LockError::OtherCluster) and no lock.
-    /// So if a staging system gets the URL of a production node by mistake, both systems report it.
+    /// So if a staging system gets the URL of a production node by mistake, both systems report the mistake.
     ///
     /// ```
     /// use shearline::{Config, RestartGuard};
@@ -280,8 +280,8 @@ impl Builder {
     /// paragraphs apply to both cases, except for the restart guard.
     ///
     /// The handle takes a lock with `SET`, as with scripts. For the first lock on a connection, the handle asks the
-    /// node how the lock can be released, which costs one more round trip. The handle uses the first of these ways that
-    /// the node knows and permits:
+    /// node how the lock can be released, which costs one more round trip. The handle uses the first of the following
+    /// ways that the node supports and permits:
     ///
     /// | way | servers | round trips |
     /// | --- | --- | --- |
@@ -339,8 +339,8 @@ impl Builder {
     /// Default: none. A prefix has at most 512 bytes, and must not begin with `shearline:`.
     ///
     /// The prefixed name is the key and the resource. Locks, guards, errors and events show the prefixed name. Every
-    /// method that takes a name expects it without the prefix. An adopted lock keeps its key. Clients exclude each
-    /// other only if their prefixed names are equal.
+    /// method that takes a name expects the name without the prefix. An adopted lock keeps its key. Clients exclude
+    /// each other only if their prefixed names are equal.
     ///
     /// ```no_run
     /// # use std::time::Duration;

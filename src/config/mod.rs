@@ -1,7 +1,7 @@
 //! The configuration of a handle, which is valid by construction: nodes, timeouts and limits.
 //!
-//! Only [`Builder::config`] returns a [`Config`]. This method finds every mistake before any I/O. A `Config` has 1
-//! to 31 nodes with different addresses and no timeout that is too short, and at least one ttl leaves validity.
+//! Only [`Builder::config`] returns a [`Config`]. This method finds every mistake before any I/O. A `Config` has 1 to
+//! 31 nodes with different addresses. No timeout is too short, and at least one ttl leaves some validity.
 //!
 //! No `Debug` output, label or error shows the credentials from the URLs.
 //!
@@ -171,7 +171,7 @@ impl Config {
         self.settings.without_scripts
     }
 
-    /// Returns the label after the random bytes of every token. The label is empty if none was set.
+    /// Returns the label after the random bytes of every token. The label is empty if no label was set.
     pub(crate) fn owner(&self) -> &[u8] {
         &self.settings.owner
     }
@@ -192,7 +192,7 @@ impl Config {
         provider.filter(|_| node.is_without_password())
     }
 
-    /// Returns how to check nodes with a `rediss://` URL. Settings in their URLs have precedence.
+    /// Returns how to check nodes with a `rediss://` URL. Settings in the URL of a node have precedence.
     #[cfg(feature = "tls")]
     pub(crate) fn tls(&self) -> &TlsOptions {
         &self.settings.tls

@@ -24,9 +24,9 @@ use crate::limits::CREDENTIAL_BYTES_MAX;
 /// ```
 ///
 /// `valkey://`, or no scheme, means the same as `redis://`. The default port is 6379, and the default database is 0.
-/// `host` is a name, an IPv4 address, or an IPv6 address in brackets, without a zone. User, password and path are
-/// percent-decoded and must be UTF-8. A password may contain `@`, because the last `@` before the host ends the
-/// password. The characters `/`, `?`, `#`, `%` and spaces must be escaped in a password.
+/// `host` is a name, an IPv4 address, or an IPv6 address in brackets, without a zone. The user, the password and the
+/// path are percent-decoded, and must be UTF-8. A password may contain `@`, because the last `@` before the host ends
+/// the password. The characters `/`, `?`, `#`, `%` and spaces must be escaped in a password.
 ///
 /// `rediss://` and `valkeys://` use TLS, and are refused without the feature `tls`. `ca` is a file with the authorities
 /// to trust, and `cert` and `key` are the files of a client certificate, all in PEM form. `name` is the name in the
@@ -70,8 +70,8 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Returns credentials with this password, which may be the token of a cloud service. The user is the user in the
-    /// node's URL, or the server's default user.
+    /// Returns credentials with this password, which may be the token of a cloud service. The user comes from the
+    /// node's URL, or is the server's default user.
     pub fn new(password: impl Into<String>) -> Self {
         let password = password.into();
         Self {

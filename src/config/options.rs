@@ -81,8 +81,8 @@ impl Default for Retry {
 /// The policy for the votes of restarted nodes, which may have forgotten locks.
 ///
 /// Redlock without persistence is safe only if a restarted node does not vote until all locks that it may have
-/// forgotten have expired. The usual advice to operators is to delay restarts by hand. This guard ignores the votes of
-/// a restarted node instead. A node in *quarantine* still gets commands, because its keys keep other clients out, but
+/// forgotten have expired. The usual advice to operators is to delay restarts by hand. Instead, this guard ignores the
+/// votes of a restarted node. A node in *quarantine* still gets commands, because its keys keep other clients out, but
 /// its answers do not count: [`NodeOutcome::Quarantined`](crate::NodeOutcome). After the quarantine the node votes
 /// again. An operator can end the quarantine with `Redlock::trust_node`.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -130,10 +130,10 @@ pub enum RestartGuard {
     /// * New nodes have no marker, so they get a barrier too. `Redlock::trust_nodes` removes the barrier of new nodes.
     /// * A restart causes no barrier if the server, before and after the restart, has settings with which it loses
     ///   nothing. The settings are `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no`. The
-    ///   server must have no replicas, and must never have been promoted. A client reads all this with `CONFIG GET` and
-    ///   `INFO`. The exception also assumes that the disk honours `fsync`, and that the data directory is not restored
-    ///   from a copy. The exception further assumes that these settings do not change while the server runs, and that
-    ///   no replica is promoted *and restarted* before a client asks that replica.
+    ///   server must have no replicas, and must never have been promoted. A client checks these conditions with
+    ///   `CONFIG GET` and `INFO`. The exception also assumes that the disk honours `fsync`, and that the data directory
+    ///   is not restored from a copy. The exception further assumes that these settings do not change while the server
+    ///   runs, and that no replica is promoted *and restarted* before a client asks that replica.
     /// * Alarms (`LOADING`, `READONLY`, `MASTERDOWN`) and stepped clocks cause a quarantine, as
     ///   with [`Observed`](Self::Observed).
     ///
@@ -283,8 +283,9 @@ impl LockOptions {
         self
     }
 
-    /// Makes the handle extend the lock automatically, by its ttl whenever half of its validity is left, until the lock
-    /// is released or lost. If an extension fails, the handle tries again in the remaining time.
+    /// Makes the handle extend the lock automatically until the lock is released or lost. The handle extends the lock
+    /// by its ttl whenever half of its validity is left. If an extension fails, the handle tries again in the remaining
+    /// time.
     ///
     /// * The handle stops extending the lock when the lock is unlocked or lost, when the guard or the handle is
     ///   dropped, and when the allowed [`extensions`](Self::extensions) are used up. `LockGuard::into_lock`, `detach`
@@ -296,9 +297,9 @@ impl LockOptions {
     /// * The nodes notify the handle when another client deletes or replaces the key, and the handle then asks all
     ///   nodes. The lock is reported as lost two round trips after the change on a majority. Notifications need
     ///   `+client|tracking` and `+client|caching`. Notifications begin 50 ms after the grant, and cover 1,000 keys of a
-    ///   handle, because the table in each server is bounded. Without notifications, and with a limited number of
-    ///   [`extensions`](Self::extensions), the next extension finds the change. Between the change and the report
-    ///   another client can take the lock.
+    ///   handle, because the table in each server is bounded. Without notifications, or if the number of
+    ///   [`extensions`](Self::extensions) is limited, the next extension finds the change. Between the change and the
+    ///   report another client can take the lock.
     /// * `Redlock` extends locks on its I/O thread, independently of the threads of the program. `LocalRedlock`,
     ///   `Driver` and `Engine` extend locks only during calls, so the program must call `poll` or `turn` at the times
     ///   that `until_deadline` returns.
@@ -503,7 +504,7 @@ impl LockOptions {
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 impl LockOptions {
-    /// Returns how long after its beginning a call gives up, or `None` if the tries or the handle's [`Retry`] limit the
+    /// Returns how long after its start a call gives up, or `None` if the tries or the handle's [`Retry`] limit the
     /// call.
     #[must_use]
     pub const fn deadline(&self) -> Option<Duration> {

@@ -75,8 +75,8 @@ impl TlsOptions {
         self
     }
 
-    /// Sends the certificate in the first PEM file to nodes that ask for one, and signs with the key in the second
-    /// file. The intermediate certificates follow the client certificate in the first file. The key must not be
+    /// Sends the certificate in the first PEM file to nodes that ask for a certificate, and signs with the key in the
+    /// second file. The intermediate certificates follow the client certificate in the first file. The key must not be
     /// protected by a password.
     pub fn identity_files(
         mut self,
@@ -111,7 +111,7 @@ impl TlsOptions {
     }
 }
 
-/// Does not show PEM texts, because they may contain a key.
+/// The output does not show PEM texts, because they may contain a key.
 impl fmt::Debug for Pem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

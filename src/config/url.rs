@@ -72,7 +72,7 @@ pub(super) fn parse(text: &str) -> Result<NodeConfig, UrlFault> {
 }
 
 /// Returns the scheme and the text after its slashes. The form of labels, `unix:/path`, has no authority and is
-/// returned whole.
+/// returned as a whole.
 fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlFault> {
     if let Some((scheme, path)) = text.split_at_checked("unix:".len())
         && scheme.eq_ignore_ascii_case("unix:")

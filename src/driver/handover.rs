@@ -82,7 +82,7 @@ impl Lock {
         encode(self, ClockIdentity::current())
     }
 
-    /// Reads a lock from the bytes of [`Self::to_bytes`], in the same process or in another one.
+    /// Reads a lock from the bytes of [`Self::to_bytes`], in the same process or in another process.
     ///
     /// If the bytes were written under another clock, the validity is zero. The clock differs after a boot, on another
     /// machine, in another time namespace, or if the system does not identify its clock. A lock from another clock can

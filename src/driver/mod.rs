@@ -142,7 +142,7 @@ pub(crate) struct Working<'a> {
     panics: Panics,
 }
 
-/// Detects a panic that begins during the life of this value.
+/// Detects a panic that begins during the lifetime of this value.
 #[derive(Debug)]
 pub(crate) struct Panics {
     /// `true` if this thread was already panicking for another reason.
@@ -202,8 +202,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// Returns an error if the poll has failed because memory is short. The driver then stays usable. If the driver is
-    /// closed or belongs to another process, the error contains a [`LockError`].
+    /// Returns an error if the poll has failed because memory is short. After such an error, the driver is still
+    /// usable. If the driver is closed or belongs to another process, the error contains a [`LockError`].
     pub fn turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
         self.begin()?.turn(limit)
     }

@@ -5,7 +5,8 @@
 //! * A session is connected when the TLS handshake is done. A session sends no data before the end of the handshake.
 //! * Bytes that [`Session::write`] has accepted are encrypted and cannot be taken back. A session accepts at most 16
 //!   KiB until the kernel has accepted them all. Until then, [`Session::has_unsent`] returns `true`.
-//! * [`Session::is_drained`] shows whether more can be read. A short read of the socket does not show it.
+//! * [`Session::is_drained`] shows whether more can be read. A short read of the socket does not mean that the session
+//!   is drained.
 //! * Dropping or aborting a session writes nothing. Only an orderly close sends `close_notify`.
 //!
 //! A [`Connector`] contains the parts that the connections to one node share: the trusted authorities, the client
@@ -291,8 +292,8 @@ impl Session {
         Ok(true)
     }
 
-    /// Reads the socket once, and decrypts. Returns `false` if there was no data, and an error if no more data will
-    /// come.
+    /// Reads the socket once, and decrypts the bytes. Returns `false` if there was no data, and an error if no more
+    /// data will come.
     fn receive(&mut self) -> Result<bool, Received> {
         let mut tap = Tap {
             stream: &mut self.stream,

@@ -199,7 +199,7 @@ fn may_enter(call: &Call<'_>) -> bool {
     call.session.authenticated || call.store.password.is_none()
 }
 
-/// `TIME`: seconds and microseconds. The last three digits are always zero.
+/// `TIME`: returns seconds and microseconds. The last three digits are always zero.
 fn time(call: &mut Call<'_>) -> Answer {
     let words = [call.now / 1_000, call.now % 1_000 * 1_000];
     let words = words.map(|word| Reply::bulk(word.to_string().as_bytes()));

@@ -49,7 +49,7 @@
 //!   options above, each once. The node refuses a script that gets fewer keys or arguments than the library sends.
 //! * The node removes an expired key at the next access. While a key is registered for a push, the node also looks for
 //!   expired keys ten times a second, in all databases.
-//! * `CLIENT TRACKING ON` takes `OPTIN NOLOOP`, and nothing else.
+//! * `CLIENT TRACKING ON` accepts only `OPTIN NOLOOP`.
 //! * The node closes the connection of a client that has left 2 MiB unread when the next push comes.
 
 // The files stand in layers. None imports from a higher layer, and no two import from each other:

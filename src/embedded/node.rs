@@ -20,8 +20,8 @@ use crate::clock;
 use super::serve::{self, Server, Shared};
 use super::store::{Memory, Store};
 
-/// A lock node in this process, on a loopback port. **For development, tests and demos; not a production server** (see
-/// the [module](super)).
+/// A lock node in this process, on a loopback port. An `EmbeddedNode` is **for development, tests and demos, and is not
+/// a production server** (see the [module](super)).
 ///
 /// A new node reports an uptime of a day, so that it votes at once. After a [`restart`](Self::restart), the node
 /// reports its real uptime, and a handle with a restart guard does not count its votes for the longest time that a lock

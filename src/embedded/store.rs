@@ -59,7 +59,7 @@ pub struct Store {
     ahead: Millis,
 }
 
-/// Whether a node still has its keys after a restart.
+/// Whether a node keeps its keys in a restart.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "there is no third way")]
 pub enum Memory {

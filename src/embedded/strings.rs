@@ -85,7 +85,7 @@ pub(super) fn zadd(call: &mut Call<'_>) -> Answer {
     Ok(Reply::Integer(added))
 }
 
-/// `ZRANGE key 0 -1`: all members.
+/// `ZRANGE key 0 -1`: returns all members.
 pub(super) fn zrange(call: &mut Call<'_>) -> Answer {
     if call.words[2..] != [&b"0"[..], b"-1"] {
         return Err(Refusal::SYNTAX);

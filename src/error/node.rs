@@ -124,8 +124,8 @@ pub enum LinkFault {
     /// The connection was reset.
     #[error("connection reset")]
     Reset,
-    /// The connection was reset before the handshake was done. Possible causes are a port that expects TLS, and a proxy
-    /// without a server behind it.
+    /// The connection was reset before the handshake was finished. Possible causes are a port that expects TLS, and a
+    /// proxy without a server behind it.
     #[error(
         "connection reset in the handshake; the port may need TLS, so check which server listens there"
     )]
@@ -246,9 +246,9 @@ pub enum Unusable {
     )]
     NoFloor,
     /// The node has given the largest possible [fencing token](crate::LockOptions::fenced). Another program has written
-    /// to its keys, or two clocks were wrong by centuries. To begin again, stop every program that uses tokens, delete
-    /// `shearline:floor` and the keys that begin with `shearline:fence:` on every node, make the store forget the
-    /// tokens that it has seen, and create the floors (`Redlock::trust_nodes`).
+    /// to the keys for fencing tokens, or two clocks were wrong by centuries. To begin again, stop every program that
+    /// uses tokens, delete `shearline:floor` and the keys that begin with `shearline:fence:` on every node, make the
+    /// store forget the tokens that it has seen, and create the floors (`Redlock::trust_nodes`).
     #[error(
         "it has given the largest possible fencing token: a clock was wrong, or another program wrote to its keys; \
          delete `shearline:floor` and `shearline:fence:*` on all nodes, make the store accept smaller tokens again, \

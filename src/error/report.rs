@@ -35,7 +35,7 @@ struct ReportParts {
     left: Option<Duration>,
     /// The resource that another client holds, if several resources were requested.
     held: Option<Box<[u8]>>,
-    /// How many permits there are, if all are taken.
+    /// The number of permits, if all are taken.
     all_taken: Option<u16>,
     /// The first resource of the request, and the number of its other resources.
     resource: Option<(Box<[u8]>, usize)>,
@@ -153,14 +153,14 @@ impl Report {
         self
     }
 
-    /// Records that there are this many `permits`, and all are taken.
+    /// Records that all permits are taken, and that their number is `permits`.
     #[must_use]
     pub(crate) fn all_taken(mut self, permits: u16) -> Self {
         self.0.all_taken = Some(permits);
         self
     }
 
-    /// Returns how many permits there are, if all are taken.
+    /// Returns the number of permits, if all are taken.
     pub(crate) fn permits_taken(&self) -> Option<u16> {
         self.0.all_taken
     }
@@ -235,8 +235,8 @@ impl Report {
     /// another client. [`holder`](Self::holder), [`held_for`](Self::held_for)
     /// and [`never_expires`](Self::never_expires) are about this resource; other resources may be held too.
     ///
-    /// Returns `None` if one resource was requested, or if no node named a resource. [`NodeReport::resource`] has the
-    /// resource that each node names, which is the first held resource that the node found.
+    /// Returns `None` if one resource was requested, or if no node named a resource. [`NodeReport::resource`] contains
+    /// the resource that each node names, which is the first held resource that the node found.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -578,7 +578,7 @@ pub enum NodeOutcome {
     Refused(ServerError),
     /// The node did not answer within its node timeout, or was not asked because it has been silent.
     TimedOut,
-    /// There was no connection, or the connection was lost before the answer.
+    /// The handle had no connection to the node, or lost the connection before the answer.
     Unreachable(LinkError),
     /// The node's answer does not count until `until`, by the clock of the handle. The node restarted and may have
     /// forgotten locks, or its clock was stepped and may have ended locks early, or it has a barrier. With

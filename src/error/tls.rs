@@ -184,7 +184,7 @@ pub(crate) enum TlsFault {
         "it has no TLS version and cipher in common with this client, which supports 1.2 and 1.3"
     )]
     NothingInCommon,
-    /// A reason other than those above.
+    /// Any other reason.
     #[error("it refused the TLS handshake (alert {0}); its log may say why")]
     Alert(u8),
     /// The file was changed after the handle was built, and cannot be used.

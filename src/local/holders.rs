@@ -52,8 +52,8 @@ impl LocalRedlock {
         self.acquire(&Request::shared(resource.as_ref(), options))
     }
 
-    /// Takes one of the `permits` for `resource`, for `ttl`. If no permit is free, waits for a permit, by default for
-    /// at most 5 s: see [`Retry`](crate::Retry).
+    /// Takes one of the `permits` for `resource`, and holds the permit for `ttl`. If no permit is free, waits for a
+    /// permit, by default for at most 5 s: see [`Retry`](crate::Retry).
     ///
     /// # Errors
     ///

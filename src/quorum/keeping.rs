@@ -74,8 +74,8 @@ const _: () = assert!(size_of::<Kept>() == 16);
 const AT_ONCE: u8 = u8::MAX;
 
 impl Keeping {
-    /// Keeps a lock by extensions of `ttl`, until `limit` at the latest. If the ttl is longer than 49 days, each
-    /// extension asks for 49 days.
+    /// Returns the policy that keeps a lock with extensions of `ttl`, until `limit` at the latest. If the ttl is longer
+    /// than 49 days, each extension asks for 49 days.
     pub(crate) fn new(ttl: Duration, limit: Instant) -> Self {
         let limit = limit.tick_floor();
         Self {

@@ -84,8 +84,8 @@ impl Lock {
         }
     }
 
-    /// Returns the resource. The resource is the Redis key, which has 1 to 1024 bytes of any value. For a lock on
-    /// several [resources](Self::resources), returns the first resource.
+    /// Returns the resource. The resource is the Redis key, which has 1 to 1024 arbitrary bytes. For a lock on several
+    /// [resources](Self::resources), returns the first resource.
     #[must_use]
     pub fn resource(&self) -> &[u8] {
         self.entry.resource()
@@ -147,8 +147,8 @@ impl Lock {
         self.entry.end()
     }
 
-    /// Returns `true` if the lock is valid at `now`, exact to the nanosecond. At [`Lock::valid_until`] the lock is no
-    /// longer valid.
+    /// Returns `true` if the lock is valid at `now`, to the nanosecond. At [`Lock::valid_until`] the lock is no longer
+    /// valid.
     #[must_use]
     pub fn is_valid_at(&self, now: Instant) -> bool {
         now < self.valid_until()
@@ -208,7 +208,7 @@ impl Lock {
 
     // ----- keeping ----------------------------------------------------------------------------
 
-    /// Begins to keep the lock. Returns the state that the engine shares.
+    /// Begins to keep the lock. Returns the state that the lock shares with the engine.
     pub(crate) fn keep(&mut self, keeping: Keeping) -> Arc<Kept> {
         let kept = Kept::new(keeping, self.extensions_left()); // The lock may already be kept.
         Arc::clone(self.kept.insert(Arc::new(kept)))
@@ -235,7 +235,7 @@ impl Lock {
     }
 
     /// Separates the lock from its engine, and gives it a separate end. The engine or an open question may still write
-    /// an end into the entry that was shared.
+    /// an end into the old, shared entry.
     pub(crate) fn leave(&mut self) {
         if let Some(kept) = self.kept.take() {
             self.extensions_left = kept.extensions_left();

@@ -39,7 +39,8 @@ mod proof {
 
     /// Proof that a majority of the configured nodes said yes.
     ///
-    /// Only the tally can make a proof of a majority, and a [`Lock`](crate::Lock) cannot be granted without this proof.
+    /// Only the tally can create a proof of a majority, and a [`Lock`](crate::Lock) cannot be granted without this
+    /// proof.
     #[derive(Debug, Eq, PartialEq)]
     pub(crate) struct Majority {
         nodes: NodeSet,
@@ -215,8 +216,9 @@ impl Tally {
     /// Returns the outcome of a release, as soon as it is certain. `valid` says whether the lock was valid when its
     /// release was requested.
     ///
-    /// A majority of yes or no decides. If neither has a majority, but a majority of the nodes has answered, the clock
-    /// decides. A lock that was still valid counts as held until now, and an expired lock counts as not held.
+    /// A majority of yes or a majority of no decides the outcome. If neither has a majority, but a majority of the
+    /// nodes has answered, the clock decides. A lock that was still valid counts as held until now, and an expired lock
+    /// counts as not held.
     #[must_use]
     pub(crate) fn release(&self, valid: bool) -> Option<Releasing> {
         let quorum = self.quorum();

@@ -1,4 +1,4 @@
-//! Computes how long a lock is valid: the ttl, less the time that taking the lock took, less the drift of clocks.
+//! Computes how long a lock is valid: the ttl minus the time that it took to take the lock, minus the drift of clocks.
 //!
 //! Step 3 of Redlock says `validity = ttl - (now - t1) - drift`. This file computes the validity as a deadline, `t1 +
 //! ttl - drift`, which needs no elapsed time. Every rounding shortens the validity, and no sum wraps, for any ttl and

@@ -16,8 +16,8 @@ use super::view::View;
 /// A resumable decoder of RESP2 and RESP3 replies.
 ///
 /// The decoder stores no bytes, only its position in a torn reply. The decoder looks at each byte a bounded number of
-/// times, and never at the payload of a string, however the stream is cut into pieces. Scalars and flat aggregates
-/// allocate nothing. The decoder keeps the stack for other replies, and reuses it for the next reply.
+/// times, and never at the payload of a string, however the stream is cut into pieces. Decoding scalars and flat
+/// aggregates allocates nothing. The decoder keeps the stack for other replies, and reuses it for the next reply.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub struct Decoder {
@@ -229,7 +229,7 @@ impl Decoder {
         element.max(self.given + 1) + others - self.given
     }
 
-    /// Returns the memory of the decoder, in bytes.
+    /// Returns how many bytes of memory the decoder uses.
     #[cfg(any(test, fuzzing))]
     pub(super) fn memory(&self) -> usize {
         self.stack.capacity() * size_of::<Level>()

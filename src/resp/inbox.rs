@@ -183,13 +183,13 @@ impl Inbox {
         self.decoder.need()
     }
 
-    /// Returns the memory of the inbox, in bytes.
+    /// Returns how many bytes of memory the inbox uses.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
         self.torn.capacity() + self.decoder.memory()
     }
 
-    /// Drops the torn bytes, and frees all but a little memory.
+    /// Drops the torn bytes, and frees most of the memory.
     fn forget(&mut self) {
         self.spent = false;
         self.to_drop = 0;

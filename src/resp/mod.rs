@@ -1,4 +1,4 @@
-//! RESP2 and RESP3: replies from bytes, and commands to bytes.
+//! The protocols RESP2 and RESP3: decodes replies, and encodes commands.
 //!
 //! An [`Inbox`] reads replies from the pieces that a socket delivers, and [`command`] writes commands.
 //!
@@ -22,8 +22,8 @@
 //!   offset and the rule. The decoder refuses a wrong byte when the line or string of that byte has ended, or earlier.
 //! * **Linear.** Decoding n bytes takes O(n) steps, however the bytes are cut into pieces. The decoder does not look at
 //!   the payload of a string.
-//! * **Limits before memory.** The lengths that a header announces reserve no memory. A line has at most 64 KiB, a
-//!   string 1 MiB, an aggregate 65,536 elements and 32 levels, and a reply 16 MiB.
+//! * **Limits before memory.** The decoder reserves no memory for the lengths that a header announces. A line has at
+//!   most 64 KiB, a string 1 MiB, an aggregate 65,536 elements and 32 levels, and a reply 16 MiB.
 //! * **Little stack.** The decoder does not call itself. Comparing or printing a value takes one call for each of at
 //!   most 32 levels.
 //! * **No copy, no allocation for each element.** Values borrow from the receive buffer, and are read from it during

@@ -1,4 +1,4 @@
-//! Templates for frequent commands, which are encoded in advance with holes.
+//! Templates for frequent commands, which are encoded in advance, with holes for the variable parts.
 //!
 //! Each write only fills in the variable parts. All other bytes, including the headers and the number of arguments, are
 //! built from the words at compile time, so a text and its length always agree.

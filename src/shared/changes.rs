@@ -40,7 +40,7 @@ pub struct Watch {
     redlock: Redlock,
     resource: Vec<u8>,
     known: Option<Inspection>,
-    /// The operation that waits for the next change, if one is open.
+    /// The operation that waits for the next change, if such an operation is open.
     reply: Option<Reply>,
 }
 

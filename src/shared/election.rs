@@ -24,8 +24,8 @@ use crate::engine::operators::OperatorError;
 use crate::error::{LockError, Released, UnlockError};
 
 impl Redlock {
-    /// Waits without a limit until this client is the leader of the election `name`. `owner`, a text of at most 64
-    /// bytes, describes the leader to observers, for example by its address.
+    /// Waits, without a time limit, until this client is the leader of the election `name`. `owner`, a text of at most
+    /// 64 bytes, describes the leader to observers, for example by its address.
     ///
     /// The leader holds the [kept](LockOptions::keep), [fenced](LockOptions::fenced) lock on `name`. If the leader
     /// dies, the next candidate leads after `ttl` at the latest.

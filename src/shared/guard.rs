@@ -67,8 +67,8 @@ impl<H: Holds> Guard<H> {
         }
     }
 
-    /// Returns the locked resource, which is the Redis key: 1 to 1024 bytes of any value. For a lock on
-    /// several [resources](Self::resources), returns the first resource.
+    /// Returns the locked resource, which is the Redis key: 1 to 1024 arbitrary bytes. For a lock on several
+    /// [resources](Self::resources), returns the first resource.
     #[must_use]
     pub fn resource(&self) -> &[u8] {
         self.lock().resource()
@@ -277,8 +277,8 @@ impl<H: Holds> Guard<H> {
     /// The new end may be earlier than before, for example if an operator shortened the ttl of its keys.
     /// [`lost`](Self::lost) follows the new end. The call changes nothing on the nodes. If a majority needs q nodes,
     /// the new end is the time of the call plus the q-th largest remaining ttl, minus the [lock
-    /// delay](crate::Builder::lock_delay) and the drift. If the remaining ttl is not longer than delay and drift, the
-    /// call returns [`ExtendError::Expired`].
+    /// delay](crate::Builder::lock_delay) and the drift. If the remaining ttl is not longer than the delay plus the
+    /// drift, the call returns [`ExtendError::Expired`].
     ///
     /// A confirmation makes a lock from another clock ([`Lock::from_bytes`], [`Redlock::adopt`]) valid. A confirmation
     /// does not revive a lock whose loss was reported, because the holder may have stopped. The new end is never

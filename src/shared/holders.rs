@@ -39,7 +39,7 @@ impl Redlock {
         self.lock_shared_with(resource, &LockOptions::new(ttl).tries(1))
     }
 
-    /// Takes a shared lock on `resource`, a name of 1 to 1024 bytes of any value, with these `options`.
+    /// Takes a shared lock on `resource`, a name of 1 to 1024 arbitrary bytes, with these `options`.
     ///
     /// A shared lock and an exclusive [`lock`](Self::lock) exclude each other, even if another library took the
     /// exclusive lock. While a client waits for the exclusive lock, new callers of the shared lock wait behind that
@@ -100,8 +100,9 @@ impl Redlock {
         Acquiring::new(self.clone(), wanted, *options)
     }
 
-    /// Takes one of the `permits` for `resource`, for `ttl`. At most this number of clients hold a permit at the same
-    /// time. If no permit is free, waits for a permit, by default for at most 5 s: see [`Retry`](crate::Retry).
+    /// Takes one of the `permits` for `resource`, and holds the permit for `ttl`. At most this number of clients hold a
+    /// permit at the same time. If no permit is free, waits for a permit, by default for at most 5 s: see
+    /// [`Retry`](crate::Retry).
     ///
     /// # Errors
     ///
@@ -115,7 +116,7 @@ impl Redlock {
         self.permit_with(resource, permits, &LockOptions::new(ttl))
     }
 
-    /// Takes one of the `permits` (1 to 1024) for `resource`, a name of 1 to 1024 bytes of any value, with these
+    /// Takes one of the `permits` (1 to 1024) for `resource`, a name of 1 to 1024 arbitrary bytes, with these
     /// `options`.
     ///
     /// The permits are numbered, and no two clients hold the same number at the same time: see [`PermitGuard::slot`].

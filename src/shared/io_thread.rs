@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A caller that takes and releases locks in a tight loop finds the I/O thread napping, and never has to wake it. A
-//! millisecond after the last call, the I/O thread reads late answers, sends debts and fires timers. Then it waits for
-//! the descriptor *without* the poll, so that the poll is free for the next caller.
+//! millisecond after the last call, the I/O thread reads late answers, sends debts and fires timers. Then the I/O
+//! thread waits for the descriptor *without* the poll, so that the poll is free for the next caller.
 
 use alloc::vec::Vec;
 #[cfg(target_os = "linux")]
@@ -222,7 +222,7 @@ fn sleep_exactly() {
     let _ = rustix::thread::set_current_timer_slack(Some(TIMER_SLACK));
 }
 
-/// Wakes the remaining tasks, also after a panic of the engine.
+/// Wakes the remaining tasks, even after a panic of the engine.
 impl Drop for IoThread<'_> {
     fn drop(&mut self) {
         self.shared.ending.reach(EndStage::Ended);

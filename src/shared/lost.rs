@@ -13,9 +13,8 @@ use core::time::Duration;
 use super::signal::Signal;
 use crate::error::Shown;
 
-/// Completes when the lock must not be trusted any more, because its validity is about to end or a majority of the
-/// nodes has reported that the lock is gone. The method [`LockGuard::lost`](super::LockGuard::lost) returns this
-/// signal.
+/// Completes when the lock must no longer be trusted, because its validity is about to end or a majority of the nodes
+/// has reported that the lock is gone. The method [`LockGuard::lost`](super::LockGuard::lost) returns this signal.
 ///
 /// The signal borrows nothing and may be sent to another task or thread.
 ///

@@ -17,10 +17,10 @@
 //!   an outcome also puts the outcome into the slot of the caller. At any time, an operation is open, or its outcome is
 //!   in the slot.
 //! * **The wire** is a role. A thread that has bytes to move tries to take the wire ([`Shared::move_bytes`]). Under the
-//!   mutex, received bytes go to the engine, and bytes to send are copied out of the engine. The system calls are made
-//!   without the mutex, between two sections. When neither the engine nor the sockets have more bytes, the thread puts
-//!   the wire back. A thread that finds the wire taken has nothing to do, because the thread with the wire sees every
-//!   request before it puts the wire back.
+//!   mutex, received bytes go to the engine, and bytes to send are copied out of the engine. The thread makes its
+//!   system calls without the mutex, between two sections. When neither the engine nor the sockets have more bytes, the
+//!   thread puts the wire back. A thread that finds the wire taken has nothing to do, because the thread with the wire
+//!   sees every request before it puts the wire back.
 //! * **The poll** is a role too. The thread that has the poll sleeps until a socket is ready or a timer is due
 //!   ([`Shared::sleep_in_poll`]). After the sleep, the thread records for the wire which sockets are ready. A thread
 //!   that waits without the poll sleeps in its slot.

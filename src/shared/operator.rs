@@ -23,8 +23,8 @@ impl Redlock {
     /// it and for how much longer, which nodes disagree, and which tokens only a minority has.
     ///
     /// A majority decides. The result was true at some time during the call, and may be outdated when the call returns.
-    /// Use it for operators and logs only. To hold a lock, [take it](Self::try_lock). To see whether a lock is still
-    /// held, use [`LockGuard::confirm`](crate::LockGuard::confirm).
+    /// Use the result for operators and logs only. To hold a lock, [take it](Self::try_lock). To see whether a lock is
+    /// still held, use [`LockGuard::confirm`](crate::LockGuard::confirm).
     ///
     /// The call sends one command to each node, which reads the token and its expiry atomically. The call waits until
     /// every node has answered. The call waits one node timeout for a silent node:
@@ -118,7 +118,8 @@ impl Redlock {
     }
 
     /// Breaks the lock on `resource` that an [`inspect`](Self::inspect) has `seen`, but not a lock that was taken
-    /// later. So a program can show the holder to an operator and ask first. See [`break_lock`](Self::break_lock).
+    /// later. So a program can show the holder to an operator, and ask before it breaks the lock. See
+    /// [`break_lock`](Self::break_lock).
     ///
     /// # Errors
     ///
@@ -209,16 +210,16 @@ impl Redlock {
 
     /// Counts the counters of [fencing tokens](crate::LockOptions::fenced) on each node. For each name that was locked
     /// with a fencing token, a node keeps a counter for a day ([`Builder::counter_ttl`](crate::Builder::counter_ttl)).
-    /// Very many counters may fill the memory of a node.
+    /// A large number of counters may fill the memory of a node.
     ///
-    /// Returns for each node, in the order of the configuration, the number of counters, and the reason why there may
-    /// be more. The reason is `None` if the number is complete. The result is empty in a forked child, and after the
-    /// engine has panicked.
+    /// Returns for each node, in the order of the configuration, the number of counters, and the reason why the node
+    /// may have more counters. The reason is `None` if the number is complete. The result is empty in a forked child,
+    /// and after the engine has panicked.
     ///
     /// A script with `SCAN` looks at all keys of the database, 2,000 keys at a time. Each run of the script takes one
-    /// or two milliseconds. The call waits one node timeout for each run, like [`inspect`](Self::inspect), and
-    /// returns [`NodeOutcome::TimedOut`] after ten seconds in total. If many keys are added or removed meanwhile, a
-    /// node may count some counters twice. The Redis user needs the permission `+scan`.
+    /// or two milliseconds. The call waits one node timeout for each run, like [`inspect`](Self::inspect), and returns
+    /// [`NodeOutcome::TimedOut`] after ten seconds in total. If many keys are added or removed during the call, a node
+    /// may count some counters twice. The Redis user needs the permission `+scan`.
     ///
     /// ```no_run
     /// # use shearline::Redlock;
@@ -243,7 +244,7 @@ impl Redlock {
     /// Returns the statistics of this handle and its clones: see [`Stats`]. The result is empty in a forked child, and
     /// after the engine has panicked.
     ///
-    /// The call costs some microseconds and allocations, and no I/O. An exporter may call it every second.
+    /// The call costs some microseconds and allocations, and no I/O. An exporter may call this method every second.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let shared = self.shared();
@@ -300,8 +301,8 @@ impl Redlock {
     /// still valid. The votes of the server count from now on. Returns `true` if the votes did not count before,
     /// because the server had restarted.
     ///
-    /// `address` is the configured address of the node, with or without credentials. `run_id` is the value
-    /// that [`nodes`](Self::nodes) returned. If another server has taken over the address since, that server is not
+    /// `address` is the configured address of the node, with or without credentials. `run_id` is the value that
+    /// [`nodes`](Self::nodes) returned. If another server has taken over the address since then, that server is not
     /// trusted.
     ///
     /// Call `trust_node` only if you know more than the [`RestartGuard`](crate::RestartGuard): the node wrote every

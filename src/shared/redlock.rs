@@ -141,7 +141,7 @@ impl Redlock {
         self.lock_with(resource, &LockOptions::new(ttl).tries(1))
     }
 
-    /// Takes the lock on `resource`, a name of 1 to 1024 bytes of any value, with these `options`.
+    /// Takes the lock on `resource`, a name of 1 to 1024 arbitrary bytes, with these `options`.
     ///
     /// # Errors
     ///

@@ -325,8 +325,8 @@ impl Shared {
         drop(waker); // User code.
     }
 
-    /// Ends a section in which the engine got bytes to write. Returns when the bytes are written, because the program
-    /// may end after this call. If another thread has the wire, waits until that thread has written the bytes.
+    /// Ends a section in which the engine has queued bytes. Returns when the bytes are written, because the program may
+    /// end after this call. If another thread has the wire, waits until that thread has written the bytes.
     pub(super) fn see_written<'a>(&'a self, mut section: Section<'a>) {
         section.read_if_behind();
         let (asked, until) = (section.asked, clock::now().saturating_add(WRITING_MAX));

@@ -169,7 +169,7 @@ pub(super) fn wait<T>(
     }
 }
 
-/// Returns how long a thread that waits until `end` sleeps before it looks again.
+/// Returns how long a thread that waits until `end` sleeps before it checks again.
 fn nap(now: Instant, end: Instant, due: Option<Instant>) -> Duration {
     let until = due.map_or(end, |due| due.min(end));
     until.saturating_since(now).min(NAP_MAX)

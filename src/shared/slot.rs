@@ -8,7 +8,7 @@
 //! An outcome is delivered under the mutex of the engine, so at any time the operation is open or its outcome is in the
 //! slot. The waiting thread is woken, or the waker is called, after the mutex of the engine is unlocked.
 //!
-//! A waiting thread may also be offered the poll ([`Slot::offer`]).
+//! Another thread may also offer the poll to the waiting thread ([`Slot::offer`]).
 //!
 //! No user code runs under the mutex of a slot, and no code under it panics or locks another mutex.
 
@@ -47,7 +47,7 @@ struct State {
     attempts: Attempts,
 }
 
-/// How far the operation has come.
+/// The stage of the operation.
 #[derive(Debug, Default)]
 enum Stage {
     /// No operation has begun, or its outcome was taken.
@@ -93,7 +93,7 @@ impl Slot {
 
     // ----- under the mutex of the engine ------------------------------------------------------
 
-    /// Records that the operation of `round` has begun, whose outcome will be delivered to this slot.
+    /// Records that the operation of `round` has begun. Its outcome will be delivered to this slot.
     pub(super) fn open(&self, round: RoundId) {
         self.state.lock().stage = Stage::Open(round);
     }

@@ -185,7 +185,7 @@ impl Tenure {
         }
     }
 
-    /// Records that the engine has failed to extend the lock. `report` has the answer of each node.
+    /// Records that the engine has failed to extend the lock. `report` contains the answer of each node.
     pub(super) fn failed(&self, report: Option<Report>) {
         let mut listeners = self.listeners();
         let there = listeners.get_or_insert_default();

@@ -5,7 +5,7 @@
 //! The digit of the timer's tick at this position gives the slot of the timer on that level. So **the place of a timer
 //! depends on the two ticks alone**, which keeps the timers of one tick in order (see [`Wheel`](super::Wheel)).
 //!
-//! Six digits reach 2^36 ticks. Timers that are further away also wait on the top level, in the slot of their sixth
+//! Six digits cover 2^36 ticks. Timers that are further away also wait on the top level, in the slot of their sixth
 //! digit. The wheel comes to this slot once every 2^36 ticks, and timers of a later round stay in the slot.
 //!
 //! # Not here

@@ -15,7 +15,7 @@
 //! ```
 //!
 //! A timer beyond the 2^36 ms of the top level also waits on the top level. The wheel looks at a timer beyond the top
-//! level once in each turn of that level, until the turn of the timer has come.
+//! level once in each rotation of that level, until the timer is due.
 //!
 //! # Guarantees
 //!

@@ -47,7 +47,7 @@ pub struct TimerKey(Key);
 pub struct Wheel<T> {
     /// The tick of the wheel. No timer is armed for a tick before this tick.
     tick: u64,
-    /// The latest `now` that was passed.
+    /// The latest `now` that a caller has passed.
     latest: Instant,
     occupied: Occupancy,
     rings: Rings<{ Place::COUNT }>,
@@ -134,8 +134,8 @@ impl<T> Wheel<T> {
     /// that is firing. If `now` is before the latest `now`, the latest `now` counts.
     ///
     /// During its life, a timer moves at most once for each level, and once in 2^36 ticks while it is beyond the reach
-    /// of the wheel. A timer that is alone in its slot when it is due does not move at all. Time in which no timer is
-    /// armed costs nothing. One call may have to move all timers of one slot.
+    /// of the wheel. A timer that is alone in its slot when it is due does not move at all. Time without armed timers
+    /// costs nothing. One call may have to move all timers of one slot.
     pub fn expire(&mut self, now: Instant) -> Option<T> {
         self.latest = self.latest.max(now);
         let reached = reached(self.latest);
@@ -182,7 +182,7 @@ impl<T> Wheel<T> {
         Some((Instant::from_tick(tick), value))
     }
 
-    /// Returns the latest `now` that was passed. An earlier `now` counts as the latest `now`.
+    /// Returns the latest `now` that a caller has passed. An earlier `now` counts as the latest `now`.
     #[must_use]
     pub const fn latest(&self) -> Instant {
         self.latest
@@ -226,8 +226,8 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// If there is only one timer in `place`, which begins at `start`, returns its tick. No other timer is due before
-    /// this timer, because no timer is on a lower level or in an earlier slot.
+    /// If `place`, which begins at `start`, contains only one timer, returns the tick of this timer. No other timer is
+    /// due before this timer, because no timer is on a lower level or in an earlier slot.
     fn only_tick(&self, place: Place, start: u64) -> Option<u64> {
         let only = self.rings.only(place.number())?;
         let tick = self.timers.at(only).tick.get();

@@ -7,7 +7,7 @@
 //!
 //! # Not here
 //!
-//! The engine sets the time limit. After a timeout, the next opening begins with the following address.
+//! The engine sets the time limit. After a timeout, the next attempt to connect begins with the following address.
 
 use alloc::vec::{IntoIter, Vec};
 use core::net::SocketAddr;

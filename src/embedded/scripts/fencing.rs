@@ -1,4 +1,4 @@
-//! The scripts of fencing tokens, without Lua.
+//! The scripts for fencing tokens, implemented without Lua.
 
 use alloc::format;
 use alloc::string::String;

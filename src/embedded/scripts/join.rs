@@ -1,4 +1,4 @@
-//! The script that prepares a node for the strict guard, without Lua.
+//! The script that prepares a node for the strict guard, implemented without Lua.
 
 use alloc::format;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! The scripts of shared locks and permits, without Lua.
+//! The scripts for shared locks and permits, implemented without Lua.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;

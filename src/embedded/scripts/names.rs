@@ -1,4 +1,4 @@
-//! The scripts of locks on one or several names, without Lua.
+//! The scripts for locks on one or several names, implemented without Lua.
 
 use crate::embedded::call::Call;
 use crate::embedded::refusal::Refusal;
@@ -6,7 +6,8 @@ use crate::embedded::reply::{Answer, Reply};
 
 use super::members;
 
-/// Implements the script [`SET_IF_PERMITTED`](crate::node::SET_IF_PERMITTED): returns 1 if the key was set, otherwise 0.
+/// Implements the script [`SET_IF_PERMITTED`](crate::node::SET_IF_PERMITTED). Returns 1 if the key was set, otherwise
+/// 0.
 pub(super) fn acquire(run: &mut Call<'_>) -> Result<i64, Refusal> {
     let set = run.set(run.key(), run.words[0], &[b"nx", b"px", run.words[1]])?;
     Ok(i64::from(set))

@@ -61,8 +61,8 @@ fn decode_all(limits: Limits, bytes: &[u8]) {
     }
 }
 
-/// Checks that pieces of a stream have the same replies and the same error as the whole stream, even if long strings
-/// are cut. The first byte says how many of the next bytes are the lengths of pieces, and which limits apply.
+/// Checks that the pieces of a stream give the same replies and the same error as the whole stream, even if long
+/// strings are cut. The first byte says how many of the next bytes are the lengths of pieces, and which limits apply.
 #[doc(hidden)]
 pub fn fuzz_decode_torn(input: &[u8]) {
     let Some((&head, rest)) = input.split_first() else {
@@ -98,7 +98,7 @@ pub fn fuzz_roundtrip(input: &[u8]) {
     assert_eq!(only(&out), value.bare());
 }
 
-/// Returns the reply in `bytes`, which must be exactly one.
+/// Returns the reply in `bytes`, which must contain exactly one reply.
 fn only(bytes: &[u8]) -> OwnedValue {
     let mut decoder = Decoder::new(Limits::default());
     let frame = decoder.decode(bytes).expect("valid").expect("complete");
