@@ -105,7 +105,7 @@ pub(crate) fn prolonged(
     Ok(())
 }
 
-/// Returns the result of counting counters.
+/// Returns the number of counters on each node.
 pub(crate) fn counted<E>(outcome: Result<Awaited, E>) -> Vec<(u64, Option<NodeOutcome>)> {
     match outcome {
         Ok(Ok(Event::CountersCounted { counters, .. })) => counters,

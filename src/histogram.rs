@@ -93,8 +93,9 @@ impl Histogram {
     }
 
     /// Returns the duration that the given share (0.0 to 1.0) of all durations does not exceed. A share of `0.99`
-    /// returns the 99th percentile, and `1.0` returns the longest duration. The result is never too low, and at most
-    /// 6.25 % and 64 ns too high. Returns `None` if nothing was counted, and [`Duration::MAX`] for more than 52 days.
+    /// returns the 99th percentile, and `1.0` returns the longest duration. The result is never too low, and at
+    /// most 6.25 % and 64 ns too high. Returns `None` if nothing was counted, and [`Duration::MAX`] for more than 52
+    /// days.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let total = self.count();

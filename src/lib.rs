@@ -36,10 +36,10 @@
 //!
 //! # What it does not do
 //!
-//! The library cannot stop a holder that was paused between its check of the lock and its next action. Exclusion fails
-//! if nodes forget their keys unnoticed. Locks are fair only among the callers of one handle, and they are not
-//! reentrant. The page [`manual::guarantees`] lists the assumptions and the tests of each guarantee. The page
-//! [`manual::choosing`] says when another tool is better than this lock.
+//! The library cannot stop a holder that was paused between its check of the lock and its next action. Exclusion
+//! fails if nodes forget their keys unnoticed. Locks are fair only among the callers of one handle, and they
+//! are not reentrant. The page [`manual::guarantees`] lists the assumptions and the tests of each guarantee. The
+//! page [`manual::choosing`] says when another tool is better than this lock.
 //!
 //! # The faces, and when to use which
 //!

@@ -41,8 +41,9 @@ pub use elections::Observation;
 
 /// A lock handle for one thread, at the lowest cost.
 ///
-/// Every call takes `&mut self`, runs on the caller's thread, and returns when its outcome is certain. Locks are plain
-/// [`Lock`] values. Dropping a [`Lock`] releases nothing, so [`unlock`](Self::unlock) the lock, or let its keys expire.
+/// Every call takes `&mut self`, runs on the caller's thread, and returns when its outcome is certain. Locks are
+/// plain [`Lock`] values. Dropping a [`Lock`] releases nothing, so [`unlock`](Self::unlock) the lock, or let its keys
+/// expire.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -59,8 +60,8 @@ pub use elections::Observation;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Between two calls the handle does nothing: late answers, reconnections, unanswered releases and the extensions of
-/// [kept](LockOptions::keep) locks wait for the next call, or for [`poll`](Self::poll). A call for a lock that this
+/// Between two calls the handle does nothing: late answers, reconnections, unanswered releases and the extensions
+/// of [kept](LockOptions::keep) locks wait for the next call, or for [`poll`](Self::poll). A call for a lock that this
 /// handle already holds waits until the call times out.
 ///
 /// Dropping the handle writes the remaining releases, waits up to [`Builder::shutdown_timeout`] for the answers, and
@@ -122,10 +123,11 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// Returns [`LockError::Invalid`] if an argument is not valid, before any I/O. The errors [`LockError::Held`],
-    /// [`LockError::NoQuorum`] and [`LockError::TooSlow`] contain the answers of the nodes in the last attempt. The
-    /// call releases the keys of that attempt. Returns [`LockError::OtherCluster`] at once if a node belongs to another
-    /// cluster. Also returns [`LockError::Saturated`], [`LockError::Forked`] and [`LockError::Closed`].
+    /// Returns [`LockError::Invalid`] if an argument is not valid, before any I/O. The
+    /// errors [`LockError::Held`], [`LockError::NoQuorum`] and [`LockError::TooSlow`] contain the answers of the
+    /// nodes in the last attempt. The call releases the keys of that attempt. Returns [`LockError::OtherCluster`]
+    /// at once if a node belongs to another cluster. Also returns [`LockError::Saturated`], [`LockError::Forked`]
+    /// and [`LockError::Closed`].
     pub fn lock_with(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -134,9 +136,9 @@ impl LocalRedlock {
         self.acquire(&Request::new(resource.as_ref(), options))
     }
 
-    /// Takes one lock on all of `resources` for `ttl`. Each node grants all names in one step, or none. If another
-    /// client holds one of the names, waits until all names are free, by default for at most 5 s: see
-    /// [`Retry`](crate::Retry).
+    /// Takes one lock on all of `resources` for `ttl`. Each node grants all names in one step, or none. If
+    /// another client holds one of the names, waits until all names are free, by default for at most 5 s:
+    /// see [`Retry`](crate::Retry).
     ///
     /// Callers cannot deadlock, even if they name the resources in different orders.
     /// See [`lock_all_with`](Self::lock_all_with).
@@ -154,9 +156,9 @@ impl LocalRedlock {
 
     /// Takes one lock on all of `resources`, 1 to 64 different names, with these `options`.
     ///
-    /// The lock has one token and one end for all names. The lock is extended, kept, lost and released as a whole, and
-    /// [`resources`](Lock::resources) returns the names. While the lock is held, no client can lock any of the names,
-    /// even with another library.
+    /// The lock has one token and one end for all names. The lock is extended, kept, lost and released as a whole,
+    /// and [`resources`](Lock::resources) returns the names. While the lock is held, no client can lock any of the
+    /// names, even with another library.
     ///
     /// A node counts only while it has the keys of all names. The nodes must allow `EVAL`, and the user needs `GET`,
     /// `SET` and `DEL` on every name. The call sends one command to each node, as with one name. The command contains a
@@ -212,9 +214,10 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is no longer valid. All other errors do not
-    /// change the lock. The other errors are [`ExtendError::Unconfirmed`], [`ExtendError::Limit`],
-    /// [`ExtendError::Invalid`], [`ExtendError::Saturated`], [`ExtendError::Forked`] and [`ExtendError::Closed`].
+    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is no longer valid. All other errors
+    /// do not change the lock. The other errors are [`ExtendError::Unconfirmed`], [`ExtendError::Limit`]
+    /// and [`ExtendError::Invalid`], and also [`ExtendError::Saturated`], [`ExtendError::Forked`]
+    /// and [`ExtendError::Closed`].
     pub fn extend(&mut self, lock: &mut Lock, ttl: Duration) -> Result<(), ExtendError> {
         let operation = self.driver.tracer().extend(lock, ttl);
         self.prolong(operation, lock, |engine, now, lock| {
@@ -222,9 +225,9 @@ impl LocalRedlock {
         })
     }
 
-    /// Makes the calls of this handle extend `lock` automatically from now on, as with [`LockOptions::keep`]. Whenever
-    /// half of its validity is left, the lock is extended by its [ttl](Lock::ttl). Use `keep` for an
-    /// [adopted](Self::adopt) lock, or for a lock that was taken without that option. The call sends nothing. If the
+    /// Makes the calls of this handle extend `lock` automatically from now on, as with [`LockOptions::keep`].
+    /// Whenever half of its validity is left, the lock is extended by its [ttl](Lock::ttl). Use `keep` for
+    /// an [adopted](Self::adopt) lock, or for a lock that was taken without that option. The call sends nothing. If the
     /// lock is already kept with a limit, the call removes the limit.
     ///
     /// ```no_run
@@ -257,23 +260,24 @@ impl LocalRedlock {
         self.driver.keep_for(lock, most)
     }
 
-    /// Asks the nodes for the remaining ttl of `lock`, and sets the end of the lock from the answers of a majority. The
-    /// new end may be later or earlier than before. The call changes nothing on the nodes.
-    /// [`LockGuard::confirm`](crate::LockGuard::confirm) describes the call and its errors.
+    /// Asks the nodes for the remaining ttl of `lock`, and sets the end of the lock from the answers
+    /// of a majority. The new end may be later or earlier than before. The call changes nothing on the
+    /// nodes. [`LockGuard::confirm`](crate::LockGuard::confirm) describes the call and its errors.
     ///
     /// # Errors
     ///
-    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is no longer valid. The errors
-    /// [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`], [`ExtendError::Forked`] and [`ExtendError::Closed`] do
-    /// not change the lock.
+    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is no longer valid. The
+    /// errors [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`], [`ExtendError::Forked`]
+    /// and [`ExtendError::Closed`] do not change the lock.
     pub fn confirm(&mut self, lock: &mut Lock) -> Result<(), ExtendError> {
         let operation = self.driver.tracer().confirm(lock);
         self.prolong(operation, lock, Engine::confirm)
     }
 
-    /// Asks every node for the holder of `resource`, and changes nothing. [`Redlock::inspect`](crate::Redlock::inspect)
-    /// describes the cost and the errors. To follow changes, use [`observe`](Self::observe),
-    /// [`Redlock::watch`](crate::Redlock::watch) or [`Driver::watch`](crate::Driver::watch).
+    /// Asks every node for the holder of `resource`, and changes
+    /// nothing. [`Redlock::inspect`](crate::Redlock::inspect) describes the cost and the errors.
+    /// To follow changes, use [`observe`](Self::observe), [`Redlock::watch`](crate::Redlock::watch)
+    /// or [`Driver::watch`](crate::Driver::watch).
     ///
     /// ```no_run
     /// use shearline::LocalRedlock;
@@ -286,9 +290,9 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// Returns [`OperatorError::NoQuorum`], with the answer of each node, if too few nodes answered. Returns
-    /// [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`] or [`OperatorError::Closed`]
-    /// if nothing was sent.
+    /// Returns [`OperatorError::NoQuorum`], with the answer of each node, if too few nodes answered.
+    /// Returns [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`]
+    /// or [`OperatorError::Closed`] if nothing was sent.
     pub fn inspect(&mut self, resource: impl AsRef<[u8]>) -> Result<Inspection, OperatorError> {
         let resource = resource.as_ref();
         let operation = self.driver.tracer().inspect(resource);
@@ -334,9 +338,9 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// Returns [`UnlockError::NotHeld`] if another client may have held the lock during the protected work. Returns
-    /// [`UnlockError::Unconfirmed`] if too few nodes answered in time, as may happen on a busy machine. If the lock was
-    /// still valid when you called `unlock`, no other client has held the lock, and you need to do nothing
+    /// Returns [`UnlockError::NotHeld`] if another client may have held the lock during the protected work.
+    /// Returns [`UnlockError::Unconfirmed`] if too few nodes answered in time, as may happen on a busy machine. If the
+    /// lock was still valid when you called `unlock`, no other client has held the lock, and you need to do nothing
     /// ([`manual::outcomes`](crate::manual::outcomes)). With [`UnlockError::Forked`] and [`UnlockError::Closed`]
     /// nothing was sent, and the keys expire with their ttl.
     pub fn unlock(&mut self, lock: Lock) -> Result<Released, UnlockError> {
@@ -403,9 +407,9 @@ impl LocalRedlock {
         call.driver.engine.check(clock::now())
     }
 
-    /// Asserts that the server with this `run_id`, connected as the node at `address`, has forgotten no lock that is
-    /// still valid. The votes of the server count from now on. Returns `true` if the votes did not count before.
-    /// [`Redlock::trust_node`](crate::Redlock::trust_node) describes the risk and the errors.
+    /// Asserts that the server with this `run_id`, connected as the node at `address`, has forgotten no lock
+    /// that is still valid. The votes of the server count from now on. Returns `true` if the votes did not count
+    /// before. [`Redlock::trust_node`](crate::Redlock::trust_node) describes the risk and the errors.
     ///
     /// # Errors
     ///
@@ -437,8 +441,8 @@ impl LocalRedlock {
         Ok((trusted, without.unwrap_or_default()))
     }
 
-    /// Writes the marker of this cluster to every node, and replaces any other marker. See
-    /// [`Redlock::reinit`](crate::Redlock::reinit). The call takes at most one connect timeout.
+    /// Writes the marker of this cluster to every node, and replaces any other marker.
+    /// See [`Redlock::reinit`](crate::Redlock::reinit). The call takes at most one connect timeout.
     ///
     /// # Errors
     ///
@@ -449,11 +453,11 @@ impl LocalRedlock {
         operation.run(|_| calls::reinitialised(self.ask(Engine::reinit)?))
     }
 
-    /// Requests one [`Event::AtRisk`] for the time when less than `left` is left of the validity of `lock`.
-    /// [`poll`](Self::poll) returns the event. If less than `left` is left already, the event comes at once. Otherwise
-    /// the event comes up to two milliseconds early, and never late. An extension postpones the event. Of several
-    /// requests, only the request with the largest `left` counts until its event has come. A lock that was released,
-    /// handed over or reported as lost causes no event.
+    /// Requests one [`Event::AtRisk`] for the time when less than `left` is left of the validity of
+    /// `lock`. [`poll`](Self::poll) returns the event. If less than `left` is left already, the event comes at once.
+    /// Otherwise the event comes up to two milliseconds early, and never late. An extension postpones the event. Of
+    /// several requests, only the request with the largest `left` counts until its event has come. A lock that was
+    /// released, handed over or reported as lost causes no event.
     ///
     /// ```no_run
     /// use std::time::Duration;

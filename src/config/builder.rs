@@ -65,7 +65,7 @@ impl Builder {
         self
     }
 
-    /// Sets how long a call waits for a node's vote, at least 1 ms. By default, this is 5 to 50 ms depending on the
+    /// Sets how long a call waits for a node's vote, at least 1 ms. By default, the time is 5 to 50 ms depending on the
     /// ttl, or four round trips on slow networks, and never more than 1 s. A stalled node does not increase the
     /// default.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
@@ -113,8 +113,8 @@ impl Builder {
         self
     }
 
-    /// Sets how long and how often a call tries to take a lock, unless its [`LockOptions`](crate::LockOptions) set
-    /// this. By default a call tries for 5 s, with any number of attempts.
+    /// Sets how long and how often a call tries to take a lock. A call can override this with
+    /// its [`LockOptions`](crate::LockOptions). By default a call tries for 5 s, with any number of attempts.
     pub fn retry(mut self, retry: Retry) -> Self {
         let is_right = retry.tries() != 0 && !retry.delay().is_empty();
         self.check(is_right, ConfigFault::Retry);
@@ -125,10 +125,10 @@ impl Builder {
     /// Declares the longest ttl that *any* client of these nodes uses, from 4 ms to 100 years. This handle refuses
     /// longer ttls. The [lock delay](Self::lock_delay) of a client counts as part of its ttls.
     ///
-    /// Without `max_ttl`, the handle accepts ttls up to 30 days. The [`RestartGuard`] keeps a restarted node from
-    /// voting for `max_ttl`. If `max_ttl` is not set, this time is 60 s plus the lock delay of this handle. With
-    /// [`RestartGuard::Strict`], the default is 60 s, the handle refuses longer ttls, and the nodes store the value.
-    /// All clients then use the longest value.
+    /// Without `max_ttl`, the handle accepts ttls up to 30 days. The [`RestartGuard`] keeps a restarted node
+    /// from voting for `max_ttl`. If `max_ttl` is not set, this time is 60 s plus the lock delay of this handle.
+    /// With [`RestartGuard::Strict`], the default is 60 s, the handle refuses longer ttls, and the nodes store the
+    /// value. All clients then use the longest value.
     ///
     /// If the uptime of a node at the first connection is shorter than `max_ttl`, the node may have forgotten locks.
     /// Such a node does not vote until its uptime has reached `max_ttl`. So if all nodes have just started, they grant
@@ -142,10 +142,10 @@ impl Builder {
         self
     }
 
-    /// Makes the nodes keep every lock of this handle for `delay` after its validity ends. The default is zero, and the
-    /// maximum is 30 days. The delay counts as part of the longest ttl, so the delay must be shorter than
-    /// [`max_ttl`](Self::max_ttl). If `max_ttl` is not set, the delay must be shorter than 30 days, or than 60 s with
-    /// [`RestartGuard::Strict`].
+    /// Makes the nodes keep every lock of this handle for `delay` after its validity ends. The default is zero,
+    /// and the maximum is 30 days. The delay counts as part of the longest ttl, so the delay must be shorter
+    /// than [`max_ttl`](Self::max_ttl). If `max_ttl` is not set, the delay must be shorter than 30 days, or than 60 s
+    /// with [`RestartGuard::Strict`].
     ///
     /// A delay helps if work may continue after its lock has ended. Examples are a process that takes time to stop, and
     /// a program that was suspended and continues for a while before it checks its lock
@@ -266,8 +266,8 @@ impl Builder {
     /// already had.
     ///
     /// The handle does not watch a node whose user may not run `TIME`. The handle detects a step when it next asks for
-    /// `TIME`. Until then, the answers of the node may still count. This takes up to a second, or longer after a pause
-    /// of this process.
+    /// `TIME`. Until then, for up to a second (or longer after a pause of this process), the answers of the node may
+    /// still count.
     pub fn watch_clocks(mut self, watch: bool) -> Self {
         self.settings.watch_clocks = watch;
         self

@@ -33,9 +33,9 @@ use crate::limits::CREDENTIAL_BYTES_MAX;
 /// certificate of the node, if it differs from the host. Each parameter may be given once, in any order,
 /// percent-encoded like a path. `Builder::tls` sets the parameters that the URL leaves out.
 ///
-/// A host name is looked up for each connection, in the background, so a slow look-up delays no call. The handle tries
-/// the addresses of the name in order, one of each family at the same time, until a connection succeeds.
-/// [`connect_timeout`](crate::Builder::connect_timeout) limits the total time of look-up and connection.
+/// A host name is looked up for each connection, in the background, so a slow look-up delays no call. The
+/// handle tries the addresses of the name in order, one of each family at the same time, until a connection
+/// succeeds. [`connect_timeout`](crate::Builder::connect_timeout) limits the total time of look-up and connection.
 ///
 /// `Debug` output shows no credentials.
 ///

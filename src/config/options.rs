@@ -38,8 +38,8 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 impl Retry {
     /// Makes at most `tries` attempts, including the first one, with a random `delay` between two attempts.
     ///
-    /// Only attempts that are sent count. A caller that waits for other callers sends no attempts, so it gives up after
-    /// `tries` times the longest delay at the latest.
+    /// Only sent attempts count. A caller that waits for other callers sends no attempts, so it gives up after `tries`
+    /// times the longest delay at the latest.
     ///
     /// The method [`Builder::config`](crate::Builder::config) refuses zero tries and an empty range of delays.
     #[must_use]
@@ -94,11 +94,12 @@ pub enum RestartGuard {
     /// At every handshake a node identifies itself (`run_id`, `master_replid`). A node enters quarantine if its
     /// identity has changed or can no longer be read, or if it refused a command because it loads its data or is a
     /// replica (`LOADING`, `READONLY`, `MASTERDOWN`). The quarantine begins at the end of that handshake. The
-    /// quarantine lasts for [`Builder::max_ttl`](crate::Builder::max_ttl), or for the longest ttl that this handle was
-    /// asked for if that ttl is longer, plus the drift. After that time every forgotten lock has expired.
+    /// quarantine lasts for [`Builder::max_ttl`](crate::Builder::max_ttl) plus the drift. If this handle was asked for
+    /// a longer ttl, the quarantine lasts for that ttl plus the drift. After that time every forgotten lock has
+    /// expired.
     ///
-    /// If `max_ttl` was set, a node whose uptime at the first connection is shorter than `max_ttl` is in quarantine for
-    /// the rest of that time.
+    /// If `max_ttl` is set, and a node has a shorter uptime at the first connection, the node is in quarantine for the
+    /// remaining time.
     ///
     /// A node whose clock was stepped is also put into quarantine
     /// ([`Builder::watch_clocks`](crate::Builder::watch_clocks)).
@@ -115,11 +116,11 @@ pub enum RestartGuard {
     /// marker contains the incarnation of the server that it was written on, the longest ttl of all clients, the number
     /// of nodes, the size of a majority, and the name of the cluster ([`Builder::cluster`](crate::Builder::cluster)).
     ///
-    /// If the marker is missing or belongs to another incarnation, the node was restarted, promoted or flushed
-    /// (`FLUSHALL`), or has another data set. A client that finds no valid marker writes a new marker with a *barrier*
-    /// (`shearline:barrier`). The barrier lasts until every forgotten lock has expired: for
-    /// [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set, plus the drift. During the barrier no
-    /// client counts the answers of that node.
+    /// If the marker is missing or belongs to another incarnation, the node was restarted, promoted or
+    /// flushed (`FLUSHALL`), or has another data set. A client that finds no valid marker writes a new marker
+    /// with a *barrier* (`shearline:barrier`). The barrier lasts until every forgotten lock has expired:
+    /// for [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set, plus the drift. During the barrier
+    /// no client counts the answers of that node.
     ///
     /// * The handle refuses ttls longer than `max_ttl`. A client with a shorter `max_ttl` than the markers uses the
     ///   value of the markers. A client with a longer `max_ttl` writes this value to the markers, and writes barriers.
@@ -127,7 +128,8 @@ pub enum RestartGuard {
     /// * A client with another number of nodes or another cluster name
     ///   gets [`LockError::OtherCluster`](crate::LockError::OtherCluster), and no lock. To change the number or the
     ///   name, use `Redlock::reinit`.
-    /// * New nodes have no marker, so they get a barrier too. `Redlock::trust_nodes` removes the barrier of new nodes.
+    /// * New nodes have no marker, so clients also write a barrier to new nodes. `Redlock::trust_nodes` removes the
+    ///   barrier of new nodes.
     /// * A restart causes no barrier if the server, before and after the restart, has settings with which it loses
     ///   nothing. The settings are `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no`. The
     ///   server must have no replicas, and must never have been promoted. A client checks these conditions with
@@ -266,10 +268,10 @@ impl LockOptions {
         self
     }
 
-    /// Makes at most `tries` attempts, including the first one. Gives up after `tries` times the longest delay of the
-    /// handle's [`Retry`] at the latest, because a caller that waits for other callers sends no attempts. An extension
-    /// by the holder may also use up a try. With one try, the call does not wait. Zero is refused when the lock is
-    /// requested ([`InvalidRequest`](crate::InvalidRequest)).
+    /// Makes at most `tries` attempts, including the first one. A caller that waits for other callers sends no
+    /// attempts, so it gives up after `tries` times the longest delay of the handle's [`Retry`] at the latest. An
+    /// extension by the holder may also use up a try. With one try, the call does not wait. The handle refuses zero
+    /// when the lock is requested ([`InvalidRequest`](crate::InvalidRequest)).
     pub const fn tries(mut self, tries: u32) -> Self {
         self.terms.tries = Some(tries);
         self
@@ -277,7 +279,7 @@ impl LockOptions {
 
     /// Allows at most this many extensions of the lock. Further extensions fail
     /// with [`ExtendError::Limit`](crate::ExtendError::Limit). By default, and with [`u32::MAX`], the number is not
-    /// limited. An extension whose outcome the caller drops does not count, unless the lock is kept.
+    /// limited. If the caller drops the outcome of an extension, the extension does not count, unless the lock is kept.
     pub const fn extensions(mut self, most: u32) -> Self {
         self.terms.extensions = most;
         self
@@ -295,11 +297,11 @@ impl LockOptions {
     ///   again (at most 15 times, with shorter and shorter pauses). If a majority reports that the key is missing, the
     ///   lock is lost.
     /// * The nodes notify the handle when another client deletes or replaces the key, and the handle then asks all
-    ///   nodes. The lock is reported as lost two round trips after the change on a majority. Notifications need
-    ///   `+client|tracking` and `+client|caching`. Notifications begin 50 ms after the grant, and cover 1,000 keys of a
-    ///   handle, because the table in each server is bounded. Without notifications, or if the number of
-    ///   [`extensions`](Self::extensions) is limited, the next extension finds the change. Between the change and the
-    ///   report another client can take the lock.
+    ///   nodes. The handle reports the lock as lost two round trips after the key has changed on a majority.
+    ///   Notifications need `+client|tracking` and `+client|caching`. Notifications begin 50 ms after the grant, and
+    ///   cover 1,000 keys of a handle, because the table in each server is bounded. Without notifications, or if the
+    ///   number of [`extensions`](Self::extensions) is limited, the next extension finds the change. Between the change
+    ///   and the report another client can take the lock.
     /// * `Redlock` extends locks on its I/O thread, independently of the threads of the program. `LocalRedlock`,
     ///   `Driver` and `Engine` extend locks only during calls, so the program must call `poll` or `turn` at the times
     ///   that `until_deadline` returns.
@@ -344,18 +346,18 @@ impl LockOptions {
     }
 
     /// Adds a fencing token to the lock: a number that is larger than the tokens of all earlier locks on the same
-    /// resource, whatever the clocks show. See [`Lock::fencing_token`](crate::Lock::fencing_token) for its use, and
-    /// [`manual::fencing`](crate::manual::fencing) for the proof.
+    /// resource, whatever the clocks show. See [`Lock::fencing_token`](crate::Lock::fencing_token) for its use,
+    /// and [`manual::fencing`](crate::manual::fencing) for the proof.
     ///
     /// * Every node has a counter floor for its fencing tokens (`shearline:floor`). An operator creates the floors
     ///   once, with `Redlock::trust_nodes`. A node without a floor is [`Unusable::NoFloor`](crate::Unusable::NoFloor)
     ///   for fenced locks, but votes on other locks.
-    /// * A node loses its floor when it restarts, even if it keeps its data. If the node refuses a fencing token to a
-    ///   handle, the handle repairs the node from the other nodes. Only a handle that lives longer than the longest ttl
-    ///   can repair a node. Until the repair, the node is [`Unusable::InRepair`](crate::Unusable::InRepair). If a
-    ///   majority has restarted at once, an operator must create the floors again. The page
-    ///   [`manual::operating`](crate::manual::operating#nodes-that-give-fencing-tokens) explains how to create floors,
-    ///   and how to see which nodes have a floor.
+    /// * A node loses its floor when it restarts, even if it keeps its data. If the node refuses a fencing token to
+    ///   a handle, the handle repairs the node from the other nodes. Only a handle that lives longer than the longest
+    ///   ttl can repair a node. Until the repair, the node is [`Unusable::InRepair`](crate::Unusable::InRepair).
+    ///   If a majority has restarted at once, an operator must create the floors again. The
+    ///   page [`manual::operating`](crate::manual::operating#nodes-that-give-fencing-tokens) explains how to create
+    ///   floors, and how to see which nodes have a floor.
     /// * A repair waits for the longest ttl, so that every attempt from before the loss has expired. The longest ttl
     ///   is [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set. If any client takes fenced locks
     ///   with a longer ttl, set `max_ttl` in every client, because a handle does not know the requests of other
@@ -393,8 +395,8 @@ impl LockOptions {
     /// Sets the owner text of this lock, instead of the owner text of the handle
     /// ([`Builder::owner`](crate::Builder::owner)): at most 64 arbitrary bytes, such as the address of the holder.
     /// Other clients see the owner text in an [`Inspection`](crate::Inspection), a [`Watch`](crate::Watch), and the
-    /// report of [`LockError::Held`](crate::LockError::Held). A longer text is refused when the lock is requested
-    /// ([`InvalidRequest`](crate::InvalidRequest)).
+    /// report of [`LockError::Held`](crate::LockError::Held). The handle refuses a longer text when the lock is
+    /// requested ([`InvalidRequest`](crate::InvalidRequest)).
     ///
     /// If the lock is also [`fenced`](Self::fenced), other clients see its fencing token
     /// too: [`Holder::fencing_token`](crate::Holder::fencing_token).

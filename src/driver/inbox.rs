@@ -17,8 +17,8 @@ pub(super) struct Inbox {
     /// The events. The received bytes of an event are in `bytes`, at the range of the event.
     inputs: Vec<(Input<'static>, Range<usize>)>,
     bytes: Vec<u8>,
-    /// Nodes that are writable again. The wire writes the unsent bytes for these nodes before the engine gets
-    /// [`Input::Writable`].
+    /// Nodes that are writable again. The wire writes the unsent bytes for these nodes before the engine
+    /// gets [`Input::Writable`].
     pub(super) writable: NodeSet,
     /// The nodes whose connections have ended.
     pub(super) ended: NodeSet,

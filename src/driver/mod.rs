@@ -14,8 +14,8 @@
 //!
 //! # Guarantees
 //!
-//! * **Nothing blocks** except [`Driver::turn`], which blocks up to its limit, and the calls that wait by design:
-//!   [`Driver::wait_until_ready`], [`Driver::shut_down`] and dropping.
+//! * **Nothing blocks** except [`Driver::turn`], which blocks up to its limit, and the calls that wait by
+//!   design: [`Driver::wait_until_ready`], [`Driver::shut_down`] and dropping.
 //! * **Few system calls**: a round makes one write and one read for each node, and waits for events.
 //! * **A forked child does no harm**: the child cannot use the driver, and dropping its copy only closes descriptors.
 //!
@@ -116,8 +116,8 @@ pub(crate) use wire::Wire;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Dropping a driver writes the remaining releases to the nodes, waits up to
-/// [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout) for the answers, and closes the connections.
+/// Dropping a driver writes the remaining releases to the nodes, waits up
+/// to [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout) for the answers, and closes the connections.
 #[derive(Debug)]
 pub struct Driver {
     inner: Loop,
@@ -182,10 +182,10 @@ impl Driver {
         })
     }
 
-    /// Takes turns until a majority of the nodes is ready, and then either every other node has answered or another 50
-    /// ms have passed. Returns after the connect timeout at the latest, and at once if a majority is unusable (wrong
-    /// credentials, for example). Nodes of another cluster count as ready for this call, because
-    /// [`reinit`](Self::reinit) needs them. The events stay in the queue.
+    /// Takes turns until a majority of the nodes is ready, and then either every other node has answered or
+    /// another 50 ms have passed. Returns after the connect timeout at the latest, and at once if a majority
+    /// is unusable (wrong credentials, for example). Nodes of another cluster count as ready for this call,
+    /// because [`reinit`](Self::reinit) needs them. The events stay in the queue.
     ///
     /// # Errors
     ///
@@ -296,9 +296,9 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// Returns [`ExtendError::Expired`], [`ExtendError::Limit`], [`ExtendError::Invalid`], [`ExtendError::Saturated`],
-    /// [`ExtendError::Forked`] or [`ExtendError::Closed`]. If the call fails, it sends nothing, and the lock does not
-    /// change.
+    /// Returns [`ExtendError::Expired`], [`ExtendError::Limit`], [`ExtendError::Invalid`]
+    /// or [`ExtendError::Saturated`]. Also returns [`ExtendError::Forked`] and [`ExtendError::Closed`]. If the call
+    /// fails, it sends nothing, and the lock does not change.
     pub fn extend(&mut self, lock: &Lock, ttl: Duration) -> Result<RoundId, ExtendError> {
         self.begin()?
             .ask(|engine, now| engine.extend(now, lock, ttl))
@@ -331,8 +331,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// Returns [`ExtendError::Expired`], [`ExtendError::Saturated`], [`ExtendError::Forked`] or
-    /// [`ExtendError::Closed`]. If the call fails, it sends nothing, and the lock does not change.
+    /// Returns [`ExtendError::Expired`], [`ExtendError::Saturated`], [`ExtendError::Forked`]
+    /// or [`ExtendError::Closed`]. If the call fails, it sends nothing, and the lock does not change.
     pub fn confirm(&mut self, lock: &Lock) -> Result<RoundId, ExtendError> {
         self.begin()?.ask(|engine, now| engine.confirm(now, lock))
     }
@@ -364,8 +364,9 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// Returns [`OperatorError::NotHeld`], [`OperatorError::NotOurs`], [`OperatorError::Invalid`],
-    /// [`OperatorError::Saturated`], [`OperatorError::Forked`] or [`OperatorError::Closed`], and sends nothing.
+    /// Returns [`OperatorError::NotHeld`], [`OperatorError::NotOurs`] or [`OperatorError::Invalid`]. Also
+    /// returns [`OperatorError::Saturated`], [`OperatorError::Forked`] and [`OperatorError::Closed`]. If the call
+    /// fails, it sends nothing.
     pub fn break_lock(
         &mut self,
         resource: &[u8],
@@ -450,10 +451,10 @@ impl Driver {
         self.inner.engine.stats()
     }
 
-    /// Asserts that the server with this `run_id`, connected as the node at `address`, has forgotten no lock that is
-    /// still valid. The votes of the server count from now on. Returns `true` if the votes did not count before.
-    /// [`Redlock::trust_node`](crate::Redlock::trust_node) describes the risk and the errors. If this handle uses
-    /// fencing tokens, an [`Event::FloorsGiven`] reports whether the node has written its counter floor.
+    /// Asserts that the server with this `run_id`, connected as the node at `address`, has forgotten no lock
+    /// that is still valid. The votes of the server count from now on. Returns `true` if the votes did not count
+    /// before. [`Redlock::trust_node`](crate::Redlock::trust_node) describes the risk and the errors. If this handle
+    /// uses fencing tokens, an [`Event::FloorsGiven`] reports whether the node has written its counter floor.
     ///
     /// # Errors
     ///
@@ -475,13 +476,13 @@ impl Driver {
         }
     }
 
-    /// Begins to write the marker of this cluster to every node, and replaces any other marker. The outcome is an
-    /// [`Event::Reinitialised`]. See [`Redlock::reinit`](crate::Redlock::reinit).
+    /// Begins to write the marker of this cluster to every node, and replaces any other marker. The outcome is
+    /// an [`Event::Reinitialised`]. See [`Redlock::reinit`](crate::Redlock::reinit).
     ///
     /// # Errors
     ///
-    /// Returns [`OperatorError::Invalid`], [`OperatorError::NoQuorum`], [`OperatorError::Saturated`],
-    /// [`OperatorError::Forked`] or [`OperatorError::Closed`], and changes nothing.
+    /// Returns [`OperatorError::Invalid`], [`OperatorError::NoQuorum`] or [`OperatorError::Saturated`]. Also
+    /// returns [`OperatorError::Forked`] and [`OperatorError::Closed`]. If the call fails, it changes nothing.
     pub fn reinit(&mut self) -> Result<RoundId, OperatorError> {
         self.begin()?.ask(Engine::reinit)
     }
@@ -572,8 +573,8 @@ impl Drop for Working<'_> {
 
 impl Builder {
     /// Builds a [`Driver`]. Returns when a majority of the nodes is ready, and then either every other node has
-    /// answered or another 50 ms have passed. Returns after the connect timeout at the latest, even if nodes are down.
-    /// [`Driver::new`] does not wait.
+    /// answered or another 50 ms have passed. Returns after the connect timeout at the latest, even if nodes are
+    /// down. [`Driver::new`] does not wait.
     ///
     /// # Errors
     ///

@@ -17,8 +17,8 @@ pub enum Flavour {
     /// Redis 8.4 **from its documentation**, not compared with a server. It has `DELEX`, `SET .. IFEQ` and `MSETEX`.
     /// Otherwise like [`Redis`](Self::Redis).
     Redis84,
-    /// A Redis without the commands `CLIENT` and `INFO`, as in a hosted service or behind a proxy. Otherwise like
-    /// [`Redis`](Self::Redis).
+    /// A Redis without the commands `CLIENT` and `INFO`, as in a hosted service or behind a proxy. Otherwise
+    /// like [`Redis`](Self::Redis).
     Proxied,
 }
 

@@ -1,7 +1,7 @@
 //! Keys, their values, and their expiry.
 //!
-//! The maps are sorted, so that every iteration has the same order. As in a server, a key has expired when the clock is
-//! *past* the expiry of the key, to the millisecond. These types have no `Debug`, because values are tokens.
+//! The maps are sorted, so that every iteration has the same order. As in a server, a key has expired when the clock
+//! is *past* the expiry of the key, to the millisecond. These types have no `Debug`, because values are tokens.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -1,8 +1,8 @@
 //! Client-side caching: which clients get a push when a key changes.
 //!
-//! A client that waits for a key sends `CLIENT TRACKING ON OPTIN NOLOOP`, and then `CLIENT CACHING YES` before each
-//! command whose keys it wants to register. The following rules were measured on redis-server 7.0.15 and valkey-server
-//! 9.1.2, which behave in the same way:
+//! A client that waits for a key sends `CLIENT TRACKING ON OPTIN NOLOOP`, and then `CLIENT CACHING YES` before
+//! each command whose keys it wants to register. The following rules were measured on redis-server 7.0.15 and
+//! valkey-server 9.1.2, which behave in the same way:
 //!
 //! * A registration is for the name of a key in all databases, whether the key exists or not. When the key changes,
 //!   each registered client gets one push, and the registration ends.

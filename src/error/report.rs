@@ -580,11 +580,11 @@ pub enum NodeOutcome {
     TimedOut,
     /// The handle had no connection to the node, or lost the connection before the answer.
     Unreachable(LinkError),
-    /// The node's answer does not count until `until`, by the clock of the handle. The node restarted and may have
-    /// forgotten locks, or its clock was stepped and may have ended locks early, or it has a barrier. With
-    /// [`RestartGuard::Strict`](crate::RestartGuard), `until` is the current time while the handle reads the marker of
-    /// the node: the node may be ready a round trip later. See [`RestartGuard`](crate::RestartGuard) and
-    /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
+    /// The node's answer does not count until `until`, by the clock of the handle. The node restarted and may
+    /// have forgotten locks, or its clock was stepped and may have ended locks early, or it has a barrier.
+    /// With [`RestartGuard::Strict`](crate::RestartGuard), `until` is the current time while the handle reads the
+    /// marker of the node: the node may be ready a round trip later. See [`RestartGuard`](crate::RestartGuard)
+    /// and [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     Quarantined {
         /// The time when the node votes again.
         until: Instant,

@@ -10,8 +10,8 @@ use crate::engine::{Engine, Event, RoundId};
 use crate::error::Report;
 use crate::time::Instant;
 
-/// A call first reads the sockets if the last read was at least this long ago. Unread answers make a node suspect after
-/// 100 ms at the earliest, so more frequent reading gains nothing.
+/// A call first reads the sockets if the last read was at least this long ago. Unread answers make a node suspect
+/// after 100 ms at the earliest, so more frequent reading gains nothing.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The largest number of reports that are kept for [`LocalRedlock::poll`](super::LocalRedlock::poll), because a caller

@@ -42,10 +42,10 @@ impl fmt::Debug for Observation {
 }
 
 impl LocalRedlock {
-    /// Waits until this client is the leader of the election `name`, with these `options`. The lock is fenced and kept,
-    /// and has this `owner`. The fencing token of the lock is the number of the term. See
-    /// [`Redlock::campaign_with`](crate::Redlock::campaign_with). [`LockOptions::keep`] explains when the program must
-    /// call `poll`.
+    /// Waits until this client is the leader of the election `name`, with these `options`. The lock is
+    /// fenced and kept, and has this `owner`. The fencing token of the lock is the number of the term.
+    /// See [`Redlock::campaign_with`](crate::Redlock::campaign_with). [`LockOptions::keep`] explains when the program
+    /// must call `poll`.
     ///
     /// # Errors
     ///

@@ -84,8 +84,8 @@ impl Lock {
         }
     }
 
-    /// Returns the resource. The resource is the Redis key, which has 1 to 1024 arbitrary bytes. For a lock on several
-    /// [resources](Self::resources), returns the first resource.
+    /// Returns the resource. The resource is the Redis key, which has 1 to 1024 arbitrary bytes. For a lock on
+    /// several [resources](Self::resources), returns the first resource.
     #[must_use]
     pub fn resource(&self) -> &[u8] {
         self.entry.resource()
@@ -113,10 +113,10 @@ impl Lock {
     /// larger than the fencing token of every earlier lock on the same resource. For a lock on several resources, the
     /// number is larger than the fencing token of every earlier lock on any of them.
     ///
-    /// Pass the number to the store with each write, and with each read on which a write depends. The store remembers
-    /// the largest number that it has seen, and refuses requests with a smaller number. So a holder that was stopped
-    /// for longer than its lock lasted does no harm. The page
-    /// [`manual::fencing`](crate::manual::fencing#what-the-store-has-to-do) contains recipes.
+    /// Pass the number to the store with each write, and with each read on which a write depends.
+    /// The store remembers the largest number that it has seen, and refuses requests with a smaller
+    /// number. So a holder that was stopped for longer than its lock lasted does no harm. The
+    /// page [`manual::fencing`](crate::manual::fencing#what-the-store-has-to-do) contains recipes.
     ///
     /// The number does not change while the lock is held, even if the lock is extended, kept, confirmed, handed over,
     /// or written as bytes.

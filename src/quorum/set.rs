@@ -18,7 +18,7 @@ impl NodeSet {
         Self((1 << nodes) - 1)
     }
 
-    /// Returns the set of this `node` alone.
+    /// Returns the set that contains only `node`.
     pub(crate) const fn of(node: NodeId) -> Self {
         Self(Self::bit(node))
     }

@@ -135,8 +135,8 @@ impl<const HOLES: usize, const BYTES: usize> Template<HOLES, BYTES> {
     ///
     /// # Panics
     ///
-    /// Panics if `out` has a fixed size and is too small. With debug assertions, also panics if the text for a
-    /// [`Word::Encoded`] has another form.
+    /// Panics if `out` has a fixed size and is too small. With debug assertions, also panics if the text for
+    /// a [`Word::Encoded`] has another form.
     // Always inlined, so that the pieces of a `static` template are constants in the caller.
     #[inline(always)]
     pub fn write<B: BufMut + ?Sized>(&self, out: &mut B, fillings: [&[u8]; HOLES]) {

@@ -27,9 +27,9 @@ use crate::limits::WATCHES_MAX;
 /// two calls, are reported as one change. The watch may miss a short-lived state. Each reported state is newer than the
 /// previous one.
 ///
-/// A waiting watch sends nothing while nothing changes, because the nodes report changes (`CLIENT TRACKING`). After
-/// each change the watch asks every node once more. If a node sends no notifications (see
-/// [`NodeStatus::waking`](crate::NodeStatus)), the watch asks all nodes at random intervals, like a waiting caller
+/// A waiting watch sends nothing while nothing changes, because the nodes report changes (`CLIENT TRACKING`).
+/// After each change the watch asks every node once more. If a node sends no notifications
+/// (see [`NodeStatus::waking`](crate::NodeStatus)), the watch asks all nodes at random intervals, like a waiting caller
 /// ([`Retry::new`](crate::Retry::new)). If no call is waiting, the traffic stops after the next change.
 ///
 /// A table in [`manual::outcomes`](crate::manual) shows which changes are reported.
@@ -93,9 +93,9 @@ impl Watch {
         shared.is_foreign() || shared.enter().is_err()
     }
 
-    /// Like [`next`](Self::next) without a timeout, but returns a future for any executor. Returns `None` if the watch
-    /// [is closed](Self::is_closed). If the future is dropped before it completes, no change is lost, because the next
-    /// call continues the same wait.
+    /// Like [`next`](Self::next) without a timeout, but returns a future for any executor. Returns `None` if the
+    /// watch [is closed](Self::is_closed). If the future is dropped before it completes, no change is lost, because the
+    /// next call continues the same wait.
     pub async fn changed(&mut self) -> Option<Inspection> {
         poll_fn(|context| self.poll(context)).await
     }

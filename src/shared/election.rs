@@ -24,8 +24,8 @@ use crate::engine::operators::OperatorError;
 use crate::error::{LockError, Released, UnlockError};
 
 impl Redlock {
-    /// Waits, without a time limit, until this client is the leader of the election `name`. `owner`, a text of at most
-    /// 64 bytes, describes the leader to observers, for example by its address.
+    /// Waits, without a time limit, until this client is the leader of the election `name`. `owner`, a text of at
+    /// most 64 bytes, describes the leader to observers, for example by its address.
     ///
     /// The leader holds the [kept](LockOptions::keep), [fenced](LockOptions::fenced) lock on `name`. If the leader
     /// dies, the next candidate leads after `ttl` at the latest.
@@ -184,8 +184,8 @@ impl fmt::Debug for Leader {
 /// is none. Each later call returns the next change. Terms never decrease: a leader with a smaller term than an earlier
 /// leader has lost its lock, and is not reported. While too few nodes answer, no change is reported.
 ///
-/// If the nodes push changes (`CLIENT TRACKING`), the observer learns of a resignation from the first push. Like a
-/// [`Watch`], an observer may leave out a change if the next leader follows within about 10 ms, or between two calls.
+/// If the nodes push changes (`CLIENT TRACKING`), the observer learns of a resignation from the first push. Like
+/// a [`Watch`], an observer may leave out a change if the next leader follows within about 10 ms, or between two calls.
 ///
 /// When a call returns a leader, another client may already be the leader. So send the term along with each request to
 /// the leader or its store.

@@ -3,8 +3,8 @@
 //! Gathering delays callers if the woken callers make no further requests at once. After each gathering that brought
 //! too few requests, the number of batches without gathering doubles.
 
-/// The smallest number of callers for which gathering pays off. In measurements, gathering made locking and unlocking
-/// 10 % faster with 32 tasks or threads, but 5 % slower with 8 tasks.
+/// The smallest number of callers for which gathering pays off. In measurements, gathering made locking and
+/// unlocking 10 % faster with 32 tasks or threads, but 5 % slower with 8 tasks.
 const CALLERS_MIN: usize = 16;
 
 /// The largest number of doublings.

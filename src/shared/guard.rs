@@ -67,8 +67,8 @@ impl<H: Holds> Guard<H> {
         }
     }
 
-    /// Returns the locked resource, which is the Redis key: 1 to 1024 arbitrary bytes. For a lock on several
-    /// [resources](Self::resources), returns the first resource.
+    /// Returns the locked resource, which is the Redis key: 1 to 1024 arbitrary bytes. For a lock on
+    /// several [resources](Self::resources), returns the first resource.
     #[must_use]
     pub fn resource(&self) -> &[u8] {
         self.lock().resource()
@@ -203,9 +203,10 @@ impl<H: Holds> Guard<H> {
     ///
     /// # Errors
     ///
-    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is no longer valid. All other errors do not
-    /// change the lock. The other errors are [`ExtendError::Unconfirmed`], [`ExtendError::Limit`],
-    /// [`ExtendError::Invalid`], [`ExtendError::Saturated`], [`ExtendError::Forked`] and [`ExtendError::Closed`].
+    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is no longer valid. All other errors
+    /// do not change the lock. The other errors are [`ExtendError::Unconfirmed`], [`ExtendError::Limit`]
+    /// and [`ExtendError::Invalid`], and also [`ExtendError::Saturated`], [`ExtendError::Forked`]
+    /// and [`ExtendError::Closed`].
     pub fn extend(&mut self, ttl: Duration) -> Result<(), ExtendError> {
         let operation = self.tracer().extend(self.lock(), ttl);
         self.prolong(operation, ttl, |engine, now, lock| {
@@ -225,11 +226,11 @@ impl<H: Holds> Guard<H> {
             .await
     }
 
-    /// Makes the handle extend the lock automatically from now on, as with
-    /// [`LockOptions::keep`](crate::LockOptions::keep). The handle extends the lock when half of its validity is left,
-    /// and uses the longest ttl with which the lock was taken or extended. Use `keep` for an [adopted](Redlock::adopt)
-    /// lock, or for a lock that was taken without that option. The call sends nothing. If the lock is already kept with
-    /// a limit, the call removes the limit.
+    /// Makes the handle extend the lock automatically from now on, as
+    /// with [`LockOptions::keep`](crate::LockOptions::keep). The handle extends the lock when half of its
+    /// validity is left, and uses the longest ttl with which the lock was taken or extended. Use `keep` for
+    /// an [adopted](Redlock::adopt) lock, or for a lock that was taken without that option. The call sends nothing. If
+    /// the lock is already kept with a limit, the call removes the limit.
     ///
     /// The handle stops extending the lock when the lock is unlocked or lost, when the guard is dropped, and
     /// when [`into_lock`](Self::into_lock) is called.
@@ -258,9 +259,9 @@ impl<H: Holds> Guard<H> {
     ///
     /// # Errors
     ///
-    /// Returns [`ExtendError::Expired`] if the lock is not valid. A lock from another clock must be
-    /// [confirmed](Self::confirm) first. Returns [`ExtendError::Invalid`] if the ttl of the lock is longer than this
-    /// handle allows. Also returns [`ExtendError::Limit`], [`ExtendError::Forked`] and [`ExtendError::Closed`]. An
+    /// Returns [`ExtendError::Expired`] if the lock is not valid. A lock from another clock must
+    /// be [confirmed](Self::confirm) first. Returns [`ExtendError::Invalid`] if the ttl of the lock is longer than
+    /// this handle allows. Also returns [`ExtendError::Limit`], [`ExtendError::Forked`] and [`ExtendError::Closed`]. An
     /// error does not change the lock.
     pub fn keep_for(&mut self, most: Duration) -> Result<(), ExtendError> {
         let shared = self.redlock.shared();
@@ -273,10 +274,10 @@ impl<H: Holds> Guard<H> {
         section.engine.keep(clock::now(), lock, most)
     }
 
-    /// Asks the nodes for the remaining ttl of the lock, and sets the end of the lock from the answers of a majority.
-    /// The new end may be earlier than before, for example if an operator shortened the ttl of its keys.
-    /// [`lost`](Self::lost) follows the new end. The call changes nothing on the nodes. If a majority needs q nodes,
-    /// the new end is the time of the call plus the q-th largest remaining ttl, minus the [lock
+    /// Asks the nodes for the remaining ttl of the lock, and sets the end of the lock from the answers of a
+    /// majority. The new end may be earlier than before, for example if an operator shortened the ttl of its
+    /// keys. [`lost`](Self::lost) follows the new end. The call changes nothing on the nodes. If a majority
+    /// needs q nodes, the new end is the time of the call plus the q-th largest remaining ttl, minus the [lock
     /// delay](crate::Builder::lock_delay) and the drift. If the remaining ttl is not longer than the delay plus the
     /// drift, the call returns [`ExtendError::Expired`].
     ///
@@ -285,9 +286,9 @@ impl<H: Holds> Guard<H> {
     /// further away than the longest ttl of the handle ([`Builder::max_ttl`](crate::Builder::max_ttl), or the longest
     /// requested ttl). So if an operator made the keys of a lock permanent, you must confirm the lock repeatedly.
     ///
-    /// The call costs one round trip to a majority. If the first majority would shorten the lock, the call also waits
-    /// for the other nodes, up to the node timeout of each. The nodes must allow `EVAL`, unless the handle uses
-    /// [`Builder::without_scripts`](crate::Builder::without_scripts).
+    /// The call costs one round trip to a majority. If the first majority would shorten the lock, the call also
+    /// waits for the other nodes, up to the node timeout of each. The nodes must allow `EVAL`, unless the handle
+    /// uses [`Builder::without_scripts`](crate::Builder::without_scripts).
     ///
     /// ```no_run
     /// # use shearline::{Lock, Redlock};
@@ -303,9 +304,9 @@ impl<H: Holds> Guard<H> {
     ///
     /// # Errors
     ///
-    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is no longer valid. The errors
-    /// [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`], [`ExtendError::Forked`] and [`ExtendError::Closed`] do
-    /// not change the lock. Confirmations do not count towards the limit of extensions.
+    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is no longer valid. The
+    /// errors [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`], [`ExtendError::Forked`]
+    /// and [`ExtendError::Closed`] do not change the lock. Confirmations do not count towards the limit of extensions.
     pub fn confirm(&mut self) -> Result<(), ExtendError> {
         let operation = self.tracer().confirm(self.lock());
         self.prolong(operation, Duration::ZERO, Engine::confirm)
@@ -322,8 +323,8 @@ impl<H: Holds> Guard<H> {
         self.prolong_async(operation, Engine::confirm).await
     }
 
-    /// Extends or confirms the lock. Blocks this thread until the answers come, at most as long as
-    /// [`Shared::patience`](super::Shared::patience) allows.
+    /// Extends or confirms the lock. Blocks this thread until the answers come, at most as long
+    /// as [`Shared::patience`](super::Shared::patience) allows.
     fn prolong(
         &mut self,
         operation: Operation,
@@ -378,9 +379,9 @@ impl<H: Holds> Guard<H> {
     ///
     /// # Errors
     ///
-    /// Returns [`UnlockError::NotHeld`] if another client may have held the lock during the critical section. Returns
-    /// [`UnlockError::Unconfirmed`] if too few nodes answered in time, as may happen on a busy machine. If the lock was
-    /// still valid when you called `unlock`, no other client has held the lock, and you need to do nothing
+    /// Returns [`UnlockError::NotHeld`] if another client may have held the lock during the critical section.
+    /// Returns [`UnlockError::Unconfirmed`] if too few nodes answered in time, as may happen on a busy machine. If the
+    /// lock was still valid when you called `unlock`, no other client has held the lock, and you need to do nothing
     /// ([`manual::outcomes`](crate::manual::outcomes)). With [`UnlockError::Forked`] and [`UnlockError::Closed`]
     /// nothing was sent, and the keys expire with their ttl.
     pub fn unlock(mut self) -> Result<Released, UnlockError> {
@@ -485,9 +486,9 @@ impl<H: Holds> Guard<H> {
 }
 
 impl LockGuard {
-    /// Turns the lock into a shared lock. Other readers may then take the lock, but no writer can take the lock in
-    /// between. The shared lock ends when the exclusive lock would have ended, or some milliseconds earlier. A
-    /// [kept](crate::LockOptions::keep) lock stays kept.
+    /// Turns the lock into a shared lock. Other readers may then take the lock, but no writer can take the lock
+    /// in between. The shared lock ends when the exclusive lock would have ended, or some milliseconds earlier.
+    /// A [kept](crate::LockOptions::keep) lock stays kept.
     ///
     /// The shared lock is valid even if too few nodes answer. A node that has not answered may refuse other readers
     /// until the lock is extended or confirmed.

@@ -41,10 +41,10 @@ impl Redlock {
 
     /// Takes a shared lock on `resource`, a name of 1 to 1024 arbitrary bytes, with these `options`.
     ///
-    /// A shared lock and an exclusive [`lock`](Self::lock) exclude each other, even if another library took the
-    /// exclusive lock. While a client waits for the exclusive lock, new callers of the shared lock wait behind that
-    /// client. A caller that has waited about two seconds for a shared lock may overtake that client.
-    /// [`manual::holders`](crate::manual::holders) describes the consequences for writers.
+    /// A shared lock and an exclusive [`lock`](Self::lock) exclude each other, even if another library took
+    /// the exclusive lock. While a client waits for the exclusive lock, new callers of the shared lock wait
+    /// behind that client. A caller that has waited about two seconds for a shared lock may overtake that
+    /// client. [`manual::holders`](crate::manual::holders) describes the consequences for writers.
     ///
     /// The nodes must allow scripts.
     ///
@@ -100,9 +100,9 @@ impl Redlock {
         Acquiring::new(self.clone(), wanted, *options)
     }
 
-    /// Takes one of the `permits` for `resource`, and holds the permit for `ttl`. At most this number of clients hold a
-    /// permit at the same time. If no permit is free, waits for a permit, by default for at most 5 s: see
-    /// [`Retry`](crate::Retry).
+    /// Takes one of the `permits` for `resource`, and holds the permit for `ttl`. At most this number of clients
+    /// hold a permit at the same time. If no permit is free, waits for a permit, by default for at most 5 s:
+    /// see [`Retry`](crate::Retry).
     ///
     /// # Errors
     ///
@@ -120,9 +120,9 @@ impl Redlock {
     /// `options`.
     ///
     /// The permits are numbered, and no two clients hold the same number at the same time: see [`PermitGuard::slot`].
-    /// All clients of a resource must pass the same number of `permits`. While a client holds a lock on the resource,
-    /// no client gets a permit. While a client holds a permit, no client gets the lock. See
-    /// [`manual::holders`](crate::manual::holders).
+    /// All clients of a resource must pass the same number of `permits`. While a client holds a lock on
+    /// the resource, no client gets a permit. While a client holds a permit, no client gets the lock.
+    /// See [`manual::holders`](crate::manual::holders).
     ///
     /// The nodes must allow scripts.
     ///
@@ -140,9 +140,9 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`lock_with`](Self::lock_with). Also returns [`LockError::Held`] if clients hold
-    /// permits that they took with another number of `permits`. The report shows that number in
-    /// [`NodeOutcome::OtherPermits`](crate::NodeOutcome::OtherPermits). Also returns [`LockError::Invalid`] if the
+    /// Returns the same errors as [`lock_with`](Self::lock_with). Also returns [`LockError::Held`] if
+    /// clients hold permits that they took with another number of `permits`. The report shows that number
+    /// in [`NodeOutcome::OtherPermits`](crate::NodeOutcome::OtherPermits). Also returns [`LockError::Invalid`] if the
     /// handle uses no scripts, and for 0 permits or more than 1024.
     pub fn permit_with(
         &self,

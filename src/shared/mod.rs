@@ -90,8 +90,8 @@
 //!   and its release cost one allocation.
 //! * **A dropped guard or future releases its lock**, on any thread and also during a panic, without waiting for an
 //!   answer. A release is never refused for lack of room.
-//! * **The last handle waits for the releases**: its drop writes the releases, and waits up to
-//!   [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout) for the answers. The I/O thread sends the
+//! * **The last handle waits for the releases**: its drop writes the releases, and waits up
+//!   to [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout) for the answers. The I/O thread sends the
 //!   remaining debts in the background, for as long as the keys live.
 //! * **A panic is reported**: if the engine panics, every call returns `Closed`, and every held lock is reported as
 //!   lost. A panic of a waker is caught.

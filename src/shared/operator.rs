@@ -26,10 +26,10 @@ impl Redlock {
     /// Use the result for operators and logs only. To hold a lock, [take it](Self::try_lock). To see whether a lock is
     /// still held, use [`LockGuard::confirm`](crate::LockGuard::confirm).
     ///
-    /// The call sends one command to each node, which reads the token and its expiry atomically. The call waits until
-    /// every node has answered. The call waits one node timeout for a silent node:
-    /// [`Builder::node_timeout`](crate::Builder::node_timeout), by default 50 ms, or four round trips to a distant
-    /// node. A Redis user that may confirm locks may also inspect them.
+    /// The call sends one command to each node, which reads the token and its expiry atomically.
+    /// The call waits until every node has answered. The call waits one node timeout for a silent
+    /// node: [`Builder::node_timeout`](crate::Builder::node_timeout), by default 50 ms, or four round trips to a
+    /// distant node. A Redis user that may confirm locks may also inspect them.
     ///
     /// ```no_run
     /// # use shearline::{Found, Redlock};
@@ -117,9 +117,9 @@ impl Redlock {
         self.break_seen(resource, &seen, Breaking::KeepOut)
     }
 
-    /// Breaks the lock on `resource` that an [`inspect`](Self::inspect) has `seen`, but not a lock that was taken
-    /// later. So a program can show the holder to an operator, and ask before it breaks the lock. See
-    /// [`break_lock`](Self::break_lock).
+    /// Breaks the lock on `resource` that an [`inspect`](Self::inspect) has `seen`, but not a lock that
+    /// was taken later. So a program can show the holder to an operator, and ask before it breaks the lock.
+    /// See [`break_lock`](Self::break_lock).
     ///
     /// # Errors
     ///
@@ -172,11 +172,11 @@ impl Redlock {
         operation.run(|_| calls::broken(outcome?, seen))
     }
 
-    /// Returns a [`Watch`] of `resource`, for operators and logs. A watch returns the current holder, and then each
-    /// change. The documentation of [`Watch`] describes the cost. The call asks all nodes at once, like
-    /// [`inspect`](Self::inspect). Unlike an inspection, a watch returns a state even if too few nodes answer. If too
-    /// few nodes answer, the state names no holder and is not free. Silent nodes are [`Found::Unknown`](crate::Found)
-    /// in the state.
+    /// Returns a [`Watch`] of `resource`, for operators and logs. A watch returns the current holder, and
+    /// then each change. The documentation of [`Watch`] describes the cost. The call asks all nodes at
+    /// once, like [`inspect`](Self::inspect). Unlike an inspection, a watch returns a state even if too
+    /// few nodes answer. If too few nodes answer, the state names no holder and is not free. Silent nodes
+    /// are [`Found::Unknown`](crate::Found) in the state.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -216,10 +216,10 @@ impl Redlock {
     /// may have more counters. The reason is `None` if the number is complete. The result is empty in a forked child,
     /// and after the engine has panicked.
     ///
-    /// A script with `SCAN` looks at all keys of the database, 2,000 keys at a time. Each run of the script takes one
-    /// or two milliseconds. The call waits one node timeout for each run, like [`inspect`](Self::inspect), and returns
-    /// [`NodeOutcome::TimedOut`] after ten seconds in total. If many keys are added or removed during the call, a node
-    /// may count some counters twice. The Redis user needs the permission `+scan`.
+    /// A script with `SCAN` looks at all keys of the database, 2,000 keys at a time. Each run of the script takes
+    /// one or two milliseconds. The call waits one node timeout for each run, like [`inspect`](Self::inspect), and
+    /// returns [`NodeOutcome::TimedOut`] after ten seconds in total. If many keys are added or removed during the call,
+    /// a node may count some counters twice. The Redis user needs the permission `+scan`.
     ///
     /// ```no_run
     /// # use shearline::Redlock;
@@ -270,9 +270,9 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// Returns [`OperatorError::NoQuorum`] if too few nodes vote now. If
-    /// [`needs_operator`](crate::Report::needs_operator) returns `true` for the report, the nodes grant no lock until
-    /// an operator has repaired the reported faults. Otherwise the faults may pass by themselves: nodes are down,
+    /// Returns [`OperatorError::NoQuorum`] if too few nodes vote now.
+    /// If [`needs_operator`](crate::Report::needs_operator) returns `true` for the report, the nodes grant no lock
+    /// until an operator has repaired the reported faults. Otherwise the faults may pass by themselves: nodes are down,
     /// silent, or in quarantine. Also returns [`OperatorError::Forked`] and [`OperatorError::Closed`].
     ///
     /// ```no_run
@@ -301,9 +301,9 @@ impl Redlock {
     /// still valid. The votes of the server count from now on. Returns `true` if the votes did not count before,
     /// because the server had restarted.
     ///
-    /// `address` is the configured address of the node, with or without credentials. `run_id` is the value that
-    /// [`nodes`](Self::nodes) returned. If another server has taken over the address since then, that server is not
-    /// trusted.
+    /// `address` is the configured address of the node, with or without credentials. `run_id` is the value
+    /// that [`nodes`](Self::nodes) returned. If another server has taken over the address since then, that server is
+    /// not trusted.
     ///
     /// Call `trust_node` only if you know more than the [`RestartGuard`](crate::RestartGuard): the node wrote every
     /// lock to disk before it answered, or no client uses locks yet. If you are wrong, two clients can hold the same
@@ -399,9 +399,9 @@ impl Redlock {
         Ok((trusted, calls::without_floors(outcome)))
     }
 
-    /// Writes the marker of this group to every node, and replaces any other marker. Call `reinit` after you have
-    /// changed the number of nodes, or the [name](crate::Builder::cluster) of the group. Only
-    /// [`RestartGuard::Strict`](crate::RestartGuard) needs markers.
+    /// Writes the marker of this group to every node, and replaces any other marker. Call `reinit`
+    /// after you have changed the number of nodes, or the [name](crate::Builder::cluster) of the group.
+    /// Only [`RestartGuard::Strict`](crate::RestartGuard) needs markers.
     ///
     /// Call `reinit` once, before the first client of the new membership takes a lock. Before that, stop the clients of
     /// the old membership, unless the new nodes will refuse them. Each node gets a new marker, and a barrier for the

@@ -145,10 +145,11 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// Returns [`LockError::Invalid`] if an argument is not valid, before any I/O. The errors [`LockError::Held`],
-    /// [`LockError::NoQuorum`] and [`LockError::TooSlow`] contain the answers of the nodes in the last attempt. The
-    /// call releases the keys of that attempt. Returns [`LockError::OtherCluster`] at once if a node belongs to another
-    /// group. Also returns [`LockError::Saturated`], [`LockError::Forked`] and [`LockError::Closed`].
+    /// Returns [`LockError::Invalid`] if an argument is not valid, before any I/O. The
+    /// errors [`LockError::Held`], [`LockError::NoQuorum`] and [`LockError::TooSlow`] contain the answers of the
+    /// nodes in the last attempt. The call releases the keys of that attempt. Returns [`LockError::OtherCluster`]
+    /// at once if a node belongs to another group. Also returns [`LockError::Saturated`], [`LockError::Forked`]
+    /// and [`LockError::Closed`].
     pub fn lock_with(
         &self,
         resource: impl AsRef<[u8]>,
@@ -220,9 +221,9 @@ impl Redlock {
         WithLockError::unless_lost(value, guard.unlock_async().await)
     }
 
-    /// Takes one lock on all of `resources` for `ttl`. Each node grants all names in one step, or none. If another
-    /// client holds one of the names, waits until all names are free, by default for at most 5 s: see
-    /// [`Retry`](crate::Retry).
+    /// Takes one lock on all of `resources` for `ttl`. Each node grants all names in one step, or none. If
+    /// another client holds one of the names, waits until all names are free, by default for at most 5 s:
+    /// see [`Retry`](crate::Retry).
     ///
     /// Callers cannot deadlock, even if they name the resources in different orders.
     /// See [`lock_all_with`](Self::lock_all_with).
@@ -238,9 +239,9 @@ impl Redlock {
         self.lock_all_with(resources, &LockOptions::new(ttl))
     }
 
-    /// Takes one lock on all of `resources`, 1 to 64 different names, with these `options`. The guard has one token and
-    /// one end for all names. The lock is extended, kept, lost and released as a whole, and
-    /// [`resources`](LockGuard::resources) returns the names. While the lock is held, no client can lock any of the
+    /// Takes one lock on all of `resources`, 1 to 64 different names, with these `options`. The guard
+    /// has one token and one end for all names. The lock is extended, kept, lost and released as a whole,
+    /// and [`resources`](LockGuard::resources) returns the names. While the lock is held, no client can lock any of the
     /// names, even with another library.
     ///
     /// A node counts only while it has the keys of all names. The nodes must allow `EVAL`, and the user needs `GET`,

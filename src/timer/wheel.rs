@@ -102,9 +102,9 @@ impl<T> Wheel<T> {
     /// Arms a timer. The timer fires at the first [`expire`](Self::expire) whose `now` is not before `at`, rounded up
     /// to a tick. This call takes constant time.
     ///
-    /// If `at` has passed, the timer is due at the next `expire`. A timer that is due already counts as armed for the
-    /// current tick of the wheel, after the timers that were armed for this tick before. The latest time,
-    /// [`Instant::MAX`], is an ordinary instant: the timer fires when `now` reaches it.
+    /// If `at` has passed, the timer is due at the next `expire`. A timer that is due already counts as armed
+    /// for the current tick of the wheel, after the timers that were armed for this tick before. The latest
+    /// time, [`Instant::MAX`], is an ordinary instant: the timer fires when `now` reaches it.
     ///
     /// # Panics
     ///

@@ -6,8 +6,8 @@ use crate::embedded::reply::{Answer, Reply};
 
 use super::members;
 
-/// Implements the script [`SET_IF_PERMITTED`](crate::node::SET_IF_PERMITTED). Returns 1 if the key was set, otherwise
-/// 0.
+/// Implements the script [`SET_IF_PERMITTED`](crate::node::SET_IF_PERMITTED). Returns 1 if the key was set,
+/// otherwise 0.
 pub(super) fn acquire(run: &mut Call<'_>) -> Result<i64, Refusal> {
     let set = run.set(run.key(), run.words[0], &[b"nx", b"px", run.words[1]])?;
     Ok(i64::from(set))
