@@ -136,8 +136,8 @@ impl LocalRedlock {
         self.acquire(&Request::new(resource.as_ref(), options))
     }
 
-    /// Takes one lock on all of `resources` for `ttl`. Each node grants all names in one step, or none. If
-    /// another client holds one of the names, waits until all names are free, by default for at most 5 s:
+    /// Takes one lock on all of `resources` for `ttl`. Each node grants all names in one step, or grants none.
+    /// If another client holds one of the names, waits until all names are free, by default for at most 5 s:
     /// see [`Retry`](crate::Retry).
     ///
     /// Callers cannot deadlock, even if they name the resources in different orders.
@@ -393,9 +393,9 @@ impl LocalRedlock {
         self.driver.stats()
     }
 
-    /// Returns `Ok` if a majority of the nodes would vote now. Otherwise returns an error with the reasons.
-    /// See [`Redlock::check`](crate::Redlock::check). The call first reads the sockets, without waiting, so that it
-    /// sees repairs.
+    /// Returns `Ok` if a majority of the nodes would vote now. Returns an error with the reasons if too few nodes would
+    /// vote. See [`Redlock::check`](crate::Redlock::check). The call first reads the sockets, without waiting, so that
+    /// it sees repairs.
     ///
     /// # Errors
     ///
@@ -407,7 +407,7 @@ impl LocalRedlock {
         call.driver.engine.check(clock::now())
     }
 
-    /// Asserts that the server with this `run_id`, connected as the node at `address`, has forgotten no lock
+    /// Declares that the server with this `run_id`, connected as the node at `address`, has not forgotten any lock
     /// that is still valid. The votes of the server count from now on. Returns `true` if the votes did not count
     /// before. [`Redlock::trust_node`](crate::Redlock::trust_node) describes the risk and the errors.
     ///
@@ -455,8 +455,8 @@ impl LocalRedlock {
 
     /// Requests one [`Event::AtRisk`] for the time when less than `left` is left of the validity of
     /// `lock`. [`poll`](Self::poll) returns the event. If less than `left` is left already, the event comes at once.
-    /// Otherwise the event comes up to two milliseconds early, and never late. An extension postpones the event. Of
-    /// several requests, only the request with the largest `left` counts until its event has come. A lock that was
+    /// If more is left, the event comes up to two milliseconds early, and never late. An extension postpones the event.
+    /// Of several requests, only the request with the largest `left` counts until its event has come. A lock that was
     /// released, handed over or reported as lost causes no event.
     ///
     /// ```no_run

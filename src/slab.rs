@@ -8,7 +8,7 @@
 //!
 //! * **A key matches only one value.** After the removal of its value, a key never matches again. The generation of a
 //!   place has 32 bits and does not wrap. A place that was used 2^32 - 1 times is retired, so an old key never reaches
-//!   another value. One place is lost in four billion removals.
+//!   another value. One place is retired in four billion removals.
 //! * **No allocation** happens while the number of values does not exceed its previous maximum (not counting retired
 //!   places). Memory is freed only when the slab is dropped.
 //! * **Deterministic keys and order.** The same calls return the same keys, and iteration follows the index.

@@ -113,7 +113,7 @@ impl Builder {
         self
     }
 
-    /// Sets how long and how often a call tries to take a lock. A call can override this with
+    /// Sets how long and how often a call tries to take a lock. A call can override this default with
     /// its [`LockOptions`](crate::LockOptions). By default a call tries for 5 s, with any number of attempts.
     pub fn retry(mut self, retry: Retry) -> Self {
         let is_right = retry.tries() != 0 && !retry.delay().is_empty();
@@ -301,8 +301,8 @@ impl Builder {
     /// * Taking, extending and releasing a lock on several resources costs two round trips each.
     /// * [`RestartGuard::Strict`] needs scripts, so it cannot be combined with this option. With the strict guard, a
     ///   node that refuses scripts is [unusable](crate::Unusable::NeedsScripts).
-    /// * The first lock over new connections may be on a bare majority for a moment. A slower node gets its copy after
-    ///   the handle knows how the node releases locks.
+    /// * For a moment, only a bare majority may hold the first lock over new connections. A slower node gets its copy
+    ///   after the handle knows how the node releases locks.
     /// * If the key of a lock has a value longer than 64 KiB, reading it ends the connection.
     /// * A single try (`try_lock`) right after this handle has released the same resource may fail, because the try may
     ///   arrive before the releasing transaction ends.

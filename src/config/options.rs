@@ -52,7 +52,7 @@ impl Retry {
         }
     }
 
-    /// Gives up `wait` after the call began, and removes the limit of attempts. If `wait` is zero, a call makes one
+    /// Limits the time of each call to `wait`, and removes the limit of attempts. If `wait` is zero, a call makes one
     /// attempt.
     #[must_use]
     pub const fn wait(mut self, wait: Duration) -> Self {
@@ -209,7 +209,7 @@ struct Terms {
     tries: Option<u32>,
     /// The allowed number of extensions. [`u32::MAX`] means no limit.
     extensions: u32,
-    /// For how many nanoseconds the lock is kept, or zero if the lock is not kept.
+    /// The number of nanoseconds that the lock is kept at most, or zero if the lock is not kept.
     keep: u64,
     fenced: bool,
     /// `true` if the request asks for a fencing token or sets an owner text, which few requests do.
@@ -258,8 +258,8 @@ impl LockOptions {
         Self { terms, owner: None }
     }
 
-    /// Gives up `wait` after the call began. Removes the limit of tries of the handle. If [`tries`](Self::tries) is set
-    /// too, the call ends at the limit that it reaches first. If `wait` is zero, the call makes one try.
+    /// Limits the time of the call to `wait`, and removes the limit of tries of the handle. If [`tries`](Self::tries)
+    /// is set too, the call ends at the limit that it reaches first. If `wait` is zero, the call makes one try.
     ///
     /// If only an operator can repair the fault ([`Report::needs_operator`](crate::Report::needs_operator)), the call
     /// fails at once. A program that calls again should pause first.
@@ -371,7 +371,7 @@ impl LockOptions {
     ///   ([`InvalidRequest::needs_scripts`](crate::InvalidRequest::needs_scripts)).
     ///
     /// For a fenced lock, each node runs a script instead of a `SET`. In rare cases no majority returns the same
-    /// fencing token. Then the call makes a second round trip, whose time is subtracted from the validity
+    /// fencing token. In this case, the call makes a second round trip, whose time is subtracted from the validity
     /// ([`Stats::second_round_trips`](crate::Stats::second_round_trips)). Steady locking of one name, or of names of
     /// the same length, still allocates nothing.
     ///
@@ -473,8 +473,8 @@ impl LockOptions {
         self.terms.ttl
     }
 
-    /// Returns how long after the call began a handle with this `retry` gives up, or `None` if only the number of tries
-    /// is limited.
+    /// Returns the time limit of a call to a handle with this `retry`, or `None` if only the number of tries is
+    /// limited.
     pub(crate) const fn wait_allowed(&self, retry: &Retry) -> Option<Duration> {
         match (self.terms.wait, self.terms.tries) {
             (None, None) => retry.wait,
@@ -497,7 +497,7 @@ impl LockOptions {
         self.terms.extensions
     }
 
-    /// Returns for how many nanoseconds the lock is kept at most, or zero if the lock is not kept.
+    /// Returns the number of nanoseconds that the lock is kept at most, or zero if the lock is not kept.
     pub(crate) const fn kept_nanos(&self) -> u64 {
         self.terms.keep
     }
@@ -506,8 +506,7 @@ impl LockOptions {
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 impl LockOptions {
-    /// Returns how long after its start a call gives up, or `None` if the tries or the handle's [`Retry`] limit the
-    /// call.
+    /// Returns the time limit of the call, or `None` if the tries or the handle's [`Retry`] limit the call.
     #[must_use]
     pub const fn deadline(&self) -> Option<Duration> {
         self.terms.wait

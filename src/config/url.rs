@@ -100,8 +100,8 @@ fn scheme_of(name: &str) -> Option<Scheme> {
 
 /// Returns the credentials, the host with the port, and the rest, which begins with `/`, `?` or `#`.
 ///
-/// An `@` in the rest means that a password was not escaped. Otherwise a piece of the password would become a path or a
-/// database, which the address would show.
+/// An `@` in the rest means that a password was not escaped. Without this check, a piece of the password would become a
+/// path or a database, which the address would show.
 fn split_authority(rest: &str) -> Result<(Option<&str>, &str, &str), UrlFault> {
     let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if tail.contains('@') {

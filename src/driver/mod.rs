@@ -195,7 +195,7 @@ impl Driver {
     }
 
     /// Takes one turn. First sleeps until a socket is ready, a timer is due, `limit` has passed, or
-    /// a [waker](Self::waker) wakes the driver. Then reads, fires timers, and writes.
+    /// a [waker](Self::waker) wakes the driver. After the sleep, reads, fires timers, and writes.
     ///
     /// The work of a turn is bounded: a turn reads at most 256 KiB from each node. A turn may do nothing, for example
     /// after a signal. With [`Builder::spin`](crate::Builder::spin) a turn does not sleep while an operation is open.
@@ -451,7 +451,7 @@ impl Driver {
         self.inner.engine.stats()
     }
 
-    /// Asserts that the server with this `run_id`, connected as the node at `address`, has forgotten no lock
+    /// Declares that the server with this `run_id`, connected as the node at `address`, has not forgotten any lock
     /// that is still valid. The votes of the server count from now on. Returns `true` if the votes did not count
     /// before. [`Redlock::trust_node`](crate::Redlock::trust_node) describes the risk and the errors. If this handle
     /// uses fencing tokens, an [`Event::FloorsGiven`] reports whether the node has written its counter floor.
@@ -507,7 +507,7 @@ impl Driver {
     }
 
     /// Closes the driver. Cancels open acquisitions, releases the locks in unread events, writes the remaining releases
-    /// to the nodes, and waits up to `limit` for the answers. Then closes the connections. A closed driver does
+    /// to the nodes, and waits up to `limit` for the answers. At the end, closes the connections. A closed driver does
     /// nothing. Locks that the program has taken from events stay on the nodes until their ttl has passed.
     pub fn shut_down(&mut self, limit: Duration) {
         let Ok(mut inner) = self.begin() else {

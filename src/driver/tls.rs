@@ -239,8 +239,8 @@ impl Session {
         len < room && self.end.is_none()
     }
 
-    /// Encrypts and writes as many of `bytes` as fit, and returns their number. Encrypted bytes may still have to
-    /// be [flushed](Self::flush).
+    /// Encrypts and writes as many of `bytes` as fit, and returns their number. Call [`flush`](Self::flush) to write
+    /// the encrypted bytes.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<usize, LinkFault> {
         let mut taken = 0;
         loop {

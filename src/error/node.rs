@@ -114,7 +114,7 @@ pub enum LinkFault {
     /// No process listens at the address.
     #[error("connection refused")]
     Refused,
-    /// The connection, or the handshake on it, was not finished in time.
+    /// Connecting or the handshake took too long.
     #[error("no answer within the connect timeout")]
     ConnectTimeout,
     /// The other side closed the connection.
@@ -227,9 +227,9 @@ pub enum Unusable {
     NoRunId,
     /// The node may have lost the counters of its [fencing tokens](crate::LockOptions::fenced): its `shearline:floor`
     /// is missing, or another server has written it. The node refuses locks with a fencing token, and grants plain
-    /// locks as before. When every lock from before the loss has expired, the node gets a floor without an operator.
-    /// The repair needs the floors of N - q + 1 of the other nodes, where q of N nodes are a majority: two other nodes
-    /// of three, or three of five.
+    /// locks as before. When every lock from before the loss has expired, the node gets a floor without the help of an
+    /// operator. The repair needs the floors of N - q + 1 of the other nodes, where q of N nodes are a majority: two
+    /// other nodes of three, or three of five.
     #[error(
         "its fencing tokens are in repair: it may have lost its data, and gives no token before the longest lock from \
          before that is over and enough other nodes have reported their tokens; this needs no operator, but a program \

@@ -204,7 +204,7 @@ impl Report {
     /// After 0.4 s, a waiting caller that checks whether the lock is free also asks the nodes who holds the lock. The
     /// caller asks at most ten times a second, even if the lock is extended or changes hands more often. So shorter
     /// waits have no additional cost. The label is known only if a majority has the same token and the user may run
-    /// scripts. Otherwise the label is `None`. `inspect` asks for the holder at once.
+    /// scripts. In all other cases, the label is `None`. `inspect` asks for the holder at once.
     ///
     /// Any client can write any label, so a label is only for people and logs.
     ///
@@ -314,8 +314,8 @@ impl Report {
     /// than [`LockError::Held`](crate::LockError::Held), the result is `false`.
     ///
     /// Every lock of this library has an expiry, so another program has written the key or removed its expiry. Waiting
-    /// helps only if that program deletes the key. Otherwise an operator must delete it, after making sure that no
-    /// program relies on it.
+    /// helps only if that program deletes the key. If that program does not delete the key, an operator must delete it,
+    /// after making sure that no program relies on the key.
     ///
     /// Like [`held_for`](Self::held_for), this result is known only if a caller has waited.
     #[must_use]
@@ -510,8 +510,8 @@ pub struct NodeReport {
     /// comes from a login.
     pub words: Option<Arc<str>>,
     /// How long the server had been up when this handle first connected, if that is less than a minute
-    /// and [`Builder::max_ttl`](crate::Builder::max_ttl) is not set. The node counted at once, although it may have
-    /// forgotten locks in a restart.
+    /// and [`Builder::max_ttl`](crate::Builder::max_ttl) is not set. The votes of the node counted at once, although
+    /// the node may have forgotten locks in a restart.
     pub met_young: Option<Duration>,
 }
 
@@ -627,7 +627,7 @@ fn instead_of_scripts(outcome: NodeOutcome, words: &str) -> &'static str {
     }
 }
 
-/// Servers name the script in the error of every command that a script runs.
+/// If a command in a script fails, servers name the script in the error.
 const FAULT_OF_SCRIPT: &str = "user_script";
 
 /// Returns `true` if a server with such an error text seems to run no scripts.

@@ -230,7 +230,7 @@ impl Kept {
         self.state.fetch_or(OVER, Ordering::AcqRel);
     }
 
-    /// Returns `false` if no caller has the lock any longer, if it was handed over, or if no extension is left.
+    /// Returns `false` if no caller still has the lock, if the lock was handed over, or if no extension is left.
     fn is_kept(self: &Arc<Self>) -> bool {
         self.is_had() && !self.has_ended() && self.extensions_left() != 0
     }

@@ -74,9 +74,9 @@ pub(crate) use proof::Majority;
 pub(crate) enum Acquisition {
     /// A majority has granted the lock.
     Granted(Majority),
-    /// No majority is possible any longer, because another client holds the lock on some nodes.
+    /// A majority is no longer possible, because another client holds the lock on some nodes.
     Held,
-    /// No majority is possible any longer, because too few nodes can vote.
+    /// A majority is no longer possible, because too few nodes can vote.
     NoQuorum,
 }
 

@@ -252,9 +252,9 @@ impl Redlock {
         section.map_or_else(|_| Stats::default(), |section| section.engine.stats())
     }
 
-    /// Returns `Ok` if a majority of the nodes would vote now. Otherwise returns an error with the reasons, such as a
-    /// wrong password, a server of the wrong kind, or a node that is down. Call `check` at the start of a program,
-    /// right after [`build`](crate::Builder::build), and stop if an operator is needed
+    /// Returns `Ok` if a majority of the nodes would vote now. If too few nodes would vote, returns an error with the
+    /// reasons, such as a wrong password, a server of the wrong kind, or a node that is down. Call `check` at the start
+    /// of a program, right after [`build`](crate::Builder::build), and stop if an operator is needed
     /// ([`Report::needs_operator`](crate::Report::needs_operator)). Other reasons may pass by themselves: new servers
     /// are in quarantine for [`max_ttl`](crate::Builder::max_ttl), and a call that takes a lock waits until the
     /// quarantine ends.
@@ -272,8 +272,8 @@ impl Redlock {
     ///
     /// Returns [`OperatorError::NoQuorum`] if too few nodes vote now.
     /// If [`needs_operator`](crate::Report::needs_operator) returns `true` for the report, the nodes grant no lock
-    /// until an operator has repaired the reported faults. Otherwise the faults may pass by themselves: nodes are down,
-    /// silent, or in quarantine. Also returns [`OperatorError::Forked`] and [`OperatorError::Closed`].
+    /// until an operator has repaired the reported faults. If it returns `false`, the faults may pass by themselves:
+    /// nodes are down, silent, or in quarantine. Also returns [`OperatorError::Forked`] and [`OperatorError::Closed`].
     ///
     /// ```no_run
     /// use shearline::{OperatorError, Redlock};
@@ -297,8 +297,8 @@ impl Redlock {
         Ok(section.engine.node_statuses(clock::now()).collect())
     }
 
-    /// Asserts that the server with this `run_id`, connected as the node at `address`, has forgotten no lock that is
-    /// still valid. The votes of the server count from now on. Returns `true` if the votes did not count before,
+    /// Declares that the server with this `run_id`, connected as the node at `address`, has not forgotten any lock that
+    /// is still valid. The votes of the server count from now on. Returns `true` if the votes did not count before,
     /// because the server had restarted.
     ///
     /// `address` is the configured address of the node, with or without credentials. `run_id` is the value
@@ -312,13 +312,13 @@ impl Redlock {
     ///
     /// The node also gets a counter floor for [fencing tokens](crate::LockOptions::fenced), for all clients. The floor
     /// is at least the current time and the largest fencing token that this handle has seen. By calling `trust_node`,
-    /// you assert that no older fencing token of the node is larger than this floor. The call waits until the node has
+    /// you declare that no older fencing token of the node is larger than this floor. The call waits until the node has
     /// written the floor, for at most one connect timeout. If this handle uses fencing tokens, the Redis user needs
     /// access to the keys `shearline:*`.
     ///
-    /// With [`RestartGuard::Strict`](crate::RestartGuard) your assertion is written to the node and applies to all
-    /// clients. The call updates the marker without a barrier, and removes an existing barrier. Another handle notices
-    /// the change within a second if its callers ask for locks.
+    /// With [`RestartGuard::Strict`](crate::RestartGuard) the call writes your decision to the node, and the decision
+    /// applies to all clients. The call updates the marker without a barrier, and removes an existing barrier. Another
+    /// handle notices the change within a second if its callers ask for locks.
     ///
     /// # Errors
     ///
@@ -378,7 +378,8 @@ impl Redlock {
         trusted.map_or_else(|_| Vec::new(), calls::with_floors)
     }
 
-    /// Makes the engine `trust` nodes, and writes its requests. If the nodes get counter floors, waits for the outcome.
+    /// Calls `trust` on the engine, and writes the requests of the engine. If the nodes get counter floors, waits for
+    /// the outcome.
     fn trust<T, E: From<Refusal>>(
         &self,
         trust: impl FnOnce(&mut Engine) -> Result<(T, Option<RoundId>), E>,
@@ -410,7 +411,8 @@ impl Redlock {
     ///
     /// A client with the old membership gets [`LockError::OtherCluster`](crate::LockError::OtherCluster) from every
     /// node of the new membership. Removed nodes keep their old marker. If the removed nodes are a majority of the old
-    /// nodes, stop them too. Otherwise clients of the old membership could continue with the removed nodes alone.
+    /// nodes, stop them too. If you do not stop these nodes, clients of the old membership could continue with the
+    /// removed nodes alone.
     ///
     /// The call waits up to one connect timeout for the nodes.
     ///

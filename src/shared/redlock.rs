@@ -100,10 +100,10 @@ impl Redlock {
     ///
     /// # New servers
     ///
-    /// If the uptime of a node at the first connection is shorter than [`Builder::max_ttl`], the node may have
-    /// forgotten locks. The node does not vote until its uptime is long enough. If the servers are new, an operator can
-    /// end this wait with [`trust_nodes`](Self::trust_nodes), or with `--trust` of the command. `connect` sets no
-    /// `max_ttl`, so each node votes at once, even if it has just restarted.
+    /// If the uptime of a node at the first connection is shorter than [`Builder::max_ttl`], the node may
+    /// have forgotten locks. The node does not vote until its uptime is long enough. If the servers are
+    /// new, an operator can end this wait with [`trust_nodes`](Self::trust_nodes), or with `--trust` of the
+    /// command. `connect` does not set `max_ttl`, so each node votes at once, even if it has just restarted.
     /// Reports [mark](crate::NodeReport::met_young) a node that was up for less than a minute at the first contact.
     ///
     /// # Errors
@@ -221,8 +221,8 @@ impl Redlock {
         WithLockError::unless_lost(value, guard.unlock_async().await)
     }
 
-    /// Takes one lock on all of `resources` for `ttl`. Each node grants all names in one step, or none. If
-    /// another client holds one of the names, waits until all names are free, by default for at most 5 s:
+    /// Takes one lock on all of `resources` for `ttl`. Each node grants all names in one step, or grants none.
+    /// If another client holds one of the names, waits until all names are free, by default for at most 5 s:
     /// see [`Retry`](crate::Retry).
     ///
     /// Callers cannot deadlock, even if they name the resources in different orders.

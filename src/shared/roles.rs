@@ -12,7 +12,7 @@
 //! 4. A caller does not sleep in the poll after its outcome is decided.
 //! 5. If there are tasks to wake, the I/O thread is awake, or is called.
 //!
-//! *Called* means that the I/O thread comes to [`Roles::orders`] and finds the reason there. A caller wakes a resting
+//! *Called* means that the I/O thread will run [`Roles::orders`] and find the reason there. A caller wakes a resting
 //! I/O thread with a token that no other thread can take. The token matters while the I/O thread watches the
 //! descriptor, because another thread in the poll may take the events of the descriptor.
 //!

@@ -27,8 +27,8 @@ const RECOVERY: Duration = Duration::from_millis(1);
 /// a caller.
 const MOVES_MAX: usize = 16;
 
-/// The longest time that a dropped guard waits for the thread that has the wire to write the release. A thread with the
-/// wire does not sleep, so it takes longer only if the system does not schedule the thread.
+/// The longest time that a dropped guard waits until the thread with the wire has written the release. A thread with
+/// the wire does not sleep, so it takes longer only if the system does not schedule the thread.
 const WRITING_MAX: Duration = Duration::from_millis(200);
 
 /// The locked mutex of the engine. Dropping a section unlocks the mutex, then wakes the threads
@@ -208,8 +208,8 @@ impl Shared {
         Ok(self.wait_for(Some(section), slot, times)?)
     }
 
-    /// Makes the request in `note`. If the notes have a free place, the I/O thread begins the request later. Otherwise
-    /// this function begins the request, and returns the section in which it did so.
+    /// Makes the request in `note`. If the notes have a free place, the I/O thread begins the request later. If no
+    /// place is free, this function begins the request in a section, and returns this section.
     pub(super) fn ask(&self, note: Note) -> Result<Option<Section<'_>>, Refusal> {
         self.check_process()?;
         let Err(note) = self.notes.put(note) else {
@@ -221,9 +221,9 @@ impl Shared {
         Ok(Some(section))
     }
 
-    /// Blocks this thread until the outcome of the operation of `slot` comes, which has begun in `section` or is only
-    /// noted. The thread moves the bytes itself unless another thread serves, and sleeps in the poll if it is alone. If
-    /// no outcome comes in time, cancels the operation.
+    /// Blocks this thread until the outcome of the operation of `slot` comes. The operation has begun in `section`, or
+    /// is only noted. The thread moves the bytes itself unless another thread serves, and sleeps in the poll if it is
+    /// alone. If no outcome comes in time, cancels the operation.
     pub(super) fn wait_for<'a>(
         &'a self,
         section: Option<Section<'a>>,

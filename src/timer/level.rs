@@ -88,7 +88,7 @@ const fn digit(tick: u64, level: usize) -> u32 {
     (tick >> shift(level) & DIGIT_MASK) as u32
 }
 
-/// Returns the shift of `level`, which means that a slot is 2^shift ticks wide.
+/// Returns the shift of `level`: a slot of the level is 2^shift ticks wide.
 const fn shift(level: usize) -> u32 {
     DIGIT_BITS.saturating_mul(level as u32)
 }

@@ -66,8 +66,8 @@ impl Set {
         Ok(())
     }
 
-    /// Returns the slot that the token already has. Otherwise returns the first free slot of `tries` slots from `start`
-    /// on.
+    /// Returns the slot that the token already has. If the token has no slot, returns the first free slot of `tries`
+    /// slots from `start` on.
     fn slot(&self, token: &[u8], [all, start, tries]: [u64; 3]) -> Option<u64> {
         let mut taken = BTreeSet::new();
         for (slot, of) in self.live().iter().filter_map(|(member, _)| slot_of(member)) {
