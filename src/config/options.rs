@@ -52,8 +52,8 @@ impl Retry {
         }
     }
 
-    /// Limits the time of each call to `wait`, and removes the limit of attempts. If `wait` is zero, a call makes one
-    /// attempt.
+    /// Makes each call give up after the time `wait`, and removes the limit of attempts. If `wait` is zero, a call
+    /// makes one attempt.
     #[must_use]
     pub const fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
@@ -258,8 +258,9 @@ impl LockOptions {
         Self { terms, owner: None }
     }
 
-    /// Limits the time of the call to `wait`, and removes the limit of tries of the handle. If [`tries`](Self::tries)
-    /// is set too, the call ends at the limit that it reaches first. If `wait` is zero, the call makes one try.
+    /// Makes the call give up after the time `wait`, and removes the limit of tries of the handle.
+    /// If [`tries`](Self::tries) is set too, the call ends at the limit that it reaches first. If `wait` is zero, the
+    /// call makes one try.
     ///
     /// If only an operator can repair the fault ([`Report::needs_operator`](crate::Report::needs_operator)), the call
     /// fails at once. A program that calls again should pause first.

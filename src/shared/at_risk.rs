@@ -111,6 +111,6 @@ pub struct Health {
     /// `extend` counts only if it found that the lock was lost.
     pub failures: u32,
     /// The answers of the nodes to the last failed extension. If an extension finds that the lock is lost, this report
-    /// is set before [`Lost`](crate::Lost) completes.
+    /// is already set when [`Lost`](crate::Lost) completes.
     pub last_report: Option<Report>,
 }

@@ -157,8 +157,8 @@ impl<'a> IoThread<'a> {
         }
     }
 
-    /// Ends `section`, and wakes the callers whose outcomes are decided. If there are many callers, gathers their next
-    /// requests and returns `true`. A task that is in the list several times in a row is woken once.
+    /// Ends `section`, and wakes the callers that `section` has collected. If there are many callers, gathers their
+    /// next requests and returns `true`. A task that is in the list several times in a row is woken once.
     fn wake_callers(&mut self, mut section: Section<'a>) -> Result<(Section<'a>, bool), Refusal> {
         let shared = self.shared;
         core::mem::swap(&mut self.tasks, &mut section.callers.tasks);

@@ -36,7 +36,7 @@ const WRITING_MAX: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(super) struct Section<'a> {
     core: MutexGuard<'a, Core>,
-    /// The wake-ups, which are dropped after the mutex is unlocked.
+    /// The panic guard, which is dropped after the mutex is unlocked.
     holding: Holding<'a>,
 }
 
