@@ -2,7 +2,7 @@
 //!
 //! The futures of `shearline` need no runtime: any executor can poll them. This example uses `pollster`, which runs one
 //! future on one thread, and `async-executor`, on which several tasks share a thread. The work races against the loss
-//! of its lock, so that it is dropped as soon as the lock ends.
+//! of its lock, so that the work is dropped as soon as the lock ends.
 
 use std::error::Error;
 use std::future::{Future, pending};
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }))
 }
 
-/// Takes the lock, works, extends it, and releases it.
+/// Takes the lock, works, extends the lock, and releases it.
 async fn one_task(redlock: &Redlock, resource: &str, name: &str) -> Result<(), Box<dyn Error>> {
     // Nothing is sent before the first poll. If the future is dropped, any lock that it has won is released.
     let mut lock = redlock
@@ -65,7 +65,7 @@ async fn work_that_takes_too_long(redlock: &Redlock, resource: &str) -> Result<(
     Ok(())
 }
 
-/// Returns the output of `work`. If the lock is lost first, drops `work` half-way and returns `None`.
+/// Returns the output of `work`. If the lock is lost first, drops the unfinished `work` and returns `None`.
 ///
 /// A timer of the library signals the loss, even while every node is silent.
 async fn while_held<T>(lock: &LockGuard, work: impl Future<Output = T>) -> Option<T> {

@@ -1,8 +1,8 @@
 //! Takes locks inside an existing event loop.
 //!
-//! This program has its own `mio` loop: jobs arrive on a UDP socket, and each job is done under a lock.
-//! The driver is one more source of that loop: a descriptor to wait on, and a deadline to wake at. It
-//! needs no thread and no runtime, and works in the same way with epoll, kqueue or any reactor.
+//! This program has its own `mio` loop: jobs arrive on a UDP socket, and each job is done under a lock. The driver is
+//! one more source of events for that loop: a descriptor to wait on, and a deadline at which to wake. The driver needs
+//! no thread and no runtime, and works in the same way with epoll, kqueue or any reactor.
 //!
 //! ```text
 //!   host's mio::Poll --- UDP socket           a job's name arrives -> driver.acquire
@@ -70,13 +70,13 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 #[derive(Default)]
 struct Host {
-    /// The waiting job of each request for a lock.
+    /// The jobs that wait for their locks, by the request for the lock.
     waiting: BTreeMap<usize, String>,
     done: usize,
 }
 
 impl Host {
-    /// Reads every job that has arrived and asks for its lock.
+    /// Reads every job that has arrived, and requests its lock.
     fn take_jobs(&mut self, socket: &UdpSocket, driver: &mut Driver) -> Result<(), Box<dyn Error>> {
         let options = LockOptions::new(Duration::from_secs(10)).wait(Duration::from_secs(1));
         let mut buffer = [0; 64];

@@ -1,8 +1,9 @@
-//! A worker that keeps its lock while it works, and stops when the lock is at risk: on a thread, and as a future.
+//! A worker that keeps its lock while it works, and stops when the lock is at risk. The example runs the worker on a
+//! thread, and as a future.
 //!
 //! The handle extends the lock from its own thread, even while the worker computes. In this example the handle stops
-//! extending after a second and a half, as if the nodes were gone, and the second piece of work takes longer. The
-//! worker notices when a quarter of the ttl is left, so it can stop before another client begins.
+//! extending after a second and a half, as if the nodes were unreachable, and the second piece of work takes longer.
+//! The worker notices when a quarter of the ttl is left, so it can stop before another client begins.
 
 use std::error::Error;
 use std::future::Future;
@@ -57,13 +58,13 @@ fn work(lock: &LockGuard, steps: u32) -> u32 {
     steps
 }
 
-/// Polls `work` until it ends or the lock is at risk. If the lock is at risk, drops `work` at its present step.
+/// Polls `work` until it ends or the lock is at risk. If the lock is at risk, drops `work` at its current step.
 async fn while_safe(lock: &LockGuard, work: impl Future<Output = ()>) {
     // `or` polls the signal before the work.
     future::or(lock.at_risk(), work).await;
 }
 
-/// Counts its steps in `done`, because this future can be dropped after each step.
+/// Counts the finished steps in `done`, because this future can be dropped after each step.
 async fn work_async(steps: u32, done: &mut u32) {
     while *done < steps {
         step().await;
@@ -81,7 +82,8 @@ async fn step() {
 }
 
 /// Prints the outcome of the release. If the worker did not stop in time, the lock was no longer valid, or a majority
-/// says that it is gone. An unconfirmed release of a valid lock harms no client: the nodes get it later.
+/// reports that the lock is gone. An unconfirmed release of a valid lock harms no client, because the nodes get the
+/// release later.
 fn print_released(released: Result<Released, UnlockError>) {
     match released {
         Ok(_) => {}

@@ -1,7 +1,7 @@
 //! Two candidates in one election, and an observer that sees each term.
 //!
-//! The first leader resigns. The second leader hangs, so its lock is not extended any more. This example simulates
-//! the hang with a lock that is kept only for a short time. The third term begins without any help.
+//! The first leader resigns. The second leader hangs, so its lock is no longer extended. This example simulates the
+//! hang with a lock that is kept only for a short time. The third term begins by itself.
 
 use std::error::Error;
 use std::thread;

@@ -1,7 +1,7 @@
 //! Many threads share one handle: each thread has a clone of the handle and takes its own locks.
 //!
-//! Eight threads increment a counter that is not atomic: they read it, wait, and write it back plus
-//! one. Without the lock nearly every count would be lost; with the lock no count is lost.
+//! Eight threads increment a counter that is not atomic: they read it, wait, and write it back plus one. Without the
+//! lock, nearly every increment would be lost. With the lock, no increment is lost.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,11 +1,11 @@
 //! Serves the statistics of a handle as Prometheus text on `http://127.0.0.1:PORT/metrics`.
 //!
-//! `Stats::to_prometheus` returns the text, so an exporter needs no more than a socket. A program with a web
-//! server calls it in one of its request handlers. For OpenTelemetry, export the fields of `Stats`, as the page
-//! `operating` of the manual explains. The page `troubles` has alert rules.
+//! `Stats::to_prometheus` returns the text, so an exporter only needs a socket. A program with a web server calls
+//! `to_prometheus` in a request handler. For OpenTelemetry, export the fields of `Stats`, as the page `operating` of
+//! the manual explains. The page `troubles` contains alert rules.
 //!
-//! The example serves three requests, or runs for ten seconds. It sends the requests itself, so that there is
-//! something to see. `SHEARLINE_SERVE=1` makes it serve until it is stopped.
+//! The example serves three requests, or runs for ten seconds. The example sends the requests itself, so that you see
+//! some output. `SHEARLINE_SERVE=1` makes the example serve until you stop it.
 
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -19,7 +19,7 @@ mod nodes;
 
 const TTL: Duration = Duration::from_secs(10);
 
-/// The length and the number of the example's sleeps while no request comes: ten seconds in all.
+/// The length and the number of the sleeps while no request comes, which take ten seconds in total.
 const NAP: Duration = Duration::from_millis(5);
 const NAPS: u32 = 2_000;
 
@@ -67,7 +67,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// Answers this many requests, one after the other. Fails when it has slept `naps` times in all without a request.
+/// Answers this many requests, one after another. Fails after `naps` sleeps in total without a request.
 fn serve(
     redlock: &Redlock,
     listener: &TcpListener,

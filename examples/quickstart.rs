@@ -66,7 +66,7 @@ fn keep(lock: &mut LockGuard) -> Result<(), ExtendError> {
     Ok(())
 }
 
-/// A second client with its own handle. Waits a moment and is refused.
+/// A second client, with its own handle, waits a moment and is refused.
 fn second_client_is_refused(urls: &[String], resource: &str) -> Result<(), Box<dyn Error>> {
     let other = Redlock::connect(urls)?;
     let patience = LockOptions::new(TTL).wait(Duration::from_millis(200));

@@ -1,5 +1,5 @@
-//! A client of one server on a standard socket, which uses only the codec. The client sends commands in a pipeline,
-//! and gets pushes and replies that borrow from the buffer.
+//! A client of one server, which uses a standard socket and only the codec of this library. The client sends commands
+//! in a pipeline, and gets pushes and replies that borrow from the buffer.
 //!
 //! ```text
 //! SHEARLINE_NODES=redis://127.0.0.1:6379 cargo run --no-default-features --example resp_client
@@ -65,7 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 struct Client {
     stream: TcpStream,
     inbox: Inbox,
-    /// Pushes as text. A push is the reply to no command.
+    /// Pushes as text. A push does not answer a command.
     pushes: Vec<String>,
 }
 
@@ -89,8 +89,8 @@ impl Client {
         self.stream.write_all(&out)
     }
 
-    /// Sends `commands` and passes each reply to `then`, with the index of its command. Pushes are stored
-    /// separately, because a push is no reply to a command.
+    /// Sends `commands` and passes each reply to `then`, with the index of its command. Pushes are stored separately,
+    /// because a push does not answer a command.
     fn ask(
         &mut self,
         commands: &[&[&[u8]]],

@@ -1,9 +1,8 @@
 //! Shows the historic lock `SETNX key time-stamp` on one server, and why it needed `GETSET`.
 //!
-//! Before `SET key token NX PX ttl` (Redis 2.6.12, 2012) a key and its expiry could not be set
-//! in one command. So the value was the wall-clock time at which the lock ends, and a client that found a
-//! time in the past took the lock over from a holder that had died. There were two ways to take the lock
-//! over:
+//! Before `SET key token NX PX ttl` (Redis 2.6.12, 2012), no command could set a key together with its expiry. So the
+//! value was the wall-clock time at which the lock ended. A client that found a time in the past took over the lock
+//! from a holder that had died. A client could take over the lock in two ways:
 //!
 //! ```text
 //! naive:  GET says expired -> DEL -> SETNX       two clients that both saw "expired" both win:
@@ -16,9 +15,9 @@
 //! The program plays the fatal order of events on a real server, once with each variant. The tests play
 //! every possible order of events (`cargo test --example setnx_getset`).
 //!
-//! Do not use this lock. Even the correct variant trusts the wall clocks of all clients, and one server is
-//! a single point of failure. A loser's `GETSET` moves the winner's stamp, so that the value does not show
-//! who holds the lock. This library implements the successor of this lock.
+//! Do not use this lock. Even the correct variant trusts the wall clocks of all clients, and one server is a single
+//! point of failure. The `GETSET` of a client that loses changes the time stamp of the winner, so the value does not
+//! show who holds the lock. This library implements the successor of this lock.
 
 use std::error::Error;
 use std::io::{self, Read, Write};
@@ -53,7 +52,7 @@ struct Attempt {
     next: Next,
 }
 
-/// The next command, or how the attempt ended.
+/// The next command, or the result of the attempt.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Next {
     SetNx,
@@ -109,8 +108,8 @@ impl Attempt {
         };
     }
 
-    /// Returns `true` if this value means that the lock is free: there is no value, or its time has passed.
-    /// A value that is not a number counts as a lock.
+    /// Returns `true` if the lock is free: the key has no value, or the time in the value has passed. A value that is
+    /// not a number counts as a lock.
     fn is_over(&self, value: Value<'_>) -> bool {
         let until = value.as_str().and_then(|text| text.parse::<u64>().ok());
         value == Value::Null || until.is_some_and(|until| until < self.now)

@@ -6,8 +6,8 @@
 //!     cargo run --features tls --example tls
 //! ```
 //!
-//! The client certificate and its key are needed if the servers demand them (`tls-auth-clients yes`). Without
-//! `SHEARLINE_CA` the authorities of the system are trusted.
+//! The client certificate and its key are needed only if the servers require them (`tls-auth-clients yes`). Without
+//! `SHEARLINE_CA`, the program trusts the authorities of the system.
 
 use std::env::{VarError, var};
 use std::error::Error;

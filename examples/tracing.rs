@@ -1,7 +1,7 @@
 //! Prints the spans and events of a handle with `tracing-subscriber`.
 //!
-//! Two threads want the same lock. Each operation is a span, which is printed when it ends; resources are
-//! shown by a hash.
+//! Two threads want the same lock. Each operation is a span, which is printed when the operation ends. The output shows
+//! a hash instead of each resource name.
 
 use std::error::Error;
 use std::thread;
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Holds the lock for a while. Events in this time are part of this span.
+/// Holds the lock for a while. Events during this time are part of this span.
 fn work(redlock: &Redlock, name: &str, number: u32) -> Result<(), LockError> {
     let _work = tracing::info_span!("work", number).entered();
     let mut lock = redlock.lock(name, Duration::from_secs(5))?;

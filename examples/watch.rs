@@ -1,8 +1,8 @@
 //! A small dashboard, which prints one line for each change of the locks that it watches.
 //!
-//! A thread for each lock waits for its changes, and nothing is sent while there are none. In this example
-//! a worker of the same program takes one lock after the other, as any client could. The dashboard ends
-//! when it has seen all these changes, or when nothing has changed for ten seconds.
+//! One thread per lock waits for changes, and sends nothing while nothing changes. In this example, a worker of the
+//! same program takes one lock after another, as any client could. The dashboard ends when it has seen all these
+//! changes, or when nothing has changed for ten seconds.
 
 use std::error::Error;
 use std::thread;
@@ -54,7 +54,7 @@ fn show(redlock: &Redlock, name: &str) -> Result<bool, Box<dyn Error>> {
     Ok(false)
 }
 
-/// Returns the state in a few words. `Display` of the inspection would also show what each node has.
+/// Returns the state in a few words. The `Display` output of the inspection would also show the state of each node.
 fn line(state: &Inspection) -> String {
     match state.holder() {
         Some(holder) => format!(
@@ -68,7 +68,7 @@ fn line(state: &Inspection) -> String {
     }
 }
 
-/// Takes the locks one after the other, each for long enough to be seen.
+/// Takes the locks one after another, and holds each lock long enough for the dashboard to see it.
 fn work(redlock: &Redlock, names: &[String]) -> Result<(), LockError> {
     for name in names {
         thread::sleep(Duration::from_millis(300));

@@ -1,8 +1,8 @@
-//! Jobs of several programs share three machines by permits. Each permit has its own slot.
+//! Jobs of several programs share three machines. Each job needs a permit. Each permit has its own slot.
 //!
 //! At most three jobs run at the same time. A job runs on the machine with the number of its slot, and no other job
-//! runs there meanwhile. In this example the programs are threads of two handles. The handle keeps a permit for as long
-//! as its job takes, and a job whose permit is lost stops.
+//! runs on that machine at the same time. In this example, two handles with several threads play the programs. The
+//! handle keeps a permit for as long as its job takes. A job stops if its permit is lost.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};

@@ -1,7 +1,7 @@
 //! An assertion that a value matches a pattern.
 
-/// Asserts that `value` matches the pattern, and otherwise shows `value`. (The macro of the standard library is newer
-/// than the oldest supported compiler.)
+/// Asserts that `value` matches the pattern. If not, the panic shows `value`. (The macro of the standard library is
+/// newer than the oldest supported compiler.)
 macro_rules! assert_matches {
     ($value:expr, $form:pat $(if $guard:expr)? $(, $($why:tt)+)?) => {
         match $value {

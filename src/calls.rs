@@ -21,12 +21,12 @@ use crate::trace::Operation;
 /// The outcome of an operation, or a report that no outcome came in time.
 pub(crate) type Awaited = Result<Event, Report>;
 
-/// The result of trusting nodes, and the nodes that still lack a counter floor, with the reasons.
+/// The result of trusting nodes, and the nodes that still have no counter floor, with the reasons.
 pub(crate) type Trusted<T> = (T, Vec<(NodeId, NodeOutcome)>);
 
 // ----- beginning ------------------------------------------------------------------------------
 
-/// Begins to take a lock. A fenced lock proposes the current time as its fencing token.
+/// Begins to take a lock. A request for a fenced lock proposes the current time as the fencing token.
 #[inline]
 pub(crate) fn acquire(
     engine: &mut Engine,
@@ -40,7 +40,7 @@ pub(crate) fn acquire(
 }
 
 /// Trusts the server behind `address`. The counter floor of the node for fencing tokens is based on the current time.
-/// If the node needs a floor, also returns the round whose outcome says whether the node has written it.
+/// If the node needs a floor, also returns the round whose outcome says whether the node has written the floor.
 pub(crate) fn trust(
     engine: &mut Engine,
     address: &str,
@@ -61,8 +61,8 @@ pub(crate) fn trust_all(engine: &mut Engine) -> (Vec<(NodeId, String)>, Option<R
 
 // ----- finishing ------------------------------------------------------------------------------
 
-/// Defines functions that turn the outcome of an operation into the result of its call. Each has an error for a call
-/// without an outcome.
+/// Defines functions that turn the outcome of an operation into the result of its call. Each function has an error for
+/// a call without an outcome.
 macro_rules! results {
     ($($name:ident: $event:ident => $success:ty, $error:ident, $unanswered:expr;)*) => {$(
         pub(crate) fn $name(outcome: Awaited) -> Result<$success, $error> {
@@ -105,7 +105,7 @@ pub(crate) fn prolonged(
     Ok(())
 }
 
-/// Returns the result of counting counters.
+/// Returns the number of counters on each node.
 pub(crate) fn counted<E>(outcome: Result<Awaited, E>) -> Vec<(u64, Option<NodeOutcome>)> {
     match outcome {
         Ok(Ok(Event::CountersCounted { counters, .. })) => counters,

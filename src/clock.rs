@@ -1,13 +1,13 @@
 //! Reads the clocks. No other module reads a clock.
 //!
 //! The clock of locks on Linux and Android is `CLOCK_BOOTTIME`, which keeps running while the machine is suspended, is
-//! never set back, and costs no system call. On other systems it is `CLOCK_MONOTONIC`. On macOS `CLOCK_MONOTONIC` runs
-//! during sleep, according to its manual, and on the BSDs this depends on the release. Only Linux is tested. If the
-//! clock stops during suspend, a lock that has expired during the suspend may look valid.
+//! never set back, and costs no system call. On other systems, the clock of locks is `CLOCK_MONOTONIC`. According to
+//! its manual, `CLOCK_MONOTONIC` runs during sleep on macOS. On the BSDs, this depends on the release. Only Linux is
+//! tested. If the clock stops during suspend, a lock that has expired during the suspend may look valid.
 //!
 //! # Not here
 //!
-//! The clock does not show a pause in which a virtual machine was stopped together with its paravirtual clock.
+//! If a virtual machine is stopped together with its paravirtual clock, the clock does not count the pause.
 
 use core::time::Duration;
 use std::fs;
@@ -43,7 +43,7 @@ pub(crate) fn wall() -> Duration {
 /// equal.
 ///
 /// The identity changes with each boot, and differs between time namespaces, whose clocks have different offsets. If
-/// the system does not identify the clock, there is no identity, and no instants may be compared.
+/// the system does not identify the clock, the clock has no identity, and no instants may be compared.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct ClockIdentity {
     boot: u128,

@@ -32,7 +32,7 @@ impl Delay {
         self.0
     }
 
-    /// Returns how long nodes keep the key of a lock of `ttl`.
+    /// Returns how long nodes keep the key of a lock with this `ttl`.
     #[inline]
     pub(crate) fn life(self, ttl: Duration) -> Duration {
         match self.0 {

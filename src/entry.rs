@@ -1,12 +1,12 @@
 //! An entry has the name and the token of a lock, as nodes store them: the key (the resource) and its value (the
 //! token). A lock on several resources has several names and one token.
 //!
-//! Name and token are in one buffer, side by side and in wire form, as arguments of a command. Both are encoded once,
-//! when the token is drawn, and copied in one piece into every command about the lock. The holder, the claim and the
-//! requests about the lock share the buffer. The buffer comes from the engine's pool and returns to it, so that steady
-//! locking allocates nothing. Next to the buffer are the lock delay, the end of the lock's validity and its longest
-//! ttl, which all clones of the entry share. The numbers of a permit and the fencing token are in the buffer after the
-//! token.
+//! The name and the token are in one buffer, side by side and in wire form, as arguments of a command. The name and the
+//! token are encoded once, when the token is drawn, and copied in one piece into every command about the lock. The
+//! holder, the claim and the requests about the lock share the buffer. The buffer comes from the engine's pool and
+//! returns to it, so that steady locking allocates nothing. Next to the buffer are the lock delay, the end of the
+//! lock's validity and its longest ttl, which all clones of the entry share. The numbers of a permit and the fencing
+//! token are in the buffer after the token.
 //!
 //! The entry also contains the [`Kind`] of the lock.
 
@@ -34,14 +34,15 @@ pub(crate) struct Spare(Arc<Body>);
 
 #[derive(Default)]
 struct Body {
-    /// The keys in their order, then the token. After a single key and its token there may be unused bytes.
+    /// The keys in their order, then the token. The buffer may have unused bytes after a single key and its token.
     buffer: Box<[u8]>,
     shape: Shape,
     /// The lock delay: how long the nodes keep the keys after the validity ends.
     delay: Delay,
-    /// The end of the validity, in nanoseconds. Zero if the end is not known.
+    /// The end of the validity, in nanoseconds. The field is zero if the end is not known.
     end: AtomicU64,
-    /// The longest ttl of the keys so far, without the delay, in nanoseconds. Zero if the lock was never granted.
+    /// The longest ttl of the keys so far, without the delay, in nanoseconds. The field is zero if the lock was never
+    /// granted.
     ttl: AtomicU64,
 }
 
@@ -130,10 +131,10 @@ const _: () = assert!(size_of::<Shape>() == 4);
 // The buffer takes 16 bytes, shape and delay take 8, and end and ttl take 16.
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Body>() == 40);
-/// A bit in the number of names. If it is set, the buffer ends with [`FENCING_BYTES`] bytes for a fencing token.
+/// A bit in the number of names. If this bit is set, the buffer ends with [`FENCING_BYTES`] bytes for a fencing token.
 const FENCED: u8 = 0x80;
 const FENCING_BYTES: usize = 8;
-/// The length of a permit's numbers: the number of slots, and the slot.
+/// The number of bytes for the numbers of a permit: the number of slots, and the slot.
 const SLOT_BYTES: usize = 4;
 
 const _: () = assert!(RESOURCES_MAX < FENCED as usize);
@@ -147,8 +148,8 @@ const _: () = assert!(argument_len(TOKEN_LEN_MAX) <= u8::MAX as usize);
 impl Entry {
     /// Writes `resource` and `token` into the memory of `spare`.
     ///
-    /// The caller has checked name and token. Text that is too long for its length field is cut, so that no read goes
-    /// beyond the end of the text.
+    /// The caller has already checked the name and the token. Text that is too long for its length field is cut, so
+    /// that no read goes beyond the end of the text.
     #[inline(always)]
     pub(crate) fn new(spare: impl Into<Spare>, resource: &[u8], token: &[u8]) -> Self {
         let resource = &resource[..resource.len().min(RESOURCE_BYTES_MAX)];
@@ -242,7 +243,7 @@ impl Entry {
         self.mark() == Mark::AnySlotOrPush
     }
 
-    /// Sets the slot of a permit. Nodes then grant this slot or none. Copies the entry if it is shared.
+    /// Sets the slot of a permit. Nodes then grant this slot or no slot. Copies the entry if it is shared.
     #[cold]
     pub(crate) fn set_slot(&mut self, slot: u16) {
         let body = Arc::make_mut(&mut self.0);
@@ -652,7 +653,7 @@ const LINE_END_BYTES: usize = 2;
 
 const _: () = assert!(argument_len(RESOURCE_BYTES_MAX) <= u16::MAX as usize);
 
-/// Returns the text of an `argument`. The number of digits in its header follows from the length.
+/// Returns the text of an `argument`. The length determines the number of digits in the header.
 fn text(argument: &[u8]) -> &[u8] {
     let header_len = match argument.len() {
         ..16 => 4,

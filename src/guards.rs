@@ -1,4 +1,4 @@
-//! Names the guards on which safety depends.
+//! The guards on which the safety of locks depends.
 //!
 //! In every ordinary build, `guard!(Name, condition)` expands to `condition`. The macro marks a condition on which a
 //! guarantee of the library depends: if the condition holds, the guard acts. The list below says what goes wrong
@@ -6,18 +6,17 @@
 //!
 //! A build with `RUSTFLAGS="--cfg shearline_mutants"` can take out one guard at a time for the whole process. The
 //! condition of that guard is then not evaluated and counts as `false`, so that the guard does not act. The simulator
-//! takes out one guard after the other, and each time an oracle has to find the fault (`tests/sim/mutations.rs`, run by
+//! takes out one guard after another, and each time an oracle must find the fault (`tests/sim/mutations.rs`, run by
 //! `tests/breakages.sh`). In the tests of the library, an environment variable selects the guard, as in
 //! `SHEARLINE_MUTANT=DeniedCopyForgotten cargo test --lib engine::tests`. All breakages of the command (`cli`) are
 //! patches.
 //!
 //! # Not here
 //!
-//! * The module `node::trust`, which protects against restarted servers and uses some of these guards.
-//! * Breakages other than a missing condition, such as a wrong value, a wrong order or an extra step. Such breakages
-//!   are patches in `tests/breakages`.
-//! * Decisions that the engine does not make: which connection carries the bytes, how a connection is closed, and which
-//!   clock is read. The simulated worlds have switches for these decisions.
+//! * The module `node::trust` protects against restarted servers, and uses some of these guards.
+//! * Other breakages, such as a wrong value, a wrong order or an extra step, are patches in `tests/breakages`.
+//! * The engine does not decide which connection carries the bytes, how a connection is closed, and which clock is
+//!   read. The simulated worlds have switches for these decisions.
 
 /// Returns `condition`, and marks it as the guard `name`. See the module [`guards`](crate::guards).
 #[cfg(not(shearline_mutants))]
@@ -40,7 +39,7 @@ macro_rules! guard {
 
 macro_rules! guards {
     ($($(#[$doc:meta])+ $name:ident,)+) => {
-        /// A guard. The name says what goes wrong without it.
+        /// A guard. The name of a guard says what goes wrong without the guard.
         #[derive(Clone, Copy, Debug, Eq, PartialEq)]
         #[cfg_attr(
             not(shearline_mutants),

@@ -1,13 +1,13 @@
 //! Counts durations in buckets whose width grows with the durations.
 //!
-//! The first bucket is 64 ns wide. There are 16 buckets for each doubling of the durations, and with each doubling the
-//! buckets become twice as wide. The last bucket counts all durations of more than some 52 days. So a value that is
-//! read from a histogram is never too low, and at most 1/16 (6.25 %) and 64 ns too high.
+//! The first bucket is 64 ns wide. A histogram has 16 buckets for each doubling of the durations, and the buckets
+//! become twice as wide with each doubling. The last bucket counts all durations of more than some 52 days. So a value
+//! that is read from a histogram is never too low, and at most 1/16 (6.25 %) and 64 ns too high.
 //!
 //! # Guarantees
 //!
 //! * Recording takes constant time and allocates nothing. A histogram has a fixed size of 5.5 kB.
-//! * Counts and the sum are exact.
+//! * The counts and the sum are exact.
 //!
 //! # Not here
 //!
@@ -92,9 +92,10 @@ impl Histogram {
         Duration::new(u64::try_from(seconds).unwrap_or(u64::MAX), nanos as u32)
     }
 
-    /// Returns the duration that this share (0.0 to 1.0) of all durations does not exceed. A share of `0.99` returns
-    /// the 99th percentile, and `1.0` returns the longest duration. The result is never too low, and at most 6.25 %
-    /// and 64 ns too high. Returns `None` if nothing was counted, and [`Duration::MAX`] for more than 52 days.
+    /// Returns the duration that the given share (0.0 to 1.0) of all durations does not exceed. A share of `0.99`
+    /// returns the 99th percentile, and `1.0` returns the longest duration. The result is never too low, and at
+    /// most 6.25 % and 64 ns too high. Returns `None` if nothing was counted, and [`Duration::MAX`] for more than 52
+    /// days.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let total = self.count();
@@ -111,7 +112,7 @@ impl Histogram {
         reached.map(|(upper, _)| upper)
     }
 
-    /// Returns the number of durations in all buckets that end at or before `limit`. Exporters can use it for
+    /// Returns the number of durations in all buckets that end at or before `limit`. Exporters can use this number for
     /// cumulative counts. The count may miss durations that are shorter than `limit` by less than 6.25 % and 64 ns.
     #[must_use]
     pub fn within(&self, limit: Duration) -> u64 {
@@ -120,8 +121,8 @@ impl Histogram {
         within.map(|(_, count)| count).sum()
     }
 
-    /// Returns all buckets, including empty ones, from the shortest durations to the longest. Each bucket is returned
-    /// as its upper bound ([`Duration::MAX`] for the last bucket) and its count. All histograms have the same bounds.
+    /// Returns all buckets, including empty ones, from the shortest durations to the longest. Each bucket consists of
+    /// its upper bound ([`Duration::MAX`] for the last bucket) and its count. All histograms have the same bounds.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         let counts = self.counts.iter().enumerate();
         counts.map(|(bucket, count)| (upper(bucket), *count))

@@ -39,7 +39,7 @@ impl NodeId {
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct OperationKey(pub(crate) Key);
 
-/// A bit in the index of a key. It is set if the key identifies an operation by its place in a queue.
+/// A bit in the index of a key. The bit is set if the key identifies an operation by its place in a queue.
 const WAITS: u64 = 1 << 31;
 
 impl OperationKey {

@@ -1,5 +1,5 @@
-//! A distributed lock: the Redlock algorithm over N independent Redis or Valkey masters, on a
-//! protocol engine and an event loop of its own, without an async runtime.
+//! A distributed lock: the Redlock algorithm over N independent Redis or Valkey masters. The library has its own
+//! protocol engine and event loop, and needs no async runtime.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -24,22 +24,22 @@
 //! # What it guarantees
 //!
 //! * **Exclusion.** No two clients hold a *valid* lock on one resource, if a majority of the nodes keeps its keys,
-//!   clocks run within the drift, and holders stop when their lock is not valid. If another client deletes the keys,
-//!   the handle reports a [kept](manual::keeping) lock as lost two round trips later.
+//!   clocks run within the drift, and holders stop when their lock is no longer valid. If another client deletes the
+//!   keys, the handle reports a [kept](manual::keeping) lock as lost two round trips later.
 //! * **Honest validity.** The validity counts from before the first byte was sent, ends early rather than late, and
 //!   also ends while the machine is suspended. A holder can read the remaining ttl from a majority
 //!   with [`LockGuard::confirm`], even if the end of the lock is not known.
-//! * **No key left behind.** Every key that an attempt may have left on a node is released, also on a node that was
-//!   silent for a while.
+//! * **No key left behind.** The handle releases every key that an attempt may have left on a node, even on a node that
+//!   was silent for a while.
 //! * **Early certainty.** The answers of a majority decide, so dead and silent nodes cost no time.
 //! * **Every outcome is typed**, and contains the answer of each node.
 //!
 //! # What it does not do
 //!
-//! The library cannot stop a holder that was paused between its check and its effect. Exclusion does not survive nodes
-//! that forget their keys unnoticed. Locks are fair only inside a handle, and not re-entrant. The
-//! page [`manual::guarantees`] lists the assumptions and the tests of each guarantee. The page [`manual::choosing`]
-//! says when another tool is better than this lock.
+//! The library cannot stop a holder that was paused between its check of the lock and its next action. Exclusion
+//! fails if nodes forget their keys unnoticed. Locks are fair only among the callers of one handle, and they
+//! are not reentrant. The page [`manual::guarantees`] lists the assumptions and the tests of each guarantee. The
+//! page [`manual::choosing`] says when another tool is better than this lock.
 //!
 //! # The faces, and when to use which
 //!
@@ -108,9 +108,9 @@
 //!
 //! The feature `std` (default) adds sockets, the event loop and the handles, on Unix. Without `std` the core is
 //! `no_std` with `alloc`, for targets with 64-bit atomics. The feature `embedded` adds nodes in this process, for tests
-//! and demos. The feature `tls` allows nodes with `rediss://` URLs ([`manual::tls`]). The feature `tracing` emits spans
-//! and events for subscribers of `tracing` ([`manual::tracing`]). The feature `serde`
-//! serializes [`Stats`], [`Inspection`] and [`NodeStatus`] as objects.
+//! and demos. The feature `tls` adds support for nodes with `rediss://` URLs ([`manual::tls`]). With the feature
+//! `tracing`, the library emits spans and events for subscribers of `tracing` ([`manual::tracing`]). With the feature
+//! `serde`, programs can serialize [`Stats`], [`Inspection`] and [`NodeStatus`] as objects.
 // Without `std`, some items are not built. Links to items that are not built lead to the list of features.
 #![cfg_attr(not(feature = "std"), doc = "")]
 #![cfg_attr(not(feature = "std"), doc = "[`Redlock`]: #features")]

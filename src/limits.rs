@@ -40,12 +40,12 @@ pub const TOKEN_BYTES_MAX: usize = TOKEN_RANDOM_BYTES + OWNER_BYTES_MAX;
 /// milliseconds, the unit of servers.
 pub const TTL_MIN: Duration = Duration::from_millis(4);
 
-/// The longest ttl that other clients are assumed to use if no longest ttl is configured. The assumption applies to
+/// The longest ttl that the handle expects of other clients if no longest ttl is configured. The assumption applies to
 /// locks that a restarted node may have forgotten, and to locks from another handle.
 pub(crate) const TTL_ASSUMED_MAX: Duration = Duration::from_secs(60);
 
-/// The longest ttl that is accepted by default. A lock that is needed for longer should be extended from time to time,
-/// so that it ends soon after the death of its holder.
+/// The longest ttl that is accepted by default. Extend a lock that you need for longer from time to time, so that the
+/// lock ends soon after its holder dies.
 pub const TTL_DEFAULT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The longest ttl that can be configured: 100 years. Servers add the ttl to their wall clock in signed milliseconds,
@@ -57,8 +57,8 @@ pub const TTL_HARD_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 pub const LOCK_DELAY_MAX: Duration = TTL_DEFAULT_MAX;
 
 /// The default of [`Builder::counter_ttl`](crate::Builder::counter_ttl): how long a node keeps the counter of a
-/// resource after its last fencing token. An expired counter reads as the counter floor of the node, which is at least
-/// as high, so this time matters only for memory.
+/// resource after its last fencing token. A node replaces an expired counter by its counter floor, which is at least as
+/// high, so this time affects only memory.
 pub const COUNTER_KEPT_FOR: Duration = Duration::from_secs(24 * 3600);
 
 /// The shortest time for which a node keeps a counter of fencing tokens. A counter that expires before the next lock
@@ -80,7 +80,7 @@ pub const FENCING_TOKEN_MAX: u64 = 9_000_000_000_000_000;
 /// The largest number of commands that may be in flight to one node.
 ///
 /// 64 callers send some 240,000 commands a second to each node. A node that has left half of this number unanswered
-/// (about 140 ms of that load) is treated as silent. The other half is room for the releases of the unanswered
+/// (about 140 ms of that load) is treated as silent. The other half is reserved for the releases of the unanswered
 /// commands.
 pub const IN_FLIGHT_MAX: usize = 1 << 16;
 
@@ -91,11 +91,12 @@ pub const OUT_BYTES_MAX: usize = 4 << 20;
 /// and the marker, with their headers.
 pub const COMMAND_BYTES_MAX: usize = 6 << 10;
 
-/// Room for the name, the token and the ttl of a lock on one resource, with their headers.
+/// The bytes reserved for the name, the token and the ttl of a lock on one resource, with their headers.
 pub(crate) const ENTRY_BYTES_MAX: usize = 2 << 10;
 
-/// The longest command about a lock on several resources. A command on several resources may fill more than the half of
-/// the out buffer that is for questions. While that half is exceeded, the handle sends the node no more questions.
+/// The longest command about a lock on several resources. A command on several resources may be longer than the half of
+/// the out buffer that is reserved for questions. While that half is exceeded, the handle sends the node no more
+/// questions.
 pub const SEVERAL_BYTES_MAX: usize = RESOURCES_MAX * (RESOURCE_BYTES_MAX + 16) + COMMAND_BYTES_MAX;
 
 /// The longest reply that a node may send, not counting the parts of strings that are cut. A reply about a lock has
@@ -103,8 +104,8 @@ pub const SEVERAL_BYTES_MAX: usize = RESOURCES_MAX * (RESOURCE_BYTES_MAX + 16) +
 pub const REPLY_BYTES_MAX: usize = 64 << 10;
 
 /// The longest string in a reply that is read in full after the handshake. A marker has some 150 bytes, and a token has
-/// fewer. A key may contain a longer text that another program wrote. Only this many bytes of a longer text are kept,
-/// which shows that it is no token.
+/// fewer. A key may contain a longer text that another program wrote. The handle keeps only this many bytes of such a
+/// text, which is enough to see that the text is no token.
 pub(crate) const STRING_BYTES_MAX: usize = 192;
 
 /// The longest string in a reply during the handshake, which asks for `INFO`.
@@ -126,7 +127,7 @@ pub const REPLY_DEPTH_MAX: usize = 32;
 pub const REPLY_ELEMENTS_MAX: usize = 4096;
 
 /// The largest number of consecutive pushes without an answer between them. No command of this library causes so many
-/// pushes. The connection to a node that floods the client is closed after little processor time.
+/// pushes. So a node that floods the client costs little processor time before the handle closes the connection.
 pub const PUSHES_MAX: u32 = 1024;
 
 /// The largest number of operations that wait for an outcome at the same time. Extensions and confirmations have a
@@ -140,8 +141,8 @@ pub const WATCHES_MAX: usize = 1 << 12;
 /// The largest number of open extensions of kept locks in an engine. Usually all extensions that are due in one tick go
 /// to a node in one write. Further extensions wait until open extensions have their outcomes. So an engine sends only
 /// as many extensions as the nodes can answer, even if very many locks were taken at once. More extensions would fill
-/// buffers and time out. A command that is written behind this number of extensions waits for about 20 milliseconds,
-/// at 2 microseconds of the server for each extension. If answers take 100 milliseconds because the machine is busy,
+/// buffers and time out. A command that is written behind this number of extensions waits for about 20 milliseconds, if
+/// the server takes 2 microseconds for each extension. If answers take 100 milliseconds because the machine is busy,
 /// this number still allows some 80,000 extensions a second.
 pub const EXTENSIONS_AT_ONCE: usize = 8192;
 
@@ -150,8 +151,8 @@ pub const EXTENSIONS_AT_ONCE: usize = 8192;
 pub(crate) const WATCHED_MAX: usize = 1000;
 
 /// The largest number of renewals (extensions of kept locks) in one command, and the largest number of releases in one
-/// command. A server takes 1 to 2 microseconds for each, and does nothing else during a command. Longer commands would
-/// save little more.
+/// command. A server takes 1 to 2 microseconds for each renewal or release, and does nothing else during a command.
+/// Longer commands would save little more.
 pub(crate) const BATCH_MAX: usize = 64;
 
 /// The largest number of renewals that go to a node without waiting for the turn of the node. So few renewals hardly
@@ -159,7 +160,7 @@ pub(crate) const BATCH_MAX: usize = 64;
 pub(crate) const RENEWALS_FEW: usize = 7;
 
 /// The longest time that the renewals of a node wait while other nodes have their turns. Turns take longer only if the
-/// nodes are far away, or if there are very many renewals, and then waiting gains nothing.
+/// nodes are far away or renewals are very many, and then waiting gains nothing.
 pub(crate) const RENEWALS_WAIT: Duration = Duration::from_millis(2);
 
 /// The longest command that renews or releases several locks. The command has room for [`BATCH_MAX`] locks with usual
@@ -167,8 +168,8 @@ pub(crate) const RENEWALS_WAIT: Duration = Duration::from_millis(2);
 pub(crate) const BATCH_BYTES_MAX: usize = 16 << 10;
 
 /// The largest number of tokens that may have left a copy on some node: the tokens of held locks, of attempts under
-/// way, and of debts. An operation that needs one more token is refused as `Saturated`. Adoptions and releases are
-/// never refused.
+/// way, and of debts. The handle refuses an operation that needs one more token as `Saturated`. Adoptions and releases
+/// are never refused.
 pub const CLAIMS_MAX: usize = (1 << 20) + IN_FLIGHT_MAX;
 
 /// The largest number of debts to one node. This number equals the largest number of tokens, so that no debt is
@@ -212,7 +213,7 @@ pub const HANDSHAKE_BYTES_MAX: usize = 2 * CREDENTIAL_BYTES_MAX + CLIENT_NAME_BY
 /// The longest host name, as in DNS.
 pub const HOST_BYTES_MAX: usize = 253;
 
-/// The longest path of a unix socket: the limit of Linux, less the closing zero byte.
+/// The longest path of a unix socket: the limit of Linux, minus the terminating zero byte.
 pub const UNIX_PATH_BYTES_MAX: usize = 107;
 
 // Asserts the relations between the bounds. The build fails if a changed bound violates a relation.

@@ -1,15 +1,15 @@
-//! Locks on the caller's own thread, by blocking calls over a [`Driver`].
+//! Locks on the caller's own thread, with blocking calls that use a [`Driver`].
 //!
 //! # Guarantees
 //!
-//! * **No other thread**, except a short-lived thread that looks up a host name. Steady use needs no hand-over, no
-//!   mutex and no allocation.
+//! * **No other thread** runs, except a short-lived thread that looks up a host name. Steady use needs no switch
+//!   between threads, no mutex and no allocation.
 //! * **Cost**: each operation costs one write and one read per node, and the wait for the answers.
-//! * **No expired lock is returned.** At its end, each call compares the end of the validity with the clock.
+//! * **No expired lock is returned.** Before a call returns a lock, it compares the end of the validity with the clock.
 //!
 //! # Not here
 //!
-//! There are no guards. Dropping a lock does not release it, because a plain value cannot reach its handle. The
+//! This module has no guards. Dropping a lock does not release it, because a plain value cannot reach its handle. The
 //! algorithm is in `engine`, and the sockets are in `driver`.
 
 use alloc::string::String;
@@ -42,7 +42,8 @@ pub use elections::Observation;
 /// A lock handle for one thread, at the lowest cost.
 ///
 /// Every call takes `&mut self`, runs on the caller's thread, and returns when its outcome is certain. Locks are
-/// plain [`Lock`] values. Dropping a [`Lock`] releases nothing, so [`unlock`](Self::unlock) it, or let its keys expire.
+/// plain [`Lock`] values. Dropping a [`Lock`] releases nothing, so [`unlock`](Self::unlock) the lock, or let its keys
+/// expire.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -61,9 +62,9 @@ pub use elections::Observation;
 ///
 /// Between two calls the handle does nothing: late answers, reconnections, unanswered releases and the extensions
 /// of [kept](LockOptions::keep) locks wait for the next call, or for [`poll`](Self::poll). A call for a lock that this
-/// handle itself holds waits until it times out.
+/// handle already holds waits until the call times out.
 ///
-/// Dropping the handle writes the remaining releases, waits at most [`Builder::shutdown_timeout`] for the answers, and
+/// Dropping the handle writes the remaining releases, waits up to [`Builder::shutdown_timeout`] for the answers, and
 /// closes the connections. In a forked child the drop only closes descriptors.
 #[derive(Debug)]
 pub struct LocalRedlock {
@@ -95,8 +96,8 @@ impl LocalRedlock {
         Builder::default().nodes(urls).build_local()
     }
 
-    /// Takes the lock on `resource` for `ttl`. If another client holds the lock, waits for it: at most 5 s, or as set
-    /// by the handle's [`Retry`](crate::Retry).
+    /// Takes the lock on `resource` for `ttl`. If another client holds the lock, waits until the lock is free, by
+    /// default for at most 5 s: see [`Retry`](crate::Retry).
     ///
     /// # Errors
     ///
@@ -118,14 +119,15 @@ impl LocalRedlock {
         self.lock_with(resource, &LockOptions::new(ttl).tries(1))
     }
 
-    /// Takes the lock on `resource`, a name of 1 to 1024 bytes of any value, with these `options`.
+    /// Takes the lock on `resource`, a name of 1 to 1024 arbitrary bytes, with these `options`.
     ///
     /// # Errors
     ///
-    /// Returns [`LockError::Invalid`] before any I/O. The errors [`LockError::Held`], [`LockError::NoQuorum`]
-    /// and [`LockError::TooSlow`] contain the answer of each node in the last attempt, whose keys are released.
-    /// Returns [`LockError::OtherCluster`] at once if a node belongs to another cluster. Also
-    /// returns [`LockError::Saturated`], [`LockError::Forked`] and [`LockError::Closed`].
+    /// Returns [`LockError::Invalid`] if an argument is not valid, before any I/O. The
+    /// errors [`LockError::Held`], [`LockError::NoQuorum`] and [`LockError::TooSlow`] contain the answers of the
+    /// nodes in the last attempt. The call releases the keys of that attempt. Returns [`LockError::OtherCluster`]
+    /// at once if a node belongs to another cluster. Also returns [`LockError::Saturated`], [`LockError::Forked`]
+    /// and [`LockError::Closed`].
     pub fn lock_with(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -134,8 +136,9 @@ impl LocalRedlock {
         self.acquire(&Request::new(resource.as_ref(), options))
     }
 
-    /// Takes one lock on all of `resources` for `ttl`. Each node grants all names in one step, or none. If another
-    /// client holds one of the names, waits for it: at most 5 s, or as set by the handle's [`Retry`](crate::Retry).
+    /// Takes one lock on all of `resources` for `ttl`. Each node grants all names in one step, or grants none.
+    /// If another client holds one of the names, waits until all names are free, by default for at most 5 s:
+    /// see [`Retry`](crate::Retry).
     ///
     /// Callers cannot deadlock, even if they name the resources in different orders.
     /// See [`lock_all_with`](Self::lock_all_with).
@@ -154,12 +157,12 @@ impl LocalRedlock {
     /// Takes one lock on all of `resources`, 1 to 64 different names, with these `options`.
     ///
     /// The lock has one token and one end for all names. The lock is extended, kept, lost and released as a whole,
-    /// and [`resources`](Lock::resources) returns the names. The lock excludes locks on each of the names, including
-    /// locks of other libraries.
+    /// and [`resources`](Lock::resources) returns the names. While the lock is held, no client can lock any of the
+    /// names, even with another library.
     ///
-    /// A node counts only while it has the keys of all names. The nodes have to allow `EVAL`, and the user needs `GET`,
-    /// `SET` and `DEL` on every name. An acquisition costs one command for each node, as with one name. The command
-    /// contains a script of some 700 bytes.
+    /// A node counts only while it has the keys of all names. The nodes must allow `EVAL`, and the user needs `GET`,
+    /// `SET` and `DEL` on every name. The call sends one command to each node, as with one name. The command contains a
+    /// script of some 700 bytes.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -177,8 +180,8 @@ impl LocalRedlock {
     /// # Errors
     ///
     /// Returns the same errors as [`lock_with`](Self::lock_with). The report in [`LockError::Held`] says which resource
-    /// is held ([`Report::held_resource`](crate::Report::held_resource)). Also returns [`LockError::Invalid`] if there
-    /// are no names, more than 64, or equal names.
+    /// is held ([`Report::held_resource`](crate::Report::held_resource)). Also returns [`LockError::Invalid`] if
+    /// `resources` is empty, contains more than 64 names, or contains a name twice.
     pub fn lock_all_with(
         &mut self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -207,14 +210,14 @@ impl LocalRedlock {
         })
     }
 
-    /// Extends `lock` to last `ttl` from now. Does not shorten a lock that already lasts longer.
+    /// Extends `lock`, so that it lasts for `ttl` from now. Does not shorten a lock that already lasts longer.
     ///
     /// # Errors
     ///
-    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is not valid any more. All other errors do not
-    /// change the lock. The other errors
-    /// are [`ExtendError::Unconfirmed`], [`ExtendError::Limit`], [`ExtendError::Invalid`], [`ExtendError::Saturated`],
-    /// [`ExtendError::Forked`] and [`ExtendError::Closed`].
+    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is no longer valid. All other errors
+    /// do not change the lock. The other errors are [`ExtendError::Unconfirmed`], [`ExtendError::Limit`]
+    /// and [`ExtendError::Invalid`], and also [`ExtendError::Saturated`], [`ExtendError::Forked`]
+    /// and [`ExtendError::Closed`].
     pub fn extend(&mut self, lock: &mut Lock, ttl: Duration) -> Result<(), ExtendError> {
         let operation = self.driver.tracer().extend(lock, ttl);
         self.prolong(operation, lock, |engine, now, lock| {
@@ -222,10 +225,10 @@ impl LocalRedlock {
         })
     }
 
-    /// Makes the calls of this handle extend `lock` automatically from now on, by its [ttl](Lock::ttl) whenever half of
-    /// its validity is left, as with [`LockOptions::keep`]. Use `keep` for a lock that was taken without that option,
-    /// or [adopted](Self::adopt). The call sends nothing. If the lock is already kept with a limit, the call removes
-    /// the limit.
+    /// Makes the calls of this handle extend `lock` automatically from now on, as with [`LockOptions::keep`].
+    /// Whenever half of its validity is left, the lock is extended by its [ttl](Lock::ttl). Use `keep` for
+    /// an [adopted](Self::adopt) lock, or for a lock that was taken without that option. The call sends nothing. If the
+    /// lock is already kept with a limit, the call removes the limit.
     ///
     /// ```no_run
     /// # use shearline::{Lock, Redlock};
@@ -257,13 +260,13 @@ impl LocalRedlock {
         self.driver.keep_for(lock, most)
     }
 
-    /// Asks the nodes for the remaining ttl of `lock`, and sets the end of the lock from the answers of a majority. The
-    /// new end may be later or earlier than before. The call changes nothing on the nodes.
-    /// See [`LockGuard::confirm`](crate::LockGuard::confirm), also for the errors.
+    /// Asks the nodes for the remaining ttl of `lock`, and sets the end of the lock from the answers
+    /// of a majority. The new end may be later or earlier than before. The call changes nothing on the
+    /// nodes. [`LockGuard::confirm`](crate::LockGuard::confirm) describes the call and its errors.
     ///
     /// # Errors
     ///
-    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is not valid any more. The
+    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is no longer valid. The
     /// errors [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`], [`ExtendError::Forked`]
     /// and [`ExtendError::Closed`] do not change the lock.
     pub fn confirm(&mut self, lock: &mut Lock) -> Result<(), ExtendError> {
@@ -271,9 +274,9 @@ impl LocalRedlock {
         self.prolong(operation, lock, Engine::confirm)
     }
 
-    /// Asks every node for the holder of `resource`, and changes nothing.
-    /// See [`Redlock::inspect`](crate::Redlock::inspect), also for the cost and the errors. To follow changes,
-    /// use [`observe`](Self::observe), [`Redlock::watch`](crate::Redlock::watch)
+    /// Asks every node for the holder of `resource`, and changes
+    /// nothing. [`Redlock::inspect`](crate::Redlock::inspect) describes the cost and the errors.
+    /// To follow changes, use [`observe`](Self::observe), [`Redlock::watch`](crate::Redlock::watch)
     /// or [`Driver::watch`](crate::Driver::watch).
     ///
     /// ```no_run
@@ -287,7 +290,7 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// Returns [`OperatorError::NoQuorum`], which contains the answer of each node.
+    /// Returns [`OperatorError::NoQuorum`], with the answer of each node, if too few nodes answered.
     /// Returns [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`]
     /// or [`OperatorError::Closed`] if nothing was sent.
     pub fn inspect(&mut self, resource: impl AsRef<[u8]>) -> Result<Inspection, OperatorError> {
@@ -328,16 +331,16 @@ impl LocalRedlock {
 
     /// Releases `lock` on every node that may hold it, and waits until a majority has answered.
     ///
-    /// The call waits at most for a node timeout: [`Builder::node_timeout`](crate::Builder), or by default 5 to 50 ms
+    /// The call waits for at most one node timeout: [`Builder::node_timeout`](crate::Builder), by default 5 to 50 ms
     /// depending on the ttl, or four round trips to a distant node.
     ///
-    /// The releases are sent in any case. Later calls repeat unanswered releases.
+    /// The call always sends the releases, and later calls repeat unanswered releases.
     ///
     /// # Errors
     ///
     /// Returns [`UnlockError::NotHeld`] if another client may have held the lock during the protected work.
     /// Returns [`UnlockError::Unconfirmed`] if too few nodes answered in time, as may happen on a busy machine. If the
-    /// lock was valid when `unlock` was called, no other client has held it, and there is nothing to do
+    /// lock was still valid when you called `unlock`, no other client has held the lock, and you need to do nothing
     /// ([`manual::outcomes`](crate::manual::outcomes)). With [`UnlockError::Forked`] and [`UnlockError::Closed`]
     /// nothing was sent, and the keys expire with their ttl.
     pub fn unlock(&mut self, lock: Lock) -> Result<Released, UnlockError> {
@@ -349,8 +352,8 @@ impl LocalRedlock {
     /// Detaches `lock` from this handle, for another handle or another process ([`Lock::to_bytes`]). This handle no
     /// longer reports a loss of the lock.
     ///
-    /// The lock stays on the nodes that have answered. The handle sends a release behind each unanswered `SET` at once,
-    /// because a release over another connection could overtake the `SET`.
+    /// The lock stays on the nodes that have answered. The handle immediately sends a release after each unanswered
+    /// `SET`, because a release over another connection could overtake the `SET`.
     pub fn detach(&mut self, lock: Lock) -> Lock {
         let Ok(mut call) = self.begin() else {
             return lock;
@@ -390,9 +393,9 @@ impl LocalRedlock {
         self.driver.stats()
     }
 
-    /// Returns `Ok` if a majority of the nodes would vote now. Otherwise returns an error with the reasons.
-    /// See [`Redlock::check`](crate::Redlock::check). The call first reads the sockets, without waiting, so that it
-    /// sees repairs.
+    /// Returns `Ok` if a majority of the nodes would vote now. Returns an error with the reasons if too few nodes would
+    /// vote. See [`Redlock::check`](crate::Redlock::check). The call first reads the sockets, without waiting, so that
+    /// it sees repairs.
     ///
     /// # Errors
     ///
@@ -404,9 +407,9 @@ impl LocalRedlock {
         call.driver.engine.check(clock::now())
     }
 
-    /// Asserts that the server with this `run_id`, connected as the node at `address`, has forgotten no lock that is
-    /// still valid. The votes of the server count from now on. Returns `true` if the votes did not count before.
-    /// See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors.
+    /// Declares that the server with this `run_id`, connected as the node at `address`, has not forgotten any lock
+    /// that is still valid. The votes of the server count from now on. Returns `true` if the votes did not count
+    /// before. [`Redlock::trust_node`](crate::Redlock::trust_node) describes the risk and the errors.
     ///
     /// # Errors
     ///
@@ -439,7 +442,7 @@ impl LocalRedlock {
     }
 
     /// Writes the marker of this cluster to every node, and replaces any other marker.
-    /// See [`Redlock::reinit`](crate::Redlock::reinit). The call takes at most a connect timeout.
+    /// See [`Redlock::reinit`](crate::Redlock::reinit). The call takes at most one connect timeout.
     ///
     /// # Errors
     ///
@@ -452,9 +455,9 @@ impl LocalRedlock {
 
     /// Requests one [`Event::AtRisk`] for the time when less than `left` is left of the validity of
     /// `lock`. [`poll`](Self::poll) returns the event. If less than `left` is left already, the event comes at once.
-    /// Otherwise it comes up to two milliseconds early, and never late. An extension postpones the event. If there are
-    /// several requests, only the largest `left` counts until its event has come. There is no event for a lock that was
-    /// released, handed over or reported as lost.
+    /// If more is left, the event comes up to two milliseconds early, and never late. An extension postpones the event.
+    /// Of several requests, only the request with the largest `left` counts until its event has come. A lock that was
+    /// released, handed over or reported as lost causes no event.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -482,9 +485,9 @@ impl LocalRedlock {
     /// Reports lost locks ([`Event::Expired`]), and [requested](Self::alert_below) locks that are at risk
     /// ([`Event::AtRisk`]).
     ///
-    /// Returns the first report, or `None` after `limit`. With [`Duration::ZERO`] the call does not wait, and without a
-    /// limit it waits for a report. Reports from earlier calls are returned first. A lock in such a report may have
-    /// been extended since, so check its validity. Only the latest 1024 reports are kept.
+    /// Returns the first report, or `None` after `limit`. If `limit` is [`Duration::ZERO`], the call does not wait. If
+    /// `limit` is `None`, the call waits for a report. Reports from earlier calls are returned first. A lock in such a
+    /// report may have been extended since then, so check its validity. Only the latest 1024 reports are kept.
     ///
     /// # Errors
     ///
@@ -551,8 +554,8 @@ impl LocalRedlock {
     }
 }
 
-/// The descriptor is readable when [`LocalRedlock::poll`] would find a socket ready. A due timer does not make it
-/// readable.
+/// The descriptor is readable when [`LocalRedlock::poll`] would find a socket ready. A due timer does not make the
+/// descriptor readable.
 impl AsFd for LocalRedlock {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.driver.as_fd()
@@ -567,13 +570,13 @@ impl AsRawFd for LocalRedlock {
 }
 
 impl Builder {
-    /// Builds a [`LocalRedlock`]. Returns when a majority of the nodes is ready and every other node has answered or
-    /// another 50 ms have passed. Returns after the connect timeout at the latest, even if nodes are down.
+    /// Builds a [`LocalRedlock`]. Returns when a majority of the nodes is ready, and then either every other node has
+    /// answered or another 50 ms have passed. Returns after the connect timeout at the latest, even if nodes are down.
     ///
     /// # Errors
     ///
-    /// Returns [`BuildError::Config`] for the first mistake in the settings, before any I/O, or for an unusable
-    /// certificate or key. Returns [`BuildError::Io`] if the operating system provides no descriptor or random bytes.
+    /// Returns [`BuildError::Config`] for the first wrong setting, before any I/O, and for an unusable certificate or
+    /// key. Returns [`BuildError::Io`] if the operating system provides no descriptor or random bytes.
     pub fn build_local(&self) -> Result<LocalRedlock, BuildError> {
         let config = self.config()?;
         let mut driver = Driver::new(&config)?;

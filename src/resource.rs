@@ -1,9 +1,9 @@
 //! The name of a lock, and the token that identifies its holder.
 //!
-//! A name is 1 to [`RESOURCE_BYTES_MAX`] bytes of any value and *is* the Redis key: locks of this library and of other
-//! Redlock libraries on the same key exclude each other. A token is the value of the key.
+//! A name consists of 1 to [`RESOURCE_BYTES_MAX`] arbitrary bytes and *is* the Redis key: locks of this library and of
+//! other Redlock libraries on the same key exclude each other. A token is the value of the key.
 //!
-//! `entry` has the name and the token in wire form.
+//! The module `entry` stores the name and the token in wire form.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ use crate::limits::{
     FENCING_TOKEN_MAX, RESOURCE_BYTES_MAX, RESOURCES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES,
 };
 
-/// Checks that `resource` can be the name of a lock. If the lock has several names, `index` is the place of this name.
+/// Checks that `resource` is a valid name of a lock. If the lock has several names, `index` is the place of this name.
 pub(crate) fn check_resource(resource: &[u8], index: Option<usize>) -> Result<(), RequestFault> {
     match resource.len() {
         0 => Err(RequestFault::EmptyResource { index }),
@@ -26,7 +26,7 @@ pub(crate) fn check_resource(resource: &[u8], index: Option<usize>) -> Result<()
     }
 }
 
-/// Checks that `resources` can be the names of one lock.
+/// Checks that `resources` are valid names of one lock.
 pub fn check_resources(resources: &[&[u8]]) -> Result<(), RequestFault> {
     match resources.len() {
         0 => return Err(RequestFault::NoResources),
@@ -45,19 +45,19 @@ pub fn check_resources(resources: &[&[u8]]) -> Result<(), RequestFault> {
 
 /// The key of the marker on a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict), in the database of the
 /// locks. The marker contains the incarnation of the server, and the cluster of the node. No lock can have this name.
-/// You may read the marker. If you delete it, the node does not vote for the longest ttl.
+/// You may read the marker. If you delete the marker, the node does not vote for the longest ttl.
 pub const MARKER_KEY: &[u8] = b"shearline:marker";
 
-/// The key of the barrier on a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict). While it exists, the
-/// answers of the node do not count. The ttl of a barrier is the longest ttl plus the drift. No lock can have this
+/// The key of the barrier on a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict). While the barrier exists,
+/// the answers of the node do not count. The ttl of a barrier is the longest ttl plus the drift. No lock can have this
 /// name. Do not delete a barrier by hand, because two clients could then hold one lock. `Redlock::trust_node` deletes
 /// the barrier, and its documentation says when that is safe.
 pub const BARRIER_KEY: &[u8] = b"shearline:barrier";
 
 /// The key of the counter floor of a node's [fencing tokens](crate::LockOptions::fenced), in the database of the locks.
 /// The floor contains the incarnation of the server and the largest number that the server has given, or says that the
-/// node is in repair. No lock can have this name. You may read the floor. If you delete it, the node gives no fencing
-/// tokens until it is repaired.
+/// node is in repair. No lock can have this name. You may read the floor. If you delete the floor, the node gives no
+/// fencing tokens until it is repaired.
 pub const FLOOR_KEY: &[u8] = b"shearline:floor";
 
 /// The prefix of the keys of the counters of [fencing tokens](crate::LockOptions::fenced). The name of the resource
@@ -69,8 +69,8 @@ pub(crate) const COUNTER_PREFIX: &[u8] = b"shearline:fence:";
 /// exclusive lock. The name of the resource follows the prefix. No lock can have a name with this prefix.
 pub(crate) const INTENT_PREFIX: &[u8] = b"shearline:intent:";
 
-/// The prefix of the keys of this library that are not locks. No handle takes a lock with this prefix. Otherwise a
-/// handle without the strict guard could lock a key that handles with the strict guard need.
+/// The prefix of the keys of this library that are not locks. No handle takes a lock with this prefix. Without this
+/// rule, a handle without the strict guard could lock a key that handles with the strict guard need.
 const RESERVED: &[u8] = b"shearline:";
 
 /// The value of a lock's key on the nodes. A token has 20 random bytes, new for every attempt, followed by the label of
@@ -150,7 +150,7 @@ pub(crate) fn name_number(token: &mut [u8], number: u64, wanted: bool) {
     named[mark.len()..].copy_from_slice(&number.to_be_bytes()[1..]);
 }
 
-/// The first bytes of the token of a broken lock. The bytes after them differ between broken locks.
+/// The first bytes of the token of a broken lock. The following bytes differ between broken locks.
 const BROKEN: [u8; 8] = *b"\0broken\0";
 
 /// Returns the token that replaces `token` when its lock is broken. Equal tokens have equal results, different tokens

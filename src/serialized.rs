@@ -1,8 +1,9 @@
-//! The feature `serde` serializes [`Stats`], [`Inspection`] and [`NodeStatus`] as objects, for logs and web pages.
+//! With the feature `serde`, programs can serialize [`Stats`], [`Inspection`] and [`NodeStatus`] as objects, for logs
+//! and web pages.
 //!
-//! Fields have the same names as in Rust. A time is in milliseconds, with a fraction, and its name ends in `_ms`. A key
-//! without an expiry has the time `null`. A name or an owner that is not UTF-8 is written as hexadecimal digits, in
-//! `resource_hex` or `owner_hex`. A state is a word with a reason. Tokens are not shown.
+//! Fields have the same names as in Rust. Times are in milliseconds with a fraction, and their names end in `_ms`. A
+//! key without an expiry has the time `null`. A name or an owner that is not UTF-8 is written as hexadecimal digits, in
+//! `resource_hex` or `owner_hex`. A state is serialized as a word with a reason. Objects never contain tokens.
 
 use alloc::string::{String, ToString};
 use core::fmt::{Display, Write};

@@ -1,16 +1,16 @@
 //! A slab stores values at fixed places, and finds them by small keys.
 //!
-//! The engine keeps its operations and claims in slabs, and the timer wheel keeps its timers in one. Inserting, finding
-//! and removing take constant time. Vacant places form a list. The slab reuses the most recently vacated place first,
-//! because it is still in the cache.
+//! The engine keeps its operations and claims in slabs, and the timer wheel keeps its timers in a slab. Inserting,
+//! finding and removing take constant time. Vacant places form a list. The slab reuses the most recently vacated place
+//! first, because it is still in the cache.
 //!
 //! # Guarantees
 //!
 //! * **A key matches only one value.** After the removal of its value, a key never matches again. The generation of a
 //!   place has 32 bits and does not wrap. A place that was used 2^32 - 1 times is retired, so an old key never reaches
-//!   another value. Retiring costs one place in four billion removals.
-//! * **No allocation** while the number of values does not exceed its previous maximum (not counting retired places).
-//!   Memory is freed only when the slab is dropped.
+//!   another value. One place is retired in four billion removals.
+//! * **No allocation** happens while the number of values does not exceed its previous maximum (not counting retired
+//!   places). Memory is freed only when the slab is dropped.
 //! * **Deterministic keys and order.** The same calls return the same keys, and iteration follows the index.
 //!
 //! # Not here
@@ -48,7 +48,7 @@ impl Key {
         self.index
     }
 
-    /// Returns the key as a number: the generation in the upper half, the index in the lower one.
+    /// Returns the key as a number: the generation in the upper half, and the index in the lower half.
     pub(crate) const fn to_bits(self) -> u64 {
         (self.generation.get() as u64) << 32 | self.index as u64
     }
@@ -99,16 +99,16 @@ impl fmt::Debug for Link {
     }
 }
 
-/// Values under keys that the slab chooses. See the [module](self).
+/// A container of values, each under a key that the slab chooses. See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     places: Vec<Place<T>>,
-    /// The first vacant place. Each vacant place links to the next one.
+    /// The first vacant place. Each vacant place links to the next vacant place.
     vacant: Link,
     len: usize,
 }
 
-/// A place, with a value or vacant.
+/// A place, which has a value or is vacant.
 #[derive(Debug)]
 pub(crate) struct Place<T> {
     /// The generation of the current key, or of the next key if the place is vacant.
@@ -167,13 +167,13 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Removes the value under `key` and returns it. The key then matches nothing.
+    /// Removes the value under `key` and returns it. The key then matches no value.
     pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
         self.get(key)?;
         Some(self.remove_at(key.index))
     }
 
-    /// Drops the value under `key` in place. The key then matches nothing.
+    /// Drops the value under `key` in place. The key then matches no value.
     pub(crate) fn discard(&mut self, key: Key) {
         if self.get(key).is_some() {
             self.places[key.index as usize].state = State::Vacant(Link::NONE);

@@ -1,7 +1,7 @@
 //! The type for points in time in the core.
 //!
-//! The core never reads a clock, because callers pass every [`Instant`] as an argument. There are two ways to
-//! round: [`Instant::tick_ceil`] for a time before which nothing may happen, and [`Instant::tick_floor`] for a time
+//! The core never reads a clock, because callers pass every [`Instant`] as an argument. An instant can be rounded in
+//! two ways: [`Instant::tick_ceil`] for a time before which nothing may happen, and [`Instant::tick_floor`] for a time
 //! after which a lock must not be trusted.
 //!
 //! # Not here
@@ -12,13 +12,13 @@ use core::time::Duration;
 
 /// The length of one tick of the timer wheel, in nanoseconds: one millisecond.
 ///
-/// Redis counts expiries in milliseconds, so a finer wheel would be of no use.
+/// Redis counts expiries in milliseconds, so a finer wheel would not help.
 pub(crate) const NANOS_PER_TICK: u64 = 1_000_000;
 
 /// A point on the caller's monotonic clock, in nanoseconds since that clock's epoch.
 ///
 /// The library does not use the type of `std` for two reasons. A lock needs a clock that keeps running while the
-/// machine is suspended, but on Linux the clock of `std::time::Instant` stops. And a test can write down an instant,
+/// machine is suspended, but on Linux the clock of `std::time::Instant` stops. A test can also write down an instant,
 /// because `Instant::from_nanos(5)` is the same in every run.
 ///
 /// All arithmetic saturates: a deadline beyond [`Instant::MAX`] is `MAX`, some 584 years away.
@@ -78,14 +78,14 @@ impl Instant {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Returns the first tick at or after `self`. Use this for a time before which nothing may happen: a timer may fire
-    /// late, never early.
+    /// Returns the first tick at or after `self`. Use this tick for a time before which nothing may happen: a timer may
+    /// fire late, never early.
     pub(crate) const fn tick_ceil(self) -> u64 {
         self.0.div_ceil(NANOS_PER_TICK)
     }
 
-    /// Returns the last tick at or before `self`. Use this for a time after which a lock must not be trusted: a lock
-    /// may end early, never late.
+    /// Returns the last tick at or before `self`. Use this tick for a time after which a lock must not be trusted: a
+    /// lock may end early, never late.
     pub(crate) const fn tick_floor(self) -> u64 {
         self.0 / NANOS_PER_TICK
     }

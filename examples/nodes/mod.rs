@@ -1,6 +1,5 @@
-//! The nodes of the examples. The environment variable `SHEARLINE_NODES` names them, as URLs
-//! separated by commas. Without this variable the examples start nodes in their own process, if
-//! this build can do that.
+//! The nodes of the examples. The environment variable `SHEARLINE_NODES` names them, as URLs separated by commas.
+//! Without this variable, the examples start nodes in their own process, if the build includes the embedded node.
 
 #[cfg(feature = "embedded")]
 use shearline::embedded::EmbeddedNode;
@@ -14,7 +13,7 @@ pub(crate) struct Nodes {
     _embedded: Vec<EmbeddedNode>,
 }
 
-/// Returns the nodes to use. Ends the process with a hint if there are none.
+/// Returns the nodes to use. Ends the process with a hint if no nodes are available.
 pub(crate) fn nodes() -> Nodes {
     let named = std::env::var("SHEARLINE_NODES").unwrap_or_default();
     let urls: Vec<String> = named

@@ -1,4 +1,4 @@
-//! The builder accepts any settings, keeps the first mistake, and returns it when [`Builder::config`] is called.
+//! The builder accepts any settings, remembers the first mistake, and returns the mistake from [`Builder::config`].
 
 use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
@@ -50,14 +50,14 @@ pub struct Builder {
 impl Builder {
     /// Adds the node at `url`. [`NodeConfig`] documents the form of the URL.
     ///
-    /// Each node is an independent master with one vote. No node may be a replica of another node, and no node may be
+    /// Each node is an independent master with one vote. A node must not be a replica of another node, and must not be
     /// added twice.
     pub fn node(mut self, url: impl AsRef<str>) -> Self {
         self.add(url.as_ref());
         self
     }
 
-    /// Adds the nodes at `urls`, each as [`Self::node`] does.
+    /// Adds the nodes at `urls`: see [`Self::node`].
     pub fn nodes(mut self, urls: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         for url in urls {
             self.add(url.as_ref());
@@ -65,9 +65,9 @@ impl Builder {
         self
     }
 
-    /// Sets how long a call waits for a node's vote, at least 1 ms. The default depends on the ttl and on the
-    /// round-trip time: 5 to 50 ms, four round trips on slow networks, and 1 s at most. A node that stalls does not
-    /// increase the default.
+    /// Sets how long a call waits for a node's vote, at least 1 ms. By default, the time is 5 to 50 ms depending on the
+    /// ttl, or four round trips on slow networks, and never more than 1 s. A stalled node does not increase the
+    /// default.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         let is_right = NODE_TIMEOUT_MIN <= timeout;
         self.check(is_right, ConfigFault::Timeout("node", timeout));
@@ -75,7 +75,7 @@ impl Builder {
         self
     }
 
-    /// Sets how long a connection and its handshake may take, at least 1 ms. Default: 1 s.
+    /// Sets how long connecting and the handshake may take, at least 1 ms. Default: 1 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         let is_right = NODE_TIMEOUT_MIN <= timeout;
         self.check(is_right, ConfigFault::Timeout("connect", timeout));
@@ -86,8 +86,8 @@ impl Builder {
     /// Sets how long an answer may be overdue before the handle closes the connection: at least 100 ms, and at least
     /// the node timeout. Default: 30 s.
     ///
-    /// Choose a long time, because a silent node does not slow down locks. A new connection to a slow node would lose
-    /// the order of the commands.
+    /// Choose a long time, because a silent node does not slow down locks. If the handle reconnected to a slow node,
+    /// the order of the commands would be lost.
     pub fn dead_after(mut self, silence: Duration) -> Self {
         self.check(DEAD_AFTER_MIN <= silence, ConfigFault::DeadAfter(silence));
         self.settings.dead_after = silence;
@@ -105,7 +105,7 @@ impl Builder {
     }
 
     /// Subtracts `factor` (from 0 to less than 1) times the ttl, and `fixed`, from every validity, because clocks run
-    /// at different rates. Default: 0.01 and 2 ms. All clients should use the same values.
+    /// at different rates. The defaults are 0.01 and 2 ms. All clients should use the same values.
     pub fn drift(mut self, factor: f64, fixed: Duration) -> Self {
         let drift = Drift::new(factor, fixed);
         self.check(drift.is_some(), ConfigFault::DriftFactor);
@@ -113,8 +113,8 @@ impl Builder {
         self
     }
 
-    /// Sets how long and how often a call tries to take a lock, unless its [`LockOptions`](crate::LockOptions) set
-    /// this. By default a call tries for 5 s, with any number of attempts.
+    /// Sets how long and how often a call tries to take a lock. A call can override this default with
+    /// its [`LockOptions`](crate::LockOptions). By default a call tries for 5 s, with any number of attempts.
     pub fn retry(mut self, retry: Retry) -> Self {
         let is_right = retry.tries() != 0 && !retry.delay().is_empty();
         self.check(is_right, ConfigFault::Retry);
@@ -125,16 +125,16 @@ impl Builder {
     /// Declares the longest ttl that *any* client of these nodes uses, from 4 ms to 100 years. This handle refuses
     /// longer ttls. The [lock delay](Self::lock_delay) of a client counts as part of its ttls.
     ///
-    /// Without `max_ttl`, ttls up to 30 days are accepted. The [`RestartGuard`] keeps a restarted node from voting for
-    /// `max_ttl`, or, if it is not set, for 60 s and the lock delay of this handle. With [`RestartGuard::Strict`] the
-    /// default is 60 s, longer ttls are refused, and the value is written on the nodes. All clients then use the
-    /// longest value.
+    /// Without `max_ttl`, the handle accepts ttls up to 30 days. The [`RestartGuard`] keeps a restarted node
+    /// from voting for `max_ttl`. If `max_ttl` is not set, this time is 60 s plus the lock delay of this handle.
+    /// With [`RestartGuard::Strict`], the default is 60 s, the handle refuses longer ttls, and the nodes store the
+    /// value. All clients then use the longest value.
     ///
-    /// If the uptime of a node at the first connection is shorter than `max_ttl`, the node may have forgotten locks. It
-    /// does not vote until its uptime has reached `max_ttl`. So after a start of all nodes, no lock is granted for
-    /// `max_ttl` and up to three more seconds (servers report their uptime in whole seconds). If the servers are new,
-    /// an operator can end this wait with `Redlock::trust_nodes`, or with `--trust` of the command. If `max_ttl` is not
-    /// set, and the guard is not strict, each node votes at once.
+    /// If the uptime of a node at the first connection is shorter than `max_ttl`, the node may have forgotten locks.
+    /// Such a node does not vote until its uptime has reached `max_ttl`. So if all nodes have just started, they grant
+    /// no lock for `max_ttl` plus up to three seconds (servers report their uptime in whole seconds). If the servers
+    /// are new, an operator can end this wait with `Redlock::trust_nodes`, or with `--trust` of the command. If
+    /// `max_ttl` is not set, and the guard is not strict, each node votes at once.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
         let is_right = (TTL_MIN..=TTL_HARD_MAX).contains(&ttl);
         self.check(is_right, ConfigFault::MaxTtl(ttl));
@@ -142,25 +142,26 @@ impl Builder {
         self
     }
 
-    /// Makes the nodes keep every lock of this handle for `delay` after its validity ends. Default: zero. At most 30
-    /// days. The delay is part of the longest ttl, and has to be shorter than [`max_ttl`](Self::max_ttl), or than 30
-    /// days if `max_ttl` is not set (60 s with [`RestartGuard::Strict`]).
+    /// Makes the nodes keep every lock of this handle for `delay` after its validity ends. The default is zero,
+    /// and the maximum is 30 days. The delay counts as part of the longest ttl, so the delay must be shorter
+    /// than [`max_ttl`](Self::max_ttl). If `max_ttl` is not set, the delay must be shorter than 30 days, or than 60 s
+    /// with [`RestartGuard::Strict`].
     ///
     /// A delay helps if work may continue after its lock has ended. Examples are a process that takes time to stop, and
     /// a program that was suspended and continues for a while before it checks its lock
-    /// ([`manual::keeping`](crate::manual::keeping)). After the validity of a lock has ended without a release, no
-    /// other client gets the lock until `delay` has also passed. The old holder has to stop within that time. A release
-    /// deletes the keys at once, even a late release, or one from a guard that is dropped after a loss. If a request of
+    /// ([`manual::keeping`](crate::manual::keeping)). If the validity of a lock ends without a release, no other client
+    /// gets the lock until `delay` has also passed. The old holder must stop within that time. Every release deletes
+    /// the keys at once, even a late release, or the release of a guard that is dropped after a loss. If a request of
     /// the old holder may still be under way, keep the guard until the request has ended, or leak the guard
     /// ([`core::mem::forget`]).
     ///
-    /// * The delay does not change the validity. The signals `at_risk` and `lost` complete at the same times, and
-    ///   `extend` and `confirm` subtract the delay.
+    /// * The delay does not change the validity. The signals `at_risk` and `lost` complete at the same times as without
+    ///   a delay, and `extend` and `confirm` subtract the delay.
     /// * The nodes get the ttl plus `delay / (1 - factor)`, with the factor of [`drift`](Self::drift), rounded up to
     ///   whole milliseconds. This sum must not exceed [`max_ttl`](Self::max_ttl) of this handle or of any other client.
-    /// * Other clients need not know the delay, because they only find the lock held for longer. Clients may have
+    /// * Other clients need not know the delay, because to them the lock is only held for longer. Clients may have
     ///   different delays.
-    /// * The delay is part of a lock that is handed over (`into_lock`, `to_bytes`), and applies to extensions by the
+    /// * A lock that is handed over (`into_lock`, `to_bytes`) keeps its delay, which also applies to extensions by the
     ///   next holder.
     /// * If a majority of the nodes reports a lock as lost, a handle with a delay does not delete the remaining keys.
     ///   The remaining keys stay until they expire or you release the lock. If nodes in quarantine ([`RestartGuard`])
@@ -196,10 +197,10 @@ impl Builder {
     /// Sets how long a node keeps the counter of a resource after its last [fencing token](crate::LockOptions::fenced).
     /// Default: a day.
     ///
-    /// The time matters only for the memory of the nodes, if locks have very many different names. An expired counter
-    /// reads as the counter floor of its node, which is at least as high, so fencing tokens still grow. Clients may use
-    /// different times, because the client that takes a lock sets the ttl of the counter. Allowed are one second to 100
-    /// years.
+    /// The time affects only the memory of the nodes, and only if locks have very many different names. A node replaces
+    /// an expired counter by its counter floor, which is at least as high, so fencing tokens still grow. Clients may
+    /// use different times, because the client that takes a lock sets the ttl of the counter. The time must be between
+    /// one second and 100 years.
     ///
     /// ```
     /// use std::time::Duration;
@@ -231,7 +232,7 @@ impl Builder {
     ///
     /// Only [`RestartGuard::Strict`] uses the name, which is part of the marker of each node. A client with another
     /// name, or another number of nodes, gets [`LockError::OtherCluster`](crate::LockError::OtherCluster) and no lock.
-    /// So if a staging system gets the URL of a production node by mistake, both systems report it.
+    /// So if a staging system gets the URL of a production node by mistake, both systems report the mistake.
     ///
     /// ```
     /// use shearline::{Config, RestartGuard};
@@ -251,21 +252,22 @@ impl Builder {
         self
     }
 
-    /// Sets whether the wall clocks of the nodes are watched. Default: `true`.
+    /// Sets whether the handle watches the wall clocks of the nodes. Default: `true`.
     ///
     /// Servers expire keys by their wall clock, so a forward step of the clock ends locks early. So the handle asks
-    /// each node for its `TIME` right before a command about a lock, in the same write, at most once a second. The
+    /// each node for its `TIME` at most once a second, right before a command about a lock and in the same write. The
     /// clock of a node may run faster or slower than the clock of this machine by a fifth of the [`drift`](Self::drift)
     /// factor. The steps of the clock may add up to the other four fifths of the factor, times the shortest ttl that
     /// this handle was asked for: 16 ms at a ttl of 2 s, 80 ms at 10 s, 240 ms at 30 s. Steps of up to 10 ms in total
     /// are always allowed. If the clock has moved by more than this limit, and by more than the time that the answers
-    /// took, it counts as stepped. A node whose clock has stepped gets the same quarantine as a restarted node
-    /// ([`RestartGuard`]; not with [`RestartGuard::Off`]),
-    /// and [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps) counts the step. In this quarantine the node
-    /// grants no new lock. The node still extends and confirms the locks that it already had.
+    /// took, the clock counts as stepped. A node whose clock has stepped gets the same quarantine as a restarted node,
+    /// unless the guard is [`RestartGuard::Off`]. [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps) counts
+    /// the step. In this quarantine the node grants no new lock. The node still extends and confirms the locks that it
+    /// already had.
     ///
-    /// A node whose user may not run `TIME` is not watched. The handle detects a step when it next asks for `TIME`.
-    /// Until then the answers of the node may still count: for up to a second, or longer after a pause of this process.
+    /// The handle does not watch a node whose user may not run `TIME`. The handle detects a step when it next asks for
+    /// `TIME`. Until then, for up to a second (or longer after a pause of this process), the answers of the node may
+    /// still count.
     pub fn watch_clocks(mut self, watch: bool) -> Self {
         self.settings.watch_clocks = watch;
         self
@@ -277,9 +279,9 @@ impl Builder {
     /// scripts (`-@scripting`) or the server cannot. With this option the handle sends no script at all. The following
     /// paragraphs apply to both cases, except for the restart guard.
     ///
-    /// The handle takes a lock with `SET`, as with scripts. With the first lock on a connection, it asks each node how
-    /// the lock can be released, which costs that lock one more round trip. The handle uses the first of these ways
-    /// that the node knows and permits:
+    /// The handle takes a lock with `SET`, as with scripts. For the first lock on a connection, the handle asks the
+    /// node how the lock can be released, which costs one more round trip. The handle uses the first of the following
+    /// ways that the node supports and permits:
     ///
     /// | way | servers | round trips |
     /// | --- | --- | --- |
@@ -290,7 +292,7 @@ impl Builder {
     ///
     /// The handle extends a lock with `WATCH`, `GET` and `PTTL`, then `MULTI`, `PEXPIRE`, `EXEC`. The handle confirms
     /// and inspects a lock with `GET` and `PTTL` between `MULTI` and `EXEC`. The [manual](crate::manual::permissions)
-    /// has the ACL line for these commands.
+    /// contains the ACL line for these commands.
     ///
     /// # What differs
     ///
@@ -299,11 +301,11 @@ impl Builder {
     /// * Taking, extending and releasing a lock on several resources costs two round trips each.
     /// * [`RestartGuard::Strict`] needs scripts, so it cannot be combined with this option. With the strict guard, a
     ///   node that refuses scripts is [unusable](crate::Unusable::NeedsScripts).
-    /// * The first lock over new connections may be on a bare majority for a moment. A slower node gets its copy after
-    ///   the handle knows how the node releases locks.
+    /// * For a moment, only a bare majority may hold the first lock over new connections. A slower node gets its copy
+    ///   after the handle knows how the node releases locks.
     /// * If the key of a lock has a value longer than 64 KiB, reading it ends the connection.
-    /// * A single try (`try_lock`) right after this handle has released the same resource may fail, because it may
-    ///   arrive before the end of the releasing transaction.
+    /// * A single try (`try_lock`) right after this handle has released the same resource may fail, because the try may
+    ///   arrive before the releasing transaction ends.
     /// * The error for a held lock does not name the holder.
     ///
     /// ```
@@ -336,9 +338,9 @@ impl Builder {
     /// Puts `prefix` before every name that this handle gets, so that services can share nodes without sharing names.
     /// Default: none. A prefix has at most 512 bytes, and must not begin with `shearline:`.
     ///
-    /// The name with its prefix is the key and the resource, and locks, guards, errors and events show it with the
-    /// prefix. Every method that takes a name expects it without the prefix. An adopted lock keeps its key. Clients
-    /// exclude each other only if their prefixed names are equal.
+    /// The prefixed name is the key and the resource. Locks, guards, errors and events show the prefixed name. Every
+    /// method that takes a name expects the name without the prefix. An adopted lock keeps its key. Clients exclude
+    /// each other only if their prefixed names are equal.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -360,8 +362,8 @@ impl Builder {
         self
     }
 
-    /// Sets the name of the connections in the servers' `CLIENT LIST`: 1 to 64 printable ASCII
-    /// characters without spaces, or `None` to send none. Default: `shearline`.
+    /// Sets the name of the connections in the servers' `CLIENT LIST`: 1 to 64 printable ASCII characters without
+    /// spaces, or `None` to send no name. Default: `shearline`.
     pub fn client_name<'a>(mut self, name: impl Into<Option<&'a str>>) -> Self {
         let name = name.into();
         let is_right = name.is_none_or(|name| is_word(name, CLIENT_NAME_BYTES_MAX));
@@ -374,9 +376,10 @@ impl Builder {
     /// node. Use a provider for rotated passwords, and for tokens of cloud services, which are valid for some minutes.
     /// An open connection stays logged in.
     ///
-    /// * The provider may block, because it runs on a separate thread, which also looks up names. There is at most one
-    ///   call at a time for each node, within [`connect_timeout`](Self::connect_timeout). Other nodes do not wait for
-    ///   the call. The drivers of this crate call the provider, but an `Engine` alone does not.
+    /// * The provider may block, because it runs on a separate thread, which also looks up names. The handle makes at
+    ///   most one call at a time for each node, and waits up to [`connect_timeout`](Self::connect_timeout) for the
+    ///   credentials. Other nodes do not wait for the call. The drivers of this crate call the provider, but an
+    ///   `Engine` alone does not.
     /// * If the provider fails, panics or is late, the node is unreachable, and the handle tries again after the usual
     ///   back-off. Reports show the text of the provider's error ([`NodeReport::words`](crate::NodeReport::words)), so
     ///   the text must not contain a secret. The returned credentials are never shown.
@@ -411,8 +414,9 @@ impl Builder {
         self
     }
 
-    /// Sets how nodes with a `rediss://` URL are checked, and the client certificate. Default: the authorities that the
-    /// system trusts, and no client certificate. Settings in the URL of a node have precedence.
+    /// Sets how the handle checks nodes with a `rediss://` URL, and which client certificate it sends. By default, the
+    /// handle trusts the authorities that the system trusts, and sends no client certificate. Settings in the URL of a
+    /// node have precedence.
     ///
     /// Only the URL of a node makes the node use TLS. If no node uses TLS, [`Self::config`] returns a [`ConfigError`].
     /// The files are read when the handle is built. If a file is unusable, the build fails.
@@ -422,8 +426,8 @@ impl Builder {
         self
     }
 
-    /// Makes the spans and events of `tracing` show the names of resources instead of a hash. Default: off, because
-    /// names may reveal private data. See [`manual::tracing`](crate::manual::tracing).
+    /// Makes the spans and events of `tracing` show the names of resources instead of a hash. By default, names are
+    /// hidden, because they may reveal private data. See [`manual::tracing`](crate::manual::tracing).
     #[cfg(feature = "tracing")]
     pub fn trace_resources(mut self, show: bool) -> Self {
         self.settings.trace_resources = show;
@@ -434,8 +438,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Returns the first invalid setting in the order of the calls. After that, the error reports too many nodes or no
-    /// node, and then settings that contradict each other. No error contains a credential.
+    /// Returns the first invalid setting in the order of the calls. If each setting is valid, the error reports too
+    /// many nodes or no node, and then settings that contradict each other. No error contains a credential.
     pub fn config(&self) -> Result<Config, ConfigError> {
         if let Some(error) = &self.error {
             return Err(error.clone().into());

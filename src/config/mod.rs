@@ -1,12 +1,12 @@
 //! The configuration of a handle, which is valid by construction: nodes, timeouts and limits.
 //!
 //! Only [`Builder::config`] returns a [`Config`]. This method finds every mistake before any I/O. A `Config` has 1
-//! to 31 nodes with different addresses and no timeout that is too short, and at least one ttl leaves validity.
+//! to 31 nodes with different addresses. No timeout is too short, and at least one ttl leaves some validity.
 //!
 //! No `Debug` output, label or error shows the credentials from the URLs.
 //!
-//! Not here: name look-up and sockets, which are in the driver. The handshake of a node finds out whether two addresses
-//! lead to the same server.
+//! The driver looks up names and opens sockets. The handshake of a node finds out whether two addresses lead to the
+//! same server.
 
 mod builder;
 mod node;
@@ -137,7 +137,7 @@ impl Config {
         &self.nodes
     }
 
-    /// Returns the number of nodes that have to agree, which is `N / 2 + 1` of the `N` configured nodes.
+    /// Returns the number of nodes that must agree, which is `N / 2 + 1` of the `N` configured nodes.
     #[cfg(any(feature = "std", test))]
     pub(crate) fn quorum(&self) -> usize {
         self.nodes.len() / 2 + 1
@@ -165,13 +165,13 @@ impl Config {
         &self.settings.cluster
     }
 
-    /// Returns `true` if no node is asked to run a script.
+    /// Returns `true` if the handle asks no node to run a script.
     #[must_use]
     pub fn without_scripts(&self) -> bool {
         self.settings.without_scripts
     }
 
-    /// Returns the label after the random bytes of every token. The label is empty if none was set.
+    /// Returns the label after the random bytes of every token. The label is empty if no label was set.
     pub(crate) fn owner(&self) -> &[u8] {
         &self.settings.owner
     }
@@ -186,13 +186,13 @@ impl Config {
         self.settings.client_name.as_deref()
     }
 
-    /// Returns the credentials provider for `node`, if one has to be called before each connection.
+    /// Returns the credentials provider for `node`, if one must be called before each connection.
     pub(crate) fn provider(&self, node: &NodeConfig) -> Option<&Provider> {
         let provider = self.settings.credentials.as_ref();
         provider.filter(|_| node.is_without_password())
     }
 
-    /// Returns how to check nodes with a `rediss://` URL. Settings in their URLs have precedence.
+    /// Returns how to check nodes with a `rediss://` URL. Settings in the URL of a node have precedence.
     #[cfg(feature = "tls")]
     pub(crate) fn tls(&self) -> &TlsOptions {
         &self.settings.tls
@@ -220,14 +220,14 @@ getters! {
     /// Returns the longest time that the drop of the last handle waits for the answers to the last releases.
     #[cfg(any(feature = "std", test))]
     shutdown_timeout: Duration,
-    /// Returns the longest ttl that any client of these nodes uses, if it was set. Otherwise the restart guard
-    /// assumes 60 s and the lock delay.
+    /// Returns the longest ttl that any client of these nodes uses, if it was set. If this ttl was not set, the restart
+    /// guard assumes 60 s plus the lock delay.
     max_ttl: Option<Duration>,
     /// Returns how long a node keeps the counter of a resource after its last fencing token.
     counter_ttl: Duration,
     /// Returns what happens to the votes of restarted nodes.
     restart_guard: RestartGuard,
-    /// Returns `true` if the wall clocks of the nodes are watched.
+    /// Returns `true` if the handle watches the wall clocks of the nodes.
     watch_clocks: bool,
     /// Returns `true` if a waiting caller polls the sockets in a loop instead of sleeping.
     #[cfg(any(feature = "std", test))]

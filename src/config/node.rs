@@ -24,18 +24,18 @@ use crate::limits::CREDENTIAL_BYTES_MAX;
 /// ```
 ///
 /// `valkey://`, or no scheme, means the same as `redis://`. The default port is 6379, and the default database is 0.
-/// `host` is a name, an IPv4 address, or an IPv6 address in brackets, without a zone. User, password and path are
-/// percent-decoded and must be UTF-8. A password may contain `@`, because the last `@` before the host ends the
-/// password. The characters `/`, `?`, `#`, `%` and spaces have to be escaped in a password.
+/// `host` is a name, an IPv4 address, or an IPv6 address in brackets, without a zone. The user, the password and the
+/// path are percent-decoded, and must be UTF-8. A password may contain `@`, because the last `@` before the host ends
+/// the password. The characters `/`, `?`, `#`, `%` and spaces must be escaped in a password.
 ///
 /// `rediss://` and `valkeys://` use TLS, and are refused without the feature `tls`. `ca` is a file with the authorities
 /// to trust, and `cert` and `key` are the files of a client certificate, all in PEM form. `name` is the name in the
 /// certificate of the node, if it differs from the host. Each parameter may be given once, in any order,
 /// percent-encoded like a path. `Builder::tls` sets the parameters that the URL leaves out.
 ///
-/// A host name is looked up for each connection, in the background, so a slow look-up delays no call. The addresses of
-/// the name are tried in order, one of each family at the same time, until an address has worked. The total time of
-/// look-up and connection is limited by [`connect_timeout`](crate::Builder::connect_timeout).
+/// A host name is looked up for each connection, in the background, so a slow look-up delays no call. The
+/// handle tries the addresses of the name in order, one of each family at the same time, until a connection
+/// succeeds. [`connect_timeout`](crate::Builder::connect_timeout) limits the total time of look-up and connection.
 ///
 /// `Debug` output shows no credentials.
 ///
@@ -70,8 +70,8 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Returns credentials with this password, which may be the token of a cloud service. The user is the user in the
-    /// node's URL, or the server's default user.
+    /// Returns credentials with this password, which may be the token of a cloud service. The user comes from the
+    /// node's URL, or is the server's default user.
     pub fn new(password: impl Into<String>) -> Self {
         let password = password.into();
         Self {
@@ -168,7 +168,7 @@ impl NodeConfig {
         &self.label
     }
 
-    /// Returns the user for the login, or `None` for the server's default user or for no login.
+    /// Returns the user for the login, or `None` if there is no login or the server's default user logs in.
     pub(crate) fn user(&self) -> Option<&str> {
         self.credentials.as_ref()?.user.as_deref()
     }
@@ -231,7 +231,7 @@ pub(crate) enum Address {
 pub(crate) enum Host {
     /// An IP address. An IPv4 address mapped into IPv6 is stored as IPv4.
     Ip(IpAddr),
-    /// A name that has to be looked up, in lower case.
+    /// A host name in lower case, which must be looked up.
     Name(String),
 }
 

@@ -13,8 +13,8 @@ use crate::limits::OWNER_BYTES_MAX;
 /// By default a call waits 5 s and makes any number of attempts. [`Retry::new`] limits the number of attempts instead
 /// of the time.
 ///
-/// The random delay is the time between two attempts. If the nodes do not notify the handle of a free lock, it is also
-/// the time between two checks of the lock: see [`manual::waiting`](crate::manual::waiting).
+/// The random delay is the time between two attempts. If the nodes do not notify the handle of a free lock, this delay
+/// is also the time between two checks of the lock: see [`manual::waiting`](crate::manual::waiting).
 ///
 /// ```
 /// use core::time::Duration;
@@ -32,14 +32,14 @@ pub struct Retry {
     pub(super) wait: Option<Duration>,
 }
 
-/// The wait of a call if neither the call nor its handle sets one.
+/// How long a call waits if neither the call nor its handle sets a wait.
 const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 
 impl Retry {
     /// Makes at most `tries` attempts, including the first one, with a random `delay` between two attempts.
     ///
-    /// Only attempts that are sent count. A caller that waits for other callers sends no attempts, so it gives up after
-    /// `tries` times the longest delay at the latest.
+    /// Only sent attempts count. A caller that waits for other callers sends no attempts, so it gives up after `tries`
+    /// times the longest delay at the latest.
     ///
     /// The method [`Builder::config`](crate::Builder::config) refuses zero tries and an empty range of delays.
     #[must_use]
@@ -52,15 +52,16 @@ impl Retry {
         }
     }
 
-    /// Gives up `wait` after the call began, and removes the limit of attempts. With zero, a call makes one attempt.
+    /// Makes each call give up after the time `wait`, and removes the limit of attempts. If `wait` is zero, a call
+    /// makes one attempt.
     #[must_use]
     pub const fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
     }
 
-    /// Returns the limit of attempts, including the first one. With a wait, attempts are not limited. The default has a
-    /// wait, and returns 32.
+    /// Returns the limit of attempts, including the first one. This limit does not apply if a wait is set, as in the
+    /// default, which returns 32.
     pub(crate) const fn tries(&self) -> u32 {
         self.tries
     }
@@ -80,8 +81,8 @@ impl Default for Retry {
 /// The policy for the votes of restarted nodes, which may have forgotten locks.
 ///
 /// Redlock without persistence is safe only if a restarted node does not vote until all locks that it may have
-/// forgotten have expired. The usual advice to operators is to delay restarts by hand. This guard ignores the votes of
-/// a restarted node instead. A node in *quarantine* still gets commands, because its keys keep other clients out, but
+/// forgotten have expired. The usual advice to operators is to delay restarts by hand. Instead, this guard ignores the
+/// votes of a restarted node. A node in *quarantine* still gets commands, because its keys keep other clients out, but
 /// its answers do not count: [`NodeOutcome::Quarantined`](crate::NodeOutcome). After the quarantine the node votes
 /// again. An operator can end the quarantine with `Redlock::trust_node`.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -93,11 +94,12 @@ pub enum RestartGuard {
     /// At every handshake a node identifies itself (`run_id`, `master_replid`). A node enters quarantine if its
     /// identity has changed or can no longer be read, or if it refused a command because it loads its data or is a
     /// replica (`LOADING`, `READONLY`, `MASTERDOWN`). The quarantine begins at the end of that handshake. The
-    /// quarantine lasts for [`Builder::max_ttl`](crate::Builder::max_ttl), or for the longest ttl that this handle was
-    /// asked for if that ttl is longer, plus the drift. After that time every forgotten lock has expired.
+    /// quarantine lasts for [`Builder::max_ttl`](crate::Builder::max_ttl) plus the drift. If this handle was asked for
+    /// a longer ttl, the quarantine lasts for that ttl plus the drift. After that time every forgotten lock has
+    /// expired.
     ///
-    /// If `max_ttl` was set, a node whose uptime at the first connection is shorter than `max_ttl` is in quarantine for
-    /// the rest of that time.
+    /// If `max_ttl` is set, and a node has a shorter uptime at the first connection, the node is in quarantine for the
+    /// remaining time.
     ///
     /// A node whose clock was stepped is also put into quarantine
     /// ([`Builder::watch_clocks`](crate::Builder::watch_clocks)).
@@ -110,35 +112,36 @@ pub enum RestartGuard {
     /// * The user may not run `INFO`.
     #[default]
     Observed,
-    /// Every node has a marker (`shearline:marker`), and every command about a lock checks it on the node. The marker
-    /// contains the incarnation of the server that it was written on, the longest ttl of all clients, the number of
-    /// nodes, the size of a majority, and the name of the cluster ([`Builder::cluster`](crate::Builder::cluster)).
+    /// Every node has a marker (`shearline:marker`), and every command about a lock checks the marker on the node. The
+    /// marker contains the incarnation of the server that it was written on, the longest ttl of all clients, the number
+    /// of nodes, the size of a majority, and the name of the cluster ([`Builder::cluster`](crate::Builder::cluster)).
     ///
-    /// If the marker is missing or belongs to another incarnation, there was a restart, a promotion or a `FLUSHALL`, or
-    /// the node has another data set. A client that finds no valid marker writes a new marker with a *barrier*
-    /// (`shearline:barrier`). The barrier lasts until every forgotten lock has expired:
+    /// If the marker is missing or belongs to another incarnation, the node was restarted, promoted or
+    /// flushed (`FLUSHALL`), or has another data set. A client that finds no valid marker writes a new marker
+    /// with a *barrier* (`shearline:barrier`). The barrier lasts until every forgotten lock has expired:
     /// for [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set, plus the drift. During the barrier
     /// no client counts the answers of that node.
     ///
-    /// * Ttls longer than `max_ttl` are refused. A client with a shorter `max_ttl` than the markers uses the value of
-    ///   the markers. A client with a longer `max_ttl` writes it to the markers, with a barrier. All clients should use
-    ///   the same value.
+    /// * The handle refuses ttls longer than `max_ttl`. A client with a shorter `max_ttl` than the markers uses the
+    ///   value of the markers. A client with a longer `max_ttl` writes this value to the markers, and writes barriers.
+    ///   All clients should use the same value.
     /// * A client with another number of nodes or another cluster name
     ///   gets [`LockError::OtherCluster`](crate::LockError::OtherCluster), and no lock. To change the number or the
     ///   name, use `Redlock::reinit`.
-    /// * New nodes have no marker, so they get a barrier too. `Redlock::trust_nodes` removes the barrier of new nodes.
-    /// * There is no barrier if the server, before and after a restart, has settings with which it loses nothing. The
-    ///   settings are `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no`. The server must have
-    ///   no replicas, and must never have been promoted. A client reads all this with `CONFIG GET` and `INFO`. The
-    ///   exception also assumes that the disk honours `fsync`, and that the data directory is not restored from a copy.
-    ///   The exception further assumes that these settings do not change while the server runs, and that no replica is
-    ///   promoted *and restarted* before a client asks it.
+    /// * New nodes have no marker, so clients also write a barrier to new nodes. `Redlock::trust_nodes` removes the
+    ///   barrier of new nodes.
+    /// * A restart causes no barrier if the server, before and after the restart, has settings with which it loses
+    ///   nothing. The settings are `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no`. The
+    ///   server must have no replicas, and must never have been promoted. A client checks these conditions with
+    ///   `CONFIG GET` and `INFO`. The exception also assumes that the disk honours `fsync`, and that the data directory
+    ///   is not restored from a copy. The exception further assumes that these settings do not change while the server
+    ///   runs, and that no replica is promoted *and restarted* before a client asks that replica.
     /// * Alarms (`LOADING`, `READONLY`, `MASTERDOWN`) and stepped clocks cause a quarantine, as
     ///   with [`Observed`](Self::Observed).
     ///
-    /// `Strict` costs scripts instead of plain `SET`s, some 200 more bytes for each command, one more round trip for a
-    /// new connection, and two keys on each node. The user needs permission for `INFO` and for both keys: see the ACL
-    /// line in [`manual::permissions`](crate::manual::permissions).
+    /// With `Strict`, the nodes run scripts instead of plain `SET`s. Each command has some 200 more bytes, a new
+    /// connection costs one more round trip, and each node stores two more keys. The user needs permission for `INFO`
+    /// and for both keys: see the ACL line in [`manual::permissions`](crate::manual::permissions).
     ///
     /// `Strict` does not detect these cases:
     ///
@@ -156,7 +159,8 @@ pub enum RestartGuard {
 
 /// The options of one lock: its ttl, and optionally how long or how often to try.
 ///
-/// With neither [`wait`](Self::wait) nor [`tries`](Self::tries), the handle's [`Retry`] applies: 5 s by default.
+/// If neither [`wait`](Self::wait) nor [`tries`](Self::tries) is set, the handle's [`Retry`] applies, which waits 5 s
+/// by default.
 ///
 /// ```
 /// use core::time::Duration;
@@ -205,7 +209,7 @@ struct Terms {
     tries: Option<u32>,
     /// The allowed number of extensions. [`u32::MAX`] means no limit.
     extensions: u32,
-    /// How many nanoseconds the lock is kept, or zero if the lock is not kept.
+    /// The number of nanoseconds that the lock is kept at most, or zero if the lock is not kept.
     keep: u64,
     fenced: bool,
     /// `true` if the request asks for a fencing token or sets an owner text, which few requests do.
@@ -254,8 +258,9 @@ impl LockOptions {
         Self { terms, owner: None }
     }
 
-    /// Gives up `wait` after the call began. Removes the limit of tries of the handle. If [`tries`](Self::tries) is set
-    /// too, the call ends at the limit that it reaches first. With zero, the call makes one try.
+    /// Makes the call give up after the time `wait`, and removes the limit of tries of the handle.
+    /// If [`tries`](Self::tries) is set too, the call ends at the limit that it reaches first. If `wait` is zero, the
+    /// call makes one try.
     ///
     /// If only an operator can repair the fault ([`Report::needs_operator`](crate::Report::needs_operator)), the call
     /// fails at once. A program that calls again should pause first.
@@ -264,10 +269,10 @@ impl LockOptions {
         self
     }
 
-    /// Makes at most `tries` attempts, including the first one. Gives up after `tries` times the longest delay of the
-    /// handle's [`Retry`] at the latest, because a caller that waits for other callers sends no attempts. An extension
-    /// by the holder may also use up a try. With one try, the call does not wait. Zero is refused when the lock is
-    /// requested ([`InvalidRequest`](crate::InvalidRequest)).
+    /// Makes at most `tries` attempts, including the first one. A caller that waits for other callers sends no
+    /// attempts, so it gives up after `tries` times the longest delay of the handle's [`Retry`] at the latest. An
+    /// extension by the holder may also use up a try. With one try, the call does not wait. The handle refuses zero
+    /// when the lock is requested ([`InvalidRequest`](crate::InvalidRequest)).
     pub const fn tries(mut self, tries: u32) -> Self {
         self.terms.tries = Some(tries);
         self
@@ -275,37 +280,38 @@ impl LockOptions {
 
     /// Allows at most this many extensions of the lock. Further extensions fail
     /// with [`ExtendError::Limit`](crate::ExtendError::Limit). By default, and with [`u32::MAX`], the number is not
-    /// limited. An extension whose outcome the caller drops does not count, unless the lock is kept.
+    /// limited. If the caller drops the outcome of an extension, the extension does not count, unless the lock is kept.
     pub const fn extensions(mut self, most: u32) -> Self {
         self.terms.extensions = most;
         self
     }
 
-    /// Makes the handle extend the lock automatically, by its ttl whenever half of its validity is left, until the lock
-    /// is released or lost. If an extension fails, the handle tries again in the remaining time.
+    /// Makes the handle extend the lock automatically until the lock is released or lost. The handle extends the lock
+    /// by its ttl whenever half of its validity is left. If an extension fails, the handle tries again in the remaining
+    /// time.
     ///
-    /// * Keeping ends when the lock is unlocked or lost, when the guard is dropped, with `LockGuard::into_lock`,
-    ///   `detach` or `Lock::to_bytes`, when the number of [`extensions`](Self::extensions) is used up, and when the
-    ///   handle is dropped. Dropping a plain [`Lock`](crate::Lock) also ends its keeping, but does not release the
-    ///   lock. A leaked guard or lock is still kept.
+    /// * The handle stops extending the lock when the lock is unlocked or lost, when the guard or the handle is
+    ///   dropped, and when the allowed [`extensions`](Self::extensions) are used up. `LockGuard::into_lock`, `detach`
+    ///   and `Lock::to_bytes` also end the extensions. Dropping a plain [`Lock`](crate::Lock) ends its extensions, but
+    ///   does not release the lock. A leaked guard or lock is still kept.
     /// * A failed extension does not end the lock. The lock is valid until its end, and the handle tries to extend it
     ///   again (at most 15 times, with shorter and shorter pauses). If a majority reports that the key is missing, the
     ///   lock is lost.
     /// * The nodes notify the handle when another client deletes or replaces the key, and the handle then asks all
-    ///   nodes. The lock is reported as lost two round trips after the change on a majority. Notifications need
-    ///   `+client|tracking` and `+client|caching`. Notifications cover 1,000 keys of a handle, from 50 ms after the
-    ///   grant on, because the table in the servers is bounded. Without notifications, and with a limited number
-    ///   of [`extensions`](Self::extensions), the next extension finds the change. Between the change and the report
-    ///   another client can take the lock.
+    ///   nodes. The handle reports the lock as lost two round trips after the key has changed on a majority.
+    ///   Notifications need `+client|tracking` and `+client|caching`. Notifications begin 50 ms after the grant, and
+    ///   cover 1,000 keys of a handle, because the table in each server is bounded. Without notifications, or if the
+    ///   number of [`extensions`](Self::extensions) is limited, the next extension finds the change. Between the change
+    ///   and the report another client can take the lock.
     /// * `Redlock` extends locks on its I/O thread, independently of the threads of the program. `LocalRedlock`,
-    ///   `Driver` and `Engine` extend locks only during calls, so the program has to call `poll` or `turn` at the times
+    ///   `Driver` and `Engine` extend locks only during calls, so the program must call `poll` or `turn` at the times
     ///   that `until_deadline` returns.
     /// * `LockGuard::keep` and `LocalRedlock::keep` begin to keep a lock that is already held, or that came from
     ///   another process.
     /// * A program that hangs keeps its lock. [`keep_for`](Self::keep_for) limits the time.
     ///
-    /// A kept lock costs small allocations when it is granted, and one command to each node for each extension, from 50
-    /// ms after the grant on. Extensions that are due in one turn share one write to each node.
+    /// A kept lock costs small allocations when it is granted. From 50 ms after the grant on, each extension costs one
+    /// command to each node. Extensions that are due in one turn share one write to each node.
     /// ```no_run
     /// # use std::time::Duration;
     /// # use shearline::{LockOptions, Redlock};
@@ -341,18 +347,18 @@ impl LockOptions {
     }
 
     /// Adds a fencing token to the lock: a number that is larger than the tokens of all earlier locks on the same
-    /// resource, without any assumption about clocks. See [`Lock::fencing_token`](crate::Lock::fencing_token) for its
-    /// use, and [`manual::fencing`](crate::manual::fencing) for the proof.
+    /// resource, whatever the clocks show. See [`Lock::fencing_token`](crate::Lock::fencing_token) for its use,
+    /// and [`manual::fencing`](crate::manual::fencing) for the proof.
     ///
     /// * Every node has a counter floor for its fencing tokens (`shearline:floor`). An operator creates the floors
     ///   once, with `Redlock::trust_nodes`. A node without a floor is [`Unusable::NoFloor`](crate::Unusable::NoFloor)
     ///   for fenced locks, but votes on other locks.
-    /// * A node loses its floor in a restart, with or without its data. If the node refuses a fencing token to a
-    ///   handle, the handle repairs the node from the other nodes. Only a handle that lives longer than the longest ttl
-    ///   can do this. Until then the node is [`Unusable::InRepair`](crate::Unusable::InRepair). If a majority has
-    ///   restarted at once, an operator has to create the floors again. The
-    ///   page [`manual::operating`](crate::manual::operating#nodes-that-give-fencing-tokens) explains how to do this,
-    ///   and how to see which nodes have a floor.
+    /// * A node loses its floor when it restarts, even if it keeps its data. If the node refuses a fencing token to
+    ///   a handle, the handle repairs the node from the other nodes. Only a handle that lives longer than the longest
+    ///   ttl can repair a node. Until the repair, the node is [`Unusable::InRepair`](crate::Unusable::InRepair).
+    ///   If a majority has restarted at once, an operator must create the floors again. The
+    ///   page [`manual::operating`](crate::manual::operating#nodes-that-give-fencing-tokens) explains how to create
+    ///   floors, and how to see which nodes have a floor.
     /// * A repair waits for the longest ttl, so that every attempt from before the loss has expired. The longest ttl
     ///   is [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set. If any client takes fenced locks
     ///   with a longer ttl, set `max_ttl` in every client, because a handle does not know the requests of other
@@ -365,8 +371,8 @@ impl LockOptions {
     ///   scripts](crate::Builder::without_scripts) the request is invalid
     ///   ([`InvalidRequest::needs_scripts`](crate::InvalidRequest::needs_scripts)).
     ///
-    /// A fenced lock costs a script instead of a `SET`. In rare cases no majority returns the same fencing token. Then
-    /// the call makes a second round trip, whose time is subtracted from the validity
+    /// For a fenced lock, each node runs a script instead of a `SET`. In rare cases no majority returns the same
+    /// fencing token. In this case, the call makes a second round trip, whose time is subtracted from the validity
     /// ([`Stats::second_round_trips`](crate::Stats::second_round_trips)). Steady locking of one name, or of names of
     /// the same length, still allocates nothing.
     ///
@@ -390,8 +396,8 @@ impl LockOptions {
     /// Sets the owner text of this lock, instead of the owner text of the handle
     /// ([`Builder::owner`](crate::Builder::owner)): at most 64 arbitrary bytes, such as the address of the holder.
     /// Other clients see the owner text in an [`Inspection`](crate::Inspection), a [`Watch`](crate::Watch), and the
-    /// report of [`LockError::Held`](crate::LockError::Held). A longer text is refused when the lock is requested
-    /// ([`InvalidRequest`](crate::InvalidRequest)).
+    /// report of [`LockError::Held`](crate::LockError::Held). The handle refuses a longer text when the lock is
+    /// requested ([`InvalidRequest`](crate::InvalidRequest)).
     ///
     /// If the lock is also [`fenced`](Self::fenced), other clients see its fencing token
     /// too: [`Holder::fencing_token`](crate::Holder::fencing_token).
@@ -468,8 +474,8 @@ impl LockOptions {
         self.terms.ttl
     }
 
-    /// Returns how long after the call began a handle with this `retry` gives up, or `None` if only the number of tries
-    /// is limited.
+    /// Returns the time limit of a call to a handle with this `retry`, or `None` if only the number of tries is
+    /// limited.
     pub(crate) const fn wait_allowed(&self, retry: &Retry) -> Option<Duration> {
         match (self.terms.wait, self.terms.tries) {
             (None, None) => retry.wait,
@@ -492,7 +498,7 @@ impl LockOptions {
         self.terms.extensions
     }
 
-    /// Returns how many nanoseconds the lock is kept at most, or zero if the lock is not kept.
+    /// Returns the number of nanoseconds that the lock is kept at most, or zero if the lock is not kept.
     pub(crate) const fn kept_nanos(&self) -> u64 {
         self.terms.keep
     }
@@ -501,8 +507,7 @@ impl LockOptions {
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 impl LockOptions {
-    /// Returns how long after its beginning a call gives up, or `None` if the tries or the handle's [`Retry`] limit the
-    /// call.
+    /// Returns the time limit of the call, or `None` if the tries or the handle's [`Retry`] limit the call.
     #[must_use]
     pub const fn deadline(&self) -> Option<Duration> {
         self.terms.wait

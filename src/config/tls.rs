@@ -28,8 +28,8 @@ pub(crate) struct NodeTls {
     pub(crate) name: Option<String>,
 }
 
-/// The TLS options for nodes with a `rediss://` URL: which authorities to trust, and the client certificate. Pass them
-/// to [`Builder::tls`](crate::Builder::tls).
+/// The TLS options for nodes with a `rediss://` URL: which authorities to trust, and the client certificate. Pass these
+/// options to [`Builder::tls`](crate::Builder::tls).
 ///
 /// Settings in a URL (`rediss://host?ca=..&cert=..&key=..&name=..`) have precedence. The defaults are the authorities
 /// that the system trusts, no client certificate, and the host of the URL as the name.
@@ -75,8 +75,9 @@ impl TlsOptions {
         self
     }
 
-    /// Sends the certificate in the first PEM file to nodes that ask for one, and signs with the key in the second
-    /// file. Intermediate certificates follow in the first file. The key must not be protected by a password.
+    /// Sends the certificate in the first PEM file to nodes that ask for a certificate, and signs with the key in the
+    /// second file. The intermediate certificates follow the client certificate in the first file. The key must not be
+    /// protected by a password.
     pub fn identity_files(
         mut self,
         certificate: impl Into<String>,
@@ -110,7 +111,7 @@ impl TlsOptions {
     }
 }
 
-/// Does not show PEM texts, because they may contain a key.
+/// The output does not show PEM texts, because they may contain a key.
 impl fmt::Debug for Pem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

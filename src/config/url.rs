@@ -72,7 +72,7 @@ pub(super) fn parse(text: &str) -> Result<NodeConfig, UrlFault> {
 }
 
 /// Returns the scheme and the text after its slashes. The form of labels, `unix:/path`, has no authority and is
-/// returned whole.
+/// returned as a whole.
 fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlFault> {
     if let Some((scheme, path)) = text.split_at_checked("unix:".len())
         && scheme.eq_ignore_ascii_case("unix:")
@@ -100,8 +100,8 @@ fn scheme_of(name: &str) -> Option<Scheme> {
 
 /// Returns the credentials, the host with the port, and the rest, which begins with `/`, `?` or `#`.
 ///
-/// An `@` in the rest means that a password was not escaped. Otherwise a piece of the password would become a path or a
-/// database, which the address would show.
+/// An `@` in the rest means that a password was not escaped. Without this check, a piece of the password would become a
+/// path or a database, which the address would show.
 fn split_authority(rest: &str) -> Result<(Option<&str>, &str, &str), UrlFault> {
     let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if tail.contains('@') {
@@ -113,8 +113,8 @@ fn split_authority(rest: &str) -> Result<(Option<&str>, &str, &str), UrlFault> {
     })
 }
 
-/// Parses `user`, `user:password` or `:password`. If user and password are empty, as from a template with empty
-/// variables, there is no login.
+/// Parses `user`, `user:password` or `:password`. If user and password are empty, as in a template with empty
+/// variables, the handle does not log in.
 fn credentials(userinfo: &str) -> Result<Option<Credentials>, UrlFault> {
     let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
     let user = credential(user)?;

@@ -76,15 +76,15 @@ impl Lock {
     /// nodes in the same order.
     ///
     /// Detach the lock from its handle first. If the lock is [kept](crate::LockOptions::keep), its handle then stops
-    /// extending it, but cannot take back an extension that is under way. Keep the bytes as secret as the access to the
-    /// nodes, because a program that has them can release the lock.
+    /// extending it, but cannot take back an extension that is under way. Keep the bytes as secret as the passwords of
+    /// the nodes, because a program that has the bytes can release the lock.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         self.end_keeping();
         encode(self, ClockIdentity::current())
     }
 
-    /// Reads a lock from the bytes of [`Self::to_bytes`], in the same process or in another one.
+    /// Reads a lock from the bytes of [`Self::to_bytes`], in the same process or in another process.
     ///
     /// If the bytes were written under another clock, the validity is zero. The clock differs after a boot, on another
     /// machine, in another time namespace, or if the system does not identify its clock. A lock from another clock can

@@ -17,7 +17,7 @@ pub(super) struct Inbox {
     /// The events. The received bytes of an event are in `bytes`, at the range of the event.
     inputs: Vec<(Input<'static>, Range<usize>)>,
     bytes: Vec<u8>,
-    /// Nodes that are writable again. Unsent bytes for these nodes are written before the engine
+    /// Nodes that are writable again. The wire writes the unsent bytes for these nodes before the engine
     /// gets [`Input::Writable`].
     pub(super) writable: NodeSet,
     /// The nodes whose connections have ended.

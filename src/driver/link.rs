@@ -1,7 +1,7 @@
 //! The connection to one node, from the look-up of its name to its end.
 //!
-//! A link puts events into the inbox as inputs of the engine, in the order in which they happened. A link reads and
-//! writes by these rules, each of which has a test in `link/tests`:
+//! A link puts events into the inbox as inputs of the engine, in the order in which they happened. A link follows these
+//! rules, and each rule has a test in `link/tests`:
 //!
 //! * After a read that has drained the socket, the link stops reading. Without TLS, a short read drains the socket. If
 //!   the event reported an end or an error, the link reads on until it finds the end, because data and the end may
@@ -10,7 +10,7 @@
 //! * After a failed write the link writes nothing more. The link reads all data that the node has sent before it
 //!   reports the disconnect, because the data may contain the reason.
 //! * An outdated report of readiness has no effect.
-//! * With TLS, a connection is being opened until the handshake is done. While encrypted bytes wait for the kernel, the
+//! * With TLS, a connection counts as open only after the handshake. While encrypted bytes wait for the kernel, the
 //!   link accepts no more bytes.
 //!
 //! # Not here
@@ -53,9 +53,9 @@ pub(super) struct Link {
     state: State,
     /// The events that [`Link::service`] has not handled yet.
     ready: Ready,
-    /// The look-up that may be running, even if its result is no longer needed. There is at most one.
+    /// The look-up that may be running, even if its result is no longer needed. At most one look-up runs at a time.
     lookup: Option<Lookup>,
-    /// The index of the address to try first: the address that last worked, or the next one after the address that last
+    /// The index of the address to try first: the address that last worked, or the address after the address that last
     /// timed out.
     first: usize,
     /// The address that last worked, if it is the address to try first.
@@ -85,7 +85,7 @@ enum State {
 pub(super) struct Ready {
     pub(super) readable: bool,
     pub(super) writable: bool,
-    /// `true` if the link has to read until it finds the end, an error, or no more data.
+    /// `true` if the link must read until it finds the end, an error, or no more data.
     pub(super) ending: bool,
 }
 
@@ -110,7 +110,7 @@ impl Link {
         }
     }
 
-    /// Begins to connect. May report `Connected` or `Disconnected` at once.
+    /// Begins to connect. This function may report `Connected` or `Disconnected` at once.
     pub(super) fn open(&mut self, tools: &mut Tools<'_>) {
         debug_assert!(
             matches!(self.state, State::Idle),
@@ -146,7 +146,7 @@ impl Link {
         Ok(())
     }
 
-    /// Returns the address of the last connection or attempt, or `None` if there was none.
+    /// Returns the address of the last connection or attempt, or `None` before the first attempt.
     pub(super) fn target(&self) -> Option<Target> {
         match &self.address {
             Address::Tcp { .. } => {

@@ -3,10 +3,10 @@
 //! A [`Driver`] is for programs with their own event loop. One turn sleeps until a socket is ready or a timer is due,
 //! reads, fires timers, and writes.
 //!
-//! * Only `clock` reads a clock. Only `socket` and, for TLS, `tls` read and write. `tcp` has the facts about TCP that
-//!   both modules need.
+//! * Only `clock` reads a clock. Only `socket` and, for TLS, `tls` read and write. `tcp` contains the facts about TCP
+//!   that both modules need.
 //! * `link` is the connection to one node, `resolve` looks up its name, and `probe` asks whether its server answers.
-//!   `wire` has the links and probes of all nodes, and carries out the orders of an engine. `inbox` stores the events
+//!   `wire` owns the links and probes of all nodes, and carries out the orders of an engine. `inbox` stores the events
 //!   on the connections. A thread sleeps in `poller`.
 //! * `turn` is the loop of one thread.
 //! * `ready` decides how long a new driver waits for its nodes. `report` builds the reports that do not come from the
@@ -14,14 +14,14 @@
 //!
 //! # Guarantees
 //!
-//! * **Nothing blocks** except [`Driver::turn`], at most for its limit, and the calls that wait by
+//! * **Nothing blocks** except [`Driver::turn`], which blocks up to its limit, and the calls that wait by
 //!   design: [`Driver::wait_until_ready`], [`Driver::shut_down`] and dropping.
 //! * **Few system calls**: a round makes one write and one read for each node, and waits for events.
 //! * **A forked child does no harm**: the child cannot use the driver, and dropping its copy only closes descriptors.
 //!
 //! # Not here
 //!
-//! The module `engine` has the algorithm and decides about time. No type of `mio` is part of the interface.
+//! The module `engine` contains the algorithm and decides about time. No type of `mio` is part of the interface.
 
 #[cfg(not(unix))]
 compile_error!("the feature `std` of shearline needs a unix; without it the core builds anywhere");
@@ -116,8 +116,8 @@ pub(crate) use wire::Wire;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Dropping a driver writes the remaining releases to the nodes, waits at
-/// most [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout) for the answers, and closes the connections.
+/// Dropping a driver writes the remaining releases to the nodes, waits up
+/// to [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout) for the answers, and closes the connections.
 #[derive(Debug)]
 pub struct Driver {
     inner: Loop,
@@ -142,7 +142,7 @@ pub(crate) struct Working<'a> {
     panics: Panics,
 }
 
-/// Detects a panic that begins during the life of this value.
+/// Detects a panic that begins during the lifetime of this value.
 #[derive(Debug)]
 pub(crate) struct Panics {
     /// `true` if this thread was already panicking for another reason.
@@ -155,7 +155,7 @@ impl Panics {
         Self { was_panicking }
     }
 
-    /// Returns `true` if this thread has begun to panic since this value was made.
+    /// Returns `true` if this thread has begun to panic since this value was created.
     pub(crate) fn has_begun(&self) -> bool {
         thread::panicking() && !self.was_panicking
     }
@@ -182,9 +182,9 @@ impl Driver {
         })
     }
 
-    /// Takes turns until a majority of the nodes is ready and every other node has answered or another 50 ms have
-    /// passed. Returns after the connect timeout at the latest, and at once if a majority is unusable (wrong
-    /// credentials, for example). Nodes of another cluster count as ready for this call,
+    /// Takes turns until a majority of the nodes is ready, and then either every other node has answered or
+    /// another 50 ms have passed. Returns after the connect timeout at the latest, and at once if a majority
+    /// is unusable (wrong credentials, for example). Nodes of another cluster count as ready for this call,
     /// because [`reinit`](Self::reinit) needs them. The events stay in the queue.
     ///
     /// # Errors
@@ -195,15 +195,15 @@ impl Driver {
     }
 
     /// Takes one turn. First sleeps until a socket is ready, a timer is due, `limit` has passed, or
-    /// a [waker](Self::waker) wakes the driver. Then reads, fires timers, and writes.
+    /// a [waker](Self::waker) wakes the driver. After the sleep, reads, fires timers, and writes.
     ///
     /// The work of a turn is bounded: a turn reads at most 256 KiB from each node. A turn may do nothing, for example
     /// after a signal. With [`Builder::spin`](crate::Builder::spin) a turn does not sleep while an operation is open.
     ///
     /// # Errors
     ///
-    /// Returns an error if the poll has failed because memory is short. The driver then stays usable. If the driver is
-    /// closed or belongs to another process, the error contains a [`LockError`].
+    /// Returns an error if the poll has failed because memory is short. After such an error, the driver is still
+    /// usable. If the driver is closed or belongs to another process, the error contains a [`LockError`].
     pub fn turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
         self.begin()?.turn(limit)
     }
@@ -225,7 +225,7 @@ impl Driver {
         self.inner.events.pop_front()
     }
 
-    /// Returns `true` if there are events in the queue.
+    /// Returns `true` if the queue contains events.
     pub(crate) fn has_events(&self) -> bool {
         !self.inner.events.is_empty()
     }
@@ -242,7 +242,7 @@ impl Driver {
     /// turn if the driver is not sleeping.
     ///
     /// Each wake-up costs a write to an eventfd, so wake only a driver that sleeps. The waker may outlive its driver.
-    /// After the end of the driver, and in a forked child, the waker does nothing.
+    /// After the driver is dropped, and in a forked child, the waker does nothing.
     #[must_use]
     pub fn waker(&self) -> Waker {
         let waker = Arc::clone(self.inner.wire.waker());
@@ -286,19 +286,19 @@ impl Driver {
     /// # Errors
     ///
     /// Returns [`ExtendError::Invalid`], [`ExtendError::Expired`], [`ExtendError::Saturated`], [`ExtendError::Forked`]
-    /// or [`ExtendError::Closed`]. After an error nothing is sent, and the lock does not change.
+    /// or [`ExtendError::Closed`]. If the call fails, it sends nothing, and the lock does not change.
     pub fn downgrade(&mut self, lock: &mut Lock) -> Result<RoundId, ExtendError> {
         self.begin()?.ask(|engine, now| engine.downgrade(now, lock))
     }
 
-    /// Begins to extend `lock` to `ttl` from now. The outcome is an [`Event::Extended`]. Apply the event to the lock,
-    /// so that the lock counts this extension.
+    /// Begins to extend `lock`, so that it lasts for `ttl` from now. The outcome is an [`Event::Extended`]. Apply the
+    /// event to the lock, so that the lock counts this extension.
     ///
     /// # Errors
     ///
-    /// Returns [`ExtendError::Expired`], [`ExtendError::Limit`], [`ExtendError::Invalid`], [`ExtendError::Saturated`],
-    /// [`ExtendError::Forked`] or [`ExtendError::Closed`]. After an error nothing is sent, and the lock does not
-    /// change.
+    /// Returns [`ExtendError::Expired`], [`ExtendError::Limit`], [`ExtendError::Invalid`]
+    /// or [`ExtendError::Saturated`]. Also returns [`ExtendError::Forked`] and [`ExtendError::Closed`]. If the call
+    /// fails, it sends nothing, and the lock does not change.
     pub fn extend(&mut self, lock: &Lock, ttl: Duration) -> Result<RoundId, ExtendError> {
         self.begin()?
             .ask(|engine, now| engine.extend(now, lock, ttl))
@@ -332,7 +332,7 @@ impl Driver {
     /// # Errors
     ///
     /// Returns [`ExtendError::Expired`], [`ExtendError::Saturated`], [`ExtendError::Forked`]
-    /// or [`ExtendError::Closed`]. After an error nothing is sent, and the lock does not change.
+    /// or [`ExtendError::Closed`]. If the call fails, it sends nothing, and the lock does not change.
     pub fn confirm(&mut self, lock: &Lock) -> Result<RoundId, ExtendError> {
         self.begin()?.ask(|engine, now| engine.confirm(now, lock))
     }
@@ -364,8 +364,9 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// Returns [`OperatorError::NotHeld`], [`OperatorError::NotOurs`], [`OperatorError::Invalid`],
-    /// [`OperatorError::Saturated`], [`OperatorError::Forked`] or [`OperatorError::Closed`], and sends nothing.
+    /// Returns [`OperatorError::NotHeld`], [`OperatorError::NotOurs`] or [`OperatorError::Invalid`]. Also
+    /// returns [`OperatorError::Saturated`], [`OperatorError::Forked`] and [`OperatorError::Closed`]. If the call
+    /// fails, it sends nothing.
     pub fn break_lock(
         &mut self,
         resource: &[u8],
@@ -398,8 +399,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// Returns [`UnlockError::Forked`] or [`UnlockError::Closed`]. After an error nothing is sent, and the keys expire
-    /// with their ttl.
+    /// Returns [`UnlockError::Forked`] or [`UnlockError::Closed`]. If the call fails, it sends nothing, and the keys
+    /// expire with their ttl.
     pub fn release(&mut self, lock: Lock) -> Result<RoundId, UnlockError> {
         Ok(self.begin()?.ask(|engine, now| engine.release(now, lock)))
     }
@@ -450,14 +451,14 @@ impl Driver {
         self.inner.engine.stats()
     }
 
-    /// Asserts that the server with this `run_id`, connected as the node at `address`, has forgotten no lock that is
-    /// still valid. The votes of the server count from now on. Returns `true` if the votes did not count before.
-    /// See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors. If this handle uses fencing
-    /// tokens, an [`Event::FloorsGiven`] reports whether the node has written its counter floor.
+    /// Declares that the server with this `run_id`, connected as the node at `address`, has not forgotten any lock
+    /// that is still valid. The votes of the server count from now on. Returns `true` if the votes did not count
+    /// before. [`Redlock::trust_node`](crate::Redlock::trust_node) describes the risk and the errors. If this handle
+    /// uses fencing tokens, an [`Event::FloorsGiven`] reports whether the node has written its counter floor.
     ///
     /// # Errors
     ///
-    /// Returns an [`OperatorError`], and changes nothing.
+    /// If the call returns an [`OperatorError`], it has changed nothing.
     pub fn trust_node(&mut self, address: &str, run_id: &str) -> Result<bool, OperatorError> {
         let (kept, _) = calls::trust(&mut self.begin()?.engine, address, run_id)?;
         Ok(kept)
@@ -475,13 +476,13 @@ impl Driver {
         }
     }
 
-    /// Begins to write the marker of this cluster to every node, in place of any other marker. The outcome is
+    /// Begins to write the marker of this cluster to every node, and replaces any other marker. The outcome is
     /// an [`Event::Reinitialised`]. See [`Redlock::reinit`](crate::Redlock::reinit).
     ///
     /// # Errors
     ///
-    /// Returns [`OperatorError::Invalid`], [`OperatorError::NoQuorum`], [`OperatorError::Saturated`],
-    /// [`OperatorError::Forked`] or [`OperatorError::Closed`], and changes nothing.
+    /// Returns [`OperatorError::Invalid`], [`OperatorError::NoQuorum`] or [`OperatorError::Saturated`]. Also
+    /// returns [`OperatorError::Forked`] and [`OperatorError::Closed`]. If the call fails, it changes nothing.
     pub fn reinit(&mut self) -> Result<RoundId, OperatorError> {
         self.begin()?.ask(Engine::reinit)
     }
@@ -506,7 +507,7 @@ impl Driver {
     }
 
     /// Closes the driver. Cancels open acquisitions, releases the locks in unread events, writes the remaining releases
-    /// to the nodes, and waits for the answers at most for `limit`. Then closes the connections. A closed driver does
+    /// to the nodes, and waits up to `limit` for the answers. At the end, closes the connections. A closed driver does
     /// nothing. Locks that the program has taken from events stay on the nodes until their ttl has passed.
     pub fn shut_down(&mut self, limit: Duration) {
         let Ok(mut inner) = self.begin() else {
@@ -571,14 +572,14 @@ impl Drop for Working<'_> {
 }
 
 impl Builder {
-    /// Builds a [`Driver`]. Returns when a majority of the nodes is ready and every other node has answered or
-    /// another 50 ms have passed. Returns after the connect timeout at the latest, even if nodes are
+    /// Builds a [`Driver`]. Returns when a majority of the nodes is ready, and then either every other node has
+    /// answered or another 50 ms have passed. Returns after the connect timeout at the latest, even if nodes are
     /// down. [`Driver::new`] does not wait.
     ///
     /// # Errors
     ///
-    /// Returns [`BuildError::Config`] for the first mistake in the settings, before any I/O, or for an unusable
-    /// certificate or key. Returns [`BuildError::Io`] if the operating system provides no descriptor or random bytes.
+    /// Returns [`BuildError::Config`] for the first wrong setting, before any I/O, and for an unusable certificate or
+    /// key. Returns [`BuildError::Io`] if the operating system provides no descriptor or random bytes.
     pub fn build_driver(&self) -> Result<Driver, BuildError> {
         let mut driver = Driver::new(&self.config()?)?;
         driver.wait_until_ready()?;
@@ -594,7 +595,7 @@ impl Drop for Driver {
     }
 }
 
-/// The descriptor is readable when a turn would find a socket ready. A due timer does not make it readable:
+/// The descriptor is readable when a turn would find a socket ready. A due timer does not make the descriptor readable:
 /// see [`Driver::until_deadline`].
 impl AsFd for Driver {
     fn as_fd(&self) -> BorrowedFd<'_> {

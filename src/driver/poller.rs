@@ -63,7 +63,7 @@ impl Readiness {
         }
     }
 
-    /// Adds what `other` reports.
+    /// Adds the readiness that `other` reports.
     pub(crate) fn merge(&mut self, other: Self) {
         self.readable = self.readable.union(other.readable);
         self.writable = self.writable.union(other.writable);
@@ -111,9 +111,9 @@ impl Poller {
         self.poll.registry()
     }
 
-    /// Sleeps until a socket is ready, at most for `limit`, and returns the ready sockets. A sleep may end up to a
+    /// Sleeps until a socket is ready or `limit` has passed, and returns the ready sockets. A sleep may end up to a
     /// millisecond before `limit`, because the poll has a resolution of milliseconds and must not be late. The next
-    /// call then sleeps exactly for the rest.
+    /// call then sleeps exactly for the remaining time.
     pub(crate) fn sleep(&mut self, limit: Option<Duration>) -> io::Result<Readiness> {
         match self.wait(limit) {
             Ok(()) => {}

@@ -25,7 +25,7 @@ pub(super) enum Target {
 pub(super) struct Probe {
     token: Token,
     socket: Option<Socket>,
-    /// The bytes to send when the connection is up. Empty after the bytes are sent.
+    /// The bytes to send when the connection is up. The slice is empty after the bytes are sent.
     question: &'static [u8],
     /// `true` if an event came after the last [`Probe::service`].
     ready: bool,

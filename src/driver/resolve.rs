@@ -21,7 +21,7 @@ use crate::error::LinkFault;
 /// The largest number of addresses of one name that are tried. The name of a single server has fewer addresses.
 const ADDRESSES_MAX: usize = 16;
 
-/// The addresses of a name. There is at least one.
+/// The addresses of a name. The list is never empty.
 pub(super) type Addresses = Vec<SocketAddr>;
 
 type Found = Result<Addresses, LinkFault>;

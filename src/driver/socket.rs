@@ -2,13 +2,13 @@
 //!
 //! * A read or a write never blocks and is never cut short by a signal.
 //! * A socket with TLS has the same methods as a socket without TLS. A TLS socket is connected after the TLS handshake.
-//! * There are two ways to close. A reset ([`Socket::abort`]) discards the bytes that the kernel has not sent yet, and
-//!   an orderly close ([`Socket::close`]) sends them. Dropping a socket only closes the descriptor, because a forked
-//!   child may do no more.
+//! * A socket can be closed in two ways. A reset ([`Socket::abort`]) discards the bytes that the kernel has not sent
+//!   yet, and an orderly close ([`Socket::close`]) sends them. Dropping a socket only closes the descriptor, because a
+//!   forked child may do no more.
 //!
 //! # Not here
 //!
-//! `link` decides when to read and write. `tcp` has the facts about TCP. `tls` encrypts.
+//! `link` decides when to read and write. `tcp` contains the facts about TCP. `tls` encrypts.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -159,8 +159,8 @@ impl Socket {
 
     /// Sets whether an event reports that a full socket accepts bytes again.
     ///
-    /// A unix socket would report an event each time its peer reads, so the link sets this only while it has bytes to
-    /// write. TCP always reports the event.
+    /// A unix socket would report an event each time its peer reads, so the link asks for the event only while it has
+    /// bytes to write. TCP always reports the event.
     pub(super) fn watch_writable(
         &mut self,
         watch: bool,

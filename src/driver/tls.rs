@@ -5,19 +5,20 @@
 //! * A session is connected when the TLS handshake is done. A session sends no data before the end of the handshake.
 //! * Bytes that [`Session::write`] has accepted are encrypted and cannot be taken back. A session accepts at most 16
 //!   KiB until the kernel has accepted them all. Until then, [`Session::has_unsent`] returns `true`.
-//! * [`Session::is_drained`] shows whether more can be read. A short read of the socket does not show it.
+//! * [`Session::is_drained`] shows whether more can be read. A short read of the socket does not mean that the session
+//!   is drained.
 //! * Dropping or aborting a session writes nothing. Only an orderly close sends `close_notify`.
 //!
-//! A [`Connector`] has the parts that the connections to one node share: the trusted authorities, the client
+//! A [`Connector`] contains the parts that the connections to one node share: the trusted authorities, the client
 //! certificate, the name of the node, and the resumable sessions.
 //!
-//! rustls allocates a buffer for each record that it writes, and for the plaintext of each record that it reads. There
-//! is no other allocation.
+//! rustls allocates a buffer for each record that it writes, and for the plaintext of each record that it reads.
+//! Nothing else allocates memory.
 //!
 //! # Not here
 //!
-//! `settings` reads the files. `verifier` decides whether to trust a certificate. `reason` has the meaning of rustls
-//! errors.
+//! `settings` reads the files. `verifier` decides whether to trust a certificate. `reason` explains the errors of
+//! rustls.
 
 #[cfg(test)]
 pub(super) mod peer;
@@ -153,7 +154,7 @@ pub(super) struct Session {
     is_open: bool,
     /// `true` if the last read has drained the socket.
     is_drained: bool,
-    /// The reason why reading has ended, if it has.
+    /// The reason why reading has ended, or `None` if reading continues.
     end: Option<Received>,
 }
 
@@ -180,7 +181,7 @@ impl Session {
         &mut self.stream
     }
 
-    /// Continues the handshake. Returns `true` if it is done.
+    /// Continues the handshake. Returns `true` if the handshake is done.
     pub(super) fn is_connected(&mut self) -> Result<bool, LinkFault> {
         if !self.is_open {
             let open = tcp::is_connected(&self.stream);
@@ -238,8 +239,8 @@ impl Session {
         len < room && self.end.is_none()
     }
 
-    /// Encrypts and writes as many of `bytes` as fit, and returns their number. Encrypted bytes may still have to
-    /// be [flushed](Self::flush).
+    /// Encrypts and writes as many of `bytes` as fit, and returns their number. Call [`flush`](Self::flush) to write
+    /// the encrypted bytes.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<usize, LinkFault> {
         let mut taken = 0;
         loop {
@@ -291,8 +292,8 @@ impl Session {
         Ok(true)
     }
 
-    /// Reads the socket once, and decrypts. Returns `false` if there was no data, and an error if no more data will
-    /// come.
+    /// Reads the socket once, and decrypts the bytes. Returns `false` if there was no data, and an error if no more
+    /// data will come.
     fn receive(&mut self) -> Result<bool, Received> {
         let mut tap = Tap {
             stream: &mut self.stream,

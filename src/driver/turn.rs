@@ -62,8 +62,8 @@ impl Loop {
         Ok((this.engine, this.wire, this.poller))
     }
 
-    /// Takes turns until a majority of the nodes is ready and every other node has answered or another 50 ms have
-    /// passed. Returns after the connect timeout at the latest.
+    /// Takes turns until a majority of the nodes is ready, and then either every other node has answered or another 50
+    /// ms have passed. Returns after the connect timeout at the latest.
     pub(super) fn wait_until_ready(&mut self) -> io::Result<()> {
         let mut readying = Readying::new(clock::now(), self.connect_timeout);
         loop {
@@ -113,8 +113,8 @@ impl Loop {
         }
     }
 
-    /// Reads the received bytes, without waiting and without firing timers. Callers use this function after a while
-    /// without turns.
+    /// Reads the received bytes, without waiting and without firing timers. Callers use this function if they have
+    /// taken no turns for a while.
     pub(crate) fn read(&mut self) -> io::Result<()> {
         self.engine.was_away(clock::now());
         let readiness = self.poller.sleep(Some(Duration::ZERO))?;
@@ -124,7 +124,7 @@ impl Loop {
     }
 
     /// Takes a turn that does not wait: calls [`Self::read`], then fires timers and writes. Callers use this function
-    /// after a while without turns.
+    /// if they have taken no turns for a while.
     pub(crate) fn catch_up(&mut self) -> io::Result<()> {
         self.engine.was_away(clock::now());
         self.turn(Some(Duration::ZERO))

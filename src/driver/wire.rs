@@ -1,16 +1,17 @@
-//! The wire has the sockets of all nodes. The wire carries out the orders of an engine, and collects events.
+//! The wire owns the sockets of all nodes, carries out the orders of an engine, and collects events.
 //!
 //! The wire interprets every [`Output`], for two kinds of callers. A caller that owns its engine calls [`Wire::flush`],
 //! which writes bytes at once. A shared handle has its engine behind a mutex, and makes no system calls under the
-//! mutex. The thread that has the wire alternates. Under the mutex, [`Wire::hand_in`] passes received bytes to the
-//! engine and [`Wire::copy`] copies out the orders of the engine. Outside of the mutex, [`Wire::run`] makes the system
-//! calls.
+//! mutex. The thread that has the wire alternates between two steps. Under the mutex, [`Wire::hand_in`] passes received
+//! bytes to the engine and [`Wire::copy`] copies out the orders of the engine. Without the mutex, [`Wire::run`] makes
+//! the system calls.
 //!
 //! # Guarantees
 //!
 //! * **Bytes that were copied out count as sent for the engine** ([`Input::Transmitted`]), so that no other thread
 //!   withdraws bytes that may be on their way. The wire keeps bytes that the kernel did not accept, and writes them
-//!   first. Until they are written, it copies out no more bytes for that node. [`Wire::flush`] keeps no bytes.
+//!   first. Until these bytes are written, the wire copies out no more bytes for that node. [`Wire::flush`] keeps no
+//!   bytes.
 //! * **No function waits.**
 
 use alloc::boxed::Box;
@@ -219,7 +220,7 @@ impl Wire {
         !self.inbox.is_empty()
     }
 
-    /// On every connection: reads received bytes, continues the opening, and writes the kept bytes.
+    /// Continues to open connections, reads the received bytes of all nodes, and writes the kept bytes.
     pub(crate) fn read(&mut self, registry: &Registry) {
         self.is_unread = false;
         let (nodes, mut tools) = self.parts(registry);
@@ -335,7 +336,7 @@ impl Node {
         }
     }
 
-    /// Writes the kept bytes. Returns `true` if all are written and the engine waits for [`Input::Writable`].
+    /// Writes the kept bytes. Returns `true` if all bytes are written and the engine waits for [`Input::Writable`].
     fn write_rest(&mut self, tools: &mut Tools<'_>) -> bool {
         let mut bytes = core::mem::take(&mut self.rest);
         self.write(&bytes, tools);

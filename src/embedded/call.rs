@@ -1,7 +1,7 @@
-//! A command that is being executed: its steps on keys, and values that many commands read or answer with.
+//! A command that the node is executing: its steps on keys, and the values that many commands read or return.
 //!
-//! The first access to a key whose time is over removes it. Pushes and watches are notified of each change of a key,
-//! including its end.
+//! The first access to an expired key removes the key. Each change of a key causes pushes and affects watches, and so
+//! does the removal of an expired key.
 
 use crate::time::Instant;
 
@@ -11,16 +11,16 @@ use super::reply::Reply;
 use super::session::Session;
 use super::store::Store;
 
-/// One command on its way through the node. A script has its keys apart from its other arguments.
+/// A command that the node is executing. For a script, the keys are separate from the other arguments.
 pub(super) struct Call<'a> {
     pub(super) store: &'a mut Store,
     pub(super) session: &'a mut Session,
     /// The keys of a script.
     pub(super) keys: Words<'a>,
-    /// The name and the arguments of a command, or the arguments of a script. Their number has been checked.
+    /// The name and the arguments of a command, or the arguments of a script. The number of words was already checked.
     pub(super) words: Words<'a>,
     pub(super) now: Millis,
-    /// The time `now` on the caller's clock.
+    /// The current time by the caller's clock.
     pub(super) at: Instant,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns the call of a script or of a queued command, which this command runs.
+    /// Returns the call for a script or a queued command that this command runs.
     pub(super) fn within<'b>(&'b mut self, keys: Words<'b>, words: Words<'b>) -> Call<'b> {
         Call {
             store: &mut *self.store,
@@ -54,22 +54,21 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns the words from `first` on, if there are any.
+    /// Returns the words from the index `first` on.
     pub(super) fn words_from(&self, first: usize) -> Words<'a> {
         self.words.get(first..).unwrap_or_default()
     }
 }
 
-/// Steps of commands: they work on the database that the client has selected.
+/// The steps of commands work on the database that the client has selected.
 impl Call<'_> {
     fn database(&mut self) -> &mut Keys {
         let databases = &mut self.store.databases;
         databases.entry(self.session.database).or_default()
     }
 
-    /// Registers a key that was read for a push, if the client asked for one. Redis then registers all keys of a
-    /// script. Each command that only reads does this with its keys after it has read them: a key whose time is over
-    /// changes before that.
+    /// If the client asked for a push, registers `key`, which a command has read. Redis registers all keys of a script.
+    /// Commands that only read register their keys after reading, because reading an expired key changes the key first.
     pub(super) fn register(&mut self, key: &[u8]) {
         let together = match self.store.flavour.is_valkey() || self.keys.is_empty() {
             true => &[key],
@@ -98,21 +97,21 @@ impl Call<'_> {
         }
     }
 
-    /// Does what `GET` does.
+    /// Runs `GET` on `key`.
     pub(super) fn get(&mut self, key: &[u8]) -> Result<Option<&[u8]>, Refusal> {
         self.entry(key);
         self.register(key);
         self.text(key)
     }
 
-    /// Does what `PTTL` does, except for a key that does not exist.
+    /// Runs `PTTL` on `key`. Returns `None` if the key does not exist.
     pub(super) fn pttl(&mut self, key: &[u8]) -> Option<i64> {
         let left = self.left(key);
         self.register(key);
         left
     }
 
-    /// Does what a command does that only reads the members of `key`.
+    /// Returns the members of `key` for a command that only reads them.
     pub(super) fn read_members(&mut self, key: &[u8]) -> Result<Members, Refusal> {
         let members = self.members(key);
         self.register(key);
@@ -128,15 +127,15 @@ impl Call<'_> {
         }
     }
 
-    /// Returns for how many more milliseconds `key` lives: -1 if it never ends, `None` if it does not exist.
+    /// Returns the remaining milliseconds of `key`: -1 if the key never expires, or `None` if the key does not exist.
     pub(super) fn left(&mut self, key: &[u8]) -> Option<i64> {
         let now = self.now;
         let end = self.entry(key)?.end;
         Some(end.map_or(-1, |end| end.saturating_sub(now).max(0)))
     }
 
-    /// Sets the text of `key` and its end. If the end has passed, Valkey removes the key at once, and Redis when it is
-    /// next read.
+    /// Sets the text of `key` and its expiry. If the expiry has passed, Valkey removes the key at once, and Redis
+    /// removes the key at the next access.
     pub(super) fn insert(&mut self, key: &[u8], text: &[u8], end: Option<Millis>) {
         if self.store.flavour.is_valkey() && end.is_some_and(|end| end < self.now) {
             self.remove(key);
@@ -147,7 +146,7 @@ impl Call<'_> {
         self.changed(key);
     }
 
-    /// Replaces the members of `key`. Its end stays.
+    /// Replaces the members of `key`, and keeps the expiry.
     pub(super) fn insert_members(&mut self, key: &[u8], members: Members) {
         let end = self.entry(key).and_then(|entry| entry.end);
         if members.0.is_empty() {
@@ -159,7 +158,7 @@ impl Call<'_> {
         self.changed(key);
     }
 
-    /// Sets the end of `key`, which exists. An end that is not in the future removes it.
+    /// Sets the expiry of `key`, which must exist. If the expiry is not in the future, removes the key.
     pub(super) fn set_end(&mut self, key: &[u8], end: Millis) {
         let now = self.now;
         match self.database().get_mut(key) {
@@ -169,7 +168,7 @@ impl Call<'_> {
         self.changed(key);
     }
 
-    /// Returns `true` if there was such a key.
+    /// Returns `true` if the key existed.
     pub(super) fn remove(&mut self, key: &[u8]) -> bool {
         let there = self.entry(key).is_some();
         if there {
@@ -199,7 +198,7 @@ pub(super) fn ok() -> Reply {
     Reply::Simple("OK")
 }
 
-/// Parses an integer that is spelled in the usual way: no `+`, no leading zeros, no spaces.
+/// Parses an integer without `+`, leading zeros and spaces.
 pub(super) fn integer(text: &[u8]) -> Result<i64, Refusal> {
     let number = core::str::from_utf8(text)
         .ok()

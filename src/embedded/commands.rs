@@ -1,7 +1,8 @@
-//! Looks commands up and runs them, also for `EXEC`; and the commands about the connection or the node as a whole.
+//! Finds and runs commands, including the queued commands of `EXEC`. This file also contains the commands about the
+//! connection or the whole node.
 //!
-//! The look-up finds errors in the server's order: an unknown name, a wrong number of arguments, and only then a client
-//! that has not given the password.
+//! The errors are checked in the same order as in the server: first an unknown name, then a wrong number of arguments,
+//! and then a missing password.
 
 #![expect(
     clippy::unnecessary_wraps,
@@ -29,9 +30,9 @@ use super::transactions;
 type Run = fn(&mut Call<'_>) -> Answer;
 
 struct Command {
-    /// In lower case. The name of a subcommand follows its container: `client|setname`.
+    /// The name in lower case. The name of a subcommand follows its container: `client|setname`.
     name: &'static str,
-    /// The numbers of words that it takes, including the name and the name of the container.
+    /// The allowed number of words, including the name and the name of the container.
     words: RangeInclusive<usize>,
     run: Run,
 }
@@ -72,7 +73,7 @@ const COMMANDS: &[Command] = &[
     Command::new("zrange", 4..=4, strings::zrange),
 ];
 
-/// The commands that a client may send before it has given the password.
+/// The commands that a client may send before it has logged in.
 const FOR_ALL: [&str; 2] = ["auth", "hello"];
 
 impl Command {
@@ -80,7 +81,7 @@ impl Command {
         Self { name, words, run }
     }
 
-    /// Returns the name without that of a subcommand.
+    /// Returns the name without the name of a subcommand.
     fn container(&self) -> &'static str {
         self.name.split('|').next().unwrap_or_default()
     }
@@ -133,14 +134,15 @@ impl Store {
         self.tracking.take(session.id, out);
     }
 
-    /// Deletes `key` of the first database at `now`, as another client does. Returns `false` if there is none.
+    /// Deletes `key` of the first database at `now`, as another client would. Returns `false` if the key does not
+    /// exist.
     pub fn remove(&mut self, now: Instant, key: &[u8]) -> bool {
         Call::new(self, &mut Self::session(), now, &[]).remove(key)
     }
 }
 
-/// Looks the command up and runs it, or queues it for `EXEC`. `CLIENT CACHING` applies to the next command other than
-/// `CLIENT`, even a faulty one; between `MULTI` and `EXEC` it applies to all commands.
+/// Finds the command and runs it, or queues it for `EXEC`. `CLIENT CACHING` applies to the next command other than
+/// `CLIENT`, even if that command is faulty. Between `MULTI` and `EXEC`, `CLIENT CACHING` applies to all commands.
 fn run(call: &mut Call<'_>) -> Answer {
     let found = find(call);
     let name = found.as_ref().map_or("", |command| command.name);
@@ -166,7 +168,7 @@ fn run(call: &mut Call<'_>) -> Answer {
     answer
 }
 
-/// `EXEC`: answers with a null if a watched key has changed.
+/// `EXEC`: returns a null if a watched key has changed.
 fn exec(call: &mut Call<'_>) -> Answer {
     let Some(queue) = transactions::end(call)? else {
         return Ok(Reply::NullArray);
@@ -197,15 +199,15 @@ fn may_enter(call: &Call<'_>) -> bool {
     call.session.authenticated || call.store.password.is_none()
 }
 
-/// `TIME`: seconds and microseconds. The last three digits are zeros here.
+/// `TIME`: returns seconds and microseconds. The last three digits are always zero.
 fn time(call: &mut Call<'_>) -> Answer {
     let words = [call.now / 1_000, call.now % 1_000 * 1_000];
     let words = words.map(|word| Reply::bulk(word.to_string().as_bytes()));
     Ok(Reply::array(words))
 }
 
-/// `HELLO [2|3 [AUTH user password] [SETNAME name]]`. The options take effect one by one, even if a later one is
-/// refused; the protocol changes last.
+/// `HELLO [2|3 [AUTH user password] [SETNAME name]]`. The options take effect one by one, even if a later option is
+/// refused. The protocol changes last.
 fn hello(call: &mut Call<'_>) -> Answer {
     let version = call.words.get(1).map(|version| integer(version));
     let resp3 = match version.transpose()? {
@@ -245,7 +247,7 @@ fn auth(call: &mut Call<'_>) -> Answer {
     Ok(ok())
 }
 
-/// There is one user, `default`. If no password is set, the client may give any.
+/// The only user is `default`. If no password is set, the server accepts any password.
 fn log_in(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<(), Refusal> {
     let wanted = call.store.password.as_deref();
     if user != b"default" || wanted.is_some_and(|wanted| wanted != password) {
@@ -273,14 +275,14 @@ fn flushall(call: &mut Call<'_>) -> Answer {
     Ok(ok())
 }
 
-/// `CLIENT SETNAME`, `CLIENT SETINFO`: no command shows the name or the info.
+/// `CLIENT SETNAME`, `CLIENT SETINFO`: the node does not store the name or the info, because no command shows them.
 fn describe(_: &mut Call<'_>) -> Answer {
     Ok(ok())
 }
 
 /// `CLIENT TRACKING ON OPTIN NOLOOP`, `CLIENT TRACKING OFF`.
 ///
-/// Without RESP3 it is accepted as well, and no push is ever sent. The servers do the same.
+/// Like real servers, the node also accepts this command over RESP2, but then sends no pushes.
 fn tracking(call: &mut Call<'_>) -> Answer {
     const OTHER_WAY: Refusal = Refusal::fixed(
         "ERR this embedded node tracks only with OPTIN and NOLOOP; use a redis-server for others",
@@ -297,7 +299,8 @@ fn tracking(call: &mut Call<'_>) -> Answer {
     Ok(ok())
 }
 
-/// `CLIENT CACHING YES`: registers the keys that the next command reads. Other `CLIENT` commands may come in between.
+/// `CLIENT CACHING YES`: registers the keys that the next command reads. Other `CLIENT` commands may come before that
+/// command.
 fn caching(call: &mut Call<'_>) -> Answer {
     const NOT_ON: Refusal = Refusal::fixed("ERR CLIENT CACHING without CLIENT TRACKING ON OPTIN");
     if !call.session.tracking {

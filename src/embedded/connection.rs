@@ -1,8 +1,9 @@
-//! One client of an embedded node: its socket, and the bytes that wait in both directions.
+//! A connection of an embedded node: the socket of a client, and the buffers for both directions.
 //!
-//! Both buffers are bounded. No command is executed while [`OUT_BYTES_MAX`] of replies wait for a client that does not
-//! read them, and nothing more is read until the bytes that were read are executed. A client for
-//! which [`PUSHED_BYTES_MAX`] wait when a push comes is closed, because other clients cause pushes.
+//! Both buffers are bounded. While [`OUT_BYTES_MAX`] bytes of replies wait for a client that does not read, the node
+//! executes no command of this client. The node reads more bytes only after it has executed the bytes that it has read.
+//! If [`PUSHED_BYTES_MAX`] bytes wait when a push comes, the node closes the connection, because other clients cause
+//! pushes.
 
 use std::io::{self, Read, Write};
 use std::vec::Vec;
@@ -15,27 +16,29 @@ use crate::time::Instant;
 use super::session::Session;
 use super::store::Store;
 
-/// Once this many bytes of replies wait, no further command is executed. The last reply may exceed it.
+/// If this many bytes of replies wait, the node executes no further command. The last reply may exceed this limit.
 const OUT_BYTES_MAX: usize = 256 << 10;
 
-/// Once this many bytes wait, no push is added, because the client reads neither replies nor pushes. It is more
-/// than [`OUT_BYTES_MAX`] and the longest reply together.
+/// If this many bytes wait, the node adds no push, because the client reads neither replies nor pushes. This limit is
+/// larger than [`OUT_BYTES_MAX`] and the longest reply together.
 const PUSHED_BYTES_MAX: usize = 2 << 20;
 
-/// Bytes that are read at a time. If a client sends more, the other clients get their turn before the rest is read.
+/// The number of bytes to read at a time. If a client sends more, the other clients get their turn before the node
+/// reads the rest.
 const READ_BYTES: usize = 16 << 10;
 
 pub(super) struct Connection {
     stream: TcpStream,
     session: Session,
     inbox: Inbox,
-    /// The bytes that were read. The first `taken` bytes of them have been executed.
+    /// The bytes that were read. The first `taken` bytes were already executed.
     input: Vec<u8>,
     taken: usize,
     out: Vec<u8>,
-    /// Whether there may be something to do: bytes to read, commands to execute, or room to write what waits.
+    /// `true` if the connection may have work: bytes to read, commands to execute, or room to write waiting bytes.
     pub(super) ready: bool,
-    /// Nothing more is read. Waiting bytes are written if possible, then the connection ends.
+    /// `true` if the node reads no more bytes. The node writes the waiting bytes if possible, and then closes the
+    /// connection.
     closing: bool,
 }
 
@@ -57,7 +60,7 @@ impl Connection {
         &self.session
     }
 
-    /// Adds a push, which is written when the connection has its turn.
+    /// Adds a push, which the node writes at the next turn of the connection.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.ready = true;
         self.closing |= self.out.len() >= PUSHED_BYTES_MAX;
@@ -66,8 +69,8 @@ impl Connection {
         }
     }
 
-    /// Reads once, executes the commands that have arrived, and writes as much as it can: a bounded amount of work.
-    /// Returns `false` if the connection has ended.
+    /// Reads once, executes the commands that have arrived, and writes as much as possible. The amount of work is
+    /// bounded. Returns `false` if the connection has ended.
     pub(super) fn serve(&mut self, store: &mut Store, now: Instant) -> bool {
         self.ready = false;
         let has_read = self.may_read();
@@ -102,7 +105,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Executes the commands that were read, as far as there is room for the replies.
+    /// Executes the commands that were read, while there is room for the replies.
     fn run(&mut self, store: &mut Store, now: Instant) {
         let mut piece = self.input.get(self.taken..).unwrap_or_default();
         while !piece.is_empty() && self.out.len() < OUT_BYTES_MAX {
@@ -136,7 +139,7 @@ impl Connection {
     }
 }
 
-/// Returns the words of a command. An empty array is a command of no words.
+/// Returns the words of a command. An empty array is a command without words.
 fn words<'a>(frame: &Frame<'a>) -> Option<Vec<&'a [u8]>> {
     let items = frame.value.as_items()?;
     items.iter().map(|word| word.as_bytes()).collect()

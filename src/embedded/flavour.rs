@@ -1,23 +1,23 @@
-//! The server that a store behaves as.
+//! The kinds of servers that a store can imitate.
 
-/// The server that a store behaves as.
+/// The kind of server that a store imitates.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Flavour {
     /// `redis-server` 7.0.15.
     #[default]
     Redis,
-    /// A Valkey 9.0: it has `SET .. IFEQ` and `DELIFEQ`. A script after `CLIENT CACHING YES` registers only the keys
-    /// that it reads, while Redis registers all keys of the script. Its error texts are the same as Redis's here.
+    /// Valkey 9.0, which has `SET .. IFEQ` and `DELIFEQ`. After `CLIENT CACHING YES`, a script registers only the keys
+    /// that it reads, while Redis registers all keys of the script. This flavour has the same error texts as Redis.
     Valkey,
-    /// A Valkey 8.1: it has `SET .. IFEQ`, but no `DELIFEQ`. Otherwise like [`Valkey`](Self::Valkey).
+    /// Valkey 8.1, which has `SET .. IFEQ`, but no `DELIFEQ`. Otherwise like [`Valkey`](Self::Valkey).
     Valkey81,
-    /// A Valkey 9.1: it also has `MSETEX`. Otherwise like [`Valkey`](Self::Valkey).
+    /// Valkey 9.1, which also has `MSETEX`. Otherwise like [`Valkey`](Self::Valkey).
     Valkey91,
-    /// A Redis 8.4, **from its documentation**, not compared with a server: it has `DELEX`, `SET .. IFEQ` and `MSETEX`.
+    /// Redis 8.4 **from its documentation**, not compared with a server. It has `DELEX`, `SET .. IFEQ` and `MSETEX`.
     /// Otherwise like [`Redis`](Self::Redis).
     Redis84,
-    /// A Redis that does not know the commands `CLIENT` and `INFO`, as in a hosted service or behind a proxy. Otherwise
+    /// A Redis without the commands `CLIENT` and `INFO`, as in a hosted service or behind a proxy. Otherwise
     /// like [`Redis`](Self::Redis).
     Proxied,
 }
@@ -27,7 +27,7 @@ impl Flavour {
         matches!(self, Self::Valkey | Self::Valkey81 | Self::Valkey91)
     }
 
-    /// Returns `true` if it knows `command`, which only some flavours have. `ifeq` is the option of `SET`.
+    /// Returns `true` if this flavour has `command`, which only some flavours have. `ifeq` is the option of `SET`.
     pub(super) fn knows(self, command: &str) -> bool {
         match command {
             "client" | "info" => self != Self::Proxied,
@@ -40,12 +40,12 @@ impl Flavour {
     }
 }
 
-/// How the store refuses a command that its [`Flavour`] has.
+/// The reason with which the store refuses a command, even if its [`Flavour`] has the command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Refused {
-    /// The user may not run it: `NOPERM`.
+    /// The user may not run the command: `NOPERM`.
     Forbidden,
-    /// The server does not know it, as behind a proxy or after a build without it.
+    /// The server does not know the command, as behind a proxy or in a build without the command.
     Unknown,
 }

@@ -1,4 +1,4 @@
-//! The replies of the node about itself: `HELLO` and `INFO`.
+//! The replies that describe the node: `HELLO` and `INFO`.
 
 use alloc::format;
 use alloc::string::String;
@@ -40,7 +40,7 @@ pub(super) fn hello(call: &Call<'_>) -> Reply {
     ])
 }
 
-/// `INFO [section ...]`: all sections, or the named ones, in the order of the server.
+/// `INFO [section ...]`: all sections or the named sections, in the same order as in the server.
 pub(super) fn info(call: &mut Call<'_>) -> Answer {
     let wanted = call.words_from(1);
     let is_wanted = |name: &[u8]| {

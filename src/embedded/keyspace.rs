@@ -1,15 +1,15 @@
 //! Keys, their values, and their expiry.
 //!
-//! The maps are sorted, so that every iteration has the same order. A key is over once the clock is *past* its end, to
-//! the millisecond, as in the server. These types have no `Debug`, because values are tokens.
+//! The maps are sorted, so that every iteration has the same order. As in a server, a key has expired when the clock
+//! is *past* the expiry of the key, to the millisecond. These types have no `Debug`, because values are tokens.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// The number of databases, which a server has by default.
+/// The number of databases, which is the default of servers.
 pub(super) const DATABASES: u32 = 16;
 
-/// A time on the store's clock in milliseconds. It is signed, as in servers.
+/// A time on the store's clock, in milliseconds. The number is signed, as in servers.
 pub(super) type Millis = i64;
 
 pub(super) type Keys = BTreeMap<Vec<u8>, Entry>;
@@ -17,7 +17,7 @@ pub(super) type Keys = BTreeMap<Vec<u8>, Entry>;
 #[derive(Clone)]
 pub(super) struct Entry {
     pub(super) value: Value,
-    /// `None` if it never ends by itself.
+    /// The expiry of the key, or `None` if the key never expires.
     pub(super) end: Option<Millis>,
 }
 
@@ -29,20 +29,19 @@ pub(super) enum Value {
     Members(Members),
 }
 
-/// The members of a sorted set and their scores. They are sorted by score, and members with equal scores by their
-/// bytes.
+/// The members of a sorted set with their scores, sorted by score. Members with equal scores are sorted by their bytes.
 #[derive(Clone, Default)]
 pub(super) struct Members(pub(super) Vec<(Vec<u8>, f64)>);
 
 impl Members {
-    /// Returns the score of `member`, if it is there.
+    /// Returns the score of `member`, if the set contains it.
     pub(super) fn at(&self, member: &[u8]) -> Option<f64> {
         let mut all = self.0.iter();
         all.find(|(other, _)| other == member)
             .map(|(_, score)| *score)
     }
 
-    /// Sets the score of `member`. Returns the score that it had before.
+    /// Sets the score of `member`. Returns the previous score of `member`.
     pub(super) fn put(&mut self, member: &[u8], score: f64) -> Option<f64> {
         let old = self.remove(member);
         let place = self.0.partition_point(|(other, at)| {
@@ -53,7 +52,7 @@ impl Members {
         old
     }
 
-    /// Sets the score of `member`, unless the present score is higher.
+    /// Sets the score of `member`, unless the current score is higher.
     pub(super) fn raise(&mut self, member: &[u8], score: f64) {
         let old = self.at(member).unwrap_or(f64::NEG_INFINITY);
         self.put(member, old.max(score));

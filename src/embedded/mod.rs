@@ -1,18 +1,20 @@
-//! A small lock node in process, **for development, tests, demos and the simulator**. It is not a production server:
-//! nothing is written to disk, nothing is replicated, and its only protection against hostile clients is a bound on
-//! their buffers.
+//! A small lock node inside your process, **for development, tests, demos and the simulator**. An embedded node is not
+//! a production server: it writes nothing to disk, replicates nothing, and protects itself against hostile clients only
+//! by a bound on their buffers.
 //!
-//! An [`EmbeddedNode`] listens on the loopback interface, with a thread of its own. It can be stopped, restarted with
-//! or without its memory, and stalled.
+//! An [`EmbeddedNode`] listens on the loopback interface, on its own thread. A test can stop the node, restart it with
+//! or without its memory, and stall it.
 //!
-//! It knows the commands and the scripts that this library uses, and a few more that tests use. It answers them byte
-//! for byte as `redis-server` 7.0.15 does, except that of an error only the first word is the same: a test sends the
-//! same random commands to both (`tests/it/embedded.rs`). Its pushes are also the same as the server's. Only tests of
-//! this library choose another *flavour*: Valkey 8.1, 9.0 and 9.1 are compared with their servers in the same way. (The
-//! exception is `AUTH` on 8.1.1, which does not answer a refused one behind other commands.) One flavour is a server of
-//! a service, or behind a proxy, that knows neither `CLIENT` nor `INFO`. One is a Redis 8.4 **from its documentation
-//! alone**: `DELEX`, `SET .. IFEQ` and `MSETEX` of Redis were not compared with a server. These tests can also make a
-//! node refuse commands, for example scripts, as for a user without `+@scripting`.
+//! An embedded node runs the commands and scripts that this library uses, and a few more commands for tests. The node
+//! sends the same replies and pushes as `redis-server` 7.0.15, byte for byte. Only in errors, the words after the first
+//! word may differ. A test sends the same random commands to both (`tests/it/embedded.rs`).
+//!
+//! The tests of this library can also choose another *flavour*. The flavours for Valkey 8.1, 9.0 and 9.1 are compared
+//! with their servers in the same way. (The exception is `AUTH` on 8.1.1: that server does not answer a refused `AUTH`
+//! that follows other commands.) The flavour for Redis 8.4 is written **from its documentation alone**: `DELEX`,
+//! `SET .. IFEQ` and `MSETEX` were not compared with a server. Another flavour has neither `CLIENT` nor `INFO`, like a
+//! hosted service or a proxy. The tests can also make a node refuse commands, for example scripts, as for a user
+//! without `+@scripting`.
 //!
 //! ```
 //! use shearline::embedded::EmbeddedNode;
@@ -25,30 +27,30 @@
 //! # The commands
 //!
 //! * On keys: `SET` (`NX`, `XX`, `PX`, `PXAT`, `KEEPTTL`), `GET`, `DEL`, `PTTL`, `PEXPIRE` (`LT`), `SETNX`, `GETSET`,
-//!   `ZADD`, `ZRANGE`, `FLUSHALL`. By the flavour, `SET .. IFEQ`, `DELIFEQ`, `DELEX .. IFEQ` and `MSETEX`.
+//!   `ZADD`, `ZRANGE`, `FLUSHALL`. Some flavours also have `SET .. IFEQ`, `DELIFEQ`, `DELEX .. IFEQ` and `MSETEX`.
 //! * Transactions: `WATCH`, `MULTI`, `EXEC`, `DISCARD`.
 //! * Scripts: `EVAL`, `EVALSHA`, `SCRIPT LOAD`, `SCRIPT FLUSH`.
 //! * On the connection: `HELLO`, `AUTH`, `SELECT`, `PING`, `CLIENT SETNAME`, `SETINFO`.
 //! * For clients that wait for a key: `CLIENT TRACKING ON OPTIN NOLOOP`, `CLIENT TRACKING OFF`, `CLIENT CACHING YES`.
-//!   The next change of a key that was read after `CACHING YES` is pushed to that connection once, if it speaks RESP3
-//!   (`HELLO 3`), as by a server. The change may be a command of any other client, or the end of the key.
+//!   For each key that a client has read after `CACHING YES`, the node pushes one change to the client, if the client
+//!   uses RESP3 (`HELLO 3`). A command of another client or the expiry of the key counts as a change.
 //! * On the node: `INFO`, `TIME`.
 //!
 //! # Where it differs from the server
 //!
-//! * Only the scripts of this library and the commands listed here are accepted; all others are refused.
-//! * Commands are arrays of bulk strings. The inline spelling (for people with `telnet`) and malformed commands end the
-//!   connection with a `Protocol error` in our own words.
+//! * The node refuses all scripts except the scripts of this library, and all commands except the commands listed here.
+//! * Commands are arrays of bulk strings. Inline commands (as typed into `telnet`) and malformed commands end the
+//!   connection with a `Protocol error`, whose text differs.
 //! * `INFO` has three sections (`server`, `memory`, `replication`) with few fields.
-//! * `CLIENT SETINFO` is accepted, as by newer servers. The name of a client may have any characters.
-//! * `PXAT` of `SET` is a time on the store's own clock, which is not the wall clock. It always shows a time later than
-//!   the year 2000.
+//! * The node accepts `CLIENT SETINFO`, like newer servers. The name of a client may have any characters.
+//! * `PXAT` of `SET` is a time on the store's own clock, which is not the wall clock. The store's clock always shows a
+//!   time later than the year 2000.
 //! * `ZADD` accepts no options, and `ZRANGE` lists all members only (`0 -1`). `SET` and `PEXPIRE` accept only the
-//!   options above, each once. A script is refused if it gets fewer keys or arguments than the library sends.
-//! * A key whose time is over is removed when it is next read. While a key is registered for a push, a node looks for
-//!   such keys ten times a second, in all databases.
-//! * `CLIENT TRACKING ON` takes `OPTIN NOLOOP`, and nothing else.
-//! * A client that leaves 2 MiB unread is closed at the next push.
+//!   options above, each once. The node refuses a script that gets fewer keys or arguments than the library sends.
+//! * The node removes an expired key at the next access. While a key is registered for a push, the node also looks for
+//!   expired keys ten times a second, in all databases.
+//! * `CLIENT TRACKING ON` accepts only `OPTIN NOLOOP`.
+//! * The node closes the connection of a client that has left 2 MiB unread when the next push comes.
 
 // The files stand in layers. None imports from a higher layer, and no two import from each other:
 //

@@ -1,4 +1,4 @@
-//! The handle to a node, which runs on a thread of its own.
+//! The handle to a node, which runs on its own thread.
 
 use std::format;
 use std::io;
@@ -20,15 +20,15 @@ use crate::clock;
 use super::serve::{self, Server, Shared};
 use super::store::{Memory, Store};
 
-/// A lock node in this process, on a loopback port. **For development, tests and demos; not a production server** (see
-/// the [module](super)).
+/// A lock node in this process, on a loopback port. An `EmbeddedNode` is **for development, tests and demos, and is not
+/// a production server** (see the [module](super)).
 ///
-/// It claims that it has been up for a day, so that it votes at once. After a [`restart`](Self::restart) it says how
-/// long it has really been up, and a handle with a restart guard does not count it for as long as the longest lock may
-/// last.
+/// A new node reports an uptime of a day, so that it votes at once. After a [`restart`](Self::restart), the node
+/// reports its real uptime, and a handle with a restart guard does not count its votes for the longest time that a lock
+/// may last.
 ///
-/// It lives as long as this value: dropping it closes its connections and ends its thread. All methods take `&self` and
-/// return when their work is done, so a test may share the node among threads, and stop or stall it while they use it.
+/// Dropping the value closes the connections of the node and ends its thread. All methods take `&self` and return when
+/// their work is done, so a test can share the node among threads, and stop or stall the node while the threads use it.
 ///
 /// ```
 /// use shearline::embedded::{EmbeddedNode, Memory};
@@ -48,74 +48,75 @@ pub struct EmbeddedNode {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Longer than any lock of a test.
+/// A time that is longer than any lock of a test.
 const A_DAY: Duration = Duration::from_secs(86_400);
 
 impl EmbeddedNode {
-    /// Starts a node on a free loopback port. While it is idle, it costs a thread, an `epoll` and a socket.
+    /// Starts a node on a free loopback port. An idle node costs a thread, an `epoll` and a socket.
     ///
     /// # Errors
     ///
-    /// If the system gives no socket, no thread or no randomness.
+    /// Returns an error if the system provides no socket, no thread or no random bytes.
     pub fn spawn() -> io::Result<Self> {
         Self::spawn_with(|_| ())
     }
 
-    /// Returns the address where the node listens. The node keeps the port as long as it lives, stopped or not.
+    /// Returns the address where the node listens. The node keeps the port as long as it lives, even while it is
+    /// stopped.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns its URL.
+    /// Returns the URL of the node.
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://{}", self.address)
     }
 
-    /// Stops the node as a kill would: connections break, new ones are refused. Keys are kept for a
-    /// later [`restart`](Self::restart) with them. A stopped node can be stopped again.
+    /// Stops the node as if its process were killed: connections break, and new connections are refused. The node keeps
+    /// its keys for a later [`restart`](Self::restart). Stopping a stopped node does nothing.
     ///
     /// # Errors
     ///
-    /// If the system gives no socket that keeps the port.
+    /// Returns an error if the system provides no socket that keeps the port.
     pub fn stop(&self) -> io::Result<()> {
         self.order(Server::stop)
     }
 
-    /// Starts the node again on the same port, with another `run_id`; stops it first if it runs. A paused node
+    /// Starts the node again on the same port, with another `run_id`. If the node runs, stops it first. A paused node
     /// continues.
     ///
     /// # Errors
     ///
-    /// If the system gives no socket or no randomness.
+    /// Returns an error if the system provides no socket or no random bytes.
     pub fn restart(&self, memory: Memory) -> io::Result<()> {
         let seed = seed()?;
         self.order(|server| server.restart(seed, memory))
     }
 
-    /// Stalls the node, as SIGSTOP would: the system still accepts connections and buffers bytes for it, but nothing is
-    /// executed or answered. Keys still expire.
+    /// Stalls the node, as SIGSTOP would: the system still accepts connections and buffers bytes, but the node executes
+    /// and answers nothing. Keys still expire.
     ///
     /// # Errors
     ///
-    /// If the node's thread cannot be woken.
+    /// Returns an error if the node's thread cannot be woken.
     pub fn pause(&self) -> io::Result<()> {
         self.set_paused(true)
     }
 
-    /// Lets a stalled node continue. It executes everything that was sent to it meanwhile, even on connections that
-    /// their clients have closed.
+    /// Lets a stalled node continue. The node executes all commands that clients sent during the stall, even on
+    /// connections that the clients have closed.
     ///
     /// # Errors
     ///
-    /// Like [`pause`](Self::pause).
+    /// Returns the same errors as [`pause`](Self::pause).
     pub fn resume(&self) -> io::Result<()> {
         self.set_paused(false)
     }
 
-    /// Deletes `key` of the first database, as another client or an operator may do. Returns `false` if there is none.
-    /// Works in every state of the node.
+    /// Deletes `key` of the first database, as another client or an operator may do. Returns `false` if the key does
+    /// not exist. This method works in every state of the node.
     ///
     /// ```
     /// use std::time::Duration;
@@ -143,7 +144,7 @@ impl EmbeddedNode {
         })
     }
 
-    /// Carries out the order, and lets the thread see what has changed.
+    /// Carries out the order, and wakes the thread, so that it sees the change.
     fn order(&self, order: impl FnOnce(&mut Server) -> io::Result<()>) -> io::Result<()> {
         order(&mut self.shared.lock())?;
         self.waker.wake()
@@ -153,7 +154,7 @@ impl EmbeddedNode {
 /// Methods that only tests use.
 #[doc(hidden)]
 impl EmbeddedNode {
-    /// Starts a node whose store is set up by `prepare`.
+    /// Starts a node whose store `prepare` has set up.
     ///
     /// ```
     /// use shearline::embedded::EmbeddedNode;
@@ -165,7 +166,7 @@ impl EmbeddedNode {
     ///
     /// # Errors
     ///
-    /// Like [`spawn`](Self::spawn).
+    /// Returns the same errors as [`spawn`](Self::spawn).
     pub fn spawn_with(prepare: impl FnOnce(&mut Store)) -> io::Result<Self> {
         let mut store = Store::new(seed()?, clock::now());
         store.set_up_before(A_DAY);
@@ -190,13 +191,13 @@ impl EmbeddedNode {
         })
     }
 
-    /// Steps the node's wall clock forward, as an operator or a time daemon may, so that keys end earlier. Works in
-    /// every state of the node.
+    /// Steps the node's wall clock forward, as an operator or a time daemon may, so that keys expire earlier. This
+    /// method works in every state of the node.
     pub fn step_clock(&self, by: Duration) {
         self.shared.lock().store.step_clock(by);
     }
 
-    /// Returns the text that `key` of the first database holds now. Works in every state of the node.
+    /// Returns the text that `key` of the first database holds now. This method works in every state of the node.
     #[must_use]
     pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Vec<u8>> {
         let server = self.shared.lock();

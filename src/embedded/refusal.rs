@@ -1,5 +1,5 @@
-//! Error replies. The first word of each is the server's, because clients decide by it. The library also reads
-//! `unknown command` and, behind `NOPERM`, `' command`.
+//! Error replies. The first word of each error is the same as in the server, because clients decide by the first word.
+//! The library also reads the words `unknown command` and, after `NOPERM`, `' command`.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -8,7 +8,7 @@ use alloc::format;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Refusal(Cow<'static, str>);
 
-/// The most bytes of an unknown command that an error repeats.
+/// The largest number of bytes of an unknown command that an error repeats.
 const ECHO_BYTES_MAX: usize = 64;
 
 impl Refusal {
@@ -22,7 +22,7 @@ impl Refusal {
     pub(super) const WRONG_PASS: Self =
         Self::fixed("WRONGPASS invalid username-password pair or user is disabled.");
     pub(super) const NO_SCRIPT: Self = Self::fixed("NOSCRIPT No matching script. Please use EVAL.");
-    /// The answer to an `EXEC` that runs nothing.
+    /// The answer to an `EXEC` that runs no command.
     pub(super) const ABORTED: Self =
         Self::fixed("EXECABORT Transaction discarded because of previous errors.");
 

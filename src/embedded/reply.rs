@@ -1,4 +1,4 @@
-//! The answers of commands, and their spelling in both protocols.
+//! The answers to commands, and their encoding in both protocols.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,10 +7,10 @@ use crate::resp::write;
 
 use super::refusal::Refusal;
 
-/// The answer of a command.
+/// The answer to a command.
 pub(super) type Answer = Result<Reply, Refusal>;
 
-/// A reply. The reply to `EXEC` holds the replies to the queued commands, and `EXEC` is never one of those.
+/// A reply. The reply to `EXEC` contains the replies to the queued commands, which never include `EXEC`.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum Reply {
     Simple(&'static str),
@@ -18,7 +18,7 @@ pub(super) enum Reply {
     Integer(i64),
     Bulk(Vec<u8>),
     Null,
-    /// A null in the place of an array.
+    /// A null in place of an array.
     NullArray,
     /// A text that is meant for people.
     Text(String),
@@ -36,7 +36,7 @@ impl Reply {
         Self::Array(items.into_iter().collect())
     }
 
-    /// Appends the reply as a client gets it, by RESP2 or RESP3.
+    /// Appends the reply as a client receives it, in RESP2 or RESP3.
     pub(super) fn write(&self, resp2: bool, out: &mut Vec<u8>) {
         match self {
             Self::Simple(text) => write::simple(out, text.as_bytes()),

@@ -1,7 +1,7 @@
-//! The scripts of this library, and the commands around them.
+//! The scripts of this library, and the commands that load and run scripts.
 //!
-//! There is no interpreter: each script is a function that does the same as its text, even for values that the library
-//! never sends. With fewer keys or arguments than the library sends, a script is refused.
+//! The node has no interpreter: each script is a function that does the same as its text, even for values that the
+//! library never sends. The node refuses a script that gets fewer keys or arguments than the library sends.
 
 mod fencing;
 mod join;
@@ -29,12 +29,12 @@ const FOREIGN: Refusal = Refusal::fixed(
     "ERR this embedded node runs only the scripts of shearline; use a redis-server for others",
 );
 
-/// A script that the node knows, and its function for a user with all permissions.
+/// A script that the node knows, with its function for a user with all permissions.
 struct Known {
     script: &'static Script,
-    /// The fewest keys and arguments.
+    /// The smallest allowed numbers of keys and of arguments.
     least: [usize; 2],
-    /// Whether the script answers 0 to an empty ttl, to show that the user may run it.
+    /// `true` if the script returns 0 for an empty ttl, which shows that the user may run the script.
     asks: bool,
     run: Run,
 }
@@ -108,7 +108,7 @@ impl Known {
     }
 }
 
-/// Returns the script with this text. From now on the node also knows its digest.
+/// Returns the script with this text. From now on the node also knows the digest of the script.
 fn by_text(call: &mut Call<'_>, text: &[u8]) -> Result<&'static Known, Refusal> {
     let mut all = KNOWN.iter();
     let known = all.find(|known| known.script.text.as_bytes() == text);
@@ -117,7 +117,7 @@ fn by_text(call: &mut Call<'_>, text: &[u8]) -> Result<&'static Known, Refusal> 
     Ok(known)
 }
 
-/// Returns the script with this digest, if the node was given it.
+/// Returns the script with this digest, if a client has sent the script before.
 fn by_digest(call: &Call<'_>, digest: &[u8]) -> Result<&'static Known, Refusal> {
     let mut all = KNOWN.iter();
     all.find(|known| digest.eq_ignore_ascii_case(known.script.sha1.as_bytes()))
@@ -160,8 +160,8 @@ fn keys_and_words<'a>(call: &Call<'a>) -> Result<(Words<'a>, Words<'a>), Refusal
     call.words_from(3).split_at_checked(keys).ok_or(NO_COUNT)
 }
 
-/// Runs `plain` and then the marker check. Returns the answer of `plain` and whether it counts. The marker is the
-/// argument with the index `marker`.
+/// Runs `plain` and then the marker check. Returns the answer of `plain`, and whether the answer counts. The marker is
+/// the argument at the index `marker`.
 fn checked(
     run: &mut Call<'_>,
     marker: usize,

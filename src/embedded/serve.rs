@@ -1,6 +1,6 @@
-//! The thread of an embedded node: one loop over the listener and the connections.
+//! The thread of an embedded node, which is one loop over the listener and the connections.
 //!
-//! The thread and the handle share the [`Server`]. The handle changes it and wakes the thread.
+//! The thread and the handle share the [`Server`]. The handle changes the server and wakes the thread.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,19 +28,20 @@ const FIRST: usize = 2;
 
 const BACKLOG: i32 = 511;
 
-/// The pause between two looks for keys whose time is over, while pushes depend on it: the same as a server's default.
-/// Also the longest pause after a failed accept (when no descriptor was left, for example).
+/// The pause between two searches for expired keys while pushes depend on them, which is the same as a server's
+/// default. This is also the longest pause after a failed accept (for example, because no descriptor was left).
 const TICK: Duration = Duration::from_millis(100);
 
 /// The server, shared by its thread and the handle.
 pub(super) struct Shared {
-    /// Held while one waits for the server. So the other waits behind it, even a thread that always has more to do.
+    /// A thread that waits for the server holds this mutex. So the thread that has the server cannot take it again
+    /// before the waiting thread.
     pub(super) turn: Mutex<()>,
     pub(super) server: Mutex<Server>,
 }
 
 impl Shared {
-    /// Locks the server. After a panic under the mutex the store is as consistent as before.
+    /// Locks the server. A panic under the mutex does not make the store inconsistent.
     pub(super) fn lock(&self) -> MutexGuard<'_, Server> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
@@ -51,22 +52,22 @@ pub(super) struct Server {
     pub(super) store: Store,
     pub(super) address: SocketAddr,
     pub(super) paused: bool,
-    /// Whether the handle is gone.
+    /// `true` if the handle was dropped.
     pub(super) ended: bool,
     registry: Registry,
-    /// The address of a stopped node, bound without a listener. Connections are refused, but the system gives the port
-    /// to no other program that asks for any free port.
+    /// The address of a stopped node, bound without a listener. The system refuses connections, but gives the port to
+    /// no other program that asks for any free port.
     reserved: Option<OwnedFd>,
     listener: Option<TcpListener>,
     connections: BTreeMap<usize, Connection>,
     next: usize,
-    /// Whether a connection may be waiting to be accepted.
+    /// `true` if a connection may be waiting to be accepted.
     acceptable: bool,
-    /// When the next [`TICK`] is due.
+    /// The time when the next [`TICK`] is due.
     tick: Instant,
 }
 
-/// Serves until the handle is gone.
+/// Serves until the handle is dropped.
 pub(super) fn run(shared: &Shared, mut poll: Poll) {
     let mut events = Events::with_capacity(256);
     let mut wait = None;
@@ -105,7 +106,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Records the events. Nothing else is done yet, because the node may be paused.
+    /// Records the events. The node may be paused, so this function does nothing else.
     fn note(&mut self, events: &Events) {
         for event in events {
             let Token(number) = event.token();
@@ -158,7 +159,8 @@ impl Server {
         }
     }
 
-    /// Accepts all waiting connections. If an accept fails, the rest wait for another attempt soon.
+    /// Accepts all waiting connections. If an accept fails, the remaining connections wait for the next attempt, which
+    /// follows soon.
     fn accept(&mut self) {
         while self.acceptable
             && let Some(listener) = &self.listener
@@ -220,7 +222,7 @@ impl Server {
     }
 }
 
-/// Binds the address (any port, if it has none) without listening.
+/// Binds the address without listening. If the address has no port, binds any port.
 fn reserve(address: SocketAddr) -> io::Result<OwnedFd> {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
     fcntl_setfd(&socket, FdFlags::CLOEXEC)?;

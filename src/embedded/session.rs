@@ -3,18 +3,18 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-/// One client of a `Store`: its protocol, its database, whether it gave the password, and whether it gets pushes.
-/// `Store::session` or `Store::session_of` makes it.
+/// A client of a `Store`: its protocol, its database, whether it has logged in, and whether it gets pushes.
+/// `Store::session` and `Store::session_of` create sessions.
 #[derive(Clone, Debug, Default)]
 pub struct Session {
     pub(super) id: u64,
-    /// Whether it speaks RESP3.
+    /// `true` if the client uses RESP3.
     pub(super) resp3: bool,
     pub(super) database: u32,
     pub(super) authenticated: bool,
-    /// Whether `CLIENT TRACKING` is on.
+    /// `true` if `CLIENT TRACKING` is on.
     pub(super) tracking: bool,
-    /// Whether the client has sent `CLIENT CACHING YES` and no command to use it since.
+    /// `true` if the client has sent `CLIENT CACHING YES`, but not yet the command to which it applies.
     pub(super) caching: bool,
     /// The commands that the client has sent since `MULTI`.
     pub(super) queue: Option<Queue>,
@@ -24,11 +24,11 @@ pub struct Session {
 #[derive(Clone, Default)]
 pub(super) struct Queue {
     pub(super) commands: Vec<Vec<Vec<u8>>>,
-    /// Whether a command for the queue was refused.
+    /// `true` if a command for the queue was refused.
     pub(super) spoiled: bool,
 }
 
-/// Shows no words, because some are tokens.
+/// The output shows no words, because some words are tokens.
 impl fmt::Debug for Queue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Queue({})", self.commands.len())

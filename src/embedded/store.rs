@@ -1,4 +1,4 @@
-//! What a node knows: its keys, its clients' wishes, its identity and its clock.
+//! The state of a node: its keys, the registrations of its clients, its identity and its clock.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -16,13 +16,13 @@ use super::session::Session;
 use super::tracking::Tracking;
 use super::watches::Watches;
 
-/// A lock node as a pure function. For development, tests and simulation; see the [module](super).
+/// A lock node as a pure function, for development, tests and simulation: see the [module](super).
 ///
-/// Time is an argument and must not run backwards. Each call costs as much as its command, at most logarithmic in the
-/// number of keys. `FLUSHALL` is linear in this number.
+/// Time is an argument and must not run backwards. The cost of a call is at most logarithmic in the number of keys.
+/// Only `FLUSHALL` is linear in the number of keys.
 ///
-/// A client may ask for a push when a key changes (`CLIENT TRACKING`). If a command of another client causes one, the
-/// caller fetches it with [`poll_push`](Self::poll_push).
+/// A client may ask for a push when a key changes (`CLIENT TRACKING`). If a command of another client causes a push,
+/// the caller fetches the push with [`poll_push`](Self::poll_push).
 ///
 /// ```
 /// use shearline::Instant;
@@ -44,7 +44,7 @@ pub struct Store {
     pub(super) databases: BTreeMap<u32, Keys>,
     pub(super) tracking: Tracking,
     pub(super) watches: Watches,
-    /// The digests of the scripts that the store got since it started.
+    /// The digests of the scripts that clients have sent since the store started.
     pub(super) scripts: BTreeSet<&'static str>,
     pub(super) flavour: Flavour,
     /// The commands that the store refuses, in lower case.
@@ -55,27 +55,26 @@ pub struct Store {
     started: Instant,
     /// How long the store had been up at the start.
     up_before: Duration,
-    /// The sum of the steps of its clock.
+    /// The sum of the steps of the store's clock.
     ahead: Millis,
 }
 
-/// Whether a node still has its keys after a restart.
+/// Whether a node keeps its keys in a restart.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "there is no third way")]
 pub enum Memory {
-    /// It has its keys, as if all had been on disk.
+    /// The node keeps its keys, as if all keys had been on disk.
     Kept,
-    /// It has lost its keys, as a server without persistence does.
+    /// The node loses its keys, like a server without persistence.
     Lost,
 }
 
 /// The time of the store's clock at [`Instant::ZERO`]. A server counts from 1970, so the largest expiry that it accepts
-/// is smaller by this.
+/// is smaller by this time.
 const EPOCH: Millis = 1_790_000_000_000;
 
 impl Store {
-    /// Returns an empty store that has just been started. `seed` determines its `run_id` and its `master_replid`, and
-    /// nothing else.
+    /// Returns an empty store that has just been started. `seed` determines only the `run_id` and the `master_replid`.
     #[must_use]
     pub fn new(seed: u64, now: Instant) -> Self {
         let mut store = Self::default();
@@ -83,13 +82,13 @@ impl Store {
         store
     }
 
-    /// Makes the store behave as this server from now on.
+    /// Makes the store imitate this kind of server from now on.
     pub fn set_flavour(&mut self, flavour: Flavour) {
         self.flavour = flavour;
     }
 
-    /// Refuses `command` from now on. It is a name as in ACL rules: `eval`, `script|load`, or `script` for all of its
-    /// subcommands. `None` permits it again.
+    /// Refuses `command` from now on. `command` is a name as in ACL rules: `eval`, `script|load`, or `script` for all
+    /// of its subcommands. `None` permits the command again.
     ///
     /// ```
     /// use shearline::Instant;
@@ -113,18 +112,18 @@ impl Store {
         };
     }
 
-    /// Requires this password for the user `default` from now on, or none.
+    /// Requires this password for the user `default` from now on, or no password.
     pub fn set_password(&mut self, password: Option<&[u8]>) {
         self.password = password.map(<[u8]>::to_vec);
     }
 
-    /// Adds to the uptime that the store reports, until it is restarted.
+    /// Adds `by` to the uptime that the store reports, until the store is restarted.
     pub fn set_up_before(&mut self, by: Duration) {
         self.up_before = by;
     }
 
-    /// Steps the store's wall clock forward, as an operator or a time daemon may, so that keys end earlier. A fraction
-    /// of a millisecond is cut off.
+    /// Steps the store's wall clock forward, as an operator or a time daemon may, so that keys expire earlier. A
+    /// fraction of a millisecond is ignored.
     pub fn step_clock(&mut self, by: Duration) {
         let by = Millis::try_from(by.as_millis()).unwrap_or(Millis::MAX);
         self.ahead = self.ahead.saturating_add(by);
@@ -136,22 +135,22 @@ impl Store {
         EPOCH.saturating_add(millis).saturating_add(self.ahead)
     }
 
-    /// Returns how many seconds the store says that it has been up. The server computes them as the difference of two
-    /// times in whole seconds, so they may be almost a second too long.
+    /// Returns the uptime that the store reports, in seconds. A server computes the uptime as the difference of two
+    /// times in whole seconds, so the result may be almost a second too long.
     pub(super) fn uptime(&self, now: Instant) -> u64 {
         let second = |at: Instant| at.as_nanos() / 1_000_000_000;
         let up = second(now).saturating_sub(second(self.started));
         self.up_before.as_secs().saturating_add(up)
     }
 
-    /// Returns the session of a client without a connection. All of these have one number.
+    /// Returns the session of a client without a connection. All such sessions have the same number.
     #[must_use]
     pub fn session() -> Session {
         Self::session_of(u64::MAX)
     }
 
-    /// Returns the session of a new client on the caller's connection with this number. `HELLO` shows it, and pushes to
-    /// the client name it. No other client of the store has it.
+    /// Returns the session of a new client on the caller's connection with this number. `HELLO` shows the number,
+    /// and [`poll_push`](Self::poll_push) returns it. No other client of the store may have the same number.
     #[must_use]
     pub fn session_of(connection: u64) -> Session {
         Session {
@@ -160,16 +159,16 @@ impl Store {
         }
     }
 
-    /// Ends this session, because its client has gone. Its registrations are forgotten, and pushes that were not
-    /// fetched are not sent to it. Linear in the number of registrations.
+    /// Ends this session, because its client has disconnected. The store forgets the registrations of the client and
+    /// drops the pushes that were not fetched. The cost is linear in the number of registrations.
     pub fn disconnect(&mut self, session: &Session) {
         self.tracking.disconnected(session.id);
         self.watches.end(session.id, |_, _| false);
     }
 
-    /// Returns the next push to send, the oldest first, and the number of the connection that it goes to. It comes
-    /// after everything that [`execute`](Self::execute) has answered on this connection so far, and before all later
-    /// answers. So fetch all pushes before a command of another connection is executed.
+    /// Returns the oldest push, and the number of the connection to which it must be sent. The push comes after all
+    /// answers that [`execute`](Self::execute) has returned for this connection so far, and before all later answers.
+    /// So fetch all pushes before you execute a command of another connection.
     ///
     /// ```
     /// use shearline::Instant;
@@ -194,15 +193,15 @@ impl Store {
         self.tracking.poll()
     }
 
-    /// Returns `true` if a change of some key will cause a push. Meanwhile, [`expire`](Self::expire) should be called
-    /// from time to time.
+    /// Returns `true` if a change of some key will cause a push. In this case, call [`expire`](Self::expire) from time
+    /// to time.
     #[must_use]
     pub fn has_registrations(&self) -> bool {
         !self.tracking.is_empty()
     }
 
-    /// Removes all keys whose time is over at `now`, as a server does ten times a second or less often, so that their
-    /// end is pushed although no command reads them. Linear in the number of keys.
+    /// Removes all keys that have expired at `now`, as a server does ten times a second or less often. So expired keys
+    /// cause pushes even if no command reads them. The cost is linear in the number of keys.
     pub fn expire(&mut self, now: Instant) {
         let now = self.millis(now);
         for (database, keys) in &mut self.databases {
@@ -218,8 +217,8 @@ impl Store {
         }
     }
 
-    /// Starts the store again under a new identity. Scripts and registrations are always forgotten. Earlier sessions
-    /// have ended and must not be used any more.
+    /// Starts the store again under a new identity. The store always forgets scripts and registrations. Do not use
+    /// earlier sessions after a restart.
     pub fn restart(&mut self, seed: u64, now: Instant, memory: Memory) {
         // The factor is odd, so different seeds give different words, which look random.
         let word = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -235,13 +234,13 @@ impl Store {
         }
     }
 
-    /// Returns the value that `key` of the first database holds at `now`, without removing anything.
+    /// Returns the value of `key` in the first database at `now`, without removing an expired key.
     fn peek(&self, key: &[u8], now: Millis) -> Option<&Value> {
         let entry = self.databases.get(&0)?.get(key)?;
         (!entry.is_over(now)).then_some(&entry.value)
     }
 
-    /// Returns the text that `key` of the first database holds at `now`. Changes nothing.
+    /// Returns the text of `key` in the first database at `now`, and changes nothing.
     #[must_use]
     pub fn get(&self, now: Instant, key: &[u8]) -> Option<&[u8]> {
         match self.peek(key, self.millis(now))? {
@@ -250,8 +249,8 @@ impl Store {
         }
     }
 
-    /// Returns the members of the sorted set that `key` of the first database holds at `now`, in the order of their
-    /// deadlines, and how long each still lives, or `None` if its time is over. Changes nothing.
+    /// Returns the members of the sorted set at `key` in the first database, in the order of their deadlines. Each
+    /// member comes with the time that it still lives after `now`, or `None` if it has expired. Changes nothing.
     #[must_use]
     pub fn members(&self, now: Instant, key: &[u8]) -> Vec<(&[u8], Option<Duration>)> {
         let millis = self.millis(now);
@@ -267,8 +266,8 @@ impl Store {
         members.collect()
     }
 
-    /// Ends the watches of the client. Returns `true` if none of its watched keys has changed. The end of a key is a
-    /// change, also if nothing has read the key since.
+    /// Ends the watches of the client. Returns `true` if none of its watched keys has changed. The expiry of a key is a
+    /// change, even if no command has read the key since then.
     pub(super) fn end_watches(&mut self, client: u64, now: Millis) -> bool {
         let databases = &self.databases;
         self.watches.end(client, |database, key| {

@@ -18,12 +18,12 @@ pub(super) fn del(call: &mut Call<'_>) -> Answer {
     Ok(Reply::Integer(removed as i64))
 }
 
-/// `DELIFEQ key value`: deletes the key if it holds the value.
+/// `DELIFEQ key value`: deletes the key if it has this value.
 pub(super) fn delifeq(call: &mut Call<'_>) -> Answer {
     del_equal(call, call.words[2])
 }
 
-/// `DELEX key IFEQ value`: does the same as `DELIFEQ`. From the documentation.
+/// `DELEX key IFEQ value`: does the same as `DELIFEQ`, according to the documentation.
 pub(super) fn delex(call: &mut Call<'_>) -> Answer {
     match call.words[2].eq_ignore_ascii_case(b"ifeq") {
         true => del_equal(call, call.words[3]),
@@ -37,7 +37,7 @@ fn del_equal(call: &mut Call<'_>, value: &[u8]) -> Answer {
     Ok(Reply::Integer(i64::from(deleted)))
 }
 
-/// `MSETEX numkeys key value .. [NX|XX] [PX ms|..]`: sets all keys, or none. A key that is named twice is set twice.
+/// `MSETEX numkeys key value .. [NX|XX] [PX ms|..]`: sets all keys, or no key. A key that is named twice is set twice.
 pub(super) fn msetex(call: &mut Call<'_>) -> Answer {
     let keys = usize::try_from(integer(call.words[1])?).unwrap_or(0);
     let words = keys.checked_mul(2).filter(|words| *words != 0);
@@ -55,7 +55,7 @@ pub(super) fn msetex(call: &mut Call<'_>) -> Answer {
     Ok(Reply::Integer(i64::from(allowed)))
 }
 
-/// `PTTL key`: -2 if the key does not exist, -1 if it never ends.
+/// `PTTL key`: returns -2 if the key does not exist, and -1 if the key never expires.
 pub(super) fn pttl(call: &mut Call<'_>) -> Answer {
     let left = call.pttl(call.words[1]);
     Ok(Reply::Integer(left.unwrap_or(-2)))
@@ -85,7 +85,7 @@ pub(super) fn zadd(call: &mut Call<'_>) -> Answer {
     Ok(Reply::Integer(added))
 }
 
-/// `ZRANGE key 0 -1`: all members.
+/// `ZRANGE key 0 -1`: returns all members.
 pub(super) fn zrange(call: &mut Call<'_>) -> Answer {
     if call.words[2..] != [&b"0"[..], b"-1"] {
         return Err(Refusal::SYNTAX);
@@ -103,7 +103,7 @@ pub(super) fn set(call: &mut Call<'_>) -> Answer {
 }
 
 impl Call<'_> {
-    /// Does what [`set`] does, also for a script. Returns `true` if the key was set.
+    /// Sets a key like [`set`], for a command or a script. Returns `true` if the key was set.
     pub(super) fn set(
         &mut self,
         key: &[u8],
@@ -119,14 +119,14 @@ impl Call<'_> {
     }
 }
 
-/// `SETNX key value`. Locks before 2012 used it, and so does the example `setnx_getset`.
+/// `SETNX key value`. Locks before 2012 used this command, and the example `setnx_getset` shows them.
 pub(super) fn setnx(call: &mut Call<'_>) -> Answer {
     let (key, value) = (call.words[1], call.words[2]);
     let set = call.set(key, value, &[b"nx"])?;
     Ok(Reply::Integer(i64::from(set)))
 }
 
-/// `GETSET key value`: returns the old value. The new one never ends.
+/// `GETSET key value`: returns the old value. The new value never expires.
 pub(super) fn getset(call: &mut Call<'_>) -> Answer {
     let (key, value) = (call.words[1], call.words[2]);
     let before = call.text(key)?.map_or(Reply::Null, Reply::bulk);
@@ -141,20 +141,20 @@ struct SetOptions<'a> {
 }
 
 enum Condition<'a> {
-    /// `XX` requires that the key exists, `NX` that it does not.
+    /// `XX` requires that the key exists, and `NX` requires that the key does not exist.
     Key(bool),
-    /// `IFEQ` requires that the key holds this value.
+    /// `IFEQ` requires that the key has this value.
     Value(&'a [u8]),
 }
 
 enum Lifetime {
-    /// As long as the old value.
+    /// The new value keeps the expiry of the old value.
     Keep,
     Until(Millis),
 }
 
 impl<'a> SetOptions<'a> {
-    /// Parses the options. Two of a kind are refused.
+    /// Parses the options. Two options of the same kind are refused.
     fn parse(mut words: &[&'a [u8]], call: &Call<'_>) -> Result<Self, Refusal> {
         let mut options = Self::default();
         let Self {
@@ -196,7 +196,7 @@ impl<'a> SetOptions<'a> {
     }
 }
 
-/// Fills the slot, which has to be empty. Returns the words that are left.
+/// Fills the slot, which must be empty. Returns the remaining words.
 fn once<T, W>(slot: &mut Option<T>, value: T, rest: W) -> Result<W, Refusal> {
     match slot.replace(value) {
         None => Ok(rest),
@@ -204,15 +204,15 @@ fn once<T, W>(slot: &mut Option<T>, value: T, rest: W) -> Result<W, Refusal> {
     }
 }
 
-/// Returns the time `millis` after `from`, which has to be later.
+/// Returns the time `millis` after `from`, which must be later.
 fn until(millis: &[u8], from: Millis) -> Result<Lifetime, Refusal> {
     let span = Some(integer(millis)?).filter(|span| *span > 0);
     let end = span.and_then(|span| from.checked_add(span));
     end.map(Lifetime::Until).ok_or(Refusal::EXPIRE_TIME)
 }
 
-/// `PEXPIRE key ms [LT]`. An end that is not in the future deletes the key. With `LT`, the end changes only if it
-/// becomes earlier.
+/// `PEXPIRE key ms [LT]`. If the new expiry is not in the future, deletes the key. With `LT`, changes the expiry only
+/// if it becomes earlier.
 pub(super) fn pexpire(call: &mut Call<'_>) -> Answer {
     let only_earlier = match call.words.get(3) {
         None => false,

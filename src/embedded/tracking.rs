@@ -1,21 +1,21 @@
 //! Client-side caching: which clients get a push when a key changes.
 //!
-//! It covers what a client needs to wait for a key: `CLIENT TRACKING ON OPTIN NOLOOP`, then `CLIENT CACHING YES` before
-//! each command whose keys are to be registered. The rules were measured on a redis-server 7.0.15 and a valkey-server
-//! 9.1.2, which behave the same:
+//! A client that waits for a key sends `CLIENT TRACKING ON OPTIN NOLOOP`, and then `CLIENT CACHING YES` before
+//! each command whose keys it wants to register. The following rules were measured on redis-server 7.0.15 and
+//! valkey-server 9.1.2, which behave in the same way:
 //!
-//! * A registration is for a key by its name, in all databases, whether the key exists or not. It ends with the next
-//!   change of the key, when each registered client gets one push.
-//! * A change by a client's own command erases its registration too, without a push to it. So does its own command that
-//!   finds the key's time to be over.
-//! * `FLUSHALL` pushes a null to each client that tracks, registered or not. The client that flushes gets one too,
-//!   behind the reply.
-//! * `CLIENT TRACKING OFF` erases no registration. A push that falls due before tracking is on again, or while the
-//!   client speaks RESP2, is not sent, and the registration is used up.
+//! * A registration is for the name of a key in all databases, whether the key exists or not. When the key changes,
+//!   each registered client gets one push, and the registration ends.
+//! * If a client changes a key itself, or finds that the key has expired, its registration also ends, but the client
+//!   gets no push.
+//! * `FLUSHALL` pushes a null to each client that tracks, even without a registration. The client that flushes also
+//!   gets a null, after the reply.
+//! * `CLIENT TRACKING OFF` does not end registrations. If a key changes before tracking is on again, or while the
+//!   client uses RESP2, the registration ends without a push.
 //!
-//! After a client has gone, nothing of it is kept.
+//! When a client disconnects, the store forgets all its registrations and pushes.
 //!
-//! Not here: the commands. They are in `commands`.
+//! The commands themselves are in `commands`.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -24,13 +24,13 @@ use crate::resp::write;
 
 use super::session::Session;
 
-/// See the [module](self). Clients are identified by the numbers that `HELLO` shows.
+/// See the [module](self). The numbers that `HELLO` shows identify the clients.
 #[derive(Clone, Default)]
 pub(super) struct Tracking {
-    /// The clients that get pushes, because they track and speak RESP3.
+    /// The clients that get pushes, because they track and use RESP3.
     listeners: BTreeSet<u64>,
     registered: BTreeMap<Vec<u8>, BTreeSet<u64>>,
-    /// What is to be sent to which client.
+    /// The pushes to send, each with the number of its client.
     pushes: VecDeque<(u64, Vec<u8>)>,
 }
 
@@ -40,7 +40,7 @@ impl Tracking {
         self.registered.is_empty()
     }
 
-    /// Takes over a command's changes to the session.
+    /// Updates the list of listeners after a command that may have changed `session`.
     pub(super) fn update(&mut self, session: &Session) {
         match session.tracking && session.resp3 {
             true => self.listeners.insert(session.id),
@@ -53,7 +53,7 @@ impl Tracking {
         clients.insert(client);
     }
 
-    /// Records that the key has changed: the client `by` has changed it, or its time was over.
+    /// Records that the client `by` has changed the key, or that the key has expired.
     pub(super) fn changed(&mut self, key: &[u8], by: Option<u64>) {
         let clients = self.registered.remove(key).unwrap_or_default();
         for client in clients.into_iter().filter(|client| Some(*client) != by) {
@@ -61,7 +61,7 @@ impl Tracking {
         }
     }
 
-    /// Records that all keys are gone.
+    /// Records that all keys were deleted.
     pub(super) fn flushed(&mut self) {
         self.registered.clear();
         for client in self.listeners.clone() {
@@ -69,15 +69,15 @@ impl Tracking {
         }
     }
 
-    /// Adds a push to `client` which says that this key, or all keys, may have changed. Adds none if the client takes
-    /// no pushes now.
+    /// Adds a push to `client` that says that this key, or all keys, may have changed. Adds no push if the client
+    /// currently gets no pushes.
     fn push(&mut self, client: u64, key: Option<&[u8]>) {
         if self.listeners.contains(&client) {
             self.pushes.push_back((client, invalidate(key)));
         }
     }
 
-    /// Records that the client has gone.
+    /// Records that the client has disconnected.
     pub(super) fn disconnected(&mut self, client: u64) {
         self.listeners.remove(&client);
         self.registered.retain(|_, clients| {
@@ -87,7 +87,7 @@ impl Tracking {
         self.pushes.retain(|(other, _)| *other != client);
     }
 
-    /// Moves the pushes to `client` to the end of `out`.
+    /// Moves the pushes for `client` to the end of `out`.
     pub(super) fn take(&mut self, client: u64, out: &mut Vec<u8>) {
         self.pushes.retain(|(other, push)| {
             let own = *other == client;
@@ -96,13 +96,13 @@ impl Tracking {
         });
     }
 
-    /// Returns the next push, and the client that it goes to.
+    /// Returns the next push, and the client that must get it.
     pub(super) fn poll(&mut self) -> Option<(u64, Vec<u8>)> {
         self.pushes.pop_front()
     }
 }
 
-/// Returns the push that says which keys may have changed: this key, or all.
+/// Returns the push that says that this key, or all keys, may have changed.
 fn invalidate(key: Option<&[u8]>) -> Vec<u8> {
     let mut push = Vec::new();
     write::push(&mut push, 2);

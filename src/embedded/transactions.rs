@@ -1,16 +1,16 @@
 //! `WATCH`, `MULTI .. EXEC`, and the commands in between.
 //!
-//! A command with a fault of its own (an unknown command, too few words, a missing permission) is refused at once, and
-//! then `EXEC` runs nothing. If a command fails when it is run, the others still run.
+//! The store refuses a faulty command (an unknown command, too few words, a missing permission) at once, and then
+//! `EXEC` runs no command. If a command fails when it runs, the other commands still run.
 //!
-//! Not here: running the queued commands, which `commands` does.
+//! The module `commands` runs the queued commands.
 
 use super::call::{Call, ok};
 use super::refusal::Refusal;
 use super::reply::Answer;
 use super::session::Queue;
 
-/// Returns `true` for a command that is run at once, even between `MULTI` and `EXEC`.
+/// Returns `true` for a command that runs at once, even between `MULTI` and `EXEC`.
 pub(super) fn is_run_at_once(name: &str) -> bool {
     ["multi", "exec", "discard", "watch"].contains(&name)
 }
@@ -44,7 +44,7 @@ pub(super) fn end(call: &mut Call<'_>) -> Result<Option<Queue>, Refusal> {
     }
 }
 
-/// Ends the transaction, because `EXEC` itself was refused. Nothing is run.
+/// Ends the transaction, because `EXEC` itself was refused. No command runs.
 pub(super) fn abort(call: &mut Call<'_>) -> Answer {
     call.session.queue = None;
     call.store.end_watches(call.session.id, call.now);

@@ -1,16 +1,16 @@
-//! Keys that clients watch, and whose transactions are aborted by a change of one.
+//! The keys that clients watch. A change of a watched key aborts the transaction of the client.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-/// See the [module](self). Clients are identified by the numbers that `HELLO` shows.
+/// See the [module](self). The numbers that `HELLO` shows identify the clients.
 ///
-/// A watch is for a key of one database, whether the key exists or not. It ends with `EXEC`, `DISCARD`, or with its
-/// client. A change by the client's own command counts too. A key whose time is over when it is watched is removed
-/// before that, so that its end is not a change.
+/// A watch is for a key of one database, whether the key exists or not. A watch ends with `EXEC` or `DISCARD`, or when
+/// the client disconnects. A change by a command of the same client counts too. The store removes an expired key before
+/// a client watches it, so that the expiry does not count as a change.
 #[derive(Clone, Default)]
 pub(super) struct Watches {
-    /// The keys of databases, and who watches them.
+    /// The watched keys: the database, the key, and the client that watches the key.
     watched: BTreeSet<(u32, Vec<u8>, u64)>,
     /// The clients for which a watched key has changed.
     spoiled: BTreeSet<u64>,
@@ -21,7 +21,7 @@ impl Watches {
         self.watched.insert((database, key.to_vec(), client));
     }
 
-    /// Records that all keys have changed for which `is` returns `true`.
+    /// Records that all keys for which `is` returns `true` have changed.
     pub(super) fn changed(&mut self, is: impl Fn(u32, &[u8]) -> bool) {
         self.watched.retain(|(database, key, client)| {
             let changed = is(*database, key);
@@ -31,7 +31,7 @@ impl Watches {
     }
 
     /// Ends all watches of the client. Returns `true` if none of its watched keys has changed. `is_over` returns `true`
-    /// for keys whose time is over.
+    /// for expired keys.
     pub(super) fn end(&mut self, client: u64, is_over: impl Fn(u32, &[u8]) -> bool) -> bool {
         let mut same = !self.spoiled.remove(&client);
         self.watched.retain(|(database, key, other)| {

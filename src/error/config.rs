@@ -1,4 +1,4 @@
-//! Why a configuration, or the URL of a node, cannot be used. The check comes before any I/O.
+//! Why a configuration, or the URL of a node, cannot be used. The check happens before any I/O.
 
 use alloc::format;
 use alloc::string::String;
@@ -18,8 +18,8 @@ pub(super) const NEED_SCRIPTS: &str = "fencing tokens, shared locks, permits and
     permit `EVAL` and `EVALSHA` (`ACL SETUSER .. +eval +evalsha`) and leave out `without_scripts`, or do without these \
     features";
 
-/// Why a configuration, or the URL of a node, cannot be used. The text names the mistake, and says what to write. It
-/// never shows a URL, which may hold a secret.
+/// Why a configuration, or the URL of a node, cannot be used. The text names the mistake, and says what to write. The
+/// text never shows a URL, which may contain a secret.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(transparent)]
 pub struct ConfigError(#[from] pub(crate) ConfigFault);

@@ -92,7 +92,7 @@ impl fmt::Debug for ServerError {
     }
 }
 
-/// Why there is no connection to a node. Its text names the reason, and what to do if that is known.
+/// Why there is no connection to a node. The text names the reason, and says what to do if that is known.
 ///
 /// The driver of an `Engine` makes this value from the `io::Error` of a connection. The default value means that the
 /// node closed the connection.
@@ -107,7 +107,7 @@ pub struct LinkError(#[from] pub(crate) LinkFault);
 )]
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, thiserror::Error)]
 pub enum LinkFault {
-    /// No connection was tried yet, or the node has not answered on the first one.
+    /// The handle has not tried to connect yet, or the node has not answered on the first connection.
     #[error("no answer yet")]
     NotYet,
     /// The host name could not be resolved to an address.
@@ -116,13 +116,13 @@ pub enum LinkFault {
     /// `Builder::credentials` has failed, or did not answer in time.
     #[error("there are no credentials for it")]
     Credentials,
-    /// There is no socket at the path.
+    /// No socket exists at the path.
     #[error("no socket at its path")]
     NotFound,
     /// No process listens at the address.
     #[error("connection refused")]
     Refused,
-    /// The connection, or the handshake on it, was not finished in time.
+    /// Connecting or the handshake took too long.
     #[error("no answer within the connect timeout")]
     ConnectTimeout,
     /// The other side closed the connection.
@@ -132,19 +132,20 @@ pub enum LinkFault {
     /// The connection was reset.
     #[error("connection reset")]
     Reset,
-    /// The connection was reset before the handshake was done. A port that expects TLS does this, and so does a proxy
-    /// without a server behind it.
+    /// The connection was reset before the handshake was finished. Possible causes are a port that expects TLS, and a
+    /// proxy without a server behind it.
     #[error(
         "connection reset during the handshake; the port may need TLS, so check which server listens there"
     )]
     HandshakeReset,
-    /// The connection was closed after a long silence of the node.
+    /// The handle closed the connection because the node was silent for too long.
     #[error("connection closed because the node was silent for too long")]
     Silent,
     /// The node sent bytes that are not RESP, or a reply without a request.
     #[error("it broke the protocol")]
     Protocol,
-    /// Any other error of the operating system, such as a missing route or permission. Holds the system's error number.
+    /// Any other error of the operating system, such as a missing route or permission. The value is the system's error
+    /// number.
     #[error("operating system error {0}")]
     Os(i32),
     /// The TLS handshake failed. The node is then [`Unusable::Tls`].
@@ -211,8 +212,8 @@ pub enum Unusable {
     )]
     SameServer(u8),
     /// The node carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard)): some client uses
-    /// this node together with other nodes, or with another cluster name. While any node reports this, no lock is
-    /// taken.
+    /// this node together with other nodes, or with another cluster name. While any node has this fault, the handle
+    /// takes no lock.
     #[error(
         "its marker is for a cluster of {nodes} nodes with a quorum of {quorum}{}; give all \
          clients the same nodes and cluster name, or see `Redlock::reinit`", if *name { " under another name" } else { "" }
@@ -220,9 +221,9 @@ pub enum Unusable {
     OtherCluster {
         /// The number of nodes in the marker; 0 if the marker cannot be read.
         nodes: u16,
-        /// The number of nodes that are a majority; 0 if the marker cannot be read.
+        /// The number of nodes that form a majority of the marker's cluster; 0 if the marker cannot be read.
         quorum: u16,
-        /// The cluster has another name, or the marker cannot be read. The name itself is in the key
+        /// `true` if the cluster has another name, or the marker cannot be read. The name itself is in the key
         /// `shearline:marker`.
         name: bool,
     },
@@ -234,19 +235,19 @@ pub enum Unusable {
     )]
     NoRunId,
     /// The node may have lost the counters of its [fencing tokens](crate::LockOptions::fenced): its `shearline:floor`
-    /// is missing, or another server has written it. The node refuses locks with a token, and grants plain locks as
-    /// before. When every lock from before the loss has expired, the node gets a floor without an operator. The repair
-    /// needs the floors of N - q + 1 of the other nodes, where q of N nodes are a majority: two other nodes of three,
-    /// or three of five.
+    /// is missing, or another server has written it. The node refuses locks with a fencing token, and grants plain
+    /// locks as before. When every lock from before the loss has expired, the node gets a floor without the help of an
+    /// operator. The repair needs the floors of N - q + 1 of the other nodes, where q of N nodes are a majority: two
+    /// other nodes of three, or three of five.
     #[error(
         "its fencing tokens are in repair: it may have lost its data, and gives no token until all earlier locks have \
          expired and enough other nodes have reported their tokens; no operator is needed, but a program must run \
          until then"
     )]
     InRepair,
-    /// The node may have lost its counters, and so may a majority of the nodes: these nodes were never used for tokens,
-    /// or they restarted at the same time. So the earlier tokens are unknown. An operator has to create the floors
-    /// again; until then no node is repaired.
+    /// This node and a majority of all nodes may have lost their counters: the nodes were never used for fencing
+    /// tokens, or they restarted at the same time. So no node knows the earlier fencing tokens. An operator must create
+    /// the floors again; until then, the handle repairs no node.
     #[error(
         "it has no counter floor for fencing tokens, and too many other nodes have none either: these nodes were never \
          used for tokens, or lost their data together; if no token can be larger than the time, give them floors with \
@@ -254,9 +255,9 @@ pub enum Unusable {
     )]
     NoFloor,
     /// The node has given the largest possible [fencing token](crate::LockOptions::fenced). Another program has written
-    /// to its keys, or two clocks were wrong by centuries. To begin again, stop every program that uses tokens, delete
-    /// `shearline:floor` and the keys that begin with `shearline:fence:` on every node, make the store forget the
-    /// tokens that it has seen, and create the floors (`Redlock::trust_nodes`).
+    /// to the keys for fencing tokens, or two clocks were wrong by centuries. To begin again, stop every program that
+    /// uses tokens, delete `shearline:floor` and the keys that begin with `shearline:fence:` on every node, make the
+    /// store forget the tokens that it has seen, and create the floors (`Redlock::trust_nodes`).
     #[error(
         "it has given the largest possible fencing token: a clock was wrong, or another program wrote to its keys; \
          delete `shearline:floor` and `shearline:fence:*` on all nodes, make the store accept smaller tokens again, \
@@ -271,9 +272,9 @@ pub enum Unusable {
          permit `EVAL` and `EVALSHA` (`ACL SETUSER .. +eval +evalsha`), or do without these features"
     )]
     NeedsScripts,
-    /// The TLS handshake fails. The certificate of the node, or of this client, has to be corrected; the text of the
-    /// error says which. The client tries the node again with the usual back-off. A node whose port does not speak TLS
-    /// often gives no answer at all, and is then unreachable.
+    /// The TLS handshake fails. The certificate of the node, or of this client, must be corrected; the text of the
+    /// error says which one. The client tries the node again with the usual back-off. A node whose port does not speak
+    /// TLS often gives no answer at all, and is then unreachable.
     #[error("{0}")]
     Tls(LinkError),
     /// The node refused the handshake with another error.
@@ -281,8 +282,8 @@ pub enum Unusable {
     Refused(ServerError),
 }
 
-/// Returns the text that says where to find an ACL line with `command`. No ACL line has `scan`, which only counts
-/// counters: locks do not need it.
+/// Returns the text that says where to find an ACL line with `command`. No ACL line contains `scan`, which is needed
+/// for counting counters but not for locks.
 fn suffices(command: &str) -> &'static str {
     match command {
         "scan" => "",

@@ -15,8 +15,8 @@ use crate::limits::{OWNER_BYTES_MAX, PERMITS_MAX, RESOURCE_BYTES_MAX, RESOURCES_
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Enough nodes answered, and other clients hold the lock on too many nodes. Or this handle itself holds the lock
-    /// ([`Report::is_held_here`]), or reserves the name for another of its callers that waits for several names
+    /// Enough nodes answered, but other clients hold the lock on too many nodes. Other causes: this handle itself holds
+    /// the lock ([`Report::is_held_here`]), or it reserves the name for a caller that waits for several names
     /// ([`manual::waiting`](crate::manual::waiting)). Trying again later may succeed. [`Report::held_for`] returns the
     /// remaining time and [`Report::holder`] the holder, if they are known. [`Report::never_expires`] returns `true` if
     /// the lock has no expiry. If several resources were requested, [`Report::held_resource`] returns the resource that
@@ -29,8 +29,8 @@ pub enum LockError {
     TooSlow(Report),
     /// A node carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard)): other clients use
     /// this node together with other nodes, or with another cluster name. Two such clusters can have majorities without
-    /// a common node. So no lock is taken while any node reports this, and the call does not try again. Held locks are
-    /// still extended by the nodes that count.
+    /// a common node. So the handle takes no lock while any node reports such a marker, and the call does not try
+    /// again. The nodes whose answers count still extend held locks.
     OtherCluster(Report),
     /// The request can never succeed as written; nothing was sent.
     Invalid(InvalidRequest),
@@ -51,8 +51,8 @@ impl LockError {
     }
 
     /// Returns `true` if the same call may succeed later without a change to the program, its configuration or the
-    /// nodes' configuration. If other clients use a different [number of permits](Report::other_permits), a change is
-    /// needed.
+    /// nodes' configuration. Returns `false` if other clients use a different [number of
+    /// permits](Report::other_permits).
     ///
     /// ```
     /// use shearline::LockError;
@@ -156,15 +156,15 @@ fn advice(report: &Report) -> &'static str {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExtendError {
-    /// The lock's validity had run out by the clock of this machine, or its keys on a majority have expired by now. An
-    /// expired lock is never extended or confirmed, because the work since then may have overlapped with another
-    /// holder's. A lock from another clock has no validity until it is confirmed, so it is not extended either.
+    /// The lock's validity had ended by the clock of this machine, or its keys have expired on a majority. An expired
+    /// lock is never extended or confirmed, because the work since then may have overlapped with the work of another
+    /// holder. A lock from another clock has no validity until it is confirmed, so it is not extended either.
     Expired,
-    /// A majority says that the key is missing or belongs to another client. The lock is lost.
+    /// A majority reports that the key is missing or belongs to another client. The lock is lost.
     Lost(Report),
-    /// Too few nodes answered. The lock stays valid until its old deadline.
+    /// Too few nodes answered. The lock stays valid until its old end.
     Unconfirmed(Report),
-    /// The lock was taken with a limit of extensions, and the limit is reached.
+    /// The lock has reached its limit of extensions.
     Limit,
     /// The request can never succeed as written; nothing was sent.
     Invalid(InvalidRequest),
@@ -172,7 +172,7 @@ pub enum ExtendError {
     Saturated,
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
     Forked,
-    /// The lock was released meanwhile, or the handle is closed.
+    /// The lock was already released, or the handle is closed.
     Closed,
 }
 
@@ -223,11 +223,11 @@ impl ExtendError {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnlockError {
-    /// A majority no longer had the lock: the critical section may have overlapped with another holder's.
+    /// A majority no longer had the lock: the critical section may have overlapped with the work of another holder.
     NotHeld(Report),
-    /// Too few nodes answered. The releases stay debts and are sent again when the nodes are back. If the lock was
-    /// valid until now, no other client has held it. If its validity had ended, the critical section may have
-    /// overlapped with that of another holder, and no node could report this.
+    /// Too few nodes answered. The releases stay debts, and the handle sends them again when the nodes are back. If the
+    /// lock was valid until now, no other client has held it. If its validity had ended, the critical section may have
+    /// overlapped with the work of another holder, and no node could report the overlap.
     Unconfirmed(Report),
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
     Forked,
@@ -236,8 +236,8 @@ pub enum UnlockError {
 }
 
 impl UnlockError {
-    /// Returns `true` if no other client has held the lock before this call: it was valid then, and only its release
-    /// is [unconfirmed](Self::Unconfirmed). The release is repeated, and there is nothing to do.
+    /// Returns `true` if no other client held the lock before this call: the lock was still valid, and only its release
+    /// is [unconfirmed](Self::Unconfirmed). The handle repeats the release, so you need to do nothing.
     #[must_use]
     pub fn is_harmless(&self) -> bool {
         matches!(self, Self::Unconfirmed(report) if report.was_valid())
@@ -275,8 +275,8 @@ pub struct Released {
     pub deleted: u8,
 }
 
-/// A request that can never succeed as written. It is refused before any I/O. The text says what is wrong, and what to
-/// ask for instead.
+/// A request that can never succeed as written. The handle refuses such a request before any I/O. The text says what is
+/// wrong, and what to ask for instead.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(transparent)]
 pub struct InvalidRequest(#[from] pub(crate) RequestFault);
@@ -290,7 +290,7 @@ impl InvalidRequest {
     }
 }
 
-/// See [`InvalidRequest`]. If there are several resources, their index is counted from 0.
+/// See [`InvalidRequest`]. The index of a resource is counted from 0.
 #[allow(missing_docs, reason = "the text of each variant describes it")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum RequestFault {
@@ -354,7 +354,7 @@ pub enum RequestFault {
     TtlWithDelayTooLong { ttl: Duration, maximum: Duration },
     #[error("zero tries were requested; request at least one")]
     NoTries,
-    /// There are no markers that could be written again.
+    /// The handle uses no markers, so it cannot write them again.
     #[error("only handles with a strict restart guard write markers; there is nothing to do")]
     NotStrict,
 }

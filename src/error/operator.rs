@@ -5,7 +5,7 @@ use alloc::string::String;
 #[cfg(feature = "std")]
 use super::NodeOutcome;
 
-/// Why `trust_node` did not trust a node, or why the node got no counter floor. Its text says what to do.
+/// Why `trust_node` did not trust a node, or why the node got no counter floor. The text of the error says what to do.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(transparent)]
 pub struct TrustError(#[from] pub(crate) TrustFault);
@@ -29,7 +29,7 @@ pub(crate) enum TrustFault {
     #[error("the node belongs to another cluster and is not trusted; see `Redlock::reinit`")]
     OtherCluster,
     /// The node is trusted, but has not confirmed that it wrote the counter floor that this handle's fencing tokens
-    /// need. The node may have written the floor nevertheless.
+    /// need. The node may still have written the floor.
     #[cfg(feature = "std")]
     #[error(
         "the node is trusted, but may have no counter floor for fencing tokens: {outcome}; repair the cause, then \

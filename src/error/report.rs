@@ -16,7 +16,7 @@ use crate::time::Instant;
 
 /// The answer of each node in the last attempt, which decided the operation.
 ///
-/// A report is one pointer wide, and is made only if an operation fails.
+/// A report is one pointer wide, and is created only if an operation fails.
 #[derive(Clone)]
 pub struct Report(Box<ReportParts>);
 
@@ -26,7 +26,7 @@ struct ReportParts {
     quorum: u8,
     tries: u32,
     elapsed: Duration,
-    /// The time at which the report was made.
+    /// The time at which the report was created.
     now: Instant,
     /// The label of the holder, if it is known.
     holder: Option<Box<[u8]>>,
@@ -35,7 +35,7 @@ struct ReportParts {
     left: Option<Duration>,
     /// The resource that another client holds, if several resources were requested.
     held: Option<Box<[u8]>>,
-    /// How many permits there are, if all are taken.
+    /// The number of permits, if all are taken.
     all_taken: Option<u16>,
     /// The first resource of the request, and the number of its other resources.
     resource: Option<(Box<[u8]>, usize)>,
@@ -153,14 +153,14 @@ impl Report {
         self
     }
 
-    /// Records that there are this many `permits`, and all are taken.
+    /// Records that all permits are taken, and that their number is `permits`.
     #[must_use]
     pub(crate) fn all_taken(mut self, permits: u16) -> Self {
         self.0.all_taken = Some(permits);
         self
     }
 
-    /// Returns how many permits there are, if all are taken.
+    /// Returns the number of permits, if all are taken.
     pub(crate) fn permits_taken(&self) -> Option<u16> {
         self.0.all_taken
     }
@@ -201,10 +201,10 @@ impl Report {
     ///
     /// If the lock is a shared lock or a permit, the label is known only if there is one holder.
     ///
-    /// After 0.4 s, a waiter that checks whether the lock is free also asks the nodes who holds it. It asks at most ten
-    /// times a second, even if the lock is extended or changes hands more often. So shorter waits have no additional
-    /// cost. The label is known only if a majority has the same token and the user may run scripts. Otherwise the label
-    /// is `None`. `inspect` asks for the holder at once.
+    /// After 0.4 s, a waiting caller that checks whether the lock is free also asks the nodes who holds the lock. The
+    /// caller asks at most ten times a second, even if the lock is extended or changes hands more often. So shorter
+    /// waits have no additional cost. The label is known only if a majority has the same token and the user may run
+    /// scripts. In all other cases, the label is `None`. `inspect` asks for the holder at once.
     ///
     /// Any client can write any label, so a label is only for people and logs.
     ///
@@ -235,8 +235,8 @@ impl Report {
     /// another client. [`holder`](Self::holder), [`held_for`](Self::held_for)
     /// and [`never_expires`](Self::never_expires) are about this resource; other resources may be held too.
     ///
-    /// Returns `None` if one resource was requested, or if no node named a resource. [`NodeReport::resource`] has the
-    /// resource that each node names, which is the first held resource that the node found.
+    /// Returns `None` if one resource was requested, or if no node named a resource. [`NodeReport::resource`] contains
+    /// the resource that each node names, which is the first held resource that the node found.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -264,21 +264,21 @@ impl Report {
         self.0.is_held_here
     }
 
-    /// Returns how much longer the lock is held, counted from the time when the call gave up, unless it is released or
-    /// extended before. Only [`LockError::Held`](crate::LockError::Held) has such a time.
+    /// Returns how much longer the lock is held, counted from the time when the call gave up. The holder may release or
+    /// extend the lock earlier. Only [`LockError::Held`](crate::LockError::Held) has such a time.
     ///
     /// The time comes from a majority of the nodes, or from the validity of a lock that this handle itself holds.
     /// Returns `None` if the time is not known, or if the lock [never expires](Self::never_expires).
     ///
-    /// A call that makes one attempt (`try_lock`) does not ask the nodes for this time. It knows the time only from
-    /// other callers of this handle that hold the lock or wait for it.
+    /// A call that makes one attempt (`try_lock`) does not ask the nodes for this time. Such a call knows the time only
+    /// from other callers of this handle that hold the lock or wait for it.
     #[must_use]
     pub fn held_for(&self) -> Option<Duration> {
         self.0.left.filter(|left| *left != Duration::MAX)
     }
 
     /// Describes what has happened to the key of a lost lock: the key is gone, or has another token. Returns `None` if
-    /// this alone does not explain why no majority said yes.
+    /// the keys alone do not explain why no majority said yes.
     #[must_use]
     pub fn loss(&self) -> Option<&'static str> {
         let enough = self.nodes().len().saturating_sub(self.quorum()) + 1;
@@ -297,8 +297,8 @@ impl Report {
     /// therefore too few nodes are left for a majority. For errors other
     /// than [`LockError::Held`](crate::LockError::Held), the result is `None`.
     ///
-    /// All clients have to use the same number for one resource. The call fails without a wait. The number of the other
-    /// clients applies until all their permits are released or have expired.
+    /// All clients must use the same number for one resource. The call fails at once. The number of the other clients
+    /// applies until all their permits are released or have expired.
     #[must_use]
     pub fn other_permits(&self) -> Option<u16> {
         let mut others = self.nodes().iter().filter_map(|node| {
@@ -315,10 +315,10 @@ impl Report {
     /// than [`LockError::Held`](crate::LockError::Held), the result is `false`.
     ///
     /// Every lock of this library has an expiry, so another program has written the key or removed its expiry. Waiting
-    /// helps only if that program deletes the key. Otherwise an operator has to delete it, after making sure that no
-    /// program relies on it.
+    /// helps only if that program deletes the key. If that program does not delete the key, an operator must delete it,
+    /// after making sure that no program relies on the key.
     ///
-    /// Like [`held_for`](Self::held_for), this is known only if a caller has waited.
+    /// Like [`held_for`](Self::held_for), this result is known only if a caller has waited.
     #[must_use]
     pub fn never_expires(&self) -> bool {
         self.0.left == Some(Duration::MAX)
@@ -330,7 +330,7 @@ impl Report {
         &self.0.nodes
     }
 
-    /// Returns how many nodes have to agree: `N / 2 + 1` of the N configured nodes.
+    /// Returns how many nodes must agree: `N / 2 + 1` of the N configured nodes.
     #[must_use]
     pub fn quorum(&self) -> usize {
         usize::from(self.0.quorum)
@@ -507,17 +507,17 @@ pub struct NodeReport {
     pub address: Arc<str>,
     /// The outcome at this node.
     pub outcome: NodeOutcome,
-    /// The time from before the first byte of the attempt to the answer; `None` if the node did not answer.
+    /// How long the answer took, counted from before the first byte of the attempt; `None` if the node did not answer.
     pub latency: Option<Duration>,
     /// The resource that the node names as held by another client, if a lock on several resources was not taken.
     pub resource: Option<Box<[u8]>>,
-    /// The reason as a text. It comes from the server if the server refuses with an unknown error, or from
-    /// `Builder::credentials` if that has failed. The text is printable, has at most 240 characters, and never comes
-    /// from a login.
+    /// The reason as a text. The text comes from the server if the server refuses with an unknown error, or from
+    /// `Builder::credentials` if the provider has failed. The text is printable, has at most 240 characters, and never
+    /// comes from a login.
     pub words: Option<Arc<str>>,
     /// How long the server had been up when this handle first connected, if that is less than a minute
-    /// and [`Builder::max_ttl`](crate::Builder::max_ttl) is not set. The node counted at once, although it may have
-    /// forgotten locks in a restart.
+    /// and [`Builder::max_ttl`](crate::Builder::max_ttl) is not set. The votes of the node counted at once, although
+    /// the node may have forgotten locks in a restart.
     pub met_young: Option<Duration>,
 }
 
@@ -533,7 +533,7 @@ impl NodeReport {
         }
     }
 
-    /// Adds how long the server had been up when this handle first connected, if that was too short a time.
+    /// Adds how long the server had been up when this handle first connected, if that time was too short.
     #[must_use]
     pub(crate) fn met(self, met_young: Option<Duration>) -> Self {
         Self { met_young, ..self }
@@ -574,7 +574,7 @@ impl NodeReport {
 pub enum NodeOutcome {
     /// The node said yes: it has locked, extended or deleted the key.
     Granted,
-    /// The key holds the token of another client. If a permit was requested: all permits are taken.
+    /// The key holds the token of another client. For a permit, all permits are taken.
     Held,
     /// The resource has this number of permits, and the request named another number.
     OtherPermits(u16),
@@ -584,27 +584,27 @@ pub enum NodeOutcome {
     Refused(ServerError),
     /// The node did not answer within its node timeout, or was not asked because it has been silent.
     TimedOut,
-    /// There was no connection, or the connection was lost before the answer.
+    /// The handle had no connection to the node, or lost the connection before the answer.
     Unreachable(LinkError),
-    /// The node's answer does not count until `until`, on the clock of the handle. The node restarted and may have
-    /// forgotten locks, or its clock was stepped and may have ended locks early, or it has a barrier.
-    /// With [`RestartGuard::Strict`](crate::RestartGuard), `until` is the present while the handle reads the marker of
-    /// the node: the node may be ready a round trip later. See [`RestartGuard`](crate::RestartGuard)
+    /// The node's answer does not count until `until`, by the clock of the handle. The node restarted and may
+    /// have forgotten locks, or its clock was stepped and may have ended locks early, or it has a barrier.
+    /// With [`RestartGuard::Strict`](crate::RestartGuard), `until` is the current time while the handle reads the
+    /// marker of the node: the node may be ready a round trip later. See [`RestartGuard`](crate::RestartGuard)
     /// and [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     Quarantined {
         /// The time when the node votes again.
         until: Instant,
     },
-    /// The server cannot serve as a node, for a reason that an operator has to repair.
+    /// The server cannot serve as a node, for a reason that an operator must repair.
     Unusable(Unusable),
-    /// The node had not answered when the other nodes decided, or was not asked because they had decided. This is no
-    /// fault of the node.
+    /// The node had not answered when the other nodes decided, or was not asked because they had decided. This outcome
+    /// is not a fault of the node.
     Pending,
 }
 
 impl NodeOutcome {
-    /// Returns `true` if the text that came with `error` explains this outcome. `None` means a text from the provider
-    /// of credentials.
+    /// Returns `true` if the text that came with `error` explains this outcome. If `error` is `None`, the text came
+    /// from the provider of credentials.
     pub(crate) fn is_due_to(self, error: Option<ServerError>) -> bool {
         if let Self::Refused(refusal) | Self::Unusable(Unusable::Refused(refusal)) = self {
             return error == Some(refusal) && refusal.advice().is_none();
@@ -633,7 +633,7 @@ fn instead_of_scripts(outcome: NodeOutcome, words: &str) -> &'static str {
     }
 }
 
-/// Servers name the script in the error of every command that a script runs.
+/// If a command in a script fails, servers name the script in the error.
 const FAULT_OF_SCRIPT: &str = "user_script";
 
 /// Returns `true` if a server with such an error text seems to run no scripts.

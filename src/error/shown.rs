@@ -6,8 +6,8 @@ use core::fmt;
 
 use crate::limits::OWNER_BYTES_MAX;
 
-/// The number of bytes of a name that are shown. A very long name, repeated for many nodes, would hide the rest of
-/// the text. Owner labels are never longer.
+/// The number of bytes of a name that are shown. If a very long name were repeated for many nodes, the rest of the text
+/// would be hard to find. Owner labels are never longer.
 const BYTES_MAX: usize = OWNER_BYTES_MAX;
 
 /// Returns the text of a server, or of the provider of credentials, bounded and printable.

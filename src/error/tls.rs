@@ -1,6 +1,6 @@
 //! Why a node cannot be reached over TLS: a setting that cannot be used, or a handshake that failed.
 //!
-//! No value in this module holds a key, or a part of a key. A file is named by its path.
+//! No value in this module contains a key, or a part of a key. The errors name a file by its path.
 #![cfg_attr(
     not(feature = "tls"),
     allow(dead_code, reason = "only the feature `tls` makes these values")
@@ -55,7 +55,7 @@ pub(crate) enum TlsProblem {
     NotAName,
 }
 
-/// Why the TLS settings of a node cannot be used. The check comes when a handle is built, before any I/O with the
+/// Why the TLS settings of a node cannot be used. The check happens when a handle is built, before any I/O with the
 /// node.
 ///
 /// The text of the error names the node, the setting, the file if there is one, and the problem.
@@ -121,8 +121,8 @@ impl fmt::Display for Day {
     }
 }
 
-/// Why a TLS handshake with a node failed, or was not tried. The text says what to correct. The certificate in a text
-/// is the node's own, or an intermediate certificate between the node and its authority.
+/// Why a TLS handshake with a node failed, or was not tried. The text says what to correct. A certificate that the text
+/// mentions is the node's own certificate, or an intermediate certificate between the node and its authority.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
 pub(crate) enum TlsFault {
     #[error("its certificate expired on {0}; renew it, and check the clock of this machine")]
@@ -184,7 +184,7 @@ pub(crate) enum TlsFault {
         "it has no TLS version and cipher in common with this client, which supports 1.2 and 1.3"
     )]
     NothingInCommon,
-    /// A reason other than those above.
+    /// Any other reason.
     #[error("it refused the TLS handshake (alert {0}); its log may say why")]
     Alert(u8),
     /// The file was changed after the handle was built, and cannot be used.

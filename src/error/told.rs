@@ -12,7 +12,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// Splits the text of an error. Its first clause ends at the first semicolon.
+    /// Splits the text of an error. The first clause of the text ends at the first semicolon.
     pub(crate) fn of(text: impl fmt::Display) -> Self {
         let text = text.to_string();
         let (clause, rest) = text.split_at(text.find("; ").unwrap_or(text.len()));
@@ -36,8 +36,8 @@ impl Told {
     }
 }
 
-/// Implements `Display` for errors with a function `told`, and a method that returns the report of a variant that has
-/// one.
+/// Implements `Display` for errors with a function `told`, and a method that returns the report if the variant contains
+/// a report.
 macro_rules! told {
     ($($error:ident { $($reported:ident),* })*) => {$(
         impl core::fmt::Display for $error {

@@ -10,8 +10,8 @@ use crate::engine::{Engine, Event, RoundId};
 use crate::error::Report;
 use crate::time::Instant;
 
-/// The pause after which a call first reads the sockets. Unread answers make a node suspect after 100 ms at the
-/// earliest, so more frequent reading gains nothing.
+/// A call first reads the sockets if the last read was at least this long ago. Unread answers make a node suspect
+/// after 100 ms at the earliest, so more frequent reading gains nothing.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The largest number of reports that are kept for [`LocalRedlock::poll`](super::LocalRedlock::poll), because a caller
@@ -25,7 +25,7 @@ pub(super) struct Call<'a> {
     pub(super) read_at: &'a mut Instant,
 }
 
-/// A turn of the call has failed, and there is no outcome.
+/// A turn of the call has failed, so the call has no outcome.
 #[derive(Debug)]
 pub(super) struct Stopped {
     error: io::Error,
@@ -129,7 +129,7 @@ impl Call<'_> {
         }
     }
 
-    /// Returns the oldest report that still applies. A lock that was released or lost meanwhile is not at risk.
+    /// Returns the oldest report that still applies. A lock that was released or lost is no longer at risk.
     pub(super) fn next_report(&mut self) -> Option<Event> {
         while let Some(event) = self.driver.events.pop_front() {
             let is_over =

@@ -23,7 +23,7 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Returns an observation of the election `name` that knows no leader yet.
+    /// Returns an observation of the election `name` that has not seen a leader yet.
     pub fn of(name: impl AsRef<[u8]>) -> Self {
         let name = name.as_ref().to_vec();
         Self {
@@ -42,10 +42,10 @@ impl fmt::Debug for Observation {
 }
 
 impl LocalRedlock {
-    /// Waits until this client is the leader of the election `name`, with these `options`. The lock is fenced, kept,
-    /// and has this `owner`, and its fencing token is the number of the term.
-    /// See [`Redlock::campaign_with`](crate::Redlock::campaign_with), and [`LockOptions::keep`] for the necessary calls
-    /// of `poll`.
+    /// Waits until this client is the leader of the election `name`, with these `options`. The lock is
+    /// fenced and kept, and has this `owner`. The fencing token of the lock is the number of the term.
+    /// See [`Redlock::campaign_with`](crate::Redlock::campaign_with). [`LockOptions::keep`] explains when the program
+    /// must call `poll`.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// Returns an error of [`lock_with`](Self::lock_with) only if an operator has to repair something.
+    /// Returns an error only if an operator must repair something: see [`lock_with`](Self::lock_with).
     pub fn campaign(
         &mut self,
         name: impl AsRef<[u8]>,
@@ -75,11 +75,11 @@ impl LocalRedlock {
     }
 
     /// Waits for the next change of an election. The first call with an [`Observation`] returns the current leader, or
-    /// `Some(None)` if there is none. Each later call returns the next change. Returns `None` if there is no change
-    /// within `timeout`. Terms never decrease: see [`Observer`](crate::Observer).
+    /// `Some(None)` if there is none. Each later call returns the next change. Returns `None` if nothing changes within
+    /// `timeout`. Terms never decrease: see [`Observer`](crate::Observer).
     ///
-    /// Every call asks each node once, so `timeout` has to be longer than the nodes take to answer. A waiting call does
-    /// the same work as [`poll`](Self::poll). The next `poll` returns the reports that have come meanwhile.
+    /// Every call asks each node once, so `timeout` must be longer than the nodes take to answer. A waiting call does
+    /// the same work as [`poll`](Self::poll). The next `poll` returns the reports that came during the wait.
     ///
     /// ```no_run
     /// # use std::time::Duration;

@@ -10,8 +10,8 @@ use crate::error::{ExtendError, LockError};
 use crate::quorum::Lock;
 
 impl LocalRedlock {
-    /// Takes a shared lock on `resource` for `ttl`. If a client holds the exclusive lock, waits for it: at most 5 s, or
-    /// as set by the handle's [`Retry`](crate::Retry).
+    /// Takes a shared lock on `resource` for `ttl`. If a client holds the exclusive lock, waits until the lock is free,
+    /// by default for at most 5 s: see [`Retry`](crate::Retry).
     ///
     /// # Errors
     ///
@@ -52,8 +52,8 @@ impl LocalRedlock {
         self.acquire(&Request::shared(resource.as_ref(), options))
     }
 
-    /// Takes one of the `permits` for `resource`, for `ttl`. If no permit is free, waits for one: at most 5 s, or as
-    /// set by the handle's [`Retry`](crate::Retry).
+    /// Takes one of the `permits` for `resource`, and holds the permit for `ttl`. If no permit is free, waits for a
+    /// permit, by default for at most 5 s: see [`Retry`](crate::Retry).
     ///
     /// # Errors
     ///

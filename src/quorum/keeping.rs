@@ -1,13 +1,13 @@
 //! Keeping a lock: when the engine extends it, by how much, and until when.
 //!
 //! The policy is in [`Keeping`]. An extension is due when half of the validity is left, and a failed extension is tried
-//! again while validity is left. The struct [`Kept`] has the policy and the remaining extensions, for both the lock and
-//! its engine. The present end is in the entry, which the lock and its engine also share.
+//! again while validity is left. The struct [`Kept`] contains the policy and the remaining extensions, for both the
+//! lock and its engine. The current end is in the entry, which the lock and its engine also share.
 //!
 //! # Guarantees
 //!
 //! * No extension asks for more than the limit permits. An extension is never due if it would gain nothing.
-//! * A failed try changes only the time of the next try. There are at most 15 tries before the end.
+//! * A failed try changes only the time of the next try. The engine makes at most 15 tries before the end.
 //!
 //! # Not here
 //!
@@ -74,8 +74,8 @@ const _: () = assert!(size_of::<Kept>() == 16);
 const AT_ONCE: u8 = u8::MAX;
 
 impl Keeping {
-    /// Keeps a lock by extensions of `ttl`, until `limit` at the latest. If the ttl is longer than 49 days, each
-    /// extension asks for 49 days.
+    /// Returns the policy that keeps a lock with extensions of `ttl`, until `limit` at the latest. If the ttl is longer
+    /// than 49 days, each extension asks for 49 days.
     pub(crate) fn new(ttl: Duration, limit: Instant) -> Self {
         let limit = limit.tick_floor();
         Self {
@@ -137,7 +137,7 @@ impl Keeping {
 }
 
 impl Kept {
-    /// Makes the state of a lock for which this number of extensions is allowed.
+    /// Creates the state of a lock for which this number of extensions is allowed.
     pub(super) fn new(keeping: Keeping, extensions: u32) -> Self {
         Self {
             keeping,
@@ -168,7 +168,7 @@ impl Kept {
     }
 
     /// If an extension is due at `now`, for a lock that is valid until `end`, returns the ttl of the extension and when
-    /// to try again. There is no try before `again`. At most `locks` locks are kept.
+    /// to try again. No try begins before `again`. At most `locks` locks are kept.
     pub(crate) fn due(
         self: &Arc<Self>,
         now: Instant,
@@ -230,7 +230,7 @@ impl Kept {
         self.state.fetch_or(OVER, Ordering::AcqRel);
     }
 
-    /// Returns `false` if no caller has the lock any longer, if it was handed over, or if no extension is left.
+    /// Returns `false` if no caller still has the lock, if the lock was handed over, or if no extension is left.
     fn is_kept(self: &Arc<Self>) -> bool {
         self.is_had() && !self.has_ended() && self.extensions_left() != 0
     }

@@ -22,10 +22,10 @@ pub struct LockId {
 
 /// A lock: its resource, its token, and the end of its validity.
 ///
-/// A lock is a plain value. Dropping it releases nothing, and its keys expire with their ttl. To release the lock, pass
-/// it to `unlock`, or let a `LockGuard` release it.
+/// A lock is a plain value. Dropping a lock releases nothing, and its keys expire with their ttl. To release the lock,
+/// pass it to `unlock`, or let a `LockGuard` release it.
 ///
-/// Only a proof of a majority makes a lock, and only another such proof lengthens its validity. When the engine learns
+/// Only a proof of a majority creates a lock, and only another such proof extends its validity. When the engine learns
 /// that a majority has lost the lock, the validity ends. The name and the token are in one buffer, which the lock
 /// shares with its engine. When the lock is released, the buffer goes back to the engine's pool.
 #[must_use = "a lock that is not released stays on the nodes until its ttl has passed"]
@@ -49,7 +49,7 @@ impl LockId {
 }
 
 impl Lock {
-    /// Makes the lock that `majority` has granted. The end of the validity is in `entry`.
+    /// Creates the lock that `majority` has granted. The end of the validity is in `entry`.
     pub(crate) fn granted(
         majority: &Majority,
         entry: Entry,
@@ -65,7 +65,7 @@ impl Lock {
         }
     }
 
-    /// Makes a lock that was granted by another engine, and is valid until `valid_until` at most. The lock gets an id
+    /// Creates a lock that was granted by another engine, and is valid until `valid_until` at most. The lock gets an id
     /// when an engine adopts it.
     #[cfg(feature = "std")]
     pub(crate) fn transferred(
@@ -84,7 +84,7 @@ impl Lock {
         }
     }
 
-    /// Returns the resource. The resource is the Redis key, which has 1 to 1024 bytes of any value. For a lock on
+    /// Returns the resource. The resource is the Redis key, which has 1 to 1024 arbitrary bytes. For a lock on
     /// several [resources](Self::resources), returns the first resource.
     #[must_use]
     pub fn resource(&self) -> &[u8] {
@@ -113,10 +113,10 @@ impl Lock {
     /// larger than the fencing token of every earlier lock on the same resource. For a lock on several resources, the
     /// number is larger than the fencing token of every earlier lock on any of them.
     ///
-    /// Pass the number to the store with each write, and with each read on which a write depends. The store remembers
-    /// the largest number that it has seen, and refuses requests with a smaller number. A store that does this makes a
-    /// holder harmless that was stopped for longer than its lock lasted. The
-    /// page [`manual::fencing`](crate::manual::fencing#what-the-store-has-to-do) has recipes.
+    /// Pass the number to the store with each write, and with each read on which a write depends.
+    /// The store remembers the largest number that it has seen, and refuses requests with a smaller
+    /// number. So a holder that was stopped for longer than its lock lasted does no harm. The
+    /// page [`manual::fencing`](crate::manual::fencing#what-the-store-has-to-do) contains recipes.
     ///
     /// The number does not change while the lock is held, even if the lock is extended, kept, confirmed, handed over,
     /// or written as bytes.
@@ -147,8 +147,8 @@ impl Lock {
         self.entry.end()
     }
 
-    /// Returns `true` if the lock is valid at `now`, exact to the nanosecond. At [`Lock::valid_until`] the lock is no
-    /// longer valid.
+    /// Returns `true` if the lock is valid at `now`, to the nanosecond. At [`Lock::valid_until`] the lock is no longer
+    /// valid.
     #[must_use]
     pub fn is_valid_at(&self, now: Instant) -> bool {
         now < self.valid_until()
@@ -167,7 +167,7 @@ impl Lock {
         self.entry.ttl()
     }
 
-    /// Returns the [ttl](Self::ttl), or the ttl by which the engine extends the lock, if the latter is shorter.
+    /// Returns the [ttl](Self::ttl) or the ttl by which the engine extends the lock, whichever is shorter.
     #[cfg(feature = "std")]
     pub(crate) fn shortest_ttl(&self) -> Duration {
         let step = self.kept.as_ref().map(|kept| kept.step());
@@ -208,7 +208,7 @@ impl Lock {
 
     // ----- keeping ----------------------------------------------------------------------------
 
-    /// Begins to keep the lock. Returns the state that the engine shares.
+    /// Begins to keep the lock. Returns the state that the lock shares with the engine.
     pub(crate) fn keep(&mut self, keeping: Keeping) -> Arc<Kept> {
         let kept = Kept::new(keeping, self.extensions_left()); // The lock may already be kept.
         Arc::clone(self.kept.insert(Arc::new(kept)))
@@ -235,7 +235,7 @@ impl Lock {
     }
 
     /// Separates the lock from its engine, and gives it a separate end. The engine or an open question may still write
-    /// an end into the entry that was shared.
+    /// an end into the old, shared entry.
     pub(crate) fn leave(&mut self) {
         if let Some(kept) = self.kept.take() {
             self.extensions_left = kept.extensions_left();
@@ -246,7 +246,7 @@ impl Lock {
     // ----- the end of a lock ------------------------------------------------------------------
 
     /// Returns `true` if the end of the validity is known. The end of a lock from another clock is not known. A lock
-    /// from another clock was not reported as over, and can still be confirmed.
+    /// from another clock was not reported as ended, and can still be confirmed.
     #[cfg(feature = "std")]
     pub(crate) fn has_known_end(&self) -> bool {
         self.valid_until() != Instant::ZERO
@@ -258,7 +258,7 @@ impl Lock {
         self.entry.set_end(Instant::ZERO, self.ttl());
     }
 
-    /// Ends the validity, because a majority says that the lock is gone.
+    /// Ends the validity, because a majority reports that the lock is gone.
     #[cfg(feature = "std")]
     pub(crate) fn lost(&mut self, now: Instant) {
         self.entry.end_now(now);
@@ -292,7 +292,7 @@ impl Lock {
     }
 }
 
-/// Returns the number of extensions that remain after one more, if `left` remain now.
+/// Returns the number of extensions that remain after one more extension, if `left` remain now.
 pub(super) const fn one_less(left: u32) -> u32 {
     match left {
         u32::MAX => u32::MAX, // Unlimited.

@@ -1,13 +1,13 @@
-//! Counts votes, reaches verdicts, and computes validity. Only a proof of a majority can make a lock.
+//! Counts votes, reaches verdicts, and computes validity. Only a proof of a majority can create a lock.
 //!
 //! * [`Tally`] counts the answers of one round and says when its outcome is certain: as soon as a majority agrees, or
 //!   can no longer agree. The tally does not wait for late answers.
 //! * [`Drift`] computes the end of a lock's validity.
-//! * [`Lock`] is the result of a successful attempt. A lock is made from a [`Majority`], which only the tally can make.
-//!   So the compiler checks that the votes were counted.
+//! * [`Lock`] is the result of a successful attempt. A lock is created from a [`Majority`], which only the tally can
+//!   create. So the compiler checks that the votes were counted.
 //! * `Keeping` decides when the engine extends a lock.
 //!
-//! The module is pure, because it has no bytes, no sockets, and no clock.
+//! The module is pure: it uses no bytes, no sockets and no clock.
 
 mod keeping;
 mod lock;

@@ -8,7 +8,7 @@ use crate::limits::NODES_MAX;
 pub(crate) struct NodeSet(u32);
 
 impl NodeSet {
-    /// The set without a node.
+    /// The empty set of nodes.
     pub(crate) const EMPTY: Self = Self(0);
 
     /// Returns the first `nodes` nodes, at most [`NODES_MAX`].
@@ -18,7 +18,7 @@ impl NodeSet {
         Self((1 << nodes) - 1)
     }
 
-    /// Returns the set of this `node` alone.
+    /// Returns the set that contains only `node`.
     pub(crate) const fn of(node: NodeId) -> Self {
         Self(Self::bit(node))
     }

@@ -39,7 +39,8 @@ mod proof {
 
     /// Proof that a majority of the configured nodes said yes.
     ///
-    /// Only the tally can make a proof of a majority, and a [`Lock`](crate::Lock) cannot be granted without this proof.
+    /// Only the tally can create a proof of a majority, and a [`Lock`](crate::Lock) cannot be granted without this
+    /// proof.
     #[derive(Debug, Eq, PartialEq)]
     pub(crate) struct Majority {
         nodes: NodeSet,
@@ -73,9 +74,9 @@ pub(crate) use proof::Majority;
 pub(crate) enum Acquisition {
     /// A majority has granted the lock.
     Granted(Majority),
-    /// No majority is possible any longer, because another client holds the lock on some nodes.
+    /// A majority is no longer possible, because another client holds the lock on some nodes.
     Held,
-    /// No majority is possible any longer, because too few nodes can vote.
+    /// A majority is no longer possible, because too few nodes can vote.
     NoQuorum,
 }
 
@@ -88,7 +89,7 @@ pub(crate) enum Acquisition {
 pub(crate) enum Extending {
     /// A majority has extended the lock.
     Extended(Majority),
-    /// A majority says that the key is missing or belongs to another client.
+    /// A majority reports that the key is missing or belongs to another client.
     Lost,
     /// No majority has extended or lost the lock, because too few nodes have answered.
     Unconfirmed,
@@ -119,7 +120,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Makes a count over `nodes` configured nodes, from 1 to [`NODES_MAX`], without any answer.
+    /// Creates a count for `nodes` configured nodes (1 to [`NODES_MAX`]), without any answer.
     ///
     /// # Panics
     ///
@@ -215,8 +216,9 @@ impl Tally {
     /// Returns the outcome of a release, as soon as it is certain. `valid` says whether the lock was valid when its
     /// release was requested.
     ///
-    /// A majority of yes or no decides. If there is neither, but a majority has answered, the clock decides. A lock
-    /// that was still valid counts as held until now, and an expired lock counts as not held.
+    /// A majority of yes or a majority of no decides the outcome. If neither has a majority, but a majority of the
+    /// nodes has answered, the clock decides. A lock that was still valid counts as held until now, and an expired lock
+    /// counts as not held.
     #[must_use]
     pub(crate) fn release(&self, valid: bool) -> Option<Releasing> {
         let quorum = self.quorum();

@@ -1,4 +1,4 @@
-//! Computes how long a lock is valid: the ttl, less the time that taking the lock took, less the drift of clocks.
+//! Computes how long a lock is valid: the ttl minus the time that it took to take the lock, minus the drift of clocks.
 //!
 //! Step 3 of Redlock says `validity = ttl - (now - t1) - drift`. This file computes the validity as a deadline, `t1 +
 //! ttl - drift`, which needs no elapsed time. Every rounding shortens the validity, and no sum wraps, for any ttl and
@@ -17,8 +17,8 @@ const BILLION: u64 = 1_000_000_000;
 /// The rate at which a kernel slews a clock, in parts per billion.
 pub(crate) const SLEWED: u64 = 500_000;
 
-/// The time that is subtracted from every validity because clocks differ. The drift consists of a share of the ttl, and
-/// of a fixed part, because servers expire keys by the millisecond.
+/// The time that is subtracted from every validity because clocks differ. The drift is a share of the ttl plus a fixed
+/// part. The fixed part is needed because servers expire keys by the millisecond.
 ///
 /// The default is the drift of the Redlock paper: a hundredth of the ttl and 2 ms.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -29,7 +29,7 @@ pub(crate) struct Drift {
 }
 
 impl Drift {
-    /// Makes a drift of `factor` times the ttl plus `fixed`. The factor is at least 0 and less than 1, and is rounded
+    /// Returns a drift of `factor` times the ttl plus `fixed`. The factor is at least 0 and less than 1, and is rounded
     /// up to a billionth. Returns `None` if the factor is out of this range or not a number.
     #[must_use]
     pub(crate) fn new(factor: f64, fixed: Duration) -> Option<Self> {
@@ -117,7 +117,7 @@ impl Drift {
     }
 
     /// Returns the end of the validity of a lock of `ttl` that a majority keeps for `left`, counted from `sent`.
-    /// Subtracts the drift of the whole ttl, because a clock may still be set by the whole drift.
+    /// Subtracts the drift of the whole ttl, because a clock may still step by the whole drift.
     pub(crate) fn valid_for(self, sent: Instant, left: Duration, ttl: Duration) -> Instant {
         sent.saturating_add(left.saturating_sub(self.of(left.max(ttl))))
     }

@@ -1,4 +1,4 @@
-//! Accessors for the content of a value that has the requested kind.
+//! Accessors that return the content of a value if it has the requested kind.
 //!
 //! The accessors convert nothing: the text `1` is not an integer.
 

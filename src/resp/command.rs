@@ -7,8 +7,8 @@ use super::write::{LINE_END, header, string};
 
 /// Appends a command as an array of bulk strings.
 ///
-/// Uses no `format!`, and allocates only if `out` has to grow. Without arguments, writes an empty array. Servers do not
-/// answer an empty array, so do not send it if replies are matched by count.
+/// Uses no `format!`, and allocates only if `out` must grow. Without arguments, writes an empty array. Servers do not
+/// answer an empty array, so do not send an empty array if you match replies by count.
 ///
 /// # Panics
 ///

@@ -63,8 +63,8 @@ impl Decimal {
 
 /// Returns the eight decimal digits of a number below 10^8, with the first digit in the lowest byte.
 ///
-/// The number is split into halves, and the halves into halves again, in lanes of one register. So there is no loop
-/// over digits, and only one store, which can be read back quickly.
+/// The number is split into halves, and the halves into halves again, in lanes of one register. So the function needs
+/// no loop over digits, and only one store, which can be read back quickly.
 const fn eight_digits(number: u64) -> u64 {
     let fours = (number / 10_000) | ((number % 10_000) << 32);
     let hundreds = ((fours * 10_486) >> 20) & 0x7f_0000_007f; // fours / 100

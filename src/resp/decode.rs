@@ -16,8 +16,8 @@ use super::view::View;
 /// A resumable decoder of RESP2 and RESP3 replies.
 ///
 /// The decoder stores no bytes, only its position in a torn reply. The decoder looks at each byte a bounded number of
-/// times, and never at the payload of a string, for any pieces of the stream. Scalars and flat aggregates allocate
-/// nothing. The stack for other replies is kept for the next reply.
+/// times, and never at the payload of a string, however the stream is cut into pieces. Decoding scalars and flat
+/// aggregates allocates nothing. The decoder keeps the stack for other replies, and reuses it for the next reply.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub struct Decoder {
@@ -25,13 +25,13 @@ pub struct Decoder {
     /// The limits for values on the fast path (`direct`).
     longest: Longest,
     phase: Phase,
-    /// The offset of the current element. All bytes before this offset are valid. After a complete reply, this is the
-    /// length of the reply. Before the first reply, it is zero.
+    /// The offset of the current element. All bytes before this offset are valid. After a complete reply, the offset is
+    /// the length of the reply. Before the first reply, the offset is zero.
     at: usize,
     progress: Progress,
     /// The number of bytes of the torn reply that were passed to the last call.
     given: usize,
-    /// The number of elements that open aggregates still lack, including the current element.
+    /// The number of elements that are still missing from open aggregates, including the current element.
     owed: usize,
     /// The token of the value itself, which follows the attributes of the reply.
     top: Token,
@@ -40,7 +40,7 @@ pub struct Decoder {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Phase {
-    /// The next byte is the first of a reply.
+    /// The next byte is the first byte of a reply.
     Fresh,
     /// A reply has begun.
     Torn,
@@ -169,8 +169,8 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// Returns [`Reason::NotMeasured`] if the last call found no complete reply, and [`Reason::Changed`] if there are
-    /// now fewer bytes. If the caller passes other bytes of the same length, the result is wrong.
+    /// Returns [`Reason::NotMeasured`] if the last call found no complete reply, and [`Reason::Changed`] if `bytes` has
+    /// become shorter. If the caller passes other bytes of the same length, the result is wrong.
     #[inline]
     pub(crate) fn frame<'a>(&'a self, bytes: &'a [u8]) -> Result<Frame<'a>, DecodeError> {
         if self.phase != Phase::Fresh || self.at == 0 {
@@ -210,7 +210,7 @@ impl Decoder {
         self.at
     }
 
-    /// Returns the reason why no more replies can follow, if there is one.
+    /// Returns the reason why no more replies can follow, or `None` if more replies may follow.
     pub(super) fn failure(&self) -> Option<DecodeError> {
         match self.phase {
             Phase::Failed(error) => Some(error),
@@ -229,7 +229,7 @@ impl Decoder {
         element.max(self.given + 1) + others - self.given
     }
 
-    /// Returns the memory of the decoder, in bytes.
+    /// Returns how many bytes of memory the decoder uses.
     #[cfg(any(test, fuzzing))]
     pub(super) fn memory(&self) -> usize {
         self.stack.capacity() * size_of::<Level>()
@@ -284,8 +284,8 @@ impl Decoder {
         }
     }
 
-    /// Reads the elements of the innermost aggregate as long as they are of the usual kinds. Leaves the last element to
-    /// the caller, which ends the aggregate.
+    /// Reads the elements of the innermost aggregate as long as they are of the usual kinds. The caller reads the last
+    /// element, which ends the aggregate.
     #[inline]
     fn scan_direct(&mut self, bytes: &[u8]) {
         let Some(level) = self.stack.last_mut().filter(|level| !level.kind_due) else {

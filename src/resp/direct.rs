@@ -3,8 +3,8 @@
 //!
 //! Each function returns what [`token`](super::token::token) would find, or `None`. `None` means that the value is
 //! torn, invalid, longer than a limit, or of another kind. After `None`, the caller calls `token`, which reports the
-//! error or asks for more bytes. So this file reports no errors and keeps no state. A value costs one scan, for the end
-//! of its line or for the digits of its length.
+//! error or asks for more bytes. So this file reports no errors and keeps no state. Each value costs one scan, either
+//! for the end of its line or for the digits of its length.
 
 use memchr::memchr2;
 
@@ -26,7 +26,7 @@ pub(super) struct Longest {
 }
 
 impl Longest {
-    /// No limits, for bytes that are known to be valid.
+    /// The absence of limits, for bytes that are known to be valid.
     pub(super) const ANY: Self = Self {
         line: usize::MAX,
         bulk: usize::MAX,
@@ -56,7 +56,7 @@ pub(super) fn direct_len(bytes: &[u8], longest: &Longest) -> Option<usize> {
     }
 }
 
-/// Not inlined, so that the machine code of loops over short elements stays small.
+/// This function is not inlined, so that the machine code of loops over short elements stays small.
 #[inline(never)]
 fn measured_len(bytes: &[u8], longest: &Longest) -> Option<usize> {
     measured(bytes, *longest).map(|(_, len)| len)

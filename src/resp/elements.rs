@@ -51,8 +51,8 @@ impl<'a> Pairs<'a> {
 impl<'a> View<'a> {
     /// Returns the first value, and moves the view past it.
     ///
-    /// The decoder has checked the bytes. If a caller has changed the bytes since, this function may return a wrong
-    /// value, but must not panic.
+    /// The decoder has checked the bytes. If a caller has changed the bytes since then, this function may return a
+    /// wrong value, but must not panic.
     #[inline(always)]
     pub(super) fn value(&mut self) -> Value<'a> {
         match compared(self.bytes, Longest::ANY) {

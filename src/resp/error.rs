@@ -1,12 +1,13 @@
 //! Errors in the bytes of a reply, with the offset and the broken rule.
 
-/// A reply that no further bytes can make valid.
+/// An error in a reply that no further bytes can make valid.
 ///
 /// The start of the next reply is unknown, so close the connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("byte {at} of the reply: {reason}")]
 pub struct DecodeError {
-    /// The offset of the first wrong byte, or of a text that is wrong as a whole, from the first byte of the reply.
+    /// The offset of the first wrong byte, or of a text that is wrong as a whole, counted from the first byte of the
+    /// reply.
     pub at: usize,
     /// The rule that the byte breaks.
     pub(crate) reason: Reason,
@@ -25,7 +26,7 @@ pub enum Reason {
     /// No type of RESP2 or RESP3 begins with this byte.
     #[error("no type begins with byte {0:#04x}")]
     UnknownKind(u8),
-    /// CR without LF, LF without CR, or a missing CR LF.
+    /// A CR without LF, a LF without CR, or a missing CR LF.
     #[error("CR LF is missing, or stands where it must not")]
     LineEnd,
     /// Not a number. A number is `0`, or digits without a leading zero. A number may begin with `+`, and with `-`
@@ -39,7 +40,7 @@ pub enum Reason {
     /// A number that does not fit into 64 bits, or into a finite double.
     #[error("the number does not fit into 64 bits")]
     Overflow,
-    /// Neither `t` nor `f`.
+    /// A boolean that is neither `t` nor `f`.
     #[error("neither #t nor #f")]
     Boolean,
     /// A verbatim string that does not begin with a format of three letters and a colon.
@@ -51,7 +52,7 @@ pub enum Reason {
     /// A push that does not begin with a string that names its kind.
     #[error("a push begins with a string, its kind")]
     PushKind,
-    /// A string or aggregate of unknown length (`$?`, `*?`). No server sends it.
+    /// A string or aggregate of unknown length (`$?`, `*?`), which no server sends.
     #[error("streamed strings and aggregates are not taken")]
     Streamed,
     /// More than [`Limits::line_bytes`](super::Limits::line_bytes).

@@ -1,6 +1,7 @@
 //! The fast path for the header of an aggregate, and for the number in it.
 //!
-//! As in `direct`, the caller calls [`token`](super::token::token) after `None`, so this file reports no errors.
+//! As in `direct`, the caller calls [`token`](super::token::token) if a function returns `None`, so this file reports
+//! no errors.
 
 use super::token::{Kind, Token};
 

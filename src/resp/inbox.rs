@@ -10,9 +10,9 @@ use super::write;
 
 /// Assembles replies from received pieces of a stream.
 ///
-/// A reply that is complete in one piece is decoded in place. Only a torn reply is copied, once. The inbox keeps the
-/// rest of the piece, and adds as many bytes of the following pieces as the reply needs. The kept bytes never take more
-/// memory than the longest reply, 16 MiB. The next call after a large reply frees the memory.
+/// A reply that is complete in one piece is decoded in place. Only a torn reply is copied, and only once. The inbox
+/// keeps the bytes of a torn reply, and adds as many bytes of the following pieces as the reply needs. The kept bytes
+/// never take more memory than the longest reply, 16 MiB. The next call after a large reply frees the memory.
 ///
 /// ```
 /// use shearline::resp::Inbox;
@@ -62,7 +62,7 @@ pub struct Inbox {
     spent: bool,
     /// `true` if strings that are too long are cut.
     cuts: bool,
-    /// The number of bytes of a string that still have to be dropped.
+    /// The number of bytes of a string that must still be dropped.
     to_drop: usize,
     /// Dropping begins when `torn` has this length.
     drop_at: usize,
@@ -99,8 +99,8 @@ impl Inbox {
     }
 
     /// From the next reply on, cuts every string that is longer than `bytes` to `bytes` bytes, instead of refusing it.
-    /// The rest of the string is dropped when it arrives, and takes no memory. After each cut, the reply is decoded
-    /// again from its beginning.
+    /// The inbox drops the rest of the string when it arrives, so the rest takes no memory. After each cut, the reply
+    /// is decoded again from its beginning.
     pub(crate) fn cut_strings(&mut self, bytes: usize) {
         self.cuts = true;
         self.decoder.set_bulk_bytes(bytes);
@@ -108,12 +108,12 @@ impl Inbox {
 
     /// Returns the next reply from the kept bytes and `piece`, and removes the used bytes from `piece`.
     ///
-    /// Returns `Ok(None)` if all of `piece` was used and more bytes are needed.
+    /// Returns `Ok(None)` if `piece` was used completely and more bytes are needed.
     ///
     /// # Errors
     ///
     /// Returns a [`DecodeError`] if no continuation can be valid, or a limit is exceeded. Every later call returns the
-    /// same error. The rest of `piece` then has no meaning.
+    /// same error. After an error, the rest of `piece` has no meaning.
     // Inlining returns a short reply without passing it through memory, as in `Decoder::decode`.
     #[inline(always)]
     pub fn next<'a, 'p: 'a>(
@@ -183,13 +183,13 @@ impl Inbox {
         self.decoder.need()
     }
 
-    /// Returns the memory of the inbox, in bytes.
+    /// Returns how many bytes of memory the inbox uses.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
         self.torn.capacity() + self.decoder.memory()
     }
 
-    /// Drops the torn bytes, and frees all but a little memory.
+    /// Drops the torn bytes, and frees most of the memory.
     fn forget(&mut self) {
         self.spent = false;
         self.to_drop = 0;
@@ -261,7 +261,7 @@ impl Inbox {
     ///
     /// # Errors
     ///
-    /// Returns `error` if there is no string to cut.
+    /// Returns `error` if no string can be cut.
     #[cold]
     fn cut(&mut self, error: DecodeError) -> Result<(), DecodeError> {
         let start = self.decoder.element();

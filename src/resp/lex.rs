@@ -1,6 +1,6 @@
 //! Reads the line with which every element begins, and records how far a torn element was read.
 //!
-//! `number` and `token` have the meaning of a line's text.
+//! `number` and `token` interpret the text of a line.
 
 use memchr::memchr2;
 
@@ -17,7 +17,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// No limits, for bytes that are known to be valid.
+    /// The absence of limits, for bytes that are known to be valid.
     pub(super) const NONE: Self = Self {
         line: usize::MAX,
         bulk: u32::MAX as usize,

@@ -1,4 +1,4 @@
-//! RESP2 and RESP3: replies from bytes, and commands to bytes.
+//! The protocols RESP2 and RESP3: decodes replies, and encodes commands.
 //!
 //! An [`Inbox`] reads replies from the pieces that a socket delivers, and [`command`] writes commands.
 //!
@@ -19,29 +19,29 @@
 //! # Guarantees
 //!
 //! * **Three different results.** The decoder returns a reply, asks for more bytes, or returns an error that names the
-//!   offset and the rule. A wrong byte is refused at the latest when its line or string has ended.
-//! * **Linear.** Decoding n bytes takes O(n) steps, for any pieces. The decoder does not look at the payload of a
-//!   string.
-//! * **Limits before memory.** The lengths that a header announces reserve no memory. A line has at most 64 KiB, a
-//!   string 1 MiB, an aggregate 65,536 elements and 32 levels, and a reply 16 MiB.
-//! * **Little stack.** The decoder does not call itself. Comparing or printing a value takes a call for each level, and
-//!   there are at most 32 levels.
+//!   offset and the rule. The decoder refuses a wrong byte when the line or string of that byte has ended, or earlier.
+//! * **Linear.** Decoding n bytes takes O(n) steps, however the bytes are cut into pieces. The decoder does not look at
+//!   the payload of a string.
+//! * **Limits before memory.** The decoder reserves no memory for the lengths that a header announces. A line has at
+//!   most 64 KiB, a string 1 MiB, an aggregate 65,536 elements and 32 levels, and a reply 16 MiB.
+//! * **Little stack.** The decoder does not call itself. Comparing or printing a value takes one call for each of at
+//!   most 32 levels.
 //! * **No copy, no allocation for each element.** Values borrow from the receive buffer, and are read from it during
-//!   iteration. So a nested element is read once for each aggregate that contains it.
+//!   iteration. So iteration reads a nested element once for each aggregate that contains the element.
 //! * **No panic on any input.**
 //!
 //! # Choices where implementations differ
 //!
 //! * Integers, lengths and the integral part of doubles have no leading zeros, and `-0` is not an integer. Integers,
 //!   doubles and big numbers may have a `+`, but lengths may not. `-nan` is NaN, because Redis 7.0 sends it.
-//! * A big number is kept as its text, byte for byte, with its `+` and its leading zeros. Servers send the text that a
-//!   script returned. For example, Redis 7.0 and Valkey 9.1 send `(+12`. So `+12` and `12` are not equal.
-//! * A double that is too large for 64 bits is refused instead of rounded to infinity.
+//! * The decoder keeps a big number as text, byte for byte, with its `+` and its leading zeros. Servers send the text
+//!   that a script returned. For example, Redis 7.0 and Valkey 9.1 send `(+12`. So `+12` and `12` are not equal.
+//! * The decoder refuses a double that is too large for 64 bits, and does not round it to infinity.
 //! * Only `$` and `*` accept the length -1.
 //! * The decoder does not know the negotiated protocol, so it always accepts RESP3 types.
-//! * Inline commands (`PING` on a line, as people type it) are refused, because clients send commands as arrays of bulk
-//!   strings.
-//! * Streamed strings and aggregates (`$?`) are refused, because no server sends them.
+//! * The decoder refuses inline commands (`PING` on a line, as people type it), because clients send commands as arrays
+//!   of bulk strings.
+//! * The decoder refuses streamed strings and aggregates (`$?`), because no server sends them.
 //! * A push inside another value, or a push that does not begin with a string, is an error.
 //!
 //! `tests/differential` lists the inputs for which another decoder has a different result, and says which result

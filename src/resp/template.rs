@@ -1,4 +1,4 @@
-//! Templates for frequent commands, which are encoded in advance with holes.
+//! Templates for frequent commands, which are encoded in advance, with holes for the variable parts.
 //!
 //! Each write only fills in the variable parts. All other bytes, including the headers and the number of arguments, are
 //! built from the words at compile time, so a text and its length always agree.
@@ -28,11 +28,11 @@ pub enum Word<'a> {
     Encoded(usize),
 }
 
-/// A command whose constant parts are encoded in advance. A template has `HOLES` holes, and up to `BYTES` constant
-/// bytes around them.
+/// A command whose constant parts are encoded in advance. A template has `HOLES` holes, and at most `BYTES` constant
+/// bytes around the holes.
 ///
-/// In a `static` or `const`, a wrong value of `HOLES` or `BYTES` is a compile error, and [`Template::write`] costs
-/// little more than a copy for each hole.
+/// In a `static` or `const`, a wrong value of `HOLES` or `BYTES` is a compile error. [`Template::write`] costs little
+/// more than a copy for each hole.
 ///
 /// ```
 /// # #[cfg(feature = "internals")] {
@@ -130,12 +130,12 @@ impl<const HOLES: usize, const BYTES: usize> Template<HOLES, BYTES> {
 
     /// Appends the command, with its holes filled in order.
     ///
-    /// Allocates only if `out` has to grow. The filling of a [`Word::Encoded`] is copied unchanged. A filling with
-    /// another number of arguments, or in another form, breaks the stream.
+    /// Allocates only if `out` must grow. The text for a [`Word::Encoded`] is copied unchanged. If the text has another
+    /// number of arguments, or another form, the stream of commands is broken.
     ///
     /// # Panics
     ///
-    /// Panics if `out` has a fixed size and is too small. With debug assertions, also panics if the filling of
+    /// Panics if `out` has a fixed size and is too small. With debug assertions, also panics if the text for
     /// a [`Word::Encoded`] has another form.
     // Always inlined, so that the pieces of a `static` template are constants in the caller.
     #[inline(always)]

@@ -1,8 +1,8 @@
 //! A token is a scalar, or the header of an aggregate.
 //!
-//! This file has every rule of the grammar about a single element. The rules about several elements (nesting, pushes,
-//! attributes) are in `decode`. Each element begins with a line, and is read after that line has arrived. A torn
-//! element is read again from its first byte. The repetition costs little, because only the text of a line and the
+//! This file contains all rules of the grammar about a single element. The rules about several elements (nesting,
+//! pushes, attributes) are in `decode`. Each element begins with a line, and is read after that line has arrived. A
+//! torn element is read again from its first byte. Reading again costs little, because only the text of a line and the
 //! payload of a string can be long. The bytes of both are read only once, because [`Progress`] records how far they
 //! were read.
 
@@ -22,7 +22,7 @@ pub(super) struct Token {
     /// The value of a number or a boolean, or the bits of a double. For an aggregate, the number of elements (a pair
     /// counts as two).
     pub(super) number: u64,
-    /// The start of the text, if there is one.
+    /// The start of the text, if the token has a text.
     start: usize,
     /// The end of the text.
     stop: usize,
@@ -112,7 +112,7 @@ impl Token {
     }
 
     /// Returns the text of the token in `bytes`, from which the token was read. Returns an empty text if the token has
-    /// none.
+    /// no text.
     #[inline]
     pub(super) fn text_in(self, bytes: &[u8]) -> Option<&[u8]> {
         bytes.get(self.start..self.stop)

@@ -1,7 +1,8 @@
 //! The value of a reply, as a view of the received bytes.
 //!
-//! A scalar borrows from the receive buffer. An aggregate is a position in the buffer. [`Items`] and [`Pairs`] read one
-//! element after another during iteration, and skip the content of nested elements. So an aggregate does not allocate.
+//! A scalar borrows from the receive buffer. An aggregate stores only a position in the buffer. [`Items`] and [`Pairs`]
+//! read one element after another during iteration, and skip the content of nested elements. So an aggregate does not
+//! allocate.
 
 use super::token::{Kind, Token};
 use super::view::View;
@@ -23,7 +24,7 @@ use super::view::View;
 pub enum Value<'a> {
     /// `+`: a short text without CR or LF, such as `OK`.
     Simple(&'a [u8]),
-    /// `-`: an error text. Servers echo arguments in it, so look only at the first word.
+    /// `-`: an error text. Servers echo arguments in error texts, so look only at the first word.
     Error(&'a [u8]),
     /// `:`: a signed integer of 64 bits.
     Integer(i64),

@@ -6,7 +6,7 @@ use super::header::header;
 use super::lex::{Bounds, Progress};
 use super::token::{Kind, Token, token};
 
-/// The rest of a valid reply.
+/// The remaining bytes of a valid reply.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) bytes: &'a [u8],

@@ -2,7 +2,7 @@
 //!
 //! To write an aggregate, write its header, then as many elements as the header announces. A pair of a map is a key and
 //! a value. The functions do not check the number of elements. Every function appends to `out`, allocates only if `out`
-//! has to grow, and panics if `out` has a fixed size and is too small.
+//! must grow, and panics if `out` has a fixed size and is too small.
 //!
 //! ```
 //! # #[cfg(feature = "internals")] {
@@ -31,7 +31,7 @@
 //! # }
 //! ```
 //!
-//! Kinds that the embedded node does not send are missing.
+//! The writer has no functions for kinds that the embedded node does not send.
 
 #![cfg_attr(
     not(any(test, feature = "internals")),
@@ -44,13 +44,13 @@ use super::decimal::Decimal;
 
 pub(super) const LINE_END: &[u8] = b"\r\n";
 
-/// `+`: a short text. CR and LF in it become spaces.
+/// `+`: a short text. CR and LF in the text become spaces.
 #[inline]
 pub fn simple<B: BufMut + ?Sized>(out: &mut B, text: &[u8]) {
     line(out, b'+', text);
 }
 
-/// `-`: an error text. CR and LF in it become spaces.
+/// `-`: an error text. CR and LF in the text become spaces.
 #[inline]
 pub fn error<B: BufMut + ?Sized>(out: &mut B, text: &[u8]) {
     line(out, b'-', text);

@@ -13,17 +13,17 @@ use super::tenure::NOTICE;
 use crate::error::Report;
 use crate::time::{NANOS_PER_TICK, nanos};
 
-/// Completes when less than a quarter of a lock's ttl is left, for example because extensions fail, or because a limit
-/// is reached. For a [kept](crate::LockOptions::keep) lock, the ttl by which the handle extends the lock counts, even
-/// if the lock was also extended by a longer ttl. The method [`LockGuard::at_risk`](super::LockGuard::at_risk) returns
-/// this signal.
+/// Completes when less than a quarter of a lock's ttl is left, for example because extensions fail or
+/// have reached their limit. For a [kept](crate::LockOptions::keep) lock, this is a quarter of the ttl
+/// by which the handle extends the lock, even if a caller has extended the lock by a longer ttl. The
+/// method [`LockGuard::at_risk`](super::LockGuard::at_risk) returns this signal.
 ///
 /// The signal borrows nothing and may be sent to another task or thread.
 ///
-/// * The future signals a state and not an event: while the lock is at risk, a new future completes at once. After an
+/// * The future reports a state, not an event: while the lock is at risk, a new future completes at once. After an
 ///   extension, a new future waits again.
-/// * The signal comes from a timer, even if every node is silent. The signal comes up to two milliseconds early, never
-///   late.
+/// * A timer triggers the signal, so the signal comes even if every node is silent. The signal comes up to two
+///   milliseconds early, never late.
 /// * If the lock is released or detached before it is lost, the future never completes.
 /// * In a forked child the future completes at once, because the lock belongs to the parent.
 ///
@@ -54,13 +54,13 @@ impl AtRisk {
         this
     }
 
-    /// Returns `true` if the lock is at risk now. Always `true` in a forked child.
+    /// Returns `true` if the lock is at risk now. Always returns `true` in a forked child.
     #[must_use]
     pub fn is_at_risk(&self) -> bool {
         self.0.is_given()
     }
 
-    /// Waits on this thread until the lock is at risk, at most for `timeout`. Returns `true` if the lock is at risk.
+    /// Blocks this thread until the lock is at risk, for at most `timeout`. Returns `true` if the lock is at risk.
     /// Returns `false` at once if the lock was released.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> bool {
@@ -68,7 +68,7 @@ impl AtRisk {
     }
 }
 
-/// Returns how long before the end of the lock the signal comes. This is `left`, rounded up to whole ticks of the
+/// Returns how long before the end of the lock the signal comes. The result is `left`, rounded up to whole ticks of the
 /// engine, plus one tick.
 pub(super) fn early(left: Duration) -> Duration {
     let ticks = nanos(left).div_ceil(NANOS_PER_TICK);
@@ -92,24 +92,25 @@ impl fmt::Debug for AtRisk {
     }
 }
 
-/// The state of a held lock: [`LockGuard::health`](super::LockGuard::health).
+/// The state of a held lock, as returned by [`LockGuard::health`](super::LockGuard::health).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Health {
-    /// How much longer the lock is valid. Zero if the lock is not valid.
+    /// How much longer the lock is valid. This time is zero if the lock is not valid.
     pub validity: Duration,
     /// The addresses of the nodes that have confirmed the lock, in the order of the configuration. The list contains
-    /// the nodes of the latest majority (of the grant, an extension or a confirmation), and nodes that have confirmed
-    /// the lock later. A node that has denied the lock since is not in the list. A node that has fallen silent stays
-    /// included until the next majority forms without it. `Redlock::nodes` shows which nodes are unreachable now. A
-    /// node in quarantine is left out. The list is empty if the lock is not valid, and for
-    /// an [adopted](crate::Redlock::adopt) lock until a majority has confirmed or extended it.
+    /// the nodes that formed the latest majority (for the grant, an extension or a confirmation), and the nodes that
+    /// have confirmed the lock since then. A node that has denied the lock since then is not in the list. A node that
+    /// stops answering stays in the list until the next majority forms without it. `Redlock::nodes` shows which nodes
+    /// are unreachable now. The list leaves out nodes in quarantine. The list is empty if the lock is not valid. The
+    /// list of an [adopted](crate::Redlock::adopt) lock stays empty until a majority has confirmed or extended the
+    /// lock.
     pub confirmed_by: Vec<Arc<str>>,
     /// The number of failed extensions in a row, if the lock is [kept](crate::LockOptions::keep). Any successful
-    /// extension resets the number to zero, also a call of [`extend`](super::LockGuard::extend). A failed call of
-    /// `extend` counts only if it has found the lock lost.
+    /// extension resets the number to zero, including a call of [`extend`](super::LockGuard::extend). A failed call of
+    /// `extend` counts only if it found that the lock was lost.
     pub failures: u32,
-    /// The answer of each node to the last of these failed extensions. If an extension has found the loss, the report
-    /// is set when [`Lost`](crate::Lost) completes.
+    /// The answers of the nodes to the last failed extension. If an extension finds that the lock is lost, this report
+    /// is already set when [`Lost`](crate::Lost) completes.
     pub last_report: Option<Report>,
 }

@@ -21,15 +21,14 @@ use crate::driver::{BuildError, Loop, Refusal};
 pub(super) type Building = Pin<Box<dyn Future<Output = Result<Redlock, BuildError>> + Send + Sync>>;
 
 impl Builder {
-    /// Builds a [`Redlock`] and starts its I/O thread. Returns when a majority of the nodes is ready and every other
-    /// node has answered or another 50 ms have passed. Returns after the connect timeout at the latest, even if nodes
-    /// are down.
+    /// Builds a [`Redlock`] and starts its I/O thread. Returns when a majority of the nodes is ready, and then either
+    /// every other node has answered or another 50 ms have passed. Returns after the connect timeout at the latest,
+    /// even if nodes are down.
     ///
     /// # Errors
     ///
-    /// Returns [`BuildError::Config`] for the first mistake in the settings, before any I/O, or for an unusable
-    /// certificate or key. Returns [`BuildError::Io`] if the operating system provides no descriptor, random bytes or
-    /// thread.
+    /// Returns [`BuildError::Config`] for the first wrong setting, before any I/O, and for an unusable certificate or
+    /// key. Returns [`BuildError::Io`] if the operating system provides no descriptor, random bytes or thread.
     pub fn build(&self) -> Result<Redlock, BuildError> {
         let shared = connect(&self.config()?)?;
         let here = Arc::clone(&shared);
@@ -68,7 +67,7 @@ fn connect(config: &Config) -> Result<Arc<Shared>, BuildError> {
     Ok(Arc::new(Shared::new(engine, wire, poller, config)?))
 }
 
-/// A handle that is being built as a future.
+/// A future that builds a handle.
 struct Waiting {
     site: Arc<Site>,
     io_thread: Option<JoinHandle<()>>,

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 #[derive(Debug)]
 pub(super) struct Call {
     sender: UnixStream,
-    /// Readable while there is a call.
+    /// A descriptor that is readable while another thread calls the I/O thread.
     pub(super) receiver: UnixStream,
 }
 

@@ -20,16 +20,16 @@ use crate::trace::Attempts;
 #[derive(Debug)]
 pub(super) struct Callers {
     /// The slots of the operations that threads and tasks wait for. The first table is for operations that began at
-    /// once, the second for operations that waited for their turn.
+    /// once, and the second table for operations that waited for their turn.
     operations: [Table<RoundId, Arc<Slot>>; 2],
     /// The operations that a thread waits for.
     threads: Vec<RoundId>,
-    /// The slots of the held locks. A kept lock has a slot only if a caller has asked about the lock, or there is
-    /// something to report.
+    /// The slots of the held locks. A kept lock has a slot only if a caller has asked about the lock, or a failure must
+    /// be reported.
     pub(super) locks: Table<LockId, Arc<Slot>>,
-    /// The slots of the threads that are woken after this section.
+    /// The slots of the threads to wake after this section.
     pub(super) woken: Vec<Arc<Slot>>,
-    /// The tasks that the I/O thread has to wake.
+    /// The tasks that the I/O thread must wake.
     pub(super) tasks: Vec<Waker>,
 }
 
@@ -212,7 +212,7 @@ impl Callers {
     }
 
     /// Records that the engine has extended `lock` by itself, or has failed to extend it. `is_over` says whether the
-    /// end of the lock was reported. Without a caller that has the lock, `is_over` is `None`.
+    /// end of the lock was reported. `is_over` is `None` if no caller has the lock.
     fn note_kept(
         &mut self,
         lock: LockId,
@@ -255,7 +255,7 @@ impl Callers {
     }
 }
 
-/// Asks for an alert about `lock` that comes `early` before its end.
+/// Requests an alert that comes `early` before the end of `lock`.
 pub(super) fn alert(engine: &mut Engine, lock: LockId, early: Duration) {
     engine.alert(lock, early.saturating_sub(NOTICE)); // An alert comes early by `NOTICE`.
 }

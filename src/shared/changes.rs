@@ -24,13 +24,13 @@ use crate::limits::WATCHES_MAX;
 /// The first call of [`next`](Self::next) or [`changed`](Self::changed) returns the current state. Each later call
 /// returns the next different state: another holder, no holder, a lock that has expired or was extended, other content
 /// on a node, or a node that stops or resumes answering. Changes that follow each other within about 10 ms, or between
-/// two calls, are reported as one change. A short-lived state may not be reported at all. Each reported state is newer
-/// than the previous one.
+/// two calls, are reported as one change. The watch may miss a short-lived state. Each reported state is newer than the
+/// previous one.
 ///
-/// A waiting watch sends nothing while nothing changes, because the nodes report changes (`CLIENT TRACKING`). After
-/// each change the watch asks every node once more. If a node sends no notifications
+/// A waiting watch sends nothing while nothing changes, because the nodes report changes (`CLIENT TRACKING`).
+/// After each change the watch asks every node once more. If a node sends no notifications
 /// (see [`NodeStatus::waking`](crate::NodeStatus)), the watch asks all nodes at random intervals, like a waiting caller
-/// ([`Retry::new`](crate::Retry::new)). If no call is waiting, the watch causes no traffic after the next change.
+/// ([`Retry::new`](crate::Retry::new)). If no call is waiting, the traffic stops after the next change.
 ///
 /// A table in [`manual::outcomes`](crate::manual) shows which changes are reported.
 ///
@@ -40,7 +40,7 @@ pub struct Watch {
     redlock: Redlock,
     resource: Vec<u8>,
     known: Option<Inspection>,
-    /// The operation that waits for the next change, if one is open.
+    /// The operation that waits for the next change, if such an operation is open.
     reply: Option<Reply>,
 }
 
@@ -66,7 +66,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Waits on this thread. The first call waits for the current state, and each later call waits for the next change.
+    /// Blocks this thread. The first call waits for the current state, and each later call waits for the next change.
     /// Returns `None` after `timeout`, or at once if the watch [is closed](Self::is_closed).
     ///
     /// ```no_run
@@ -85,8 +85,8 @@ impl Watch {
         wait(timeout, || None, |context| self.poll(context)).flatten()
     }
 
-    /// Returns `true` if the watch will report no more changes: in a forked child, and if a panic has closed the
-    /// handle. Sends nothing.
+    /// Returns `true` if the watch will report no more changes, because the process is a forked child or a panic has
+    /// closed the handle. Sends nothing.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         let shared = self.redlock.shared();
@@ -94,8 +94,8 @@ impl Watch {
     }
 
     /// Like [`next`](Self::next) without a timeout, but returns a future for any executor. Returns `None` if the
-    /// watch [is closed](Self::is_closed). Dropping the future before it completes loses no change, because the next
-    /// call continues the same wait.
+    /// watch [is closed](Self::is_closed). If the future is dropped before it completes, no change is lost, because the
+    /// next call continues the same wait.
     pub async fn changed(&mut self) -> Option<Inspection> {
         poll_fn(|context| self.poll(context)).await
     }

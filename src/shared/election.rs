@@ -1,12 +1,12 @@
 //! Elections: the holder of a kept, fenced lock is the leader, and a watch shows who leads.
 //!
-//! The token of the lock contains the owner and the fencing token, so an observer needs only the lock itself. Fencing
+//! The token of the lock contains the owner and the fencing token, so an observer only needs to read the lock. Fencing
 //! tokens grow with each lock, so an observer that ignores smaller fencing tokens never returns to an earlier leader.
 //!
 //! # Not here
 //!
-//! The module [`fencing`](crate::engine), in the operation that takes locks, explains why a node grants such a lock
-//! only with the fencing token in its token.
+//! The module [`fencing`](crate::engine) of the engine explains why a node grants such a lock only if its token
+//! contains the fencing token.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -24,11 +24,11 @@ use crate::engine::operators::OperatorError;
 use crate::error::{LockError, Released, UnlockError};
 
 impl Redlock {
-    /// Waits without a limit until this client is the leader of the election `name`. `owner`, a text of at most 64
-    /// bytes, describes the leader to observers, for example by its address.
+    /// Waits, without a time limit, until this client is the leader of the election `name`. `owner`, a text of at
+    /// most 64 bytes, describes the leader to observers, for example by its address.
     ///
-    /// The leader holds the [kept](LockOptions::keep), [fenced](LockOptions::fenced) lock on `name`. If it dies, the
-    /// next candidate leads after `ttl` at the latest.
+    /// The leader holds the [kept](LockOptions::keep), [fenced](LockOptions::fenced) lock on `name`. If the leader
+    /// dies, the next candidate leads after `ttl` at the latest.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -44,7 +44,7 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// Returns an error of [`lock_with`](Self::lock_with) only if an operator has to repair something.
+    /// Returns an error only if an operator must repair something: see [`lock_with`](Self::lock_with).
     pub fn campaign(
         &self,
         name: impl AsRef<[u8]>,
@@ -54,8 +54,8 @@ impl Redlock {
         self.campaign_with(name, owner, &LockOptions::new(ttl).wait(Duration::MAX))
     }
 
-    /// Like [`campaign`](Self::campaign), but with these `options`, which contain the wait. The lock is always fenced,
-    /// has this `owner`, and is kept, without a limit unless [`LockOptions::keep_for`] sets one.
+    /// Like [`campaign`](Self::campaign), but with these `options`, which also say how long to wait. The lock is always
+    /// fenced, has this `owner`, and is kept without a limit, unless [`LockOptions::keep_for`] sets a limit.
     ///
     /// # Errors
     ///
@@ -92,7 +92,8 @@ impl Redlock {
         Acquiring::new(self.clone(), wanted, options.of_leader(owner))
     }
 
-    /// Returns an [`Observer`] of the election `name`. An observer is no candidate, and changes nothing on the nodes.
+    /// Returns an [`Observer`] of the election `name`. An observer is not a candidate, and changes nothing on the
+    /// nodes.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -120,8 +121,8 @@ impl Redlock {
     }
 }
 
-/// A term as the leader of an election. Returned by [`Redlock::campaign`]. Dropping a `Leadership` resigns, because it
-/// is the guard of the leader's lock.
+/// A term as the leader of an election. Returned by [`Redlock::campaign`]. To resign, drop the `Leadership`, which is
+/// the guard of the leader's lock.
 ///
 /// A leader may learn late that its leadership is [lost](Self::lost), so its actions must do no harm after a loss.
 /// Actions that must not happen in two terms at once need a store that compares
@@ -130,7 +131,7 @@ pub type Leadership = Guard<held::Term>;
 
 impl Leadership {
     /// Returns the number of the term, which is the fencing token of the lock. Every later term of this election has a
-    /// larger number, without any assumption about clocks.
+    /// larger number, whatever the clocks show.
     #[must_use]
     pub fn term(&self) -> u64 {
         self.fencing_token().unwrap_or_default()
@@ -147,7 +148,7 @@ impl Leadership {
     }
 }
 
-/// The leader of an election, as an [`Observer`] returns it.
+/// The leader of an election, as returned by an [`Observer`].
 #[derive(Clone, Eq, Hash, PartialEq)]
 pub struct Leader {
     /// The text with which the leader describes itself. The text is not verified.
@@ -177,14 +178,14 @@ impl fmt::Debug for Leader {
     }
 }
 
-/// An observer of an election, which returns one leader after the other. Returned by [`Redlock::observe`].
+/// An observer of an election, which returns one leader after another. Returned by [`Redlock::observe`].
 ///
 /// The first call of [`next`](Self::next) or [`changed`](Self::changed) returns the current leader, or `None` if there
 /// is none. Each later call returns the next change. Terms never decrease: a leader with a smaller term than an earlier
 /// leader has lost its lock, and is not reported. While too few nodes answer, no change is reported.
 ///
-/// If the nodes push changes (`CLIENT TRACKING`), the first push reports a resignation. If the next leader follows
-/// within about 10 ms, or between two calls, a change may be left out, as in a [`Watch`].
+/// If the nodes push changes (`CLIENT TRACKING`), the observer learns of a resignation from the first push. Like
+/// a [`Watch`], an observer may leave out a change if the next leader follows within about 10 ms, or between two calls.
 ///
 /// When a call returns a leader, another client may already be the leader. So send the term along with each request to
 /// the leader or its store.
@@ -195,7 +196,7 @@ pub struct Observer {
     told: Told,
 }
 
-/// What an observer has already returned.
+/// The leaders that an observer has already returned.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     /// The leader that was returned last.
@@ -205,14 +206,14 @@ pub(crate) struct Told {
 }
 
 impl Observer {
-    /// Waits on this thread. The first call waits for the current leader, and each later call waits for the next
-    /// change. Returns `None` after `timeout`, or at once if the observer [is closed](Self::is_closed).
+    /// Blocks this thread. The first call waits for the current leader, and each later call waits for the next change.
+    /// Returns `None` after `timeout`, or at once if the observer [is closed](Self::is_closed).
     pub fn next(&mut self, timeout: Duration) -> Option<Option<Leader>> {
         wait(timeout, || None, |context| self.poll(context)).flatten()
     }
 
-    /// Like [`next`](Self::next) without a timeout, but returns a future for any executor. Dropping the future before
-    /// it completes loses no change.
+    /// Like [`next`](Self::next) without a timeout, but returns a future for any executor. If the future is dropped
+    /// before it completes, no change is lost.
     pub async fn changed(&mut self) -> Option<Option<Leader>> {
         poll_fn(|context| self.poll(context)).await
     }

@@ -1,4 +1,5 @@
-//! The end of a handle. The remaining releases are written and answered, or repeated in the background.
+//! The end of a handle. The I/O thread writes the remaining releases and waits for the answers, or repeats the releases
+//! in the background.
 
 use core::time::Duration;
 use std::thread::{self, JoinHandle};
@@ -61,7 +62,7 @@ impl Shared {
         }
     }
 
-    /// Asks the I/O thread to end, after the last handle is dropped, without waiting for its end.
+    /// Asks the I/O thread to end after the last handle is dropped, and does not wait.
     pub(super) fn dismiss(&self) {
         if let Ok(mut section) = self.enter() {
             section.roles.closing = true;
@@ -97,7 +98,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits until all releases are answered, at most until `until`. Returns `true` if all releases are answered.
+    /// Waits until all releases are answered, or until the time `until`. Returns `true` if all releases are answered.
     fn settle_debts(&self, until: Instant) -> Result<bool, Refusal> {
         let mut section = self.enter()?;
         loop {

@@ -1,6 +1,6 @@
 //! A future that takes a lock, for any executor.
 //!
-//! A new waker replaces an earlier one. Dropping a future before it completes cancels its operation.
+//! A new waker replaces the earlier waker. Dropping a future before it completes cancels its operation.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -22,14 +22,13 @@ use crate::trace::Operation;
 /// A future that completes with a [`LockGuard`](super::LockGuard), a [`SharedGuard`](super::SharedGuard) or
 /// a [`PermitGuard`](super::PermitGuard), or an error.
 ///
-/// The methods [`Redlock::lock_async`], [`try_lock_async`](Redlock::try_lock_async),
-/// [`lock_with_async`](Redlock::lock_with_async), and [`lock_all_async`](Redlock::lock_all_async) and its variants
-/// return this future. The operation and its timeouts begin with the first poll. Dropping the future releases every key
-/// that the nodes have granted or will grant, without waiting for answers. In a forked child the drop does nothing.
+/// The asynchronous methods that take locks, such as [`Redlock::lock_async`] and [`Redlock::lock_all_async`], return
+/// this future. The operation and its timeouts begin with the first poll. Dropping the future releases every key that
+/// the nodes have granted or will grant, without waiting for answers. In a forked child the drop does nothing.
 ///
-/// Poll a woken future soon, or drop it. While a future that got the lock is not polled, the lock keeps other clients
-/// out for its ttl, and the future then returns [`LockError::TooSlow`]. A [kept](LockOptions::keep) lock is extended
-/// even if its future is not polled, like the lock of a program that hangs.
+/// Poll a woken future soon, or drop it. If a future that got the lock is not polled, the lock keeps other clients out
+/// for its ttl. A later poll returns [`LockError::TooSlow`]. The handle extends a [kept](LockOptions::keep) lock even
+/// if its future is not polled.
 ///
 /// A future counts as a handle: it keeps the connections open.
 #[must_use = "a future does nothing unless it is polled"]

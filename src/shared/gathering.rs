@@ -3,8 +3,8 @@
 //! Gathering delays callers if the woken callers make no further requests at once. After each gathering that brought
 //! too few requests, the number of batches without gathering doubles.
 
-/// The number of callers from which gathering pays off. In measurements, gathering made 32 tasks or threads lock and
-/// unlock a tenth more often, but 8 tasks a twentieth less often.
+/// The smallest number of callers for which gathering pays off. In measurements, gathering made locking and
+/// unlocking 10 % faster with 32 tasks or threads, but 5 % slower with 8 tasks.
 const CALLERS_MIN: usize = 16;
 
 /// The largest number of doublings.
@@ -30,8 +30,8 @@ impl Gathering {
         is_due
     }
 
-    /// Records that `missing` of the `callers` have made no request. The gathering has failed if less than half of the
-    /// callers made one.
+    /// Records that `missing` of the `callers` have made no request. The gathering has failed if fewer than half of the
+    /// callers made a request.
     pub(super) fn learn(&mut self, callers: usize, missing: usize) {
         if missing <= callers / 2 {
             self.vain = 0;

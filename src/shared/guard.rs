@@ -40,19 +40,19 @@ pub type PermitGuard = Guard<held::Permit>;
 /// A held [lock](LockGuard), [shared lock](SharedGuard), [permit](PermitGuard) or [term](crate::Leadership) of a
 /// leader. Dropping the guard releases the lock.
 ///
-/// The drop writes the release to the nodes and does not wait for their answers, on any thread and also during a panic.
-/// When the drop returns, the release is written, so the program may end at once. If another thread is writing for the
-/// handle, the drop waits until that thread has written the release. Call [`unlock`](Self::unlock) to wait for the
-/// answers, and to learn whether the lock was still held. In a forked child the drop does nothing, because the lock
-/// belongs to the parent.
+/// The drop writes the release to the nodes, and does not wait for their answers. A guard may be dropped on any thread,
+/// and during a panic. When the drop returns, the release is written, so the program may end at once. If another thread
+/// is writing for the handle, the drop waits until that thread has written the release. Call [`unlock`](Self::unlock)
+/// to wait for the answers, and to learn whether the lock was still held. In a forked child the drop does nothing,
+/// because the lock belongs to the parent.
 ///
 /// A guard counts as a handle: it keeps the connections open.
 #[must_use = "a guard that is dropped at once releases its lock at once"]
 pub struct Guard<H: Holds> {
     redlock: Redlock,
-    /// `None` if the lock is kept.
+    /// The slot of the lock, or `None` if the lock is kept.
     slot: Option<Arc<Slot>>,
-    /// `None` only inside a method that consumes the guard.
+    /// The lock, or `None` inside a method that consumes the guard.
     lock: Option<Lock>,
     holds: PhantomData<fn() -> H>,
 }
@@ -67,7 +67,7 @@ impl<H: Holds> Guard<H> {
         }
     }
 
-    /// Returns the locked resource, which is the Redis key: 1 to 1024 bytes of any value. For a lock on
+    /// Returns the locked resource, which is the Redis key: 1 to 1024 arbitrary bytes. For a lock on
     /// several [resources](Self::resources), returns the first resource.
     #[must_use]
     pub fn resource(&self) -> &[u8] {
@@ -199,14 +199,14 @@ impl<H: Holds> Guard<H> {
         health
     }
 
-    /// Extends the lock to last `ttl` from now. Does not shorten a lock that already lasts longer.
+    /// Extends the lock, so that it lasts for `ttl` from now. Does not shorten a lock that already lasts longer.
     ///
     /// # Errors
     ///
-    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is not valid any more. All other errors do not
-    /// change the lock. The other errors
-    /// are [`ExtendError::Unconfirmed`], [`ExtendError::Limit`], [`ExtendError::Invalid`], [`ExtendError::Saturated`],
-    /// [`ExtendError::Forked`] and [`ExtendError::Closed`].
+    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is no longer valid. All other errors
+    /// do not change the lock. The other errors are [`ExtendError::Unconfirmed`], [`ExtendError::Limit`]
+    /// and [`ExtendError::Invalid`], and also [`ExtendError::Saturated`], [`ExtendError::Forked`]
+    /// and [`ExtendError::Closed`].
     pub fn extend(&mut self, ttl: Duration) -> Result<(), ExtendError> {
         let operation = self.tracer().extend(self.lock(), ttl);
         self.prolong(operation, ttl, |engine, now, lock| {
@@ -227,10 +227,10 @@ impl<H: Holds> Guard<H> {
     }
 
     /// Makes the handle extend the lock automatically from now on, as
-    /// with [`LockOptions::keep`](crate::LockOptions::keep). The handle extends the lock when half of its validity is
-    /// left, by the longest ttl that the lock was taken or extended with. Use `keep` for a lock that was taken without
-    /// that option or [adopted](Redlock::adopt). The call sends nothing. If the lock is already kept with a limit, the
-    /// call removes the limit.
+    /// with [`LockOptions::keep`](crate::LockOptions::keep). The handle extends the lock when half of its
+    /// validity is left, and uses the longest ttl with which the lock was taken or extended. Use `keep` for
+    /// an [adopted](Redlock::adopt) lock, or for a lock that was taken without that option. The call sends nothing. If
+    /// the lock is already kept with a limit, the call removes the limit.
     ///
     /// The handle stops extending the lock when the lock is unlocked or lost, when the guard is dropped, and
     /// when [`into_lock`](Self::into_lock) is called.
@@ -259,9 +259,9 @@ impl<H: Holds> Guard<H> {
     ///
     /// # Errors
     ///
-    /// Returns [`ExtendError::Expired`] if the lock is not valid. A lock from another clock has to
-    /// be [confirmed](Self::confirm) first. Returns [`ExtendError::Invalid`] if the ttl of the lock is longer than this
-    /// handle allows. Also returns [`ExtendError::Limit`], [`ExtendError::Forked`] and [`ExtendError::Closed`]. An
+    /// Returns [`ExtendError::Expired`] if the lock is not valid. A lock from another clock must
+    /// be [confirmed](Self::confirm) first. Returns [`ExtendError::Invalid`] if the ttl of the lock is longer than
+    /// this handle allows. Also returns [`ExtendError::Limit`], [`ExtendError::Forked`] and [`ExtendError::Closed`]. An
     /// error does not change the lock.
     pub fn keep_for(&mut self, most: Duration) -> Result<(), ExtendError> {
         let shared = self.redlock.shared();
@@ -274,21 +274,21 @@ impl<H: Holds> Guard<H> {
         section.engine.keep(clock::now(), lock, most)
     }
 
-    /// Asks the nodes for the remaining ttl of the lock, and sets the end of the lock from the answers of a majority.
-    /// The new end may be earlier than before, for example if an operator shortened the ttl of its
-    /// keys. [`lost`](Self::lost) follows the new end. The call changes nothing on the nodes. With a majority of q
-    /// nodes, the new end is the q-th largest remaining ttl, counted from before the question, less the [lock
-    /// delay](crate::Builder::lock_delay) and the drift. If the remaining ttl is not longer than delay and drift, the
-    /// call returns [`ExtendError::Expired`].
+    /// Asks the nodes for the remaining ttl of the lock, and sets the end of the lock from the answers of a
+    /// majority. The new end may be earlier than before, for example if an operator shortened the ttl of its
+    /// keys. [`lost`](Self::lost) follows the new end. The call changes nothing on the nodes. If a majority
+    /// needs q nodes, the new end is the time of the call plus the q-th largest remaining ttl, minus the [lock
+    /// delay](crate::Builder::lock_delay) and the drift. If the remaining ttl is not longer than the delay plus the
+    /// drift, the call returns [`ExtendError::Expired`].
     ///
     /// A confirmation makes a lock from another clock ([`Lock::from_bytes`], [`Redlock::adopt`]) valid. A confirmation
-    /// does not revive a lock whose loss was reported, because the holder may have stopped. The new end is at most the
-    /// longest ttl of the handle away ([`Builder::max_ttl`](crate::Builder::max_ttl), or the longest requested ttl). So
-    /// a lock whose keys an operator made permanent has to be confirmed again and again.
+    /// does not revive a lock whose loss was reported, because the holder may have stopped. The new end is never
+    /// further away than the longest ttl of the handle ([`Builder::max_ttl`](crate::Builder::max_ttl), or the longest
+    /// requested ttl). So if an operator made the keys of a lock permanent, you must confirm the lock repeatedly.
     ///
-    /// The call costs one round trip to a majority. If these answers would shorten the lock, the call also waits for
-    /// the other nodes, each for its node timeout. The nodes have to allow `EVAL`, or the handle
-    /// needs [`Builder::without_scripts`](crate::Builder::without_scripts).
+    /// The call costs one round trip to a majority. If the first majority would shorten the lock, the call also
+    /// waits for the other nodes, up to the node timeout of each. The nodes must allow `EVAL`, unless the handle
+    /// uses [`Builder::without_scripts`](crate::Builder::without_scripts).
     ///
     /// ```no_run
     /// # use shearline::{Lock, Redlock};
@@ -304,9 +304,9 @@ impl<H: Holds> Guard<H> {
     ///
     /// # Errors
     ///
-    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is not valid any more. The
+    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is no longer valid. The
     /// errors [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`], [`ExtendError::Forked`]
-    /// and [`ExtendError::Closed`] do not change the lock. A confirmation does not count towards a limit of extensions.
+    /// and [`ExtendError::Closed`] do not change the lock. Confirmations do not count towards the limit of extensions.
     pub fn confirm(&mut self) -> Result<(), ExtendError> {
         let operation = self.tracer().confirm(self.lock());
         self.prolong(operation, Duration::ZERO, Engine::confirm)
@@ -323,7 +323,7 @@ impl<H: Holds> Guard<H> {
         self.prolong_async(operation, Engine::confirm).await
     }
 
-    /// Extends or confirms the lock. Waits on this thread for the answers, at most as long
+    /// Extends or confirms the lock. Blocks this thread until the answers come, at most as long
     /// as [`Shared::patience`](super::Shared::patience) allows.
     fn prolong(
         &mut self,
@@ -380,16 +380,16 @@ impl<H: Holds> Guard<H> {
 
     /// Releases the lock on every node that may hold it, and waits until a majority has answered.
     ///
-    /// The call waits at most for a node timeout: [`Builder::node_timeout`](crate::Builder), or by default 5 to 50 ms
+    /// The call waits for at most one node timeout: [`Builder::node_timeout`](crate::Builder), by default 5 to 50 ms
     /// depending on the ttl, or four round trips to a distant node.
     ///
-    /// The releases are sent in any case. The handle repeats unanswered releases for as long as it lives.
+    /// The handle always sends the releases, and repeats unanswered releases for as long as it lives.
     ///
     /// # Errors
     ///
     /// Returns [`UnlockError::NotHeld`] if another client may have held the lock during the critical section.
     /// Returns [`UnlockError::Unconfirmed`] if too few nodes answered in time, as may happen on a busy machine. If the
-    /// lock was valid when `unlock` was called, no other client has had it, and there is nothing to do
+    /// lock was still valid when you called `unlock`, no other client has held the lock, and you need to do nothing
     /// ([`manual::outcomes`](crate::manual::outcomes)). With [`UnlockError::Forked`] and [`UnlockError::Closed`]
     /// nothing was sent, and the keys expire with their ttl.
     pub fn unlock(mut self) -> Result<Released, UnlockError> {
@@ -423,10 +423,11 @@ impl<H: Holds> Guard<H> {
     }
 
     /// Detaches the lock from its handle, for another handle ([`Redlock::adopt`]) or another process
-    /// ([`Lock::to_bytes`]). Dropping the returned lock does not release it, and a loss of the lock is not reported.
+    /// ([`Lock::to_bytes`]). Dropping the returned lock does not release it, and the handle does not report a loss of
+    /// the lock.
     ///
-    /// The lock stays on the nodes that have answered. The handle sends a release behind each unanswered `SET` at once,
-    /// because a release over another connection could overtake the `SET`.
+    /// The lock stays on the nodes that have answered. The handle immediately sends a release after each unanswered
+    /// `SET`, because a release over another connection could overtake the `SET`.
     #[must_use = "a lock that is not released stays on the nodes until its ttl has passed"]
     pub fn into_lock(mut self) -> Lock {
         let mut lock = self.lock.take().expect("it is taken once");
@@ -493,8 +494,8 @@ impl<H: Holds> Guard<H> {
 }
 
 impl LockGuard {
-    /// Turns the lock into a shared lock. Other readers may then take the lock, and no writer can take it in between.
-    /// The shared lock ends when the exclusive lock would have ended, or some milliseconds earlier.
+    /// Turns the lock into a shared lock. Other readers may then take the lock, but no writer can take the lock
+    /// in between. The shared lock ends when the exclusive lock would have ended, or some milliseconds earlier.
     /// A [kept](crate::LockOptions::keep) lock stays kept.
     ///
     /// The shared lock is valid even if too few nodes answer. A node that has not answered may refuse other readers
@@ -505,9 +506,9 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// After an error the lock is released. Returns [`ExtendError::Lost`] or [`ExtendError::Expired`] if the lock was
-    /// not valid any more. Returns [`ExtendError::Invalid`] if the lock is on several resources, or the handle uses no
-    /// scripts. Also returns [`ExtendError::Saturated`], [`ExtendError::Forked`] and [`ExtendError::Closed`].
+    /// If `downgrade` fails, the lock is released. Returns [`ExtendError::Lost`] or [`ExtendError::Expired`] if the
+    /// lock was no longer valid. Returns [`ExtendError::Invalid`] if the lock is on several resources, or the handle
+    /// uses no scripts. Also returns [`ExtendError::Saturated`], [`ExtendError::Forked`] and [`ExtendError::Closed`].
     pub fn downgrade(mut self) -> Result<SharedGuard, ExtendError> {
         let operation = self.tracer().confirm(self.lock());
         operation.run(|operation| {
@@ -555,7 +556,7 @@ impl LockGuard {
 impl PermitGuard {
     /// Returns the number of the permit: from 0 to one less than the number of permits. No two clients hold a permit
     /// with the same number at the same time. Returns 0 if the guard was [adopted](Redlock::adopt_permit) from a lock
-    /// of another kind, which is lost.
+    /// of another kind.
     #[must_use]
     pub fn slot(&self) -> u16 {
         self.lock().slot().unwrap_or_default()

@@ -12,8 +12,8 @@ use crate::quorum::Lock;
 
 impl Redlock {
     /// Takes a shared lock on `resource` for `ttl`. Any number of clients can hold a shared lock on a resource at the
-    /// same time, unless another client holds the exclusive [lock](Self::lock). If the exclusive lock is held, waits
-    /// for it: at most 5 s, or as set by the handle's [`Retry`](crate::Retry).
+    /// same time, unless another client holds the exclusive [lock](Self::lock). If a client holds the exclusive lock,
+    /// waits until the lock is free, by default for at most 5 s: see [`Retry`](crate::Retry).
     ///
     /// # Errors
     ///
@@ -39,14 +39,14 @@ impl Redlock {
         self.lock_shared_with(resource, &LockOptions::new(ttl).tries(1))
     }
 
-    /// Takes a shared lock on `resource`, a name of 1 to 1024 bytes of any value, with these `options`.
+    /// Takes a shared lock on `resource`, a name of 1 to 1024 arbitrary bytes, with these `options`.
     ///
-    /// A shared lock and an exclusive [`lock`](Self::lock) exclude each other, even if another library took the
-    /// exclusive lock. While a client waits for the exclusive lock, new shared locks wait behind that client. A caller
-    /// that has waited about two seconds for a shared lock no longer waits behind that client.
-    /// See [`manual::holders`](crate::manual::holders) for the consequences for a writer.
+    /// A shared lock and an exclusive [`lock`](Self::lock) exclude each other, even if another library took
+    /// the exclusive lock. While a client waits for the exclusive lock, new callers of the shared lock wait
+    /// behind that client. A caller that has waited about two seconds for a shared lock may overtake that
+    /// client. [`manual::holders`](crate::manual::holders) describes the consequences for writers.
     ///
-    /// The nodes have to run scripts.
+    /// The nodes must allow scripts.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -100,8 +100,9 @@ impl Redlock {
         Acquiring::new(self.clone(), wanted, *options)
     }
 
-    /// Takes one of the `permits` for `resource`, for `ttl`. At most this number of clients hold a permit at the same
-    /// time. If no permit is free, waits for one: at most 5 s, or as set by the handle's [`Retry`](crate::Retry).
+    /// Takes one of the `permits` for `resource`, and holds the permit for `ttl`. At most this number of clients
+    /// hold a permit at the same time. If no permit is free, waits for a permit, by default for at most 5 s:
+    /// see [`Retry`](crate::Retry).
     ///
     /// # Errors
     ///
@@ -115,14 +116,15 @@ impl Redlock {
         self.permit_with(resource, permits, &LockOptions::new(ttl))
     }
 
-    /// Takes one of the `permits` (1 to 1024) for `resource`, a name of 1 to 1024 bytes of any value, with these
+    /// Takes one of the `permits` (1 to 1024) for `resource`, a name of 1 to 1024 arbitrary bytes, with these
     /// `options`.
     ///
     /// The permits are numbered, and no two clients hold the same number at the same time: see [`PermitGuard::slot`].
-    /// All clients of a resource have to pass the same number of `permits`. A lock on the resource excludes permits,
-    /// and permits exclude the lock. See [`manual::holders`](crate::manual::holders).
+    /// All clients of a resource must pass the same number of `permits`. While a client holds a lock on
+    /// the resource, no client gets a permit. While a client holds a permit, no client gets the lock.
+    /// See [`manual::holders`](crate::manual::holders).
     ///
-    /// The nodes have to run scripts.
+    /// The nodes must allow scripts.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -138,10 +140,10 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`lock_with`](Self::lock_with). Also returns [`LockError::Held`] if clients hold
-    /// permits with another number of `permits`, which [`NodeOutcome::OtherPermits`](crate::NodeOutcome::OtherPermits)
-    /// contains. Also returns [`LockError::Invalid`] if the handle uses no scripts, and for 0 permits or more
-    /// than 1024.
+    /// Returns the same errors as [`lock_with`](Self::lock_with). Also returns [`LockError::Held`] if
+    /// clients hold permits that they took with another number of `permits`. The report shows that number
+    /// in [`NodeOutcome::OtherPermits`](crate::NodeOutcome::OtherPermits). Also returns [`LockError::Invalid`] if the
+    /// handle uses no scripts, and for 0 permits or more than 1024.
     pub fn permit_with(
         &self,
         resource: impl AsRef<[u8]>,
@@ -187,14 +189,14 @@ impl Redlock {
         Acquiring::new(self.clone(), wanted, *options)
     }
 
-    /// Like [`adopt`](Self::adopt), but for a shared lock. The guard of a lock of another kind reports it as lost at
-    /// once, and releases it when it is dropped.
+    /// Like [`adopt`](Self::adopt), but for a shared lock. If the lock is of another kind, the guard reports the lock
+    /// as lost at once, and releases the lock when dropped.
     pub fn adopt_shared(&self, lock: Lock) -> SharedGuard {
         self.adopt_as(lock)
     }
 
-    /// Like [`adopt`](Self::adopt), but for a permit. The guard of a lock of another kind reports it as lost at once,
-    /// and releases it when it is dropped.
+    /// Like [`adopt`](Self::adopt), but for a permit. If the lock is of another kind, the guard reports the lock as
+    /// lost at once, and releases the lock when dropped.
     pub fn adopt_permit(&self, lock: Lock) -> PermitGuard {
         self.adopt_as(lock)
     }

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A caller that takes and releases locks in a tight loop finds the I/O thread napping, and never has to wake it. A
-//! millisecond after the last call, the I/O thread reads late answers, sends debts and fires timers. Then it waits for
-//! the descriptor *without* the poll, so that the poll is free for the next caller.
+//! millisecond after the last call, the I/O thread reads late answers, sends debts and fires timers. Then the I/O
+//! thread waits for the descriptor *without* the poll, so that the poll is free for the next caller.
 
 use alloc::vec::Vec;
 #[cfg(target_os = "linux")]
@@ -40,8 +40,7 @@ const THREAD_NAME: &str = "shearline";
 /// The time from the last call until the I/O thread looks for work.
 const NAP: Duration = Duration::from_millis(1);
 
-/// The delay with which Linux may end a sleep of the I/O thread. The default of 50 us is as long as a whole attempt
-/// takes.
+/// How late Linux may end a sleep of the I/O thread. The default of Linux, 50 us, is as long as a whole attempt takes.
 #[cfg(target_os = "linux")]
 const TIMER_SLACK: NonZeroU64 = NonZeroU64::new(1_000).unwrap();
 
@@ -143,8 +142,8 @@ impl<'a> IoThread<'a> {
     }
 
     /// Wakes the waiting threads if a thread keeps the wire for too long, because the timers of the engine fire only
-    /// with the wire. From then on, each thread checks its own clock. `stuck` is the time at which the wire was first
-    /// missing.
+    /// with the wire. From then on, each thread checks its own clock. `stuck` is the time at which this thread first
+    /// found the wire taken.
     fn call_threads_if_stuck(
         &self,
         section: &mut Section<'_>,
@@ -158,8 +157,8 @@ impl<'a> IoThread<'a> {
         }
     }
 
-    /// Ends `section`, and wakes the callers that have to be woken. If there are many callers, gathers their next
-    /// requests and returns `true`. A task that is in the list several times in a row is woken once.
+    /// Ends `section`, and wakes the callers that `section` has collected. If there are many callers, gathers their
+    /// next requests and returns `true`. A task that is in the list several times in a row is woken once.
     fn wake_callers(&mut self, mut section: Section<'a>) -> Result<(Section<'a>, bool), Refusal> {
         let shared = self.shared;
         core::mem::swap(&mut self.tasks, &mut section.callers.tasks);
@@ -223,7 +222,7 @@ fn sleep_exactly() {
     let _ = rustix::thread::set_current_timer_slack(Some(TIMER_SLACK));
 }
 
-/// Wakes the remaining tasks, also after a panic of the engine.
+/// Wakes the remaining tasks, even after a panic of the engine.
 impl Drop for IoThread<'_> {
     fn drop(&mut self) {
         self.shared.ending.reach(EndStage::Ended);

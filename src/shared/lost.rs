@@ -13,15 +13,14 @@ use core::time::Duration;
 use super::signal::Signal;
 use crate::error::Shown;
 
-/// Completes when the lock must not be trusted any more, because its validity is about to end or a majority of the
-/// nodes has reported that the lock is gone. The method [`LockGuard::lost`](super::LockGuard::lost) returns this
-/// signal.
+/// Completes when the lock must no longer be trusted, because its validity is about to end or a majority of the nodes
+/// has reported that the lock is gone. The method [`LockGuard::lost`](super::LockGuard::lost) returns this signal.
 ///
 /// The signal borrows nothing and may be sent to another task or thread.
 ///
 /// * If the lock is released or detached before it is lost, the future never completes.
-/// * An adopted lock from another clock is not valid until it is confirmed. Without a confirmation, the lock counts as
-///   lost when its keys must have expired.
+/// * An adopted lock from another clock is not valid until it is confirmed. If you do not confirm such a lock, it
+///   counts as lost when its keys must have expired.
 /// * In a forked child the future completes at once, because the lock belongs to the parent.
 /// * If the engine panics, the future completes at once, because no loss can be reported after a panic.
 ///
@@ -43,13 +42,13 @@ use crate::error::Shown;
 pub struct Lost(pub(super) Signal);
 
 impl Lost {
-    /// Returns `true` if the lock is lost. Always `true` in a forked child.
+    /// Returns `true` if the lock is lost. Always returns `true` in a forked child.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.0.is_given()
     }
 
-    /// Waits on this thread until the lock is lost, at most for `timeout`. Returns `true` if the lock is lost. Returns
+    /// Blocks this thread until the lock is lost, for at most `timeout`. Returns `true` if the lock is lost. Returns
     /// `false` at once if the lock was released.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> bool {
@@ -73,12 +72,12 @@ impl fmt::Debug for Lost {
     }
 }
 
-/// A lock was lost before the work under it had ended: [`LockGuard::while_held`](super::LockGuard::while_held).
+/// The error of [`LockGuard::while_held`](super::LockGuard::while_held): the lock was lost before the work ended.
 #[derive(Clone, Eq, PartialEq, thiserror::Error)]
 pub struct LockLost(pub(crate) Box<[u8]>);
 
 impl LockLost {
-    /// Returns the resource of the lock. Returns the first resource of a lock on several.
+    /// Returns the resource of the lock, or the first resource if the lock is on several.
     #[must_use]
     pub fn resource(&self) -> &[u8] {
         &self.0

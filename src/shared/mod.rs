@@ -12,14 +12,15 @@
 //!
 //! Each part of the handle has one rule.
 //!
-//! * **Engine and callers** are under one mutex, held for computation only. Every section under the mutex begins
-//!   with [`Shared::enter`]. Dropping the section unlocks the mutex and wakes threads. An outcome goes to the slot of
-//!   its caller in the section that decides it. At any time an operation is open, or its outcome is in the slot.
+//! * **Engine and callers** are under one mutex, which threads hold for computation only. Every section under the mutex
+//!   begins with [`Shared::enter`]. Dropping the section unlocks the mutex and wakes threads. The section that decides
+//!   an outcome also puts the outcome into the slot of the caller. At any time, an operation is open, or its outcome is
+//!   in the slot.
 //! * **The wire** is a role. A thread that has bytes to move tries to take the wire ([`Shared::move_bytes`]). Under the
-//!   mutex, received bytes go to the engine, and bytes to send are copied out of the engine. The system calls are made
-//!   without the mutex, between two sections. When neither the engine nor the sockets have more bytes, the thread puts
-//!   the wire back. A thread that finds the wire taken has nothing to do, because the thread with the wire sees every
-//!   request before it puts the wire back.
+//!   mutex, received bytes go to the engine, and bytes to send are copied out of the engine. The thread makes its
+//!   system calls without the mutex, between two sections. When neither the engine nor the sockets have more bytes, the
+//!   thread puts the wire back. A thread that finds the wire taken has nothing to do, because the thread with the wire
+//!   sees every request before it puts the wire back.
 //! * **The poll** is a role too. The thread that has the poll sleeps until a socket is ready or a timer is due
 //!   ([`Shared::sleep_in_poll`]). After the sleep, the thread records for the wire which sockets are ready. A thread
 //!   that waits without the poll sleeps in its slot.
@@ -27,8 +28,8 @@
 //! How callers share the engine and the two roles:
 //!
 //! * **Beginning**: a caller locks the mutex, begins its operation, and takes the poll if the poll is free and few
-//!   operations wait. If the I/O thread serves, the caller leaves the writing to the I/O thread, and wakes it if it
-//!   sleeps. If the I/O thread does not serve, the caller moves the bytes itself.
+//!   operations wait. If the I/O thread serves, the caller leaves the writing to the I/O thread, and wakes that thread
+//!   if it sleeps. If the I/O thread does not serve, the caller moves the bytes itself.
 //! * **Serving**: while many threads or any tasks wait, the I/O thread has the poll. After each look at the poll, the
 //!   I/O thread reads once, wakes callers, and writes their next requests ([`Moves::Once`](serve::Moves)).
 //! * **Gathering**: after the I/O thread has woken many callers at once, it waits for their next requests, until no
@@ -37,9 +38,9 @@
 //! * **Passing on**: a caller that has its outcome passes the poll to another waiting thread, or to the I/O thread if
 //!   many operations wait. The I/O thread gives the poll back after a millisecond with few waiting threads.
 //! * **Waking**: the thread that decides an outcome wakes the thread that waits for it. Wakers are user code. The I/O
-//!   thread, or a thread that polls another task, calls them without the mutex and without a role, so a waker may call
-//!   the handle. A waker must return promptly, as `std` asks. While a waker blocks, threads poll for themselves, no
-//!   other task is woken, and a thread that waits for the loss of a lock depends on its own clock.
+//!   thread, or a thread that polls another task, calls the wakers without the mutex and without a role, so a waker may
+//!   call the handle. A waker must return promptly, as `std` asks. While a waker blocks, threads poll for themselves,
+//!   no other task is woken, and a thread that waits for the loss of a lock depends on its own clock.
 //! * **Resting**: a task that waits for another holder's lock sends nothing to the nodes. For resting tasks the I/O
 //!   thread does not keep the poll, but watches the descriptor, as it does between calls. So another caller polls for
 //!   itself, even if ten thousand tasks rest. The I/O thread naps for a millisecond after that call, so it may learn a
@@ -67,8 +68,8 @@
 //!   work. `tests/interleavings` checks every order of the steps.
 //! * *Two threads use the poll*: a thread takes the poll out of `Core`, so no other thread can have it. On an idle
 //!   handle the I/O thread waits for the descriptor without the poll, and reads no event.
-//! * *An operation is cancelled while it is served*: under the mutex, the operation is still open and is cancelled, or
-//!   its outcome is in the slot and the lock is released.
+//! * *An operation is cancelled while it is served*: under the mutex, either the operation is still open and is
+//!   cancelled, or its outcome is in the slot and the lock is released.
 //! * *A fork*: each call compares the process id before it locks anything. A forked child never waits for the mutex.
 //! * *A noted request is forgotten*: a caller can note a request only while the I/O thread is about to gather. Every
 //!   section begins the noted requests, so a caller that cancels or times out finds its own operation.
@@ -89,16 +90,16 @@
 //!   and its release cost one allocation.
 //! * **A dropped guard or future releases its lock**, on any thread and also during a panic, without waiting for an
 //!   answer. A release is never refused for lack of room.
-//! * **The last handle waits for the releases**: its drop writes them, and waits for the answers at most
-//!   for [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). The remaining debts are sent in the
-//!   background, for as long as the keys live.
+//! * **The last handle waits for the releases**: its drop writes the releases, and waits up
+//!   to [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout) for the answers. The I/O thread sends the
+//!   remaining debts in the background, for as long as the keys live.
 //! * **A panic is reported**: if the engine panics, every call returns `Closed`, and every held lock is reported as
 //!   lost. A panic of a waker is caught.
 //! * **A forked child does no harm**: calls return `Forked`, and dropping only closes descriptors.
 //!
 //! # Not here
 //!
-//! The engine has the queue of callers that wait for the same lock.
+//! The engine keeps the queue of callers that wait for the same lock.
 
 mod at_risk;
 mod build;
@@ -181,7 +182,7 @@ struct Handle {
 /// The state that the I/O thread and all handles share.
 #[derive(Debug)]
 struct Shared {
-    /// The process in which the handle was made.
+    /// The process that created the handle.
     process: Pid,
     /// The engine and its callers. The monitor wakes drops that wait until their releases are written.
     core: Monitor<Core>,
@@ -197,9 +198,9 @@ struct Shared {
     call: Call,
     /// The number of open watches.
     watches: AtomicUsize,
-    /// The stage of the I/O thread's end, for which the last handle waits.
+    /// The stage of the I/O thread's end. The last handle waits for the end.
     ending: Monitor<EndStage>,
-    /// An empty list with capacity, for the threads to wake after a section.
+    /// An empty list that is reused for the threads to wake after a section.
     spare: Mutex<Vec<Arc<Slot>>>,
     reporter: Reporter,
     shutdown_timeout: Duration,
@@ -249,7 +250,8 @@ impl Shared {
     // ----- how long a caller waits ------------------------------------------------------------
 
     /// Returns how long a caller waits, by its own clock, for an answer about a lock of `ttl`: twice the node timeout,
-    /// and some time for the thread that serves. An answer takes longer only if the serving thread is not scheduled.
+    /// and some time for the thread that serves. An answer takes longer only if the system does not schedule the
+    /// serving thread.
     fn patience(&self, ttl: Duration) -> Duration {
         let distant = Duration::from_nanos(self.distant_timeout.load(Ordering::Relaxed));
         let timeout = self

@@ -41,8 +41,8 @@ impl<T> Monitor<T> {
         self.changed.notify_all();
     }
 
-    /// Waits until the thread is woken, or until `limit` has passed. May also return for no reason. A wait without a
-    /// limit costs less than a wait with one.
+    /// Waits until the thread is woken, or until `limit` has passed. May also return spuriously. A wait without a limit
+    /// costs less than a wait with a limit.
     pub(super) fn wait<'a>(
         &self,
         value: MutexGuard<'a, T>,
@@ -56,7 +56,7 @@ impl<T> Monitor<T> {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Waits while `condition` holds, at most for `limit`.
+    /// Waits while `condition` holds, for at most `limit`.
     pub(super) fn wait_while<'a>(
         &self,
         value: MutexGuard<'a, T>,

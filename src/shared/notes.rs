@@ -8,14 +8,14 @@
 //!
 //! # Guarantees
 //!
-//! * **No request stays noted**: there are places only until the I/O thread has gathered, and the I/O thread gathers
-//!   for a bounded time. Every section under the mutex of the engine begins the noted requests, so no other request
-//!   overtakes a note.
+//! * **No request stays noted**: places exist only until the I/O thread has gathered, and the I/O thread gathers for a
+//!   bounded time. Every section under the mutex of the engine begins the noted requests, so no other request overtakes
+//!   a note.
 //! * If the engine panics, the noted requests are refused.
 //!
 //! # Not here
 //!
-//! `gathering` decides whether gathering pays off.
+//! The module `gathering` decides whether gathering pays off.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -35,13 +35,13 @@ use crate::quorum::Lock;
 use crate::time::Instant;
 
 /// The time that the I/O thread waits for each missing caller: about as long as a thread takes to wake up and to make a
-/// request. The I/O thread waits again if some callers have come meanwhile.
+/// request. The I/O thread waits again if some callers have come during the wait.
 const PATIENCE: Duration = Duration::from_micros(4);
 
 /// The shortest and the longest wait for missing callers.
 const WAITS: [Duration; 2] = [Duration::from_micros(20), Duration::from_micros(100)];
 
-/// The longest sum of all waits, for each caller and in total. Other callers wait meanwhile.
+/// The limits on the sum of all waits, per caller and in total. Other callers wait during this time.
 const PATIENCE_FOR_ALL: Duration = Duration::from_micros(8);
 const WAIT_MAX: Duration = Duration::from_millis(2);
 
@@ -50,7 +50,7 @@ const WAIT_MAX: Duration = Duration::from_millis(2);
 pub(super) struct Note {
     pub(super) slot: Arc<Slot>,
     pub(super) waiter: WaitsAs,
-    /// `None` while the request is beginning.
+    /// The request, or `None` while it begins.
     pub(super) asked: Option<Asked>,
 }
 
@@ -77,7 +77,7 @@ impl Asked {
     }
 }
 
-/// The lock that is wanted.
+/// The kind of lock that the caller wants.
 #[derive(Debug)]
 pub(super) enum Wanted {
     One(Vec<u8>),
@@ -120,8 +120,8 @@ impl Wanted {
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     inner: Monitor<Inner>,
-    /// `true` if there are places or notes. Changes are made under the mutex of the engine and the mutex of the notes,
-    /// so a thread sees its own notes.
+    /// `true` if there are places or notes. Threads change this flag under the mutex of the engine and the mutex of the
+    /// notes, so each thread sees its own notes.
     in_use: AtomicBool,
 }
 

@@ -22,13 +22,13 @@ impl Redlock {
     /// Asks every node about the lock on `resource`, and changes nothing. Returns whether the lock is free, who holds
     /// it and for how much longer, which nodes disagree, and which tokens only a minority has.
     ///
-    /// A majority decides. The result was true at some time between the call and its return, and may be outdated when
-    /// the call returns. Use it for operators and logs only. To hold a lock, [take it](Self::try_lock). To see whether
-    /// a lock is still held, use [`LockGuard::confirm`](crate::LockGuard::confirm).
+    /// A majority decides. The result was true at some time during the call, and may be outdated when the call returns.
+    /// Use the result for operators and logs only. To hold a lock, [take it](Self::try_lock). To see whether a lock is
+    /// still held, use [`LockGuard::confirm`](crate::LockGuard::confirm).
     ///
-    /// The call sends one command to each node, which reads the token and its expiry atomically. The call waits until
-    /// every node has answered. For a silent node it waits one node
-    /// timeout: [`Builder::node_timeout`](crate::Builder::node_timeout), or by default 50 ms, or four round trips of a
+    /// The call sends one command to each node, which reads the token and its expiry atomically.
+    /// The call waits until every node has answered. The call waits one node timeout for a silent
+    /// node: [`Builder::node_timeout`](crate::Builder::node_timeout), by default 50 ms, or four round trips to a
     /// distant node. A Redis user that may confirm locks may also inspect them.
     ///
     /// ```no_run
@@ -85,9 +85,9 @@ impl Redlock {
     /// Breaks the lock on `resource`, for an operator who knows that its holder is gone or hangs.
     ///
     /// The call first [finds](Self::inspect) the holder. Then each node that has the holder's token replaces it by a
-    /// token that no client has, and keeps the expiry of the key. So the holder cannot extend the lock any more. The
-    /// holder of a [kept](crate::LockOptions::keep) lock finds the loss at once if the nodes send notifications, and
-    /// otherwise when half of the validity is left. Any other holder finds the loss when it extends the lock. Other
+    /// token that no client has, and keeps the expiry of the key. So the holder can no longer extend the lock. The
+    /// holder of a [kept](crate::LockOptions::keep) lock notices the loss at once if the nodes send notifications, and
+    /// otherwise when half of the validity is left. Any other holder notices the loss when it extends the lock. Other
     /// clients cannot take the lock until the holder must have stopped: [`Broken::free_in`] says how long that takes.
     /// Until then [`inspect`](Self::inspect) shows the lock, with `(broken)` before the owner. Breaking a lock weakens
     /// no guarantee. To free the lock sooner, see [`Breaking::AtOnce`].
@@ -96,7 +96,7 @@ impl Redlock {
     /// next call.
     ///
     /// Breaking one resource of a lock on several resources breaks the whole lock. The other resources become free when
-    /// the holder finds the loss, or when the ttl of their keys ends.
+    /// the holder notices the loss, or when the ttl of their keys ends.
     ///
     /// ```no_run
     /// # use shearline::{Breaking, Redlock};
@@ -117,8 +117,9 @@ impl Redlock {
         self.break_seen(resource, &seen, Breaking::KeepOut)
     }
 
-    /// Breaks the lock on `resource` that an [`inspect`](Self::inspect) has `seen`, but not a lock that was taken
-    /// later. So a program can show the holder to an operator and ask first. See [`break_lock`](Self::break_lock).
+    /// Breaks the lock on `resource` that an [`inspect`](Self::inspect) has `seen`, but not a lock that
+    /// was taken later. So a program can show the holder to an operator, and ask before it breaks the lock.
+    /// See [`break_lock`](Self::break_lock).
     ///
     /// # Errors
     ///
@@ -171,11 +172,11 @@ impl Redlock {
         operation.run(|_| calls::broken(outcome?, seen))
     }
 
-    /// Returns a [`Watch`] of `resource`, for operators and logs. A watch returns the current holder, and then each
-    /// change. The documentation of [`Watch`] describes the cost. The call asks all nodes at once,
-    /// like [`inspect`](Self::inspect). Unlike an inspection, a watch returns a state even if too few nodes answer. A
-    /// state without a majority names no holder and is not free, and its silent nodes
-    /// are [`Found::Unknown`](crate::Found).
+    /// Returns a [`Watch`] of `resource`, for operators and logs. A watch returns the current holder, and
+    /// then each change. The documentation of [`Watch`] describes the cost. The call asks all nodes at
+    /// once, like [`inspect`](Self::inspect). Unlike an inspection, a watch returns a state even if too
+    /// few nodes answer. If too few nodes answer, the state names no holder and is not free. Silent nodes
+    /// are [`Found::Unknown`](crate::Found) in the state.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -209,16 +210,16 @@ impl Redlock {
 
     /// Counts the counters of [fencing tokens](crate::LockOptions::fenced) on each node. For each name that was locked
     /// with a fencing token, a node keeps a counter for a day ([`Builder::counter_ttl`](crate::Builder::counter_ttl)).
-    /// Very many counters may fill the memory of a node.
+    /// A large number of counters may fill the memory of a node.
     ///
-    /// Returns for each node, in the order of the configuration, the number of counters, and the reason why there may
-    /// be more. The reason is `None` if the number is complete. The result is empty in a forked child, and after the
-    /// engine has panicked.
+    /// Returns for each node, in the order of the configuration, the number of counters, and the reason why the node
+    /// may have more counters. The reason is `None` if the number is complete. The result is empty in a forked child,
+    /// and after the engine has panicked.
     ///
-    /// A script with `SCAN` looks at all keys of the database, 2,000 keys at a time. Each run of the script takes one
-    /// or two milliseconds. The call waits one node timeout for each run, like [`inspect`](Self::inspect), and
-    /// returns [`NodeOutcome::TimedOut`] after ten seconds in total. If many keys are added or removed meanwhile, a
-    /// node may count some counters twice. The Redis user needs the permission `+scan`.
+    /// A script with `SCAN` looks at all keys of the database, 2,000 keys at a time. Each run of the script takes
+    /// one or two milliseconds. The call waits one node timeout for each run, like [`inspect`](Self::inspect), and
+    /// returns [`NodeOutcome::TimedOut`] after ten seconds in total. If many keys are added or removed during the call,
+    /// a node may count some counters twice. The Redis user needs the permission `+scan`.
     ///
     /// ```no_run
     /// # use shearline::Redlock;
@@ -243,7 +244,7 @@ impl Redlock {
     /// Returns the statistics of this handle and its clones: see [`Stats`]. The result is empty in a forked child, and
     /// after the engine has panicked.
     ///
-    /// The call costs some microseconds and allocations, and no I/O. An exporter may call it every second.
+    /// The call costs some microseconds and allocations, and no I/O. An exporter may call this method every second.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let shared = self.shared();
@@ -251,28 +252,28 @@ impl Redlock {
         section.map_or_else(|_| Stats::default(), |section| section.engine.stats())
     }
 
-    /// Returns `Ok` if a majority of the nodes would vote now. Otherwise returns an error with the reasons, such as a
-    /// wrong password, a server of the wrong kind, or a node that is down. Call `check` at the start of a program,
-    /// right after [`build`](crate::Builder::build), and stop if an operator is needed
-    /// ([`Report::needs_operator`](crate::Report::needs_operator)). Other reasons may pass: new servers are in
-    /// quarantine for [`max_ttl`](crate::Builder::max_ttl), and a call that takes a lock waits until the quarantine
-    /// ends.
+    /// Returns `Ok` if a majority of the nodes would vote now. If too few nodes would vote, returns an error with the
+    /// reasons, such as a wrong password, a server of the wrong kind, or a node that is down. Call `check` at the start
+    /// of a program, right after [`build`](crate::Builder::build), and stop if an operator is needed
+    /// ([`Report::needs_operator`](crate::Report::needs_operator)). Other reasons may pass by themselves: new servers
+    /// are in quarantine for [`max_ttl`](crate::Builder::max_ttl), and a call that takes a lock waits until the
+    /// quarantine ends.
     ///
     /// `check` does not find a missing permission ([`Unusable::Permission`](crate::Unusable)) before a call has tried
-    /// to take a lock, because permissions depend on the name of the lock. After that, `check` reports the missing
-    /// permission until a later call finds it granted. A fault of one name (a key pattern that does not match) or a
-    /// temporary fault (`OOM`) is reported only by the calls that take locks.
+    /// to take a lock, because permissions depend on the name of the lock. After such a call, `check` reports the
+    /// missing permission until a later call finds that the permission is granted. Only the calls that take locks
+    /// report a fault of one name (a key pattern that does not match) or a temporary fault (`OOM`).
     ///
     /// The call sends nothing, and costs as much as [`nodes`](Self::nodes). The call reports a repaired node after the
-    /// next attempt to connect, which is at most two seconds later. It reports a granted permission after the next lock
-    /// request.
+    /// next attempt to connect, which is at most two seconds later. The call reports a granted permission after the
+    /// next lock request.
     ///
     /// # Errors
     ///
     /// Returns [`OperatorError::NoQuorum`] if too few nodes vote now.
-    /// If [`needs_operator`](crate::Report::needs_operator) returns `true` for the report, no lock is granted before an
-    /// operator has repaired the reported faults. Otherwise the reasons may pass: nodes are down, silent, or in
-    /// quarantine. Also returns [`OperatorError::Forked`] and [`OperatorError::Closed`].
+    /// If [`needs_operator`](crate::Report::needs_operator) returns `true` for the report, the nodes grant no lock
+    /// until an operator has repaired the reported faults. If it returns `false`, the faults may pass by themselves:
+    /// nodes are down, silent, or in quarantine. Also returns [`OperatorError::Forked`] and [`OperatorError::Closed`].
     ///
     /// ```no_run
     /// use shearline::{OperatorError, Redlock};
@@ -296,13 +297,13 @@ impl Redlock {
         Ok(section.engine.node_statuses(clock::now()).collect())
     }
 
-    /// Asserts that the server with this `run_id`, connected as the node at `address`, has forgotten no lock that is
-    /// still valid. The votes of the server count from now on. Returns `true` if they did not count before because the
-    /// server had restarted.
+    /// Declares that the server with this `run_id`, connected as the node at `address`, has not forgotten any lock that
+    /// is still valid. The votes of the server count from now on. Returns `true` if the votes did not count before,
+    /// because the server had restarted.
     ///
     /// `address` is the configured address of the node, with or without credentials. `run_id` is the value
-    /// that [`nodes`](Self::nodes) returned. If another server has taken over the address since, that server is not
-    /// trusted.
+    /// that [`nodes`](Self::nodes) returned. If another server has taken over the address since then, that server is
+    /// not trusted.
     ///
     /// Call `trust_node` only if you know more than the [`RestartGuard`](crate::RestartGuard): the node wrote every
     /// lock to disk before it answered, or no client uses locks yet. If you are wrong, two clients can hold the same
@@ -310,14 +311,14 @@ impl Redlock {
     /// is [`RestartGuard::Strict`](crate::RestartGuard), the call applies to this handle alone.
     ///
     /// The node also gets a counter floor for [fencing tokens](crate::LockOptions::fenced), for all clients. The floor
-    /// is at least the current time and the largest fencing token that this handle has seen. You assert that no older
-    /// fencing token of the node is larger than this floor. The call waits until the node has written the floor, at
-    /// most for a connect timeout. If this handle uses fencing tokens, the Redis user needs access to the keys
-    /// `shearline:*`.
+    /// is at least the current time and the largest fencing token that this handle has seen. By calling `trust_node`,
+    /// you declare that no older fencing token of the node is larger than this floor. The call waits until the node has
+    /// written the floor, for at most one connect timeout. If this handle uses fencing tokens, the Redis user needs
+    /// access to the keys `shearline:*`.
     ///
-    /// With [`RestartGuard::Strict`](crate::RestartGuard) your assertion is written to the node and applies to all
-    /// clients. The call updates the marker without a barrier, and removes an existing barrier. While callers of
-    /// another handle ask for locks, that handle notices the change within a second.
+    /// With [`RestartGuard::Strict`](crate::RestartGuard) the call writes your decision to the node, and the decision
+    /// applies to all clients. The call updates the marker without a barrier, and removes an existing barrier. Another
+    /// handle notices the change within a second if its callers ask for locks.
     ///
     /// # Errors
     ///
@@ -377,7 +378,8 @@ impl Redlock {
         trusted.map_or_else(|_| Vec::new(), calls::with_floors)
     }
 
-    /// Makes the engine `trust` nodes, and writes its requests. If the nodes get counter floors, waits for the outcome.
+    /// Calls `trust` on the engine, and writes the requests of the engine. If the nodes get counter floors, waits for
+    /// the outcome.
     fn trust<T, E: From<Refusal>>(
         &self,
         trust: impl FnOnce(&mut Engine) -> Result<(T, Option<RoundId>), E>,
@@ -398,9 +400,9 @@ impl Redlock {
         Ok((trusted, calls::without_floors(outcome)))
     }
 
-    /// Writes the marker of this group to every node, and replaces any other marker. Use `reinit` after a change of the
-    /// number of nodes, or of the [name](crate::Builder::cluster). Only [`RestartGuard::Strict`](crate::RestartGuard)
-    /// needs markers.
+    /// Writes the marker of this group to every node, and replaces any other marker. Call `reinit`
+    /// after you have changed the number of nodes, or the [name](crate::Builder::cluster) of the group.
+    /// Only [`RestartGuard::Strict`](crate::RestartGuard) needs markers.
     ///
     /// Call `reinit` once, before the first client of the new membership takes a lock. Before that, stop the clients of
     /// the old membership, unless the new nodes will refuse them. Each node gets a new marker, and a barrier for the
@@ -409,9 +411,10 @@ impl Redlock {
     ///
     /// A client with the old membership gets [`LockError::OtherCluster`](crate::LockError::OtherCluster) from every
     /// node of the new membership. Removed nodes keep their old marker. If the removed nodes are a majority of the old
-    /// nodes, stop them too. Otherwise clients of the old membership continue with the removed nodes alone.
+    /// nodes, stop them too. If you do not stop these nodes, clients of the old membership could continue with the
+    /// removed nodes alone.
     ///
-    /// The call waits for the nodes, at most for a connect timeout.
+    /// The call waits up to one connect timeout for the nodes.
     ///
     /// # Errors
     ///

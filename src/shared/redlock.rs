@@ -2,7 +2,7 @@
 //!
 //! # Not here
 //!
-//! The module [`operator`](super::operator) has the calls for operators.
+//! The module [`operator`](super::operator) contains the calls for operators.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -79,12 +79,12 @@ use crate::trace::Operation;
 /// Locks are not reentrant: a thread that takes a lock twice waits for itself.
 ///
 /// Wakers of tasks run on the I/O thread of the handle, or on a thread that polls another future of the handle. A waker
-/// must return promptly, as [`Waker`](core::task::Waker) asks. While a waker blocks the I/O thread, the handle may wake
-/// no other task and extend no lock.
+/// must return promptly, as [`Waker`](core::task::Waker) asks. While a waker blocks the I/O thread, the handle may be
+/// unable to wake other tasks and to extend locks.
 ///
 /// Guards and futures count as handles. Dropping the last handle writes the remaining releases to the nodes, and waits
-/// for the answers at most for [`Builder::shutdown_timeout`]. The I/O thread repeats unanswered releases in the
-/// background, until every node has answered or the last key has expired.
+/// up to [`Builder::shutdown_timeout`] for the answers. The I/O thread repeats unanswered releases in the background,
+/// until every node has answered or the last key has expired.
 #[derive(Clone)]
 pub struct Redlock {
     pub(super) handle: Arc<Handle>,
@@ -100,10 +100,10 @@ impl Redlock {
     ///
     /// # New servers
     ///
-    /// If the uptime of a node at the first connection is shorter than [`Builder::max_ttl`], the node may have
-    /// forgotten locks. The node does not vote until its uptime is long enough. If the servers are new, an operator can
-    /// end this wait with [`trust_nodes`](Self::trust_nodes), or with `--trust` of the command. `connect` sets no
-    /// `max_ttl`, so each node votes at once, even if it has just restarted.
+    /// If the uptime of a node at the first connection is shorter than [`Builder::max_ttl`], the node may
+    /// have forgotten locks. The node does not vote until its uptime is long enough. If the servers are
+    /// new, an operator can end this wait with [`trust_nodes`](Self::trust_nodes), or with `--trust` of the
+    /// command. `connect` does not set `max_ttl`, so each node votes at once, even if it has just restarted.
     /// Reports [mark](crate::NodeReport::met_young) a node that was up for less than a minute at the first contact.
     ///
     /// # Errors
@@ -118,8 +118,8 @@ impl Redlock {
         Self::builder().nodes(urls).build_async()
     }
 
-    /// Takes the lock on `resource` for `ttl`. If another client holds the lock, waits for it: at most 5 s, or as set
-    /// by the handle's [`Retry`](crate::Retry).
+    /// Takes the lock on `resource` for `ttl`. If another client holds the lock, waits until the lock is free, by
+    /// default for at most 5 s: see [`Retry`](crate::Retry).
     ///
     /// # Errors
     ///
@@ -141,14 +141,15 @@ impl Redlock {
         self.lock_with(resource, &LockOptions::new(ttl).tries(1))
     }
 
-    /// Takes the lock on `resource`, a name of 1 to 1024 bytes of any value, with these `options`.
+    /// Takes the lock on `resource`, a name of 1 to 1024 arbitrary bytes, with these `options`.
     ///
     /// # Errors
     ///
-    /// Returns [`LockError::Invalid`] before any I/O. The errors [`LockError::Held`], [`LockError::NoQuorum`]
-    /// and [`LockError::TooSlow`] contain the answer of each node in the last attempt, whose keys are released.
-    /// Returns [`LockError::OtherCluster`] at once if a node belongs to another group. Also
-    /// returns [`LockError::Saturated`], [`LockError::Forked`] and [`LockError::Closed`].
+    /// Returns [`LockError::Invalid`] if an argument is not valid, before any I/O. The
+    /// errors [`LockError::Held`], [`LockError::NoQuorum`] and [`LockError::TooSlow`] contain the answers of the
+    /// nodes in the last attempt. The call releases the keys of that attempt. Returns [`LockError::OtherCluster`]
+    /// at once if a node belongs to another group. Also returns [`LockError::Saturated`], [`LockError::Forked`]
+    /// and [`LockError::Closed`].
     pub fn lock_with(
         &self,
         resource: impl AsRef<[u8]>,
@@ -220,8 +221,9 @@ impl Redlock {
         WithLockError::unless_lost(value, guard.unlock_async().await)
     }
 
-    /// Takes one lock on all of `resources` for `ttl`. Each node grants all names in one step, or none. If another
-    /// client holds one of the names, waits for it: at most 5 s, or as set by the handle's [`Retry`](crate::Retry).
+    /// Takes one lock on all of `resources` for `ttl`. Each node grants all names in one step, or grants none.
+    /// If another client holds one of the names, waits until all names are free, by default for at most 5 s:
+    /// see [`Retry`](crate::Retry).
     ///
     /// Callers cannot deadlock, even if they name the resources in different orders.
     /// See [`lock_all_with`](Self::lock_all_with).
@@ -237,14 +239,14 @@ impl Redlock {
         self.lock_all_with(resources, &LockOptions::new(ttl))
     }
 
-    /// Takes one lock on all of `resources`, 1 to 64 different names, with these `options`. The guard has one token and
-    /// one end for all names. The lock is extended, kept, lost and released as a whole,
-    /// and [`resources`](LockGuard::resources) returns the names. The lock excludes locks on each of the names,
-    /// including locks of other libraries.
+    /// Takes one lock on all of `resources`, 1 to 64 different names, with these `options`. The guard
+    /// has one token and one end for all names. The lock is extended, kept, lost and released as a whole,
+    /// and [`resources`](LockGuard::resources) returns the names. While the lock is held, no client can lock any of the
+    /// names, even with another library.
     ///
-    /// A node counts only while it has the keys of all names. The nodes have to allow `EVAL`, and the user needs `GET`,
-    /// `SET` and `DEL` on every name. An acquisition costs one command for each node, as with one name. The command
-    /// contains a script of some 700 bytes.
+    /// A node counts only while it has the keys of all names. The nodes must allow `EVAL`, and the user needs `GET`,
+    /// `SET` and `DEL` on every name. The call sends one command to each node, as with one name. The command contains a
+    /// script of some 700 bytes.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -262,8 +264,8 @@ impl Redlock {
     /// # Errors
     ///
     /// Returns the same errors as [`lock_with`](Self::lock_with). The report in [`LockError::Held`] says which resource
-    /// is held ([`Report::held_resource`](crate::Report::held_resource)). Also returns [`LockError::Invalid`] if there
-    /// are no names, more than 64, or equal names.
+    /// is held ([`Report::held_resource`](crate::Report::held_resource)). Also returns [`LockError::Invalid`] if
+    /// `resources` is empty, contains more than 64 names, or contains a name twice.
     pub fn lock_all_with(
         &self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -349,14 +351,14 @@ impl Redlock {
     /// it.
     ///
     /// Use [`adopt_shared`](Self::adopt_shared) for a shared lock, and [`adopt_permit`](Self::adopt_permit) for a
-    /// permit. `adopt` returns a guard for such a lock that is never valid, that extends nothing
-    /// ([`ExtendError::Invalid`](crate::ExtendError::Invalid)), and that releases the lock when it is dropped.
+    /// permit. If the lock is shared or a permit, the guard that `adopt` returns is never valid, refuses extensions
+    /// ([`ExtendError::Invalid`](crate::ExtendError::Invalid)), and releases the lock when dropped.
     pub fn adopt(&self, lock: Lock) -> LockGuard {
         self.adopt_as(lock)
     }
 
-    /// Like [`adopt`](Self::adopt), but returns a guard of the kind `H`. The guard of a lock of another kind reports it
-    /// as lost.
+    /// Like [`adopt`](Self::adopt), but returns a guard of the kind `H`. If the lock is of another kind, the guard
+    /// reports the lock as lost.
     pub(super) fn adopt_as<H: Holds>(&self, mut lock: Lock) -> Guard<H> {
         let shared = self.shared();
         let mut slot = Arc::<Slot>::default();

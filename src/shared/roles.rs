@@ -5,23 +5,23 @@
 //!
 //! 1. If there is work for the wire (a request to the engine, or the result of a sleep in the poll), one of three
 //!    threads sees the work. The thread that has the wire checks for work before it puts the wire back. The thread that
-//!    has the poll checks before it falls asleep. Otherwise the I/O thread is called.
+//!    has the poll checks for work before it falls asleep. If neither thread exists, the I/O thread is called.
 //! 2. If a caller waits for an operation, a thread has the poll, or was offered the poll, or the I/O thread is called.
 //! 3. The next timer of the engine wakes a thread: the thread that sleeps in the poll, or the I/O thread if the poll is
 //!    free.
 //! 4. A caller does not sleep in the poll after its outcome is decided.
 //! 5. If there are tasks to wake, the I/O thread is awake, or is called.
 //!
-//! *Called* means that the I/O thread comes to [`Roles::orders`] and finds the reason there. A caller wakes a resting
-//! I/O thread by a token that no other thread can take. The token matters while the I/O thread watches the descriptor,
-//! because another thread in the poll may take the events of the descriptor.
+//! *Called* means that the I/O thread will run [`Roles::orders`] and find the reason there. A caller wakes a resting
+//! I/O thread with a token that no other thread can take. The token matters while the I/O thread watches the
+//! descriptor, because another thread in the poll may take the events of the descriptor.
 //!
 //! `tests/interleavings` checks every order of these steps.
 
 use crate::time::Instant;
 
-/// The number of waiting callers from which the I/O thread serves, and no caller takes the poll. Two threads pass the
-/// poll to each other, and measurements show no gain if the I/O thread serves both.
+/// If at least this many callers wait, the I/O thread serves, and no caller takes the poll. Two threads pass the poll
+/// to each other. In measurements, it was not faster if the I/O thread served both.
 pub(super) const MANY: usize = 3;
 
 /// The thread that has a role.
@@ -87,11 +87,11 @@ pub(super) enum Orders {
     Nap,
     /// Rest until the caller that has the poll gives it back.
     Park,
-    /// Wake the tasks that have to be woken.
+    /// Wake the tasks that must be woken.
     WakeTasks,
     /// The I/O thread has the poll now. Look for work, and serve the waiting callers.
     Serve,
-    /// The last handle is dropped.
+    /// End, because the last handle was dropped.
     Close,
 }
 
@@ -101,7 +101,7 @@ pub(super) enum Orders {
 pub(super) struct Roles<W, O> {
     /// `true` if there is work for the wire.
     pub(super) work: bool,
-    /// `None` while a thread moves bytes.
+    /// The wire, or `None` while a thread moves bytes.
     pub(super) wire: Option<W>,
     pub(super) poll: Poll<O>,
     pub(super) io_thread: IoThread,
@@ -154,7 +154,7 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         takes
     }
 
-    /// Records that the thread that has the poll falls asleep in it.
+    /// Records that the thread that has the poll falls asleep.
     pub(super) fn fall_asleep(&mut self, until: Instant) {
         if let Poll::Awake(owner) = self.poll {
             self.poll = Poll::Asleep(owner, until);
@@ -170,7 +170,7 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         self.work = true;
     }
 
-    /// Frees the poll for others.
+    /// Frees the poll for other threads.
     pub(super) fn give_back_poll(&mut self) {
         self.poll = Poll::Free;
         self.serving = false;

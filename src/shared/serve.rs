@@ -23,12 +23,12 @@ use crate::time::Instant;
 /// The pause after a poll that has failed because memory is short.
 const RECOVERY: Duration = Duration::from_millis(1);
 
-/// The number of times in a row that a caller moves bytes. After that the I/O thread takes over, so that no caller is
-/// delayed by the work of others.
+/// How often in a row a caller moves bytes before the I/O thread takes over, so that the work of others does not delay
+/// a caller.
 const MOVES_MAX: usize = 16;
 
-/// The longest time that a dropped guard waits for another thread, which has the wire, to write the release. A thread
-/// with the wire does not sleep, so it takes longer only if it is not scheduled.
+/// The longest time that a dropped guard waits until the thread with the wire has written the release. A thread with
+/// the wire does not sleep, so it takes longer only if the system does not schedule the thread.
 const WRITING_MAX: Duration = Duration::from_millis(200);
 
 /// The locked mutex of the engine. Dropping a section unlocks the mutex, then wakes the threads
@@ -36,12 +36,12 @@ const WRITING_MAX: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(super) struct Section<'a> {
     core: MutexGuard<'a, Core>,
-    /// Dropped after the mutex is unlocked.
+    /// The panic guard, which is dropped after the mutex is unlocked.
     holding: Holding<'a>,
 }
 
-/// A guard for a thread that has the mutex, the wire or the poll. If the thread panics, the guard closes the handle.
-/// Otherwise its drop wakes the threads that have to be woken.
+/// A guard for a thread that has the mutex, the wire or the poll. If the thread panics, the guard closes the handle. If
+/// the thread does not panic, the drop of the guard wakes the threads that are due.
 #[derive(Debug)]
 pub(super) struct Holding<'a> {
     shared: &'a Shared,
@@ -64,12 +64,12 @@ pub(super) struct Times {
 /// See [`Times`].
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wait {
-    /// Until the caller's deadline.
+    /// The thread waits until the caller's deadline.
     Deadline(Duration),
-    /// Longer than the nodes may take. While the I/O thread serves, it ends the wait after this time, so that the
-    /// waiting thread sleeps without a timer. A sleep without a timer costs 0.6 us less.
+    /// The thread waits longer than the nodes may take. While the I/O thread serves, it ends the wait after this time,
+    /// so that the waiting thread sleeps without a timer. A sleep without a timer costs 0.6 us less.
     Patience(Duration),
-    /// Until the outcome is decided.
+    /// The thread waits until the outcome is decided.
     Forever,
 }
 
@@ -100,10 +100,10 @@ impl Times {
 /// How long a thread moves bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Moves {
-    /// Until neither the engine nor the sockets have more bytes.
+    /// The thread moves bytes until neither the engine nor the sockets have more bytes.
     All,
-    /// For the serving thread, which reads once and writes once. If reading decides an outcome, the thread stops before
-    /// it writes, so that one write also carries the next requests of the woken callers.
+    /// The serving thread reads once and writes once. If reading decides an outcome, the thread stops before it writes,
+    /// so that one write also carries the next requests of the woken callers.
     Once,
 }
 
@@ -165,8 +165,8 @@ impl Shared {
         Ok(section)
     }
 
-    /// Sleeps in the poll, which this thread must have, until something is ready, a timer is due, or `until` has come.
-    /// If there is work for the wire, only checks which sockets are ready, without sleeping.
+    /// Sleeps in the poll, which this thread must have, until a socket is ready, a timer is due, or the time `until`
+    /// has come. If there is work for the wire, only checks which sockets are ready, without sleeping.
     pub(super) fn sleep_in_poll<'a>(
         &'a self,
         mut section: Section<'a>,
@@ -208,8 +208,8 @@ impl Shared {
         Ok(self.wait_for(Some(section), slot, times)?)
     }
 
-    /// Makes the request in `note`. If the notes have a free place, the I/O thread begins the request later. Otherwise
-    /// this function begins the request, and returns the section in which it did so.
+    /// Makes the request in `note`. If the notes have a free place, the I/O thread begins the request later. If no
+    /// place is free, this function begins the request in a section, and returns this section.
     pub(super) fn ask(&self, note: Note) -> Result<Option<Section<'_>>, Refusal> {
         self.check_process()?;
         let Err(note) = self.notes.put(note) else {
@@ -221,9 +221,9 @@ impl Shared {
         Ok(Some(section))
     }
 
-    /// Waits on this thread for the outcome of the operation of `slot`, which has begun in `section` or is only noted.
-    /// The thread moves the bytes itself unless another thread serves, and sleeps in the poll if it is alone. If no
-    /// outcome comes in time, cancels the operation.
+    /// Blocks this thread until the outcome of the operation of `slot` comes. The operation has begun in `section`, or
+    /// is only noted. The thread moves the bytes itself unless another thread serves, and sleeps in the poll if it is
+    /// alone. If no outcome comes in time, cancels the operation.
     pub(super) fn wait_for<'a>(
         &'a self,
         section: Option<Section<'a>>,
@@ -292,7 +292,7 @@ impl Shared {
         outcome.unwrap_or(Ok(Err(pending)))
     }
 
-    /// Ends a section. Before that, writes the bytes that the engine has queued, unless the I/O thread writes them.
+    /// Writes the bytes that the engine has queued, unless the I/O thread writes them. Then ends `section`.
     pub(super) fn flush(&self, section: Section<'_>) {
         if !section.roles.serving {
             // Ignores a panic of the engine: the outcomes of the callers report it.
@@ -325,8 +325,8 @@ impl Shared {
         drop(waker); // User code.
     }
 
-    /// Ends a section in which the engine got bytes to write. Returns when the bytes are written, because the program
-    /// may end next. If another thread has the wire, waits until that thread has written the bytes.
+    /// Ends a section in which the engine has queued bytes. Returns when the bytes are written, because the program may
+    /// end after this call. If another thread has the wire, waits until that thread has written the bytes.
     pub(super) fn see_written<'a>(&'a self, mut section: Section<'a>) {
         section.read_if_behind();
         let (asked, until) = (section.asked, clock::now().saturating_add(WRITING_MAX));

@@ -41,7 +41,7 @@ pub(super) struct Signal {
     early: Duration,
     /// The number under which the slot keeps the waker.
     place: Option<u64>,
-    /// `true` if a thread waits, whose wait also ends with a release.
+    /// `true` if a thread waits. The wait of a thread also ends when the lock is released.
     blocks: bool,
 }
 
@@ -71,7 +71,7 @@ impl Signal {
         self.is_foreign() || tenure.is_over_at(clock::now(), end, self.early)
     }
 
-    /// Waits on this thread until the signal completes, at most for `timeout`. Returns `false` after the timeout, or at
+    /// Blocks this thread until the signal completes, for at most `timeout`. Returns `false` after the timeout, or at
     /// once if the lock is released.
     pub(super) fn wait(&self, timeout: Duration) -> bool {
         let tenure = &self.slot.tenure;
@@ -147,7 +147,7 @@ impl Drop for Signal {
 impl UnwindSafe for Signal {}
 impl RefUnwindSafe for Signal {}
 
-/// Polls on this thread until there is an outcome, at most for `timeout`. The thread polls when it is woken, and at the
+/// Polls on this thread until there is an outcome, for at most `timeout`. The thread polls when it is woken, and at the
 /// time that `due` returns.
 pub(super) fn wait<T>(
     timeout: Duration,
@@ -169,7 +169,7 @@ pub(super) fn wait<T>(
     }
 }
 
-/// Returns how long a thread that waits until `end` sleeps before it looks again.
+/// Returns how long a thread that waits until `end` sleeps before it checks again.
 fn nap(now: Instant, end: Instant, due: Option<Instant>) -> Duration {
     let until = due.map_or(end, |due| due.min(end));
     until.saturating_since(now).min(NAP_MAX)

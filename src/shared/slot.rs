@@ -8,7 +8,7 @@
 //! An outcome is delivered under the mutex of the engine, so at any time the operation is open or its outcome is in the
 //! slot. The waiting thread is woken, or the waker is called, after the mutex of the engine is unlocked.
 //!
-//! A waiting thread may also be offered the poll ([`Slot::offer`]).
+//! Another thread may also offer the poll to the waiting thread ([`Slot::offer`]).
 //!
 //! No user code runs under the mutex of a slot, and no code under it panics or locks another mutex.
 
@@ -47,7 +47,7 @@ struct State {
     attempts: Attempts,
 }
 
-/// How far the operation has come.
+/// The stage of the operation.
 #[derive(Debug, Default)]
 enum Stage {
     /// No operation has begun, or its outcome was taken.
@@ -93,7 +93,7 @@ impl Slot {
 
     // ----- under the mutex of the engine ------------------------------------------------------
 
-    /// Records that the operation of `round` has begun, whose outcome will be delivered to this slot.
+    /// Records that the operation of `round` has begun. Its outcome will be delivered to this slot.
     pub(super) fn open(&self, round: RoundId) {
         self.state.lock().stage = Stage::Open(round);
     }
@@ -107,7 +107,7 @@ impl Slot {
     }
 
     /// Delivers `outcome`, which took this number of `attempts`. Adds the waker of a waiting task to `tasks`. Returns
-    /// `true` if a waiting thread has to be [woken](Self::wake).
+    /// `true` if a waiting thread must be [woken](Self::wake).
     pub(super) fn deliver(
         &self,
         outcome: Outcome,
@@ -140,7 +140,7 @@ impl Slot {
         self.state.lock().stage.take_outcome()
     }
 
-    /// Waits on this thread for the outcome, for an offer of the poll, or until `until` by the clock of this thread.
+    /// Blocks this thread until the outcome comes, the poll is offered, or the clock of this thread shows `until`.
     pub(super) fn wait(&self, until: Option<Instant>) -> Option<Outcome> {
         let mut state = self.state.lock();
         loop {
@@ -160,8 +160,8 @@ impl Slot {
         }
     }
 
-    /// Returns the outcome. If there is none yet, stores `waker`, which replaces an earlier waker and is called when
-    /// the outcome is delivered.
+    /// Returns the outcome. If there is no outcome yet, stores `waker`, which replaces an earlier waker and is called
+    /// when the outcome is delivered.
     pub(super) fn poll(&self, waker: &Waker) -> Poll<Outcome> {
         let waker = waker.clone(); // Cloning and dropping a waker is user code, so both run unlocked.
         let mut state = self.state.lock();

@@ -1,4 +1,4 @@
-//! Everything under the one mutex: the engine, the table of callers, and the roles with their objects.
+//! The state under the mutex: the engine, the table of callers, and the roles with their objects.
 //!
 //! The mutex is held for computation only: no system call, no user code, no sleep. Outcomes are delivered to the slots
 //! of their callers under the mutex. Threads are woken after the mutex is unlocked. The I/O thread wakes tasks.
@@ -29,7 +29,7 @@ pub(super) struct Core {
     pub(super) engine: Engine,
     pub(super) callers: Callers,
     pub(super) roles: Roles<Box<Wire>, RoundId>,
-    /// `None` while a thread sleeps in the poll.
+    /// The poll, or `None` while a thread sleeps in it.
     pub(super) poller: Option<Box<Poller>>,
     /// The result of a sleep in the poll, which the wire has not read yet.
     readiness: Option<Readiness>,
@@ -41,11 +41,11 @@ pub(super) struct Core {
     pub(super) asked: u64,
     /// The number of requests that were copied for the wire.
     pub(super) copied: u64,
-    /// The number of requests that are written.
+    /// The number of requests that were written.
     pub(super) written: u64,
     /// The number of threads that wait until their request is written.
     pub(super) awaiting: usize,
-    /// `true` if a thread has waited too long for its request to be written, and the wire was not put back since.
+    /// `true` if a thread has waited too long for its request to be written, and the wire was not put back since then.
     pub(super) is_stuck: bool,
     /// `true` if every call is refused, because a thread has panicked with the engine, the wire or the poll, or because
     /// the connections are closed.
@@ -162,7 +162,7 @@ impl Core {
         }
     }
 
-    /// Counts a request that the wire has to write.
+    /// Counts a request that the wire must write.
     pub(super) fn ask(&mut self) {
         self.asked += 1;
         self.roles.work = true;
@@ -180,7 +180,7 @@ impl Core {
 
     /// Gives the engine the bytes that `wire` has read, and `wire` the bytes that the engine wants written. Returns
     /// `true` if the wire has something to do. Timers fire after the result of a sleep in the poll is read, even if
-    /// another sleep has brought more bytes meanwhile, as happens under steady traffic.
+    /// another sleep has already brought more bytes, as happens under steady traffic.
     pub(super) fn exchange(&mut self, wire: &mut Wire) -> bool {
         self.roles.work = false;
         wire.hand_in(&mut self.engine);
@@ -206,7 +206,7 @@ impl Core {
         has_more
     }
 
-    /// Returns the time at which a thread that sleeps in the poll has to wake. Returns `now` if there is work for the
+    /// Returns the time at which a thread that sleeps in the poll must wake. Returns `now` if there is work for the
     /// wire, or with `spin` if an operation is open.
     pub(super) fn sleeps_until(&self, now: Instant, spin: bool) -> Instant {
         if self.roles.has_work() || spin && self.engine.load().rounds != 0 {
@@ -238,8 +238,8 @@ impl Core {
     }
 
     /// Returns the number of resting operations of tasks. Resting operations send nothing to the nodes, and the I/O
-    /// thread watches the descriptor for the end of the rest. If there are tasks, resting operations of threads may
-    /// count too, which makes no difference then.
+    /// thread watches the descriptor for the end of the rest. If tasks wait, the number may include resting operations
+    /// of threads, which does no harm.
     pub(super) fn resting_tasks(&self) -> usize {
         self.engine.resting().min(self.callers.tasks())
     }
@@ -277,7 +277,7 @@ impl Core {
         self.roles.take_poll(round, self.waiting())
     }
 
-    /// Passes the poll to a waiting thread if few operations wait, or else to the I/O thread.
+    /// Passes the poll to a waiting thread if few operations wait, and otherwise to the I/O thread.
     pub(super) fn pass_on_poll(&mut self) {
         self.roles.give_back_poll();
         if self.roles.leaves_poll(self.waiting()) {

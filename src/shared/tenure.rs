@@ -26,9 +26,9 @@ const RELEASED: u8 = 2;
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Tenure {
-    /// Whether the lock is held, lost or released. Written only under the mutex of the listeners.
+    /// Whether the lock is held, lost or released. This field is written only under the mutex of the listeners.
     fate: AtomicU8,
-    /// `None` before the first listener, because few locks have listeners, and there may be many locks.
+    /// The listeners, or `None` before the first listener, because few of the many locks have listeners.
     listeners: Mutex<Option<Box<Listeners>>>,
 }
 
@@ -53,7 +53,7 @@ impl Listeners {
 #[derive(Debug)]
 struct Task {
     number: u64,
-    /// How long before the end of the lock the task is woken. If this is zero, it is woken when the loss is reported.
+    /// How long before the end of the lock the task is woken. A task with zero is woken when the loss is reported.
     early: Duration,
     /// `true` for a thread, which is also woken when the lock is released.
     blocks: bool,
@@ -90,9 +90,9 @@ impl Tenure {
         }
     }
 
-    /// Records that the lock, which is valid until `end`, is released or detached at `now`, so that its loss is not
-    /// reported any more. If `end` has passed, the lock counts as lost, because callers may have seen its end already.
-    /// Adds the wakers that the caller has to call to `tasks`.
+    /// Records that the lock, which is valid until `end`, is released or detached at `now`, so that its loss is no
+    /// longer reported. If `end` has passed, the lock counts as lost, because callers may have seen its end already.
+    /// Adds the wakers that the caller must call to `tasks`.
     pub(super) fn release(&self, now: Instant, end: Instant, tasks: &mut Vec<Waker>) {
         match self.is_over_at(now, end, Duration::ZERO) {
             true => self.end_with(LOST, tasks),
@@ -100,7 +100,7 @@ impl Tenure {
         }
     }
 
-    /// Reports the loss. Adds the wakers of all waiting tasks to `tasks`. The caller has to call these wakers.
+    /// Reports the loss. Adds the wakers of all waiting tasks to `tasks`. The caller must call these wakers.
     pub(super) fn lose(&self, tasks: &mut Vec<Waker>) {
         self.end_with(LOST, tasks);
     }
@@ -185,7 +185,7 @@ impl Tenure {
         }
     }
 
-    /// Records that the engine has failed to extend the lock. `report` has the answer of each node.
+    /// Records that the engine has failed to extend the lock. `report` contains the answer of each node.
     pub(super) fn failed(&self, report: Option<Report>) {
         let mut listeners = self.listeners();
         let there = listeners.get_or_insert_default();
@@ -213,7 +213,7 @@ pub(super) fn over_by(end: Instant, early: Duration) -> Option<Instant> {
     (end != Instant::ZERO).then(|| end.saturating_sub(early))
 }
 
-/// Wakes a task. Catches a panic of its waker, and a panic in the drop of the panic payload.
+/// Wakes a task. Catches a panic of the waker, and a panic in the drop of the panic payload.
 pub(super) fn wake(waker: Waker) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake()))
         && let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload)))

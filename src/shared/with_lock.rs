@@ -28,7 +28,7 @@ impl WithLockError {
         matches!(self, Self::NotTaken(error) if error.is_retryable())
     }
 
-    /// Returns the `value` of the work, unless the lock was lost meanwhile.
+    /// Returns the `value` of the work, unless the lock was lost.
     pub(super) fn unless_lost<T>(
         value: T,
         unlocked: Result<Released, UnlockError>,

@@ -5,12 +5,12 @@
 //! The digit of the timer's tick at this position gives the slot of the timer on that level. So **the place of a timer
 //! depends on the two ticks alone**, which keeps the timers of one tick in order (see [`Wheel`](super::Wheel)).
 //!
-//! Six digits reach 2^36 ticks. Timers that are further away also wait on the top level, in the slot of their sixth
+//! Six digits cover 2^36 ticks. Timers that are further away also wait on the top level, in the slot of their sixth
 //! digit. The wheel comes to this slot once every 2^36 ticks, and timers of a later round stay in the slot.
 //!
 //! # Not here
 //!
-//! This file only knows numbers, and not the timers themselves.
+//! This file works with numbers only, and not with the timers themselves.
 
 #![warn(clippy::arithmetic_side_effects)]
 
@@ -88,7 +88,7 @@ const fn digit(tick: u64, level: usize) -> u32 {
     (tick >> shift(level) & DIGIT_MASK) as u32
 }
 
-/// Returns the shift of `level`, which means that a slot is 2^shift ticks wide.
+/// Returns the shift of `level`: a slot of the level is 2^shift ticks wide.
 const fn shift(level: usize) -> u32 {
     DIGIT_BITS.saturating_mul(level as u32)
 }

@@ -1,9 +1,9 @@
 //! A hierarchical hashed timing wheel.
 //!
 //! The wheel arms, cancels and fires a timer in constant time, however many timers are armed. The scheme is from the
-//! paper *Hashed and Hierarchical Timing Wheels* by Varghese and Lauck (SOSP 1987). There are six levels of sixty-four
-//! slots, and each slot is as wide as the whole level below it. A timer waits in the slot of its tick. When the wheel
-//! comes to the slot of a timer, the timer moves down a level, until it fires from the lowest level.
+//! paper *Hashed and Hierarchical Timing Wheels* by Varghese and Lauck (SOSP 1987). The wheel has six levels of
+//! sixty-four slots, and each slot is as wide as the whole level below it. A timer waits in the slot of its tick. When
+//! the wheel comes to the slot of a timer, the timer moves down a level, until it fires from the lowest level.
 //!
 //! ```text
 //! level 0   64 x 1 ms       reaches 64 ms
@@ -15,13 +15,13 @@
 //! ```
 //!
 //! A timer beyond the 2^36 ms of the top level also waits on the top level. The wheel looks at a timer beyond the top
-//! level once in each turn of that level, until the turn of the timer has come.
+//! level once in each rotation of that level, until the timer is due.
 //!
 //! # Guarantees
 //!
 //! * **Never early.** A timer armed for `at` does not fire at any `now` before `at`.
 //! * **In order.** Timers fire by tick. Timers of one tick fire in the order in which they were armed.
-//! * **No allocation** while no more timers are armed at once than ever before.
+//! * **No allocation** happens while the number of armed timers does not exceed its previous maximum.
 //! * **Nothing is lost** at the end of time: all sums saturate, and [`Instant::MAX`] is an ordinary time.
 //!
 //! # Not here

@@ -7,7 +7,7 @@
 //!
 //! # Not here
 //!
-//! This file knows no timers and no ticks. The members of a ring are indices.
+//! This file does not deal with timers or ticks. The members of a ring are indices.
 
 use alloc::vec::Vec;
 
@@ -39,7 +39,7 @@ impl<const SLOTS: usize> Rings<SLOTS> {
         self.at(Member(slot as u32)).next.waiting::<SLOTS>()
     }
 
-    /// Returns the index in `slot`, if the slot has only one.
+    /// Returns the index in `slot`, if the slot has only one index.
     pub(super) fn only(&self, slot: usize) -> Option<u32> {
         let Neighbours { previous, next } = *self.at(Member(slot as u32));
         let only = next.waiting::<SLOTS>();

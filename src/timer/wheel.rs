@@ -47,7 +47,7 @@ pub struct TimerKey(Key);
 pub struct Wheel<T> {
     /// The tick of the wheel. No timer is armed for a tick before this tick.
     tick: u64,
-    /// The latest `now` that was passed.
+    /// The latest `now` that a caller has passed.
     latest: Instant,
     occupied: Occupancy,
     rings: Rings<{ Place::COUNT }>,
@@ -84,7 +84,7 @@ const _: () = assert!(size_of::<slab::Place<Timer<u64>>>() <= 24);
 const _: () = assert!(size_of::<slab::Place<Timer<[u32; 3]>>>() <= 24);
 
 impl<T> Wheel<T> {
-    /// Makes a wheel at `start`, without timers.
+    /// Creates a wheel without timers, at `start`.
     ///
     /// The wheel takes three kilobytes. Each timer that is armed at the same time takes the size of `T` and twenty
     /// bytes, rounded up to whole words if `T` is aligned to words.
@@ -102,8 +102,8 @@ impl<T> Wheel<T> {
     /// Arms a timer. The timer fires at the first [`expire`](Self::expire) whose `now` is not before `at`, rounded up
     /// to a tick. This call takes constant time.
     ///
-    /// If `at` has passed, the timer is due at the next `expire`. A timer that is due already counts as armed for the
-    /// present tick of the wheel, after the timers that were armed for this tick before. The latest
+    /// If `at` has passed, the timer is due at the next `expire`. A timer that is due already counts as armed
+    /// for the current tick of the wheel, after the timers that were armed for this tick before. The latest
     /// time, [`Instant::MAX`], is an ordinary instant: the timer fires when `now` reaches it.
     ///
     /// # Panics
@@ -131,11 +131,11 @@ impl<T> Wheel<T> {
     /// Returns `None` when no more timers are due.
     ///
     /// Call `expire` until it returns `None`. Between these calls, timers may be armed and cancelled, even for the tick
-    /// that is firing. If `now` is before the latest `now`, the latest one counts.
+    /// that is firing. If `now` is before the latest `now`, the latest `now` counts.
     ///
     /// During its life, a timer moves at most once for each level, and once in 2^36 ticks while it is beyond the reach
-    /// of the wheel. A timer that is alone in its slot when it is due does not move at all. Time in which no timer is
-    /// armed costs nothing. One call may have to move all timers of one slot.
+    /// of the wheel. A timer that is alone in its slot when it is due does not move at all. Time without armed timers
+    /// costs nothing. One call may have to move all timers of one slot.
     pub fn expire(&mut self, now: Instant) -> Option<T> {
         self.latest = self.latest.max(now);
         let reached = reached(self.latest);
@@ -182,7 +182,7 @@ impl<T> Wheel<T> {
         Some((Instant::from_tick(tick), value))
     }
 
-    /// Returns the latest `now` that was passed. An earlier `now` counts as if it were this one.
+    /// Returns the latest `now` that a caller has passed. An earlier `now` counts as the latest `now`.
     #[must_use]
     pub const fn latest(&self) -> Instant {
         self.latest
@@ -212,7 +212,7 @@ impl<T> Wheel<T> {
         tick.max(self.tick)
     }
 
-    /// Puts the timer at `index` into the present place of a timer for `tick`.
+    /// Puts the timer at `index` into the current place of a timer for `tick`.
     fn place(&mut self, index: u32, tick: u64) {
         let place = Place::of(tick, self.tick);
         self.rings.push(place.number(), index);
@@ -226,8 +226,8 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// If there is only one timer in `place`, which begins at `start`, returns its tick. No other timer is due before
-    /// this timer, because no timer is on a lower level or in an earlier slot.
+    /// If `place`, which begins at `start`, contains only one timer, returns the tick of this timer. No other timer is
+    /// due before this timer, because no timer is on a lower level or in an earlier slot.
     fn only_tick(&self, place: Place, start: u64) -> Option<u64> {
         let only = self.rings.only(place.number())?;
         let tick = self.timers.at(only).tick.get();

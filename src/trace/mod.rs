@@ -1,4 +1,4 @@
-//! The spans and events of the feature `tracing`. [`manual::tracing`](crate::manual::tracing) has a table of them.
+//! The spans and events of the feature `tracing`. The page [`manual::tracing`](crate::manual::tracing) lists them.
 //!
 //! An [`Operation`] is the span of one operation of a user. A [`Tracer`] creates the spans of a handle, and turns the
 //! notices of the engine into events.

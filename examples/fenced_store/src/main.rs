@@ -1,11 +1,11 @@
 //! Two workers count orders in a store. One worker is stopped for longer than its lock lasts, like a paused
 //! machine, and writes when it continues.
 //!
-//! No lock can prevent this write: the worker saw that its lock was valid, and was stopped after that. The store
-//! has to refuse the write, by its fencing token. The program shows both cases:
+//! No lock can prevent this write: the worker saw that its lock was valid, and was stopped after that. The store must
+//! check the fencing token and refuse the write. The program shows both cases:
 //!
 //! * **without tokens** the late write is accepted, and the other worker's write is lost;
-//! * **with tokens** the store refuses the late write, because the other worker came with a larger token. The late
+//! * **with tokens** the store refuses the late write, because the other worker has used a larger token. The late
 //!   worker takes the lock again and reads again, so that both orders are counted.
 //!
 //! The workers are processes, and the first is stopped by `SIGSTOP`.
@@ -28,7 +28,7 @@ mod store;
 
 const TTL: Duration = Duration::from_secs(1);
 const COUNTER: &str = "orders";
-/// The token for a read that no write follows.
+/// The token for a read without a later write.
 const LARGEST: u64 = u64::MAX;
 const FENCED: &str = "with tokens";
 const PLAIN: &str = "without tokens";
@@ -101,7 +101,7 @@ fn play(urls: &str, manner: &str) -> Result<i64, Box<dyn Error>> {
     Ok(orders.ok_or("no token is larger")?)
 }
 
-/// Gives every node its floor for tokens, as an operator does once for new nodes.
+/// Gives every node its counter floor for fencing tokens, as an operator does once for new nodes.
 fn give_floors(urls: &[String]) -> Result<(), Box<dyn Error>> {
     let redlock = Redlock::connect(urls)?;
     let once = LockOptions::new(TTL).tries(1).fenced();

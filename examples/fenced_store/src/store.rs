@@ -1,7 +1,7 @@
 //! A store that checks fencing tokens: a table in SQLite.
 //!
 //! Each row keeps the largest token with which it was written, and a write with a smaller token changes nothing. One
-//! statement compares and writes, so no other write can come in between. The row is on the disk before the writer
+//! statement compares and writes, so no other write can happen in between. The row is on the disk before the writer
 //! gets its answer.
 
 use std::path::Path;
@@ -31,8 +31,8 @@ impl Store {
     /// Returns the value of a counter for the holder with this fencing token, or 0 if the counter was never written.
     /// From now on the store refuses smaller tokens. Returns `None` if the store refuses this token.
     ///
-    /// Without the token here, an older holder could still write between this read and the newer holder's write. That
-    /// write would be accepted, and then overwritten by a value that was computed without it.
+    /// Without the token here, an older holder could still write between this read and the newer holder's write. The
+    /// store would accept that write, and then overwrite it by a value that does not include it.
     pub(crate) fn read(&self, name: &str, token: u64) -> Result<Option<i64>> {
         let mut row = self.0.prepare(
             "INSERT INTO counters (name, token) VALUES (?1, ?2)
@@ -42,8 +42,8 @@ impl Store {
             .optional()
     }
 
-    /// Writes the value of a counter for the holder with this fencing token. Returns `false` if a holder with a
-    /// larger token was here before.
+    /// Writes the value of a counter for the holder with this fencing token. Returns `false` if a holder with a larger
+    /// token has used the counter before.
     pub(crate) fn write(&self, name: &str, value: i64, token: u64) -> Result<bool> {
         let written = self.0.execute(
             "INSERT INTO counters (name, value, token) VALUES (?1, ?2, ?3)
@@ -54,7 +54,7 @@ impl Store {
     }
 }
 
-/// Returns a fencing token as the database keeps it. Tokens are below 2^53.
+/// Returns a fencing token in the form in which the database stores it. Tokens are below 2^53.
 fn number(token: u64) -> i64 {
     i64::try_from(token).unwrap_or(i64::MAX)
 }

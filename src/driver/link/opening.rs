@@ -1,13 +1,13 @@
 //! Opens a connection, by trying the addresses of a name in order.
 //!
-//! * If an address refuses, the next one is tried at once.
-//! * If a name has IPv4 and IPv6 addresses, one address of each family is tried at the same time, until an address has
-//!   worked. So if IPv6 does not work, IPv4 connects without delay. The first connection is used, and the other attempt
-//!   is reset. After that, only the address that worked is tried.
+//! * If an address refuses, the link tries the next address at once.
+//! * If a name has IPv4 and IPv6 addresses, the link tries one address of each family at the same time, until a
+//!   connection succeeds. So if IPv6 does not work, IPv4 connects without delay. The link uses the first connection,
+//!   and resets the other attempt. After that, the link tries only the address that worked.
 //!
 //! # Not here
 //!
-//! The engine decides about the time limit. After a timeout, the next opening begins with the following address.
+//! The engine sets the time limit. After a timeout, the next attempt to connect begins with the following address.
 
 use alloc::vec::{IntoIter, Vec};
 use core::net::SocketAddr;
@@ -71,7 +71,8 @@ impl Opening {
         Ok(opening)
     }
 
-    /// Begins one more attempt. Returns the error of the last address, or `reason` if there is none.
+    /// Begins one more attempt. If no attempt can begin, returns the error of the last address, or `reason` if no
+    /// address was left.
     fn attempt(&mut self, mut reason: LinkFault, opener: &Opener<'_>) -> Result<(), LinkFault> {
         for (place, address) in self.rest.by_ref() {
             let terms = opener.terms.clone();
@@ -127,7 +128,7 @@ impl Opening {
 }
 
 /// Returns the addresses with their indexes, in a cycle that begins at `first`. The first address of the other family
-/// becomes the second one.
+/// moves to the second place.
 fn in_order(addresses: Addresses, first: usize) -> Vec<(usize, SocketAddr)> {
     let mut addresses: Vec<_> = addresses.into_iter().enumerate().collect();
     let first = first % addresses.len().max(1);

@@ -41,7 +41,7 @@ pub(super) fn of(error: &Error, connection: Option<&ClientConnection>) -> LinkFa
     LinkFault::Tls(failure)
 }
 
-/// Returns the fault of a certificate, if `error` is about one.
+/// Returns the fault of the certificate, if `error` is about a certificate.
 pub(super) fn of_invalid(error: &Error) -> Option<TlsFault> {
     match error {
         Error::InvalidCertificate(error) => Some(of_certificate(error)),

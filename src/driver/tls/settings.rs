@@ -29,7 +29,7 @@ use crate::error::{ConfigError, ConfigFault, TlsPart, TlsProblem, TlsSetting};
 /// The faulty setting, and its problem.
 pub(super) type Fault = (TlsPart, TlsProblem);
 
-/// The largest file that is read. The authorities of a whole system take a quarter of a megabyte.
+/// The size of the largest file that is read. The authorities of a whole system take a quarter of a megabyte.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// The authorities of the system. The authorities are loaded when a node first needs them.

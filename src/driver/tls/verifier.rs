@@ -32,7 +32,7 @@ pub(super) struct Verifier {
 }
 
 impl Verifier {
-    /// Returns `None` if there are no `roots`.
+    /// Returns `None` if `roots` is empty.
     pub(super) fn new(
         roots: Arc<RootCertStore>,
         named: Vec<CertificateDer<'static>>,

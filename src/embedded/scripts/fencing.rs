@@ -1,4 +1,4 @@
-//! The scripts of fencing tokens, without Lua.
+//! The scripts for fencing tokens, implemented without Lua.
 
 use alloc::format;
 use alloc::string::String;
@@ -43,15 +43,15 @@ impl<'a> Parts<'a> {
         (is_digits(parts.before) && is_digits(last)).then_some(parts)
     }
 
-    /// Returns the base or the nonce, and the number, unless one is too large.
+    /// Returns the base or the nonce, and the number, or `None` if one of them is too large.
     fn numbers(&self) -> Option<[f64; 2]> {
         let numbers = [lua_number(self.before)?, lua_number(self.last)?];
         Some(numbers).filter(|[before, last]| before.max(*last) <= MOST)
     }
 }
 
-/// Steps of scripts with these arguments: the fourth is a number, the fifth is the life of counters, and the sixth is
-/// the `run_id`.
+/// The steps of scripts whose fourth argument is a number, whose fifth argument is the ttl of counters, and whose sixth
+/// argument is the `run_id`.
 impl<'a> Call<'a> {
     /// Returns the counter floor, if it belongs to this `run_id`.
     pub(super) fn floor(&mut self, key: &'a [u8]) -> Result<Option<Floor<'a>>, Refusal> {
@@ -64,15 +64,15 @@ impl<'a> Call<'a> {
         }))
     }
 
-    /// Returns the number of a counter. A counter that is missing, too large or no number reads as the floor.
+    /// Returns the number of a counter. If the counter is missing, too large or not a number, returns the floor.
     fn counter(&mut self, floor: &Floor<'_>, key: &[u8]) -> Result<f64, Refusal> {
         let number = self.get(key)?.and_then(lua_number);
         let number = number.filter(|number| (0.0..=MOST).contains(number));
         Ok(number.unwrap_or(floor.number).max(floor.base))
     }
 
-    /// Returns the number in the arguments, but at most `most`. If a counter has reached that, returns the number above
-    /// all counters.
+    /// Returns the number in the arguments, but at most `most`. If a counter has reached this number, returns the
+    /// number above all counters.
     fn next_number(
         &mut self,
         floor: &Floor<'_>,
@@ -122,7 +122,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The number that a member gets. The key of the counter and the key of the counter floor follow the key of the member.
+/// The number that a member gets. The keys of the counter and of the counter floor follow the key of the member.
 pub(super) struct Number<'a> {
     floor: Floor<'a>,
     counter: &'a [u8],
@@ -153,7 +153,7 @@ impl<'a> Number<'a> {
         run.raise_to(self.number, &self.floor, &[self.counter])
     }
 
-    /// Returns the number that a script reports after it `said` this.
+    /// Returns the number that a script reports if its answer is `said`.
     pub(super) fn given(&self, said: i64) -> i64 {
         if said == 1 { self.number as i64 } else { 0 }
     }
@@ -164,7 +164,7 @@ fn latest(now: Millis) -> f64 {
     (now as f64) * 1e3 + 1e6
 }
 
-/// Does what [`TAKE_FENCED`](crate::node::TAKE_FENCED) does.
+/// Implements the script [`TAKE_FENCED`](crate::node::TAKE_FENCED).
 pub(super) fn take(run: &mut Call<'_>) -> Answer {
     let (names, counters, floor) = run.counted()?;
     let Some(floor) = run.floor(floor)? else {
@@ -201,7 +201,7 @@ pub(super) fn take(run: &mut Call<'_>) -> Answer {
     }
 }
 
-/// Does what [`RAISE_FENCED`](crate::node::RAISE_FENCED) does.
+/// Implements the script [`RAISE_FENCED`](crate::node::RAISE_FENCED).
 pub(super) fn raise(run: &mut Call<'_>) -> Answer {
     let (names, counters, floor) = run.counted()?;
     let mut held = run.all_hold(names, run.words[0])?;
@@ -215,7 +215,7 @@ pub(super) fn raise(run: &mut Call<'_>) -> Answer {
     run.answer(held)
 }
 
-/// Does what [`SET_FLOOR`](crate::node::SET_FLOOR) does.
+/// Implements the script [`SET_FLOOR`](crate::node::SET_FLOOR).
 pub(super) fn floor(run: &mut Call<'_>) -> Answer {
     let old = last_number(run.get(run.key())?.unwrap_or_default());
     let floor = old.max(run.number(1)?);
@@ -224,7 +224,7 @@ pub(super) fn floor(run: &mut Call<'_>) -> Answer {
     Ok(Reply::Integer(1))
 }
 
-/// Returns the number at the end of a counter floor, or zero if there is none, or it is too large.
+/// Returns the number at the end of a counter floor, or zero if the number is missing or too large.
 fn last_number(text: &[u8]) -> f64 {
     let place = text.iter().rposition(|byte| *byte == b':');
     let word = place.map(|place| &text[place + 1..]);
@@ -232,7 +232,7 @@ fn last_number(text: &[u8]) -> f64 {
     number.filter(|number| *number <= MOST).unwrap_or(0.0)
 }
 
-/// Does what [`LOOK_AT_FLOOR`](crate::node::LOOK_AT_FLOOR) does.
+/// Implements the script [`LOOK_AT_FLOOR`](crate::node::LOOK_AT_FLOOR).
 pub(super) fn look_at_floor(run: &mut Call<'_>) -> Answer {
     let (key, run_id, nonce) = (run.key(), run.words[0], run.words[1]);
     let text = run.get(key)?.unwrap_or_default();
@@ -252,7 +252,7 @@ pub(super) fn look_at_floor(run: &mut Call<'_>) -> Answer {
     numbers([0, run.number(1)? as i64])
 }
 
-/// Does what [`REPAIR_FLOOR`](crate::node::REPAIR_FLOOR) does.
+/// Implements the script [`REPAIR_FLOOR`](crate::node::REPAIR_FLOOR).
 pub(super) fn repair_floor(run: &mut Call<'_>) -> Answer {
     let (run_id, nonce) = (run.words[0], run.words[1]);
     let text = run.get(run.key())?.unwrap_or_default();
@@ -267,7 +267,8 @@ pub(super) fn repair_floor(run: &mut Call<'_>) -> Answer {
     Ok(Reply::Integer(1))
 }
 
-/// Does what [`COUNT_COUNTERS`](crate::node::COUNT_COUNTERS) does, but for all keys at once, whatever the cursor is.
+/// Implements the script [`COUNT_COUNTERS`](crate::node::COUNT_COUNTERS), but for all keys at once, and ignores the
+/// cursor.
 pub(super) fn count_counters(run: &mut Call<'_>) -> Answer {
     if !is_digits(run.words[0]) {
         return Err(Refusal::fixed("ERR invalid cursor"));

@@ -1,4 +1,4 @@
-//! The script by which a node takes part under the strict guard, without Lua.
+//! The script that prepares a node for the strict guard, implemented without Lua.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use crate::embedded::reply::{Answer, Reply};
 
 use super::steps::{TOO_FEW, barrier_left, is_digits, lua_number};
 
-/// Does what [`JOIN`](crate::node::JOIN) does on a node that has no replica and never was one.
+/// Implements the script [`JOIN`](crate::node::JOIN) for a node that has no replica and was never a replica.
 pub(super) fn join(run: &mut Call<'_>) -> Answer {
     let (&[marker_key, barrier_key], &[run_id, _, nodes, quorum, cluster, durable, _, mode]) =
         (run.keys, run.words)
@@ -67,8 +67,8 @@ fn joined(verdict: i64, left: i64, marker: &[u8]) -> Answer {
     Ok(Reply::array([verdict, left, Reply::bulk(marker)]))
 }
 
-/// Returns the parts that the pattern of the script finds in a marker: its `run_id`, the longest ttl, the numbers of
-/// nodes and of a quorum, whether it is durable, and the name of the cluster.
+/// Returns the parts that the pattern of the script finds in a marker: the `run_id`, the longest ttl, the number of
+/// nodes, the size of a quorum, whether the server is durable, and the name of the cluster.
 fn read_marker(text: &[u8]) -> Option<[&[u8]; 6]> {
     let words: Vec<&[u8]> = text.split(|byte| *byte == b' ').collect();
     let &[b"1", run_id, ttl, nodes, quorum, durable, cluster] = words.as_slice() else {

@@ -1,4 +1,4 @@
-//! The scripts of shared locks and permits, without Lua.
+//! The scripts for shared locks and permits, implemented without Lua.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -13,18 +13,18 @@ use crate::node::keeps_out;
 use super::fencing::Number;
 use super::steps::{MOST, NO_NUMBER, lua_number, numbers};
 
-/// A sorted set as the scripts read it.
+/// A sorted set, in the form in which the scripts read it.
 struct Set {
     members: Members,
-    /// The number of members whose time is over. They come first.
+    /// The number of expired members, which come first.
     over: usize,
 }
 
-/// The kind of a reader. That of a permit is the number of permits in its text.
+/// The kind of a reader. The kind of a permit is the number of permits in its text.
 const READER: &[u8] = b"r";
 
 impl Set {
-    /// Reads the set once. It stands for all calls of `zrange`.
+    /// Reads the set once, in place of all calls of `zrange`.
     fn read(run: &mut Call<'_>, key: &[u8]) -> Result<Self, Refusal> {
         let (members, now) = (run.read_members(key)?, run.time());
         let over = members.0.partition_point(|(_, at)| *at < now);
@@ -35,7 +35,7 @@ impl Set {
         &self.members.0[self.over..]
     }
 
-    /// Returns `true` if all members whose time is over have the form that this library writes.
+    /// Returns `true` if all expired members have the form that this library writes.
     fn may_be_purged(&self) -> bool {
         let mut over = self.members.0[..self.over].iter();
         over.all(|(member, _)| kind_of(member).is_some())
@@ -48,7 +48,7 @@ impl Set {
         Some(kind.map(|kind| (kind, *at)).ok_or(()))
     }
 
-    /// Adds `member`, or raises its deadline, and removes members whose time is over. Before that it writes the number.
+    /// Writes the number, adds `member` or raises its deadline, and removes expired members.
     fn take(
         mut self,
         run: &mut Call<'_>,
@@ -66,7 +66,8 @@ impl Set {
         Ok(())
     }
 
-    /// Returns the slot that the token has already, or else the first free slot of `tries` slots from `start` on.
+    /// Returns the slot that the token already has. If the token has no slot, returns the first free slot of `tries`
+    /// slots from `start` on.
     fn slot(&self, token: &[u8], [all, start, tries]: [u64; 3]) -> Option<u64> {
         let mut taken = BTreeSet::new();
         for (slot, of) in self.live().iter().filter_map(|(member, _)| slot_of(member)) {
@@ -84,7 +85,7 @@ impl Set {
 }
 
 impl<'a> Call<'a> {
-    /// Returns the time in milliseconds. It is a double, as in Lua.
+    /// Returns the time in milliseconds, as a double, like in Lua.
     fn time(&self) -> f64 {
         self.now as f64
     }
@@ -93,14 +94,14 @@ impl<'a> Call<'a> {
         Ok((self.time() + self.number(1)?).min(MOST))
     }
 
-    /// Writes these `members` to `key`, with this `end`.
+    /// Writes these `members` to `key`, with the expiry `end`.
     fn store(&mut self, key: &[u8], members: Members, end: f64) {
         self.insert_members(key, members);
         self.set_end(key, end as i64);
     }
 
     /// Returns the member of the token, whose prefix is the fourth argument. If the value of the key is the token
-    /// itself, turns it into a set with this member and the same end.
+    /// itself, turns the value into a set with this member and the same expiry.
     fn turned(&mut self) -> Vec<u8> {
         let (key, token) = (self.key(), self.words[0]);
         let member = [self.words[3], token].concat();
@@ -156,8 +157,8 @@ fn is_permit_of(member: &[u8], token: &[u8]) -> bool {
     slot_of(member).is_some_and(|(_, of)| of == token)
 }
 
-/// Does what [`INSPECT`](crate::node::INSPECT) does for a sorted set: returns how long the key lives, and its live
-/// members with how long each lives. `None` if the key holds something else, or no live member.
+/// Implements the script [`INSPECT`](crate::node::INSPECT) for a sorted set: returns the remaining time of the key, and
+/// its live members, each with its remaining time. Returns `None` if the key has another value, or no live member.
 pub(super) fn listed(run: &mut Call<'_>, key: &[u8]) -> Option<(i64, Reply)> {
     let set = Set::read(run, key).ok()?;
     let left = |at: f64| (at - run.time()) as i64;
@@ -170,13 +171,13 @@ pub(super) fn listed(run: &mut Call<'_>, key: &[u8]) -> Option<(i64, Reply)> {
     Some((left(last + 1.0), Reply::array(listed)))
 }
 
-/// Does what [`TAKE_SHARED`](crate::node::TAKE_SHARED) does.
+/// Implements the script [`TAKE_SHARED`](crate::node::TAKE_SHARED).
 pub(super) fn take_shared(run: &mut Call<'_>) -> Answer {
     let said = add_reader(run, [1, 3], None)?;
     run.answer(said)
 }
 
-/// Does what [`TAKE_SHARED_FENCED`](crate::node::TAKE_SHARED_FENCED) does.
+/// Implements the script [`TAKE_SHARED_FENCED`](crate::node::TAKE_SHARED_FENCED).
 pub(super) fn take_shared_fenced(run: &mut Call<'_>) -> Answer {
     let number = match Number::choose(run)? {
         Ok(number) => number,
@@ -194,7 +195,7 @@ fn began(text: &[u8]) -> Option<i64> {
     text.parse().ok()
 }
 
-/// Does what [`LEAVE_INTENT`](crate::node::LEAVE_INTENT) does.
+/// Implements the script [`LEAVE_INTENT`](crate::node::LEAVE_INTENT).
 pub(super) fn leave_intent(run: &mut Call<'_>) -> Answer {
     let (key, age, life) = (run.key(), run.number(0)?, run.words[1]);
     let there = run.get(key).ok().flatten().and_then(began);
@@ -205,8 +206,8 @@ pub(super) fn leave_intent(run: &mut Call<'_>) -> Answer {
     Ok(Reply::Integer(1))
 }
 
-/// Adds a reader. `intent` is the index of the intent's key, and `passes` the index of the argument that lets the
-/// reader pass it.
+/// Adds a reader. `intent` is the index of the intent's key, and `passes` is the index of the argument that lets the
+/// reader overtake the intent.
 fn add_reader(
     run: &mut Call<'_>,
     [intent, passes]: [usize; 2],
@@ -250,14 +251,14 @@ fn add_reader(
     Ok(said)
 }
 
-/// Does what [`TAKE_SLOT`](crate::node::TAKE_SLOT) does.
+/// Implements the script [`TAKE_SLOT`](crate::node::TAKE_SLOT).
 pub(super) fn take_slot(run: &mut Call<'_>) -> Answer {
     let [said, more] = add_holder(run, 3, None)?;
     let counts = run.counts_if_checked()?.unwrap_or(0);
     numbers([said, counts, more])
 }
 
-/// Does what [`TAKE_SLOT_FENCED`](crate::node::TAKE_SLOT_FENCED) does.
+/// Implements the script [`TAKE_SLOT_FENCED`](crate::node::TAKE_SLOT_FENCED).
 pub(super) fn take_slot_fenced(run: &mut Call<'_>) -> Answer {
     let number = match Number::choose(run)? {
         Ok(number) => number,
@@ -302,7 +303,7 @@ fn add_holder(
     Ok([1, slot as i64])
 }
 
-/// Does what [`RAISE_MEMBER`](crate::node::RAISE_MEMBER) does.
+/// Implements the script [`RAISE_MEMBER`](crate::node::RAISE_MEMBER).
 pub(super) fn raise(run: &mut Call<'_>) -> Answer {
     let member = [run.words[6], run.words[0]].concat();
     let at = run.read_members(run.key())?.at(&member);
@@ -317,7 +318,7 @@ pub(super) fn raise(run: &mut Call<'_>) -> Answer {
     run.answer(i64::from(floor.is_some()))
 }
 
-/// Does what [`MOVE_SLOT`](crate::node::MOVE_SLOT) does.
+/// Implements the script [`MOVE_SLOT`](crate::node::MOVE_SLOT).
 pub(super) fn move_slot(run: &mut Call<'_>) -> Answer {
     let (key, token, prefix) = (run.key(), run.words[0], run.words[3]);
     let wanted = [prefix, token].concat();
@@ -343,7 +344,7 @@ pub(super) fn move_slot(run: &mut Call<'_>) -> Answer {
     run.answer(said)
 }
 
-/// Does what [`EXTEND_MEMBER`](crate::node::EXTEND_MEMBER) does.
+/// Implements the script [`EXTEND_MEMBER`](crate::node::EXTEND_MEMBER).
 pub(super) fn extend(run: &mut Call<'_>) -> Answer {
     let (key, member) = (run.key(), run.turned());
     let set = Set::read(run, key)?;
@@ -368,7 +369,7 @@ pub(super) fn extend(run: &mut Call<'_>) -> Answer {
     run.answer(said)
 }
 
-/// Does what [`CONFIRM_MEMBER`](crate::node::CONFIRM_MEMBER) does.
+/// Implements the script [`CONFIRM_MEMBER`](crate::node::CONFIRM_MEMBER).
 pub(super) fn confirm(run: &mut Call<'_>) -> Answer {
     let (key, member) = (run.key(), run.turned());
     let at = run.read_members(key)?.at(&member);
@@ -381,7 +382,7 @@ pub(super) fn confirm(run: &mut Call<'_>) -> Answer {
     run.answer(said)
 }
 
-/// Does what [`RELEASE_MEMBER`](crate::node::RELEASE_MEMBER) does.
+/// Implements the script [`RELEASE_MEMBER`](crate::node::RELEASE_MEMBER).
 pub(super) fn release(run: &mut Call<'_>) -> Answer {
     let (key, token, prefix) = (run.key(), run.words[0], run.words[1]);
     let exact = [prefix, token].concat();

@@ -1,4 +1,4 @@
-//! The scripts of locks on one name or several, without Lua.
+//! The scripts for locks on one or several names, implemented without Lua.
 
 use crate::embedded::call::Call;
 use crate::embedded::refusal::Refusal;
@@ -6,7 +6,8 @@ use crate::embedded::reply::{Answer, Reply};
 
 use super::members;
 
-/// Does what [`SET_IF_PERMITTED`](crate::node::SET_IF_PERMITTED) does: returns 1 if the key was set, otherwise 0.
+/// Implements the script [`SET_IF_PERMITTED`](crate::node::SET_IF_PERMITTED). Returns 1 if the key was set,
+/// otherwise 0.
 pub(super) fn acquire(run: &mut Call<'_>) -> Result<i64, Refusal> {
     let set = run.set(run.key(), run.words[0], &[b"nx", b"px", run.words[1]])?;
     Ok(i64::from(set))
@@ -40,12 +41,12 @@ impl Call<'_> {
     }
 }
 
-/// Does what [`RELEASE`](crate::node::RELEASE) does.
+/// Implements the script [`RELEASE`](crate::node::RELEASE).
 pub(super) fn release(run: &mut Call<'_>) -> Result<i64, Refusal> {
     run.release(run.key(), run.words[0])
 }
 
-/// Does what [`RELEASE_EACH`](crate::node::RELEASE_EACH) does.
+/// Implements the script [`RELEASE_EACH`](crate::node::RELEASE_EACH).
 pub(super) fn release_each(run: &mut Call<'_>) -> Answer {
     let each = run.keys.iter().zip(run.words);
     Ok(Reply::array(each.map(|(key, token)| {
@@ -54,7 +55,7 @@ pub(super) fn release_each(run: &mut Call<'_>) -> Answer {
     })))
 }
 
-/// Does what [`RELEASE_SEVERAL`](crate::node::RELEASE_SEVERAL) does.
+/// Implements the script [`RELEASE_SEVERAL`](crate::node::RELEASE_SEVERAL).
 pub(super) fn release_several(run: &mut Call<'_>) -> Answer {
     let (mut deleted, mut foreign) = (0, false);
     for key in run.keys {
@@ -72,12 +73,12 @@ pub(super) fn release_several(run: &mut Call<'_>) -> Answer {
     Ok(Reply::Integer(said))
 }
 
-/// Does what [`EXTEND`](crate::node::EXTEND) does.
+/// Implements the script [`EXTEND`](crate::node::EXTEND).
 pub(super) fn extend(run: &mut Call<'_>) -> Result<i64, Refusal> {
     run.extend(&[run.key()], run.words[0], run.words[1])
 }
 
-/// Does what [`EXTEND_EACH`](crate::node::EXTEND_EACH) does.
+/// Implements the script [`EXTEND_EACH`](crate::node::EXTEND_EACH).
 pub(super) fn extend_each(run: &mut Call<'_>) -> Answer {
     let each = run.keys.iter().zip(run.words.chunks_exact(2));
     Ok(Reply::array(each.map(|(key, words)| {
@@ -86,24 +87,24 @@ pub(super) fn extend_each(run: &mut Call<'_>) -> Answer {
     })))
 }
 
-/// Does what [`EXTEND_SEVERAL`](crate::node::EXTEND_SEVERAL) does.
+/// Implements the script [`EXTEND_SEVERAL`](crate::node::EXTEND_SEVERAL).
 pub(super) fn extend_several(run: &mut Call<'_>) -> Answer {
     let said = run.extend(run.names(), run.words[0], run.words[1])?;
     run.answer(said)
 }
 
-/// Does what [`CONFIRM`](crate::node::CONFIRM) does.
+/// Implements the script [`CONFIRM`](crate::node::CONFIRM).
 pub(super) fn confirm(run: &mut Call<'_>) -> Result<i64, Refusal> {
     run.confirm(&[run.key()])
 }
 
-/// Does what [`CONFIRM_SEVERAL`](crate::node::CONFIRM_SEVERAL) does.
+/// Implements the script [`CONFIRM_SEVERAL`](crate::node::CONFIRM_SEVERAL).
 pub(super) fn confirm_several(run: &mut Call<'_>) -> Answer {
     let said = run.confirm(run.names())?;
     run.answer(said)
 }
 
-/// Does what [`TAKE_SEVERAL`](crate::node::TAKE_SEVERAL) does.
+/// Implements the script [`TAKE_SEVERAL`](crate::node::TAKE_SEVERAL).
 pub(super) fn take(run: &mut Call<'_>) -> Answer {
     let (names, token, ttl) = (run.names(), run.words[0], run.words[1]);
     for (number, key) in (2..).zip(names) {
@@ -120,7 +121,7 @@ pub(super) fn take(run: &mut Call<'_>) -> Answer {
     run.answer(1)
 }
 
-/// Does what [`OVERWRITE`](crate::node::OVERWRITE) does.
+/// Implements the script [`OVERWRITE`](crate::node::OVERWRITE).
 pub(super) fn overwrite(run: &mut Call<'_>) -> Answer {
     let (key, token, other) = (run.key(), run.words[0], run.words[1]);
     let value = run.get(key)?;
@@ -136,7 +137,7 @@ pub(super) fn overwrite(run: &mut Call<'_>) -> Answer {
     Ok(Reply::Integer(said))
 }
 
-/// Does what [`INSPECT`](crate::node::INSPECT) does.
+/// Implements the script [`INSPECT`](crate::node::INSPECT).
 pub(super) fn inspect(run: &mut Call<'_>) -> Answer {
     let key = run.key();
     let (above, found) = match run.get(key) {

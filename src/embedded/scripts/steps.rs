@@ -5,14 +5,14 @@ use crate::embedded::refusal::Refusal;
 use crate::embedded::reply::{Answer, Reply};
 use crate::embedded::strings::expiry;
 
-/// The largest number, and the latest deadline, that the scripts use.
+/// The largest number and the latest deadline that the scripts use.
 pub(super) const MOST: f64 = 9e15;
 
 pub(super) const TOO_FEW: Refusal = Refusal::fixed("ERR too few keys or arguments for this script");
 pub(super) const NO_NUMBER: Refusal =
     Refusal::fixed("ERR user_script:1: attempt to compare number with nil");
 
-/// Each step does the same as the Lua in its place, in the same order: it registers the keys that it reads for a push,
+/// Each step does the same as the Lua code that it replaces, in the same order: it registers the keys that it reads,
 /// and its changes cause pushes. `keys` is `KEYS`, and `words` is `ARGV` with indexes from 0.
 impl<'a> Call<'a> {
     /// Returns `KEYS[1]`.
@@ -35,7 +35,7 @@ impl<'a> Call<'a> {
         !self.words[2].is_empty()
     }
 
-    /// Returns 1 if `key` holds the token, -1 if it holds another value, 0 if it does not exist.
+    /// Returns 1 if `key` has the token, -1 if `key` has another value, and 0 if `key` does not exist.
     pub(super) fn holds(&mut self, key: &[u8], token: &[u8]) -> Result<i64, Refusal> {
         Ok(match self.get(key)? {
             None => 0,
@@ -44,14 +44,14 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Returns 1 if all `names` hold the token, -1 if one holds another value, 0 if one does not exist.
+    /// Returns 1 if all `names` have the token, -1 if a name has another value, and 0 if a name does not exist.
     pub(super) fn all_hold(&mut self, names: &[&[u8]], token: &[u8]) -> Result<i64, Refusal> {
         names
             .iter()
             .try_fold(1, |said, name| Ok(self.holds(name, token)?.min(said)))
     }
 
-    /// Extends the life of `key`, which exists, to at least the ttl.
+    /// Extends the expiry of `key`, which must exist, to at least the ttl.
     pub(super) fn raise(&mut self, key: &[u8], ttl: &[u8]) -> Result<(), Refusal> {
         let left = self.pttl(key).unwrap_or(-1);
         // Lua counts in doubles.
@@ -62,7 +62,7 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Returns the remaining milliseconds of `key`, which exists, plus one.
+    /// Returns the remaining milliseconds of `key`, which must exist, plus one.
     pub(super) fn above_left(&mut self, key: &[u8]) -> i64 {
         // Lua counts in doubles.
         match self.left(key) {
@@ -71,7 +71,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns `said`. With a marker check, also returns whether it counts.
+    /// Returns `said`. With a marker check, also returns whether the answer counts.
     pub(super) fn answer(&mut self, said: i64) -> Answer {
         match self.counts_if_checked()? {
             None => Ok(Reply::Integer(said)),
@@ -79,14 +79,13 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns whether the answer counts; `None` without a marker check.
+    /// Returns whether the answer counts, or `None` without a marker check.
     pub(super) fn counts_if_checked(&mut self) -> Result<Option<i64>, Refusal> {
         let marker = self.is_checked().then(|| self.counts(self.words[2]));
         marker.transpose()
     }
 
-    /// Does what every script with a marker check does at its end. The last two keys are those of the marker and of the
-    /// barrier.
+    /// Runs the check at the end of every script with a marker check. The last two keys are the marker and the barrier.
     pub(super) fn counts(&mut self, wanted: &[u8]) -> Result<i64, Refusal> {
         let &[.., marker, barrier] = self.keys else {
             return Err(TOO_FEW);
@@ -97,7 +96,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Returns the number of milliseconds that a script reports for a barrier with this time to live.
+/// Returns the number of milliseconds that a script reports for a barrier with this remaining time.
 pub(super) fn barrier_left(barrier: Option<i64>) -> i64 {
     match barrier {
         None => 0,
@@ -115,8 +114,8 @@ pub(super) fn is_digits(word: &[u8]) -> bool {
     !word.is_empty() && word.iter().all(u8::is_ascii_digit)
 }
 
-/// Does what Lua's `tonumber` does with a text: ignores blanks around the number, and everything behind a zero byte.
-/// Here `nan(..)` and `0x..` are not numbers.
+/// Converts a text like Lua's `tonumber`: ignores blanks around the number, and all bytes after a zero byte. Unlike in
+/// Lua, `nan(..)` and `0x..` are not numbers.
 pub(super) fn lua_number(text: &[u8]) -> Option<f64> {
     let text = text.split(|byte| *byte == 0).next()?;
     let text = core::str::from_utf8(text).ok()?;

@@ -22,8 +22,8 @@ const SMALL: Limits = Limits {
 };
 
 /// Decodes any bytes, with wide and with small limits. Checks that nothing panics, that the decoder takes no more bytes
-/// than given, and that its memory is proportional to them. Encoding and decoding a reply returns the same reply. An
-/// error does not depend on the bytes that follow.
+/// than given, and that its memory is proportional to them. Also checks that encoding and decoding a reply returns the
+/// same reply. Also checks that an error does not depend on the bytes that follow.
 #[doc(hidden)]
 pub fn fuzz_decode_any(bytes: &[u8]) {
     for limits in [Limits::default(), SMALL] {
@@ -61,8 +61,8 @@ fn decode_all(limits: Limits, bytes: &[u8]) {
     }
 }
 
-/// Checks that pieces of a stream have the same replies and the same error as the whole stream, even if long strings
-/// are cut. The first byte says how many of the next bytes are the lengths of pieces, and which limits apply.
+/// Checks that the pieces of a stream give the same replies and the same error as the whole stream, even if long
+/// strings are cut. The first byte says how many of the next bytes are the lengths of pieces, and which limits apply.
 #[doc(hidden)]
 pub fn fuzz_decode_torn(input: &[u8]) {
     let Some((&head, rest)) = input.split_first() else {
@@ -98,7 +98,7 @@ pub fn fuzz_roundtrip(input: &[u8]) {
     assert_eq!(only(&out), value.bare());
 }
 
-/// Returns the reply in `bytes`, which must be exactly one.
+/// Returns the reply in `bytes`, which must contain exactly one reply.
 fn only(bytes: &[u8]) -> OwnedValue {
     let mut decoder = Decoder::new(Limits::default());
     let frame = decoder.decode(bytes).expect("valid").expect("complete");
