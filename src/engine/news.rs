@@ -8,14 +8,14 @@ use crate::quorum::LockId;
 pub(super) enum News {
     /// The outcome of an operation.
     Operation(OperationKey),
-    /// A lock is over.
+    /// A lock has ended.
     Expired(LockId),
     /// A lock is at risk, if it is still held.
     AtRisk(LockId),
-    /// Something that this operation waits for has changed. Callers do not see this event.
+    /// An operation waits for something that has changed. Callers do not see this event.
     Stirred(OperationKey),
-    /// There is room for the extensions of kept locks that have waited.
+    /// There is room for the extensions of kept locks that were waiting.
     Room,
-    /// The counter floors have to be looked at.
+    /// The counter floors must be checked.
     Floors,
 }

@@ -13,8 +13,8 @@ use crate::time::Instant;
 
 impl Acquire {
     /// Reports the answer of each node, and the known facts about the holder. The holder is this engine or another
-    /// client. For another client, the report has its owner text and the time for which the nodes keep its lock. All
-    /// operations that wait for the resource share these facts about the holder.
+    /// client. For another client, the report contains its owner text, and how long the nodes keep its lock. All
+    /// operations that wait for the resource share these facts.
     pub(super) fn report_held(&mut self, cx: &mut Context<'_>) -> Report {
         let taken = self.all_taken(cx);
         let report = cx.report(self);
@@ -41,7 +41,7 @@ impl Acquire {
         }
     }
 
-    /// Hands the lock out. The claim stays, and the timer of the claim is armed.
+    /// Hands the lock out. The claim stays, and its timer is set.
     pub(super) fn hand_out(
         &mut self,
         majority: &Majority,
