@@ -106,9 +106,9 @@ impl Engine {
         Ok(work.begin(now, ttl, deadline, Kind::Acquire(acquire)))
     }
 
-    /// Begins to extend `lock` for at least `ttl` from now on. The outcome is an
-    /// [`Event::Extended`](super::Event::Extended). The new end applies as soon as a majority has agreed. The lock ends
-    /// as soon as a majority has lost it.
+    /// Begins to extend `lock` for at least `ttl` from now on. The outcome is
+    /// an [`Event::Extended`](super::Event::Extended). The new end applies as soon as a majority has agreed. The lock
+    /// ends as soon as a majority has lost it.
     ///
     /// # Errors
     ///
@@ -129,16 +129,16 @@ impl Engine {
 
     /// Makes the engine extend `lock` automatically from now on, each time by the [ttl](Lock::ttl) of the lock. The
     /// engine stops after the time `most`. The option [`LockOptions::keep_for`](crate::LockOptions::keep_for) does the
-    /// same from the grant on. This call itself sends nothing. Each extension is reported as
-    /// [`Event::Kept`](super::Event::Kept). If the lock is kept already, the new limit replaces the old one.
+    /// same from the grant on. This call itself sends nothing. Each extension is reported
+    /// as [`Event::Kept`](super::Event::Kept). If the lock is kept already, the new limit replaces the old one.
     ///
     /// This engine must have granted `lock` or [adopted](Engine::adopt) it.
     ///
     /// # Errors
     ///
     /// Returns [`ExtendError::Expired`] if the lock is not valid, has been reported as lost, or does not belong to this
-    /// engine. Returns [`ExtendError::Invalid`] if the ttl of the lock is longer than this engine allows. Returns
-    /// [`ExtendError::Limit`] if the lock has no extensions left. If the call fails, the lock is unchanged.
+    /// engine. Returns [`ExtendError::Invalid`] if the ttl of the lock is longer than this engine allows.
+    /// Returns [`ExtendError::Limit`] if the lock has no extensions left. If the call fails, the lock is unchanged.
     pub fn keep(
         &mut self,
         now: Instant,
@@ -159,9 +159,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Begins to ask how much longer a majority keeps `lock`. The outcome is an
-    /// [`Event::Confirmed`](super::Event::Confirmed). The new end applies as soon as a majority has answered. The lock
-    /// ends as soon as a majority has lost it.
+    /// Begins to ask how much longer a majority keeps `lock`. The outcome is
+    /// an [`Event::Confirmed`](super::Event::Confirmed). The new end applies as soon as a majority has answered. The
+    /// lock ends as soon as a majority has lost it.
     ///
     /// The new end may be earlier than the known end. It is at most `now` plus the longest ttl that this engine knows.
     /// Therefore a lock whose keys were made permanent must be confirmed again later.
@@ -356,8 +356,8 @@ impl Engine {
     /// Adopts a lock of another engine or process. This engine then reports the end of the lock's validity, and sends
     /// the release of the lock to all nodes. The validity of the lock does not change.
     ///
-    /// A lock from another clock has an unknown end ([`Instant::ZERO`]). Such a lock is not valid, but
-    /// [`confirm`](Engine::confirm) may find its end. Until then, the engine treats the lock as ended once its keys
+    /// A lock from another clock has an unknown end ([`Instant::ZERO`]). Such a lock is not valid,
+    /// but [`confirm`](Engine::confirm) may find its end. Until then, the engine treats the lock as ended once its keys
     /// must have expired.
     pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.work.parts;
@@ -385,15 +385,15 @@ impl Engine {
     // ----- calls of operators ------------------------------------------------------------------
 
     /// Begins to break the lock on `resource` whose holder was `seen` on a majority. Afterwards, no node has the
-    /// holder's token. The argument `how` decides what happens to the keys. The outcome is an
-    /// [`Event::Broken`](super::Event::Broken) once every node has answered or timed out. With [`Breaking::AtOnce`] the
-    /// outcome is an [`Event::Released`](super::Event::Released). If a node does not answer, its release stays a debt.
-    /// See `Redlock::break_lock`.
+    /// holder's token. The argument `how` decides what happens to the keys. The outcome is
+    /// an [`Event::Broken`](super::Event::Broken) once every node has answered or timed out. With [`Breaking::AtOnce`]
+    /// the outcome is an [`Event::Released`](super::Event::Released). If a node does not answer, its release stays a
+    /// debt. See `Redlock::break_lock`.
     ///
     /// # Errors
     ///
-    /// Returns [`OperatorError::NotHeld`], [`OperatorError::NotOurs`], [`OperatorError::Invalid`] or
-    /// [`OperatorError::Saturated`] before it sends anything.
+    /// Returns [`OperatorError::NotHeld`], [`OperatorError::NotOurs`], [`OperatorError::Invalid`]
+    /// or [`OperatorError::Saturated`] before it sends anything.
     pub fn break_lock(
         &mut self,
         now: Instant,
@@ -467,9 +467,9 @@ impl Engine {
     /// The node also gets a counter floor for [fencing tokens](crate::LockOptions::fenced), if a caller has asked this
     /// engine for a fencing token, or if the engine has a [wall clock](Self::set_wall_clock). The floor is at least the
     /// largest number that this engine has seen, and at least the current time by the wall clock. If the node has lost
-    /// its data and clocks have been set back, an older fencing token may exceed the floor. An
-    /// [`Event::FloorsGiven`](super::Event::FloorsGiven) follows within a connect timeout. If a caller has asked this
-    /// engine for a fencing token, the event reports whether the node has written the floor.
+    /// its data and clocks have been set back, an older fencing token may exceed the floor.
+    /// An [`Event::FloorsGiven`](super::Event::FloorsGiven) follows within a connect timeout. If a caller has asked
+    /// this engine for a fencing token, the event reports whether the node has written the floor.
     ///
     /// With [`RestartGuard::Strict`](crate::RestartGuard::Strict), the call also deletes the barrier on the node, for
     /// all clients. During a handshake of the node, the deletion becomes part of the handshake.

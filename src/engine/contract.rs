@@ -414,8 +414,8 @@ pub struct NodeStatus {
     pub address: Arc<str>,
     /// Whether the node votes, and if not, why.
     pub state: NodeState,
-    /// Why the node does not vote, in the words of the server or of the system. See
-    /// [`NodeReport::words`](crate::NodeReport::words).
+    /// Why the node does not vote, in the words of the server or of the system.
+    /// See [`NodeReport::words`](crate::NodeReport::words).
     pub words: Option<Arc<str>>,
     /// The identifier that the server chooses at each start. `Redlock::trust_node` takes this identifier as an
     /// argument. `None` without a connection, or if the user may not run `INFO server`.
@@ -438,8 +438,8 @@ pub struct NodeStatus {
     /// The number of releases that wait for a connection, for room, or for another try.
     pub owed: usize,
     /// How often this handle has seen the node's wall clock step by more than the drift of the locks allows. Keys
-    /// expire by the server's wall clock, so a lock may have ended early on this node. See
-    /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
+    /// expire by the server's wall clock, so a lock may have ended early on this node.
+    /// See [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     pub clock_steps: u32,
     /// Whether the server may evict locks, because `maxmemory` is set and `maxmemory-policy` is not `noeviction`.
     pub evicts_locks: bool,
@@ -456,8 +456,9 @@ pub struct NodeStatus {
     /// The minimum time for which the server has been up. The actual time may be up to two seconds longer, because
     /// servers report whole seconds. `None` without a connection, or if the user may not run `INFO server`.
     pub uptime: Option<Duration>,
-    /// The longest ttl of all clients, according to the node's marker. Only the guard
-    /// [`RestartGuard::Strict`](crate::RestartGuard) reads markers. `None` while this handle does not know the marker.
+    /// The longest ttl of all clients, according to the node's marker. Only the
+    /// guard [`RestartGuard::Strict`](crate::RestartGuard) reads markers. `None` while this handle does not know the
+    /// marker.
     pub marked_ttl: Option<Duration>,
     /// The remaining time of a barrier on the node. Until the barrier ends, clients
     /// with [`RestartGuard::Strict`](crate::RestartGuard) do not count the answers of the node, because it may have

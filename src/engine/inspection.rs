@@ -141,8 +141,8 @@ impl Seen {
     }
 }
 
-/// What a node has under the name of a resource. `left` is the remaining time of the key when the node answered, or
-/// [`Duration::MAX`] if the key has no expiry.
+/// What a node has under the name of a resource. `left` is the remaining time of the key when the node answered,
+/// or [`Duration::MAX`] if the key has no expiry.
 #[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Found {
@@ -225,8 +225,8 @@ impl Inspection {
     }
 
     /// Returns all holders that a majority of the nodes has: the single holder of the lock, the holders of shared
-    /// locks, or the holders of permits in the order of their slots. Each node names at most 512 holders: see
-    /// [`has_more`](Self::has_more).
+    /// locks, or the holders of permits in the order of their slots. Each node names at most 512 holders:
+    /// see [`has_more`](Self::has_more).
     #[must_use]
     pub const fn holders(&self) -> &[Holder] {
         &self.holders

@@ -417,8 +417,8 @@ impl Nodes {
         }
     }
 
-    /// Handles the timer for a silent node. Returns a reason if the connection must be closed. For `wanted`, see
-    /// [`watch_lines`](Self::watch_lines).
+    /// Handles the timer for a silent node. Returns a reason if the connection must be closed. For `wanted`,
+    /// see [`watch_lines`](Self::watch_lines).
     pub(super) fn silence_due(
         &mut self,
         now: Instant,

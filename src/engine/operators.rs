@@ -16,8 +16,9 @@ pub enum OperatorError {
     /// that too few nodes would vote now. From `reinit`, which needs all nodes, this error means that a node cannot be
     /// asked now. Nothing was changed.
     ///
-    /// If [`Report::needs_operator`] returns `true`, this state does not end by itself. In the report,
-    /// [`Granted`](crate::NodeOutcome::Granted) means that the answer of the node counts, or that the node would vote.
+    /// If [`Report::needs_operator`] returns `true`, this state does not end by itself. In the
+    /// report, [`Granted`](crate::NodeOutcome::Granted) means that the answer of the node counts, or that the node
+    /// would vote.
     NoQuorum(Report),
     /// The resource has no lock that can be broken. Either no client holds the lock, because no majority of the nodes
     /// has the same token, or clients hold shared locks or permits, which cannot be broken. Nothing was changed.
@@ -31,9 +32,9 @@ pub enum OperatorError {
     /// [`Breaking::AtOnce`]: crate::Breaking::AtOnce
     NotOurs(Box<Inspection>),
     /// The holder that was seen no longer has the lock, because it has released the lock or another client has taken
-    /// it. In the report, `missing` and `held` mean that the node does not have the holder's token. With
-    /// [`Breaking::AtOnce`](crate::Breaking::AtOnce), `granted` means that the node has deleted its key. If the first
-    /// answer of such a node was lost, the report may show the node as `missing`.
+    /// it. In the report, `missing` and `held` mean that the node does not have the holder's token.
+    /// With [`Breaking::AtOnce`](crate::Breaking::AtOnce), `granted` means that the node has deleted its key. If the
+    /// first answer of such a node was lost, the report may show the node as `missing`.
     Changed(Report),
     /// Too few nodes have confirmed that the lock is broken, but some nodes may have broken it. The holder may still
     /// extend its lock on the other nodes. In the report, `granted` means that the node has broken the lock.

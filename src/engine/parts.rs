@@ -191,8 +191,8 @@ impl Parts {
         }
     }
 
-    /// Records that no caller holds the lock of `claim` any longer. Another operation may have its
-    /// [turn](Self::next_turn) now.
+    /// Records that no caller holds the lock of `claim` any longer. Another operation may have
+    /// its [turn](Self::next_turn) now.
     pub(super) fn vacate(&mut self, now: Instant, claim: ClaimKey) {
         let there = self.claims.get_mut(claim);
         if let Some(there) = &there

@@ -113,8 +113,8 @@ outcomes! {
         pub held: u64,
         /// Too few nodes answered, and the caller got [`LockError::NoQuorum`].
         pub no_quorum: u64,
-        /// The lock was granted without validity left, or nodes are too far away. The caller got
-        /// [`LockError::TooSlow`].
+        /// The lock was granted without validity left, or nodes are too far away. The caller
+        /// got [`LockError::TooSlow`].
         pub too_slow: u64,
         /// A node belongs to another group, and the caller got [`LockError::OtherCluster`].
         pub other_cluster: u64,

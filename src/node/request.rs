@@ -242,8 +242,8 @@ pub(crate) enum Question {
     Inspect,
     /// Replace the token with the [token of a broken lock](crate::resource::broken), and keep the expiry of the key.
     Overwrite,
-    /// Move the permit to the slot of its entry, and keep the deadline of the permit. The answer
-    /// [`Reply::Foreign`](super::Reply) means that another client has the slot.
+    /// Move the permit to the slot of its entry, and keep the deadline of the permit. The
+    /// answer [`Reply::Foreign`](super::Reply) means that another client has the slot.
     Move,
 }
 

@@ -7,8 +7,8 @@
 //! | if it comes in time, and from a node that the lock stands on | [`Bounds::ballot`] |
 //!
 //! If a node's answer cannot count, the node is excluded before it is asked ([`Bounds::leave_out`]), so that a hopeless
-//! operation ends immediately. If a node stops counting later, or its answer shows that it does not count, its vote is
-//! [lost](super::Operate::lose).
+//! operation ends immediately. If a node stops counting later, or its answer shows that it does not count, its vote
+//! is [lost](super::Operate::lose).
 //!
 //! # Not here
 //!

@@ -20,8 +20,8 @@
 //! them, [`patience`] limits how long a node may take, [`held`] handles questions about held locks, and [`top_up`]
 //! sends copies.
 //!
-//! To add an operation, write a type in this folder that implements [`Operate`], a variant of [`Kind`], and an
-//! [`Event`].
+//! To add an operation, write a type in this folder that implements [`Operate`], a variant of [`Kind`], and
+//! an [`Event`].
 
 pub(super) mod acquire;
 mod ballot;
@@ -173,8 +173,8 @@ pub enum Event {
         /// again. If the error is [`Lost`](ExtendError::Lost), an [`Expired`](Self::Expired) event follows.
         result: Result<Instant, ExtendError>,
     },
-    /// A lock has less validity left than a caller has passed to
-    /// [`Engine::alert_below`](crate::engine::Engine::alert_below). The engine reports this event once for each such
+    /// A lock has less validity left than a caller has passed
+    /// to [`Engine::alert_below`](crate::engine::Engine::alert_below). The engine reports this event once for each such
     /// call. A timer triggers the report, so it comes even if every node is silent. The report never comes after the
     /// lock was released, handed over or reported as lost.
     AtRisk {

@@ -4,8 +4,8 @@
 //! clients until the lock would have become free anyway, even if the holder has extended the lock since it was seen.
 //! Afterwards, no majority has the holder's token, so the holder cannot extend the lock again.
 //!
-//! Every try uses the same new token, so that a later try can build on an earlier one: see
-//! [`broken`](crate::resource::broken).
+//! Every try uses the same new token, so that a later try can build on an earlier one:
+//! see [`broken`](crate::resource::broken).
 //!
 //! # Guarantees
 //!
@@ -14,8 +14,8 @@
 //!
 //! # Not here
 //!
-//! The [inspection](super::inspect) finds the holder. To break a lock immediately, the engine
-//! [releases](super::release) its token.
+//! The [inspection](super::inspect) finds the holder. To break a lock immediately, the
+//! engine [releases](super::release) its token.
 
 use core::time::Duration;
 

@@ -1,8 +1,8 @@
 //! A round: one question to all nodes, and their votes.
 //!
 //! Every operation has one round at a time. An acquisition has one round for each attempt. A round counts votes until
-//! the outcome is certain. A round owns no keys. The keys that a `SET` may leave on the nodes belong to a
-//! [claim](crate::engine::claims::claim).
+//! the outcome is certain. A round owns no keys. The keys that a `SET` may leave on the nodes belong to
+//! a [claim](crate::engine::claims::claim).
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

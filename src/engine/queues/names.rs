@@ -1,9 +1,9 @@
 //! A hash table of names.
 //!
-//! The table uses open addressing with linear probing. A removal closes the gap instead of leaving a marker (Knuth,
-//! *The Art of Computer Programming*, volume 3, section 6.4, algorithms L and R). The slots are in the order of the
-//! hashes, so that the table can grow by only an eighth. To grow, the table reads and writes its slots once, from front
-//! to back. The table does not store names, so the caller compares them.
+//! The table uses open addressing with linear probing. A removal closes the gap instead of leaving a marker
+//! (Knuth, *The Art of Computer Programming*, volume 3, section 6.4, algorithms L and R). The slots are in the order of
+//! the hashes, so that the table can grow by only an eighth. To grow, the table reads and writes its slots once, from
+//! front to back. The table does not store names, so the caller compares them.
 //!
 //! # Guarantees
 //!

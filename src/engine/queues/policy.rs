@@ -65,10 +65,10 @@ const WHO: Duration = Duration::from_millis(200);
 /// node again. With 0.1 ms, a hand-over costs one more message in a measurement.
 const LOOK_SOON: Duration = Duration::from_millis(2);
 
-/// A newly arrived contender waits this many round trips longer per counted split than a contender that has waited for
-/// [`OLD`]. A split adds two to the count, and each later lock of another client subtracts one. In a measurement with a
-/// round trip of 1 ms, two programs with one caller each have 202 hand-overs per second instead of 308 if the first
-/// split costs 30 round trips. Sixteen such programs have 366 instead of 432.
+/// A newly arrived contender waits this many round trips longer per counted split than a contender that has waited
+/// for [`OLD`]. A split adds two to the count, and each later lock of another client subtracts one. In a measurement
+/// with a round trip of 1 ms, two programs with one caller each have 202 hand-overs per second instead of 308 if the
+/// first split costs 30 round trips. Sixteen such programs have 366 instead of 432.
 const BEHIND: u32 = 3;
 
 /// After this wait, a contender no longer gives way to others. With 50 ms, 32 programs and a round trip of 1 ms, a

@@ -102,9 +102,9 @@ fn left(value: Value<'_>) -> Option<Remaining> {
     }
 }
 
-/// Passes each key that a push reports as changed to `changed`. `None` stands for all keys. A key of
-/// [`STRING_BYTES_MAX`](crate::limits::STRING_BYTES_MAX) bytes stands for every key that begins with these bytes. Other
-/// pushes are ignored. Returns `true` if `changed` returns `true` for any key.
+/// Passes each key that a push reports as changed to `changed`. `None` stands for all keys. A key
+/// of [`STRING_BYTES_MAX`](crate::limits::STRING_BYTES_MAX) bytes stands for every key that begins with these bytes.
+/// Other pushes are ignored. Returns `true` if `changed` returns `true` for any key.
 #[cold]
 #[inline(never)]
 pub(in crate::node) fn changes(

@@ -20,8 +20,8 @@ pub enum NodeState {
     /// The node votes.
     Ready,
     /// The node answers questions, but its votes do not count yet. The node may have forgotten locks in a restart or a
-    /// replacement, its clock was stepped, or it has a barrier. See [`RestartGuard`](crate::RestartGuard) and
-    /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
+    /// replacement, its clock was stepped, or it has a barrier. See [`RestartGuard`](crate::RestartGuard)
+    /// and [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     Quarantined {
         /// The time until the node may vote. This time is zero while the node is being asked.
         left: Duration,

@@ -14,8 +14,8 @@
 //!
 //! Each command is a template that is encoded at compile time. At run time, the engine fills in the entry (key and
 //! token in wire form) and the numbers. In each round, every form of a command is written once, and all nodes that need
-//! this form share the bytes. A node with a marker receives scripts that check the marker, except for releases: see
-//! [`script`](super::script). Scripts that check a marker are written for each node separately.
+//! this form share the bytes. A node with a marker receives scripts that check the marker, except for releases:
+//! see [`script`](super::script). Scripts that check a marker are written for each node separately.
 
 pub(super) mod fenced;
 pub(super) mod one;

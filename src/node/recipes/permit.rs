@@ -1,5 +1,5 @@
-//! The commands for a permit, which is one of several slots. For the script, see
-//! [`script::permit`](crate::node::script).
+//! The commands for a permit, which is one of several slots. For the script,
+//! see [`script::permit`](crate::node::script).
 
 use alloc::vec::Vec;
 use core::iter::empty;

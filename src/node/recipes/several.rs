@@ -1,8 +1,8 @@
 //! The commands about a lock on several names.
 //!
 //! These commands are scripts. The scripts are sent by their text, because the number of keys varies and such locks are
-//! rare. All nodes receive the same form, apart from the marker. For the scripts, see
-//! [`script::several`](crate::node::script).
+//! rare. All nodes receive the same form, apart from the marker. For the scripts,
+//! see [`script::several`](crate::node::script).
 
 use alloc::vec::Vec;
 use core::iter::empty;

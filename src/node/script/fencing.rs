@@ -1,8 +1,8 @@
 //! The scripts of fencing tokens: a counter for each name, and one counter floor for the whole node.
 //!
-//! The keys are the names, the counter of each name, the floor, and, if a marker is checked, the keys of the
-//! [marker](super::super::trust::marker) and the barrier. The arguments are the token, the ttl, the marker (empty if
-//! none is checked), a number, the life of a counter in milliseconds, and the `run_id` of the server.
+//! The keys are the names, the counter of each name, the floor, and, if a marker is checked, the keys of
+//! the [marker](super::super::trust::marker) and the barrier. The arguments are the token, the ttl, the marker (empty
+//! if none is checked), a number, the life of a counter in milliseconds, and the `run_id` of the server.
 //!
 //! * The floor replaces a missing counter. The floor is at least as high as every counter has ever been.
 //! * The floor is `run_id:base:number`. If the floor is missing, or belongs to another `run_id`, the node may have lost

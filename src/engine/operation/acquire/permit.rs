@@ -18,8 +18,8 @@
 //!
 //! * A permit is granted only if a majority of nodes has the token in the same slot, within the time of the attempt.
 //! * No permit is granted while a node may still move the token to another slot.
-//! * With a fencing token, a number counts only if the node assigned it together with the slot, or later: see
-//!   [`fencing`](super::fencing).
+//! * With a fencing token, a number counts only if the node assigned it together with the slot, or later:
+//!   see [`fencing`](super::fencing).
 //!
 //! # Fencing tokens
 //!
