@@ -13,7 +13,7 @@ use super::inspection::Inspection;
 #[cfg(feature = "std")]
 use super::operators::OperatorError;
 
-/// What to do with the keys of the broken lock.
+/// What happens to the keys of a broken lock.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Breaking {
@@ -31,13 +31,13 @@ pub enum Breaking {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Broken {
-    /// The holder before the lock was broken.
+    /// The holder of the lock, as it was before the lock was broken.
     pub holder: Box<Holder>,
     /// The number of nodes that have broken the lock, at least a majority. With [`Breaking::AtOnce`], more nodes may
     /// follow.
     pub nodes: usize,
-    /// The time until the lock is free on every node, which is the longest remaining time of any key. Zero if the keys
-    /// were deleted.
+    /// The time until the lock is free on every node, which is the longest remaining time of any key. This time is zero
+    /// if the keys were deleted.
     pub free_in: Duration,
 }
 

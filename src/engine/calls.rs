@@ -51,7 +51,7 @@ impl Engine {
         }
     }
 
-    /// Like [`acquire`](Self::acquire), but puts the configured prefix before each name.
+    /// Like [`acquire`](Self::acquire), but adds the configured prefix to each name.
     #[cold]
     #[inline(never)]
     fn acquire_with_prefix(
@@ -129,7 +129,7 @@ impl Engine {
 
     /// Makes the engine extend `lock` automatically from now on, each time by the [ttl](Lock::ttl) of the lock. The
     /// engine stops after the time `most`. The option [`LockOptions::keep_for`](crate::LockOptions::keep_for) does the
-    /// same from the grant on. This call itself sends nothing. Each extension is reported
+    /// same from the grant on. The call to `keep` itself sends nothing. Each extension is reported
     /// as [`Event::Kept`](super::Event::Kept). If the lock is kept already, the new limit replaces the old one.
     ///
     /// This engine must have granted `lock` or [adopted](Engine::adopt) it.
@@ -163,8 +163,8 @@ impl Engine {
     /// an [`Event::Confirmed`](super::Event::Confirmed). The new end applies as soon as a majority has answered. The
     /// lock ends as soon as a majority has lost it.
     ///
-    /// The new end may be earlier than the known end. It is at most `now` plus the longest ttl that this engine knows.
-    /// Therefore a lock whose keys were made permanent must be confirmed again later.
+    /// The new end may be earlier than the known end. The new end is at most `now` plus the longest ttl that this
+    /// engine knows. Therefore a lock whose keys were made permanent must be confirmed again later.
     ///
     /// # Errors
     ///
@@ -180,9 +180,10 @@ impl Engine {
         Ok(work.begin(now, lock.ttl(), None, kind))
     }
 
-    /// Begins to turn the exclusive `lock` into a shared lock, without a gap and with the same end. `lock` is a shared
-    /// lock from this call on, whatever the outcome. The outcome is an [`Event::Confirmed`](super::Event::Confirmed): a
-    /// majority keeps the shared lock until the end that the event reports.
+    /// Begins to turn the exclusive `lock` into a shared lock, without a gap and with the same end. From this call on,
+    /// `lock` is a shared lock, whatever the outcome is. The outcome is
+    /// an [`Event::Confirmed`](super::Event::Confirmed): a majority keeps the shared lock until the end that the event
+    /// reports.
     ///
     /// If too few nodes answer, the shared lock is still valid until its end. A majority keeps either the exclusive
     /// lock or the shared lock, and both block exclusive locks. Nodes that keep the exclusive lock may still refuse
@@ -246,9 +247,9 @@ impl Engine {
         Ok(work.begin(now, Duration::ZERO, None, kind))
     }
 
-    /// Begins to watch `resource`. The outcome is an [`Event::Inspected`](super::Event::Inspected) as soon as the nodes
-    /// differ from `known`. Pass an earlier outcome for the same resource as `known`, or `None` to get the current
-    /// state immediately. To learn of the next change, call `watch` again with the new outcome.
+    /// Begins to watch `resource`. The outcome is an [`Event::Inspected`](super::Event::Inspected) as soon as the state
+    /// of the nodes differs from `known`. Pass an earlier outcome for the same resource as `known`, or `None` to get
+    /// the current state immediately. To learn of the next change, call `watch` again with the new outcome.
     ///
     /// If too few nodes answer, the inspection names no holder and does not call the resource free. See
     /// `Redlock::watch`.
@@ -333,9 +334,9 @@ impl Engine {
         work.give_back(now, claim);
     }
 
-    /// Hands `lock` over to another engine or process. This engine no longer reports the end of the lock's validity,
-    /// and the lock stays on the nodes that answered. If a `SET` is still unanswered, the engine sends a release behind
-    /// it on the same connection, because a release on another connection could overtake the `SET`.
+    /// Hands `lock` over to another engine or process. This engine stops reporting the end of the lock's validity, and
+    /// the lock stays on the nodes that answered. If a `SET` is still unanswered, the engine sends a release behind it
+    /// on the same connection, because a release on another connection could overtake the `SET`.
     pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.work.parts;
         let Some((key, claim)) = parts.claims.of(lock.id()) else {
@@ -353,12 +354,12 @@ impl Engine {
         lock
     }
 
-    /// Adopts a lock of another engine or process. This engine then reports the end of the lock's validity, and sends
+    /// Adopts a lock of another engine or process. The engine then reports the end of the lock's validity, and sends
     /// the release of the lock to all nodes. The validity of the lock does not change.
     ///
-    /// A lock from another clock has an unknown end ([`Instant::ZERO`]). Such a lock is not valid,
-    /// but [`confirm`](Engine::confirm) may find its end. Until then, the engine treats the lock as ended once its keys
-    /// must have expired.
+    /// A lock from another clock has an unknown end ([`Instant::ZERO`]). A lock with an unknown end is not valid,
+    /// but [`confirm`](Engine::confirm) may find its end. Until `confirm` has found the end, the engine treats the lock
+    /// as ended once its keys must have expired.
     pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.work.parts;
         if parts.claims.of(lock.id()).is_none() {
@@ -384,8 +385,8 @@ impl Engine {
 
     // ----- calls of operators ------------------------------------------------------------------
 
-    /// Begins to break the lock on `resource` whose holder was `seen` on a majority. Afterwards, no node has the
-    /// holder's token. The argument `how` decides what happens to the keys. The outcome is
+    /// Begins to break the lock on `resource` whose holder was `seen` on a majority. After the lock is broken, no node
+    /// has the holder's token. The argument `how` decides what happens to the keys. The outcome is
     /// an [`Event::Broken`](super::Event::Broken) once every node has answered or timed out. With [`Breaking::AtOnce`]
     /// the outcome is an [`Event::Released`](super::Event::Released). If a node does not answer, its release stays a
     /// debt. See `Redlock::break_lock`.
@@ -457,12 +458,11 @@ impl Engine {
         Ok(work.begin(now, Duration::ZERO, None, kind))
     }
 
-    /// Makes the answers of the server with this `run_id`, which is connected as `node`, count from now on. The
+    /// Makes the answers of a server count from now on: the server with this `run_id` that is connected as `node`. The
     /// operator vouches that this server has forgotten no lock that is still alive. Returns `true` if the answers of
     /// the server did not count before this call.
     ///
-    /// Operations that are already open still do not count the answers of this server. The node can go into quarantine
-    /// again later.
+    /// Operations that are already open ignore the answers of this server. The node can go into quarantine again later.
     ///
     /// The node also gets a counter floor for [fencing tokens](crate::LockOptions::fenced), if a caller has asked this
     /// engine for a fencing token, or if the engine has a [wall clock](Self::set_wall_clock). The floor is at least the
@@ -543,8 +543,8 @@ impl Engine {
     ///
     /// Two copies of a process, such as a virtual machine that was cloned or restored from a snapshot, draw the same
     /// tokens until they receive different seeds. The driver of this crate passes random bytes from the operating
-    /// system before it opens a connection. These bytes are enough, because no connection survives a restoration, and
-    /// no lock is taken without a connection.
+    /// system before it opens a connection. Random bytes at this time are enough, because no connection survives a
+    /// restoration, and no lock is taken without a connection.
     pub fn reseed(&mut self, seed: [u8; 32]) {
         let mut mixed = seed;
         for byte in &mut mixed {

@@ -1,9 +1,9 @@
 //! The claims: everything that tokens may have left on the nodes, with their timers and releases.
 //!
 //! The engine sends a release to every node that may have the token. The release follows the `SET` on the same
-//! connection. If no connection is up, or it has no room, the release is a debt. As soon as a connection has room, the
-//! engine sends the debt before anything else. An answer from the node ends the debt. Time alone ends a debt only if
-//! the expiry of the key is known.
+//! connection. If no connection is up, or the connection has no room, the release is a debt. As soon as a connection
+//! has room, the engine sends the debt before anything else. An answer from the node ends the debt. Time alone ends a
+//! debt only if the expiry of the key is known.
 //!
 //! # Not here
 //!
@@ -91,7 +91,7 @@ impl Claims {
         self.slab.iter().map(|(key, claim)| (ClaimKey(key), claim))
     }
 
-    /// Returns `true` if there is room for another claim.
+    /// Returns `true` if the engine has room for another claim.
     pub(super) fn has_room(&self) -> bool {
         !guard!(ClaimsUnbounded, CLAIMS_MAX <= self.slab.len())
     }
@@ -175,7 +175,7 @@ impl Claims {
         (ClaimKey(self.slab.key_at(index)), self.slab.at(index))
     }
 
-    /// Returns the claim of `lock` and its key, if this engine has the claim and the lock is held.
+    /// Returns the claim of `lock` and its key, if this engine has the claim and a caller holds the lock.
     pub(super) fn of(&mut self, lock: LockId) -> Option<(ClaimKey, &mut Claim)> {
         let key = self.named_by(lock)?;
         let claim = self.get_mut(key)?;
@@ -246,7 +246,7 @@ impl Claims {
     }
 }
 
-/// Remembers the name of `claim`, because the claim may end before an error needs the name.
+/// Remembers the name of `claim`, because the claim may end before an error message needs the name.
 #[cold]
 fn note_name(ended: &mut VecDeque<(ClaimKey, Entry)>, claim: ClaimKey, entry: &Entry) {
     const MOST: usize = 64;

@@ -1,7 +1,8 @@
 //! The interface between the engine and its environment: all inputs and all outputs.
 //!
-//! There is one way in ([`Input`] and the calls) and one way out ([`Output`]). Time is an argument, and "never" is
-//! `None`. The same seed and inputs give the same outputs, byte for byte, so the recorded inputs reproduce a bug.
+//! The engine has one way in ([`Input`] and the calls) and one way out ([`Output`]). Every call receives the time as an
+//! argument, and `None` means "never". The same seed and the same inputs produce the same outputs, byte for byte, so
+//! recorded inputs reproduce a bug.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -92,10 +93,10 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Asks for one of the `permits` of `resource`. At most this number of clients, from 1 to 1,024, hold a permit at
-    /// the same time. Each holder has its own slot, which [`Lock::slot`](crate::Lock::slot) returns. All clients of a
-    /// resource must use the same number of permits. A resource cannot have permits and an exclusive or shared lock at
-    /// the same time.
+    /// Asks for one of the `permits` of `resource`. Between 1 and 1,024 permits are possible, and at most this number
+    /// of clients hold a permit at the same time. Each holder has its own slot, which [`Lock::slot`](crate::Lock::slot)
+    /// returns. All clients of a resource must use the same number of permits. A resource cannot have permits and an
+    /// exclusive or shared lock at the same time.
     ///
     /// ```
     /// use std::time::Duration;
@@ -256,7 +257,7 @@ pub enum Output<'a> {
 #[must_use = "an extension does not count before it is applied to its lock"]
 pub struct Extension {
     pub(crate) lock: LockId,
-    /// This field distinguishes locks without a claim, which all have the same id.
+    /// The entry of the lock, which distinguishes locks without a claim, because they all have the same id.
     pub(crate) entry: Entry,
     pub(crate) majority: Majority,
     pub(crate) confirmed_until: Instant,
@@ -384,9 +385,9 @@ impl fmt::Debug for Wake {
 /// The reason for a [`Wake`].
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Cause {
-    /// Outputs are waiting to be polled.
+    /// The engine has outputs that the driver must poll.
     Output,
-    /// It is time to open a connection again, or opening one takes too long.
+    /// A connection must be opened again, or takes too long to open.
     Connection,
     /// A node is silent although it has commands to answer.
     Silence,
@@ -394,13 +395,13 @@ pub enum Cause {
     NodeTimeout,
     /// The random delay before the next attempt has passed.
     Retry,
-    /// A caller's deadline has come.
+    /// The deadline of a caller has come.
     Deadline,
     /// The validity of a lock ends.
     Expiry,
     /// A kept lock must be extended or looked at, or is at risk.
     Extension,
-    /// It is time to retry a debt, or the key of a debt has expired.
+    /// A debt must be retried, or the key of a debt has expired.
     Debt,
     /// The counter floor of a node may now be repairable.
     Repair,
@@ -412,7 +413,7 @@ pub enum Cause {
 pub struct NodeStatus {
     /// The address as it was configured, without credentials.
     pub address: Arc<str>,
-    /// Whether the node votes, and if not, why.
+    /// Whether the node votes, and if not, the reason.
     pub state: NodeState,
     /// Why the node does not vote, in the words of the server or of the system.
     /// See [`NodeReport::words`](crate::NodeReport::words).
@@ -429,9 +430,9 @@ pub struct NodeStatus {
     /// The number of locks that the node has granted to this handle, including late answers and attempts that failed. A
     /// node that falls behind grants fewer locks than the other nodes.
     pub grants: u64,
-    /// The latest refusal of a lock command that an operator can fix: `OOM` or `NOREPLICAS`, for example. A node in
-    /// this state still answers questions, so its [`state`](Self::state) is ready. This field becomes `None` after the
-    /// next grant, and on a new connection.
+    /// The latest refusal of a lock command that an operator can fix, such as `OOM` or `NOREPLICAS`. A node in this
+    /// state still answers questions, so its [`state`](Self::state) is ready. This field becomes `None` after the next
+    /// grant, and on a new connection.
     pub refused: Option<ServerError>,
     /// The number of commands that the node has not answered.
     pub in_flight: usize,
@@ -519,8 +520,8 @@ pub struct Load {
     pub unsent: usize,
     /// The number of releases that wait for a connection, for room, or for another try.
     pub owed: usize,
-    /// The number of broken invariants that this process has found. This number should always be 0. Each broken
-    /// invariant is a bug in this library. Please report any broken invariant.
+    /// The number of broken invariants that this process has found. The number of broken invariants should always be 0.
+    /// Each broken invariant is a bug in this library. Please report any broken invariant.
     pub broken: usize,
 }
 

@@ -47,8 +47,8 @@ impl Engine {
         }
     }
 
-    /// Records that the driver did not read for a while before `now`. The delays of the next answers then say nothing
-    /// about round trips.
+    /// Records that the driver did not read for a while before `now`. The next answers then arrive late, so their
+    /// delays say nothing about round trips.
     #[cfg(any(test, feature = "std"))]
     pub(crate) fn was_away(&mut self, now: Instant) {
         for node in self.work.parts.nodes.iter_mut() {
@@ -292,7 +292,7 @@ impl Engine {
 
     // ----- nodes that may have lost locks ---------------------------------------------------
 
-    /// Handles an error which shows that a server loads its data or follows another server, so it may come back without
+    /// Handles an error that shows that a server loads its data or follows another server, so it may come back without
     /// its locks. Every node that is connected to this server must repeat the handshake, and then does not vote for a
     /// while.
     #[cold]

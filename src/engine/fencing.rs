@@ -5,14 +5,14 @@
 //!
 //! # Guarantees
 //!
-//! * Fencing tokens are correct whatever the proposal is. A clock that is ahead does no lasting harm, because a node
-//!   accepts a proposal of at most one second ahead of its own clock.
+//! * Fencing tokens are correct for every proposal. A clock that is ahead does no lasting harm, because a node accepts
+//!   a proposal of at most one second ahead of its own clock.
 //! * The engine remembers a lost floor across any number of connections, until the node is known to have a floor.
 //!
 //! # Not here
 //!
-//! The repair of a floor is in [`operation::repair`](super::operation::repair). A node without a floor refuses fenced
-//! locks by itself. This file only decides when to try a repair.
+//! The repair of a floor is in [`operation::repair`](super::operation::repair). A node without a floor itself refuses
+//! fenced locks. This file decides only when to try a repair.
 
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -31,7 +31,7 @@ use super::nodes::Nodes;
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Fencing {
-    /// How many microseconds the wall clock is ahead of the engine's clock. Zero means unknown.
+    /// How many microseconds the wall clock is ahead of the engine's clock. Zero means that the difference is unknown.
     ahead: u64,
     /// The largest number that a node has assigned.
     seen: u64,
@@ -168,7 +168,7 @@ impl Fencing {
         }
     }
 
-    /// Handles the timer: checks the floors if a node lacks one.
+    /// Handles the timer: checks the floors if a node has none.
     #[cold]
     pub(super) fn due(&mut self, news: &mut VecDeque<News>) {
         self.timer = None;

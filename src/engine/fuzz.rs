@@ -1,7 +1,7 @@
-//! The body of the fuzz target of the engine: any inputs, in any order, at any time.
+//! The body of the engine's fuzz target: any inputs, in any order, at any time.
 //!
-//! The engine must never panic, whatever a server, a driver or a user does. It must never leave a lock valid for longer
-//! than the caller requested, or leave a caller waiting for ever.
+//! The engine must never panic, whatever a server, a driver or a user does. The engine must never leave a lock valid
+//! for longer than the caller requested, or leave a caller waiting for ever.
 
 use alloc::vec::Vec;
 use core::time::Duration;

@@ -39,9 +39,9 @@ pub struct Holder {
     /// ([`Builder::owner`](crate::Builder::owner)). The text is empty if neither has an owner text. Any client can
     /// write any text. The text is also empty if the token looks like a token of another library.
     pub owner: Box<[u8]>,
-    /// The minimum time for which a majority of the nodes still keeps the holder's token. During this time, no other
-    /// client can take the lock unless the holder releases it. The time is [`Duration::MAX`] if the keys have no
-    /// expiry, and zero if they may have ended by now.
+    /// The minimum time for which a majority of the nodes still keeps the holder's token. Until this time has passed,
+    /// no other client can take the lock unless the holder releases it. The time is [`Duration::MAX`] if the keys have
+    /// no expiry, and zero if they may have ended by now.
     ///
     /// If the holder uses a [lock delay](crate::Builder::lock_delay), its own validity ends earlier by this delay. The
     /// nodes do not know the delay, so this handle does not know it either.
@@ -50,11 +50,11 @@ pub struct Holder {
     pub nodes: usize,
     /// The kind of the holder's lock.
     pub kind: HolderKind,
-    /// The [fencing token](crate::LockOptions::fenced) of the lock, if the lock is fenced and has an owner text. Such a
-    /// lock stores the fencing token in its random token, so the two always belong together.
+    /// The [fencing token](crate::LockOptions::fenced) of the lock, if the lock is fenced and has an owner text. The
+    /// random token of such a lock contains the fencing token, so the two always belong together.
     ///
     /// An earlier inspection may have shown a larger fencing token. The larger fencing token belongs to a later holder.
-    /// In that case, the holder shown here has lost its lock, but has not noticed the loss yet.
+    /// The holder shown here has then lost its lock, but has not noticed the loss yet.
     pub fencing_token: Option<u64>,
 }
 
@@ -89,7 +89,7 @@ impl Holder {
     }
 }
 
-/// The content of one node.
+/// What one node has under the name of the resource.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct InspectedNode {
@@ -100,13 +100,13 @@ pub struct InspectedNode {
     /// Whether the answer of the node counts. A node that may have forgotten locks is asked and shown, but never counts
     /// towards a majority.
     pub counts: bool,
-    /// The same content as `found`, but with all tokens. The tokens are never shown.
+    /// The same content as in `found`, but with all tokens. The tokens are never shown.
     pub(super) seen: Seen,
     /// When the question was sent. The remaining time counts from this instant.
     pub(super) since: Instant,
 }
 
-/// The content of a node, according to its answer.
+/// What a node has under the name of the resource, according to its answer.
 #[derive(Clone, Debug)]
 pub(super) enum Seen {
     /// The node has not answered yet.
@@ -154,7 +154,7 @@ pub enum Found {
         left: Duration,
     },
     /// The node has a token that no majority has. The token belongs to an attempt that is in progress or has failed. An
-    /// inspection cannot distinguish the two cases.
+    /// inspection cannot distinguish an attempt in progress from a failed attempt.
     Copy {
         /// The owner, as in [`Holder::owner`].
         owner: Box<[u8]>,
@@ -177,7 +177,7 @@ pub enum Found {
     Unknown(NodeOutcome),
 }
 
-/// The ends of a key count as equal if they differ by less than this duration, because answers take different times.
+/// Two ends of a key count as equal if they differ by less than this duration, because answers take different times.
 const SAME_END: Duration = Duration::from_millis(100);
 
 impl InspectedNode {
@@ -275,7 +275,8 @@ impl Inspection {
         nodes.find(holds)?.seen.token()
     }
 
-    /// Returns `true` if a majority may still have the same token, because some nodes have given no answer that counts.
+    /// Returns `true` if a majority may still have the same token, because some nodes have not given an answer that
+    /// counts.
     #[cfg(feature = "std")]
     pub(crate) fn may_be_held(&self) -> bool {
         let (nodes, counted) = (

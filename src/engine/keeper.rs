@@ -3,14 +3,14 @@
 //! Each held lock has one timer. The timer fires when the lock is at risk, when its validity ends, or when a kept lock
 //! must be extended, whichever comes first. A lock that must be extended waits in a queue until there is room.
 //!
-//! The keeper normally extends a kept lock when half of its validity is left. It extends the lock earlier if a node may
-//! not have its copy:
+//! The keeper normally extends a kept lock when half of its validity is left. The keeper extends the lock earlier if a
+//! node may not have its copy:
 //!
 //! * A reconnected node may not have all locks. The node may have restarted without the locks, or may have been down
 //!   when the locks were taken. The locks may also have ended on the node because they could not be extended. An
-//!   extension shows whether the node still has the lock. If not, a second extension follows immediately and sends a
-//!   copy (`operation::top_up`). The keeper also extends locks whose last extension has failed, because they may need
-//!   this node.
+//!   extension shows whether the node still has the lock. If the node does not have the lock, a second extension
+//!   follows immediately and sends a copy (`operation::top_up`). The keeper also extends locks whose last extension has
+//!   failed, because they may need this node.
 //! * An extension has found that a node does not have the lock.
 //! * A node reports that the keys have changed (`looks`).
 //!
@@ -24,7 +24,8 @@
 //! # Not here
 //!
 //! A lock that is not kept is extended only when its holder asks. A node that was only silent gets its copies with the
-//! next regular extensions. Otherwise, a node that repeatedly falls silent would cause a round of extensions each time.
+//! next regular extensions. If each silence caused an extension, a node that repeatedly falls silent would cause a
+//! round of extensions each time.
 
 mod looks;
 
@@ -122,8 +123,8 @@ impl Keeper {
     /// Returns the nodes of `all` whose yes counts when the kept lock of `claim` is extended.
     ///
     /// If another engine took the lock, a node counts only if it had the lock at the handover. On the other nodes, a
-    /// `SET` of the first engine may still be unanswered. The first engine sends a release behind this `SET`, which
-    /// would delete the extended key.
+    /// `SET` of the first engine may still be unanswered. The first engine sends a release behind this `SET`, and the
+    /// release would delete the extended key.
     pub(super) fn voters(&self, claim: ClaimKey, all: NodeSet) -> NodeSet {
         self.voters.get(&claim).copied().unwrap_or(all)
     }
@@ -144,8 +145,8 @@ impl Keeper {
         claim.wake_at(at, key, timers);
     }
 
-    /// Returns when the kept lock of `claim` must be extended or looked at. Returns [`Instant::MAX`] for never, and for
-    /// a lock that is already queued.
+    /// Returns when the kept lock of `claim` must be extended or looked at. Returns [`Instant::MAX`] if nothing is due,
+    /// or if the lock is already queued.
     fn due_at(&self, key: ClaimKey, claim: &Claim, kept: &Arc<Kept>) -> Instant {
         if kept.is_waiting() {
             return Instant::MAX;
@@ -364,7 +365,7 @@ impl Keeper {
 }
 
 /// Returns the latest time at which the holder of `claim` learns that its lock has ended. This time is the end of the
-/// validity or, if unknown, the expiry of the keys.
+/// validity or, if that end is unknown, the expiry of the keys.
 fn stands_until(claim: &Claim) -> Instant {
     match claim.entry.end() {
         Instant::ZERO => claim.gone_by,

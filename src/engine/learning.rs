@@ -1,9 +1,9 @@
-//! Passes each answer to the claims first, and returns it for the operation that asked.
+//! Passes each answer to the claims first, and then returns the answer for the operation that asked.
 //!
 //! # Not here
 //!
-//! The node has already taken the facts about itself from the answer. The files of the operations and of the releases
-//! define the meaning of each kind of answer.
+//! Before this file sees an answer, the node has taken the facts about itself from it. The files of the operations and
+//! of the releases define the meaning of each kind of answer.
 
 use crate::error::{NodeOutcome, Unusable};
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
@@ -17,7 +17,7 @@ use super::operation::{acquire, held, repair};
 use super::parts::Parts;
 
 /// Handles the `answer` of `node`. The claims learn from the answer even if the operation that asked has ended. Returns
-/// the operation that the answer is for, if there is one.
+/// the operation that waits for the answer, if any.
 #[inline(always)]
 pub(super) fn learn(
     now: Instant,

@@ -1,4 +1,4 @@
-//! The lock algorithm as a state machine, with N nodes, any number of operations and one timer wheel.
+//! The lock algorithm as a state machine with N nodes, any number of operations, and one timer wheel.
 //!
 //! The engine has no socket, no clock and no thread. The engine derives random numbers from the seed that the driver
 //! passes. Events from outside arrive as an [`Input`] or a call, with the time. [`Engine::poll`] returns what the
@@ -46,11 +46,11 @@
 //! # Guarantees
 //!
 //! * No bytes, in any order and at any time, can cause a panic or let memory grow without bound.
-//! * A lock always has a majority of the configured nodes, and always has validity left.
+//! * Every lock has a majority of the configured nodes, and validity left.
 //! * The engine releases everything that an ended attempt may have left on a node, behind its `SET` on the same
 //!   connection or on a later connection. The engine retries the release until the node confirms it or the key has
 //!   expired.
-//! * The same seed and inputs give the same outputs.
+//! * The same seed and the same inputs produce the same outputs.
 //!
 //! # Not here
 //!
@@ -140,7 +140,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Creates an engine for the nodes of `config`. The engine then wants to connect to all of these nodes.
+    /// Creates an engine for the nodes of `config`. The engine then asks the driver to connect to all of these nodes.
     ///
     /// Every random choice depends on `seed`, including the tokens. Except in tests, the seed must be secret and
     /// unique. `start` is the current time.
@@ -213,8 +213,8 @@ impl Engine {
         stats
     }
 
-    /// Returns the number of operations that ask no node now, because they wait for other operations or for their next
-    /// attempt.
+    /// Returns the number of operations that currently ask no node, because they wait for other operations or for their
+    /// next attempt.
     pub(crate) fn resting(&self) -> usize {
         self.work.parts.resting + self.work.parts.queues.waiters.waiting()
     }
@@ -272,8 +272,8 @@ impl Engine {
 
     // ----- outputs -----------------------------------------------------------------------------
 
-    /// Returns when the engine wants to be woken next, and why. Returns `None` if only new input can make progress.
-    /// This call changes nothing and is allowed at any time. [`Instant::ZERO`] means immediately.
+    /// Returns when and why the engine next wants to be woken. Returns `None` if only new input can make progress. This
+    /// call changes nothing and is allowed at any time. [`Instant::ZERO`] means immediately.
     ///
     /// The engine notices a silent node when it receives an [`Input::Tick`]. A driver passes in a tick after it has
     /// sent something, and before it sleeps until this time.

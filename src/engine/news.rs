@@ -10,11 +10,11 @@ pub(super) enum News {
     Operation(OperationKey),
     /// A lock has ended.
     Expired(LockId),
-    /// A lock is at risk, if it is still held.
+    /// A lock is at risk, if a caller still holds it.
     AtRisk(LockId),
-    /// An operation waits for something that has changed. Callers do not see this event.
+    /// Something that an operation waits for has changed. Callers do not see this event.
     Stirred(OperationKey),
-    /// There is room for the extensions of kept locks that were waiting.
+    /// The engine has room for waiting extensions of kept locks.
     Room,
     /// The counter floors must be checked.
     Floors,

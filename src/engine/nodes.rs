@@ -253,8 +253,8 @@ impl Nodes {
         }
     }
 
-    /// Returns `false` while the driver does not know yet that it must open a connection to `node`. Until then, the
-    /// driver's reports concern an earlier connection.
+    /// Returns `false` while the driver does not know yet that it must open a connection to `node`. Until the driver
+    /// knows, its reports concern an earlier connection.
     fn is_present(&self, node: NodeId) -> bool {
         !self.to_connect.contains(node)
     }
@@ -279,7 +279,7 @@ impl Nodes {
             .map(move |node| outcome_of(now, node.state(now)))
     }
 
-    /// Returns `node`, and notes that it has bytes to write.
+    /// Returns `node`, and records that it has bytes to write.
     pub(super) fn writing_to(&mut self, node: NodeId) -> &mut Node {
         self.to_write.insert(node);
         &mut self[node]
@@ -383,7 +383,7 @@ impl Nodes {
 
     // ----- silence --------------------------------------------------------------------------
 
-    /// Sets the timers of the nodes that have commands to answer. By now, the driver has read everything that had
+    /// Sets the timers of the nodes that have commands to answer. The driver must have read everything that had
     /// arrived.
     pub(super) fn listen(&mut self, now: Instant, timers: &mut Timers) {
         for node in self.ids() {
@@ -391,9 +391,9 @@ impl Nodes {
         }
     }
 
-    /// An answer does not cancel the timer. When the timer fires, it checks for silence again, so steady traffic does
-    /// not touch the wheel. The timer may still be set for an earlier silence of the node. The timer is set again only
-    /// if it would fire too late.
+    /// An answer does not cancel the timer. When the timer fires, the engine checks for silence again, so steady
+    /// traffic does not touch the wheel. The timer may still be set for an earlier silence of the node. The timer is
+    /// set again only if it would fire too late.
     fn listen_to(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
         let there = &mut self.all[node.index()];
         let Some(since) = there.connection.listen(now) else {
@@ -459,7 +459,7 @@ impl Nodes {
         self.turns.next_at(&self.all)
     }
 
-    /// Returns the nodes without renewals that wait for a turn.
+    /// Returns the nodes that have no renewals waiting for a turn.
     pub(super) fn without_waiting(&self) -> NodeSet {
         let waits = |node: NodeId| self[node].connection.wire.waiting_since().is_some();
         self.set().without(self.set().filter(waits))

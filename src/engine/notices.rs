@@ -4,13 +4,13 @@
 //! The engine formats no text and calls no subscriber. When the engine reports a loss, it also queues a notice of the
 //! loss. For all other notices, a driver with a subscriber calls [`Notices::look`] after each tick. This method
 //! compares the state of each node with the last notices about the node, and queues the changes. The nodes do not use
-//! this file. A change that is undone between two looks gives no notice.
+//! this file. If a change is undone between two looks, no notice is queued.
 //!
 //! # Guarantees
 //!
 //! * **Bounded**: at most [`NOTICES_MAX`] notices are queued. Later notices are dropped and counted.
-//! * **One per change**: each change gives one notice, however often a driver looks. A growing number of debts gives a
-//!   notice each time it doubles.
+//! * **One per change**: each change causes one notice, however often a driver looks. A growing number of debts causes
+//!   a notice each time the number doubles.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -34,9 +34,9 @@ pub(crate) enum Notice {
     Quarantine(NodeId, Duration),
     /// The answers of this node count again.
     QuarantineEnd(NodeId),
-    /// The clock of this node was stepped. The number counts all steps so far.
+    /// The clock of this node was stepped. The number is the count of all steps so far.
     ClockStep(NodeId, u32),
-    /// This node has this number of debts.
+    /// This node has the given number of debts.
     Debt(NodeId, usize),
     /// This node no longer has debts.
     DebtPaid(NodeId),

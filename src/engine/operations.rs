@@ -2,9 +2,9 @@
 //!
 //! # Guarantees
 //!
-//! * Every answer that counts passes through this file. The call that makes a verdict certain also reports it.
-//! * Some decisions of one operation concern others, for example if a lock is lost or a node belongs to another group.
-//!   Such a decision reaches all of these operations in the same call.
+//! * Every answer that counts passes through this file. The call that makes a verdict certain also reports the verdict.
+//! * Some decisions of one operation concern other operations, for example if a lock is lost or a node belongs to
+//!   another group. A decision that concerns several operations reaches all of them in the same call.
 
 mod changes;
 
@@ -65,8 +65,8 @@ impl Operations {
         ROUNDS_MAX <= self.len()
     }
 
-    /// Returns `true` if there is no room for another question about a held lock. Such questions have their own room,
-    /// so that callers that want a lock never displace a caller that holds one.
+    /// Returns `true` if there is no room for another question about a held lock. Questions about held locks have their
+    /// own room, so that callers that want a lock never displace a caller that holds one.
     pub(super) fn is_full_for_holders(&self) -> bool {
         2 * ROUNDS_MAX <= self.len()
     }
@@ -88,7 +88,7 @@ impl Operations {
         places.sum()
     }
 
-    /// Returns the number of operations that ask no node now, by counting them one by one.
+    /// Counts the operations that currently ask no node, one by one.
     #[cfg(test)]
     pub(super) fn resting(&self) -> usize {
         let rests =
@@ -345,8 +345,8 @@ impl Operations {
     }
 
     /// Wakes operations whose turn has come because of other operations, for example an operation that may ask at the
-    /// same time as a reader. Without this call, they would wait until some other operation ends, or end before they
-    /// know that they have the turn.
+    /// same time as a reader. Without this call, such operations would wait until some other operation ends, or end
+    /// before they know that they have the turn.
     #[inline]
     pub(super) fn lead_others(&mut self, now: Instant) {
         if self.parts.queues.has_turns() {

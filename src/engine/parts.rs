@@ -49,7 +49,8 @@ pub(super) struct Parts {
     pub(super) claims: Claims,
     pub(super) timers: Timers,
     pub(super) queues: Queues,
-    /// The number of operations that ask no node now, because they wait for other operations or for their next attempt.
+    /// The number of operations that currently ask no node, because they wait for other operations or for their next
+    /// attempt.
     pub(super) resting: usize,
     pub(super) keeper: Keeper,
     pub(super) fencing: Fencing,
@@ -139,7 +140,7 @@ impl Parts {
         }
     }
 
-    /// Removes the intent of the contender of `place`, which now has its exclusive lock. Otherwise the intent would
+    /// Removes the intent of the contender of `place`, which now has its exclusive lock. If the intent stayed, it would
     /// block readers even after the lock. If another program also waits, it records its own intent again when it finds
     /// readers.
     #[cold]

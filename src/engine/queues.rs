@@ -2,9 +2,9 @@
 //!
 //! A resource has a *place* while this engine holds a lock on it, or while an operation wants such a lock. A lock that
 //! is kept *alone* has no place. Until another operation wants the resource, the table of names refers directly to the
-//! claim. One operation at a time is the *contender* of a place, and only the contender asks the nodes. The other
-//! operations wait behind the contender, first come, first served. While this engine holds the lock, no operation asks
-//! the nodes. When the engine releases the lock, the first operation in the queue becomes the contender, and its
+//! lock's claim. One operation at a time is the *contender* of a place, and only the contender asks the nodes. The
+//! other operations wait behind the contender, first come, first served. While this engine holds the lock, no operation
+//! asks the nodes. When the engine releases the lock, the first operation in the queue becomes the contender, and its
 //! request follows the release on each connection.
 //!
 //! ```text
@@ -17,8 +17,8 @@
 //! # Guarantees
 //!
 //! * Waiters of one resource become contenders in the order in which they arrived.
-//! * Entering a queue, leaving it and passing the turn on take constant time. These calls allocate only if there are
-//!   more places or waiters than ever before.
+//! * Entering a queue, leaving it and passing the turn on take constant time. These operations allocate only if there
+//!   are more places or waiters than ever before.
 //! * An operation that has ended leaves nothing behind in the queues. A place without users is closed when another
 //!   place loses its last user.
 //!
@@ -34,16 +34,16 @@
 //! A reader is an operation that wants a shared lock. A reader is the contender only while it is refused, and is never
 //! the holder. A reader asks at the same time as other readers, unless another operation holds the name or waits for
 //! it. A reader passes its turn on when it asks because of another reader, or when it gets its lock. So all readers at
-//! the front of a queue ask at once, as does the operation behind them. While the nodes let readers pass the intent of
-//! a contender for the exclusive lock, the readers behind that contender also ask.
+//! the front of a queue ask at once, and the operation behind them asks too. While the nodes let readers pass the
+//! intent of a contender for the exclusive lock, the readers behind that contender also ask.
 //!
 //! # Permits
 //!
 //! An operation that wants a permit asks at the same time as other operations, as a reader does. The number of permits
-//! is limited. If this engine has or asks for all permits, or if other clients hold them, other operations wait in the
-//! queue. After a refusal, the first operation in the queue becomes the contender. Any change of the key wakes this
-//! contender, as does each permit that this engine releases. Each permit that is taken or released also lets one more
-//! operation ask, unless the place has a contender.
+//! is limited. If this engine or other clients have all permits, or if this engine asks for all of them, other
+//! operations wait in the queue. After a refusal, the first operation in the queue becomes the contender. Any change of
+//! the key wakes this contender, and each permit that this engine releases wakes it too. Each permit that is taken or
+//! released also lets one more operation ask, unless the place has a contender.
 //!
 //! # Not here
 //!
@@ -90,7 +90,7 @@ pub(super) struct Queues {
     /// The place that lost its last user most recently.
     idle: Option<PlaceKey>,
     /// The next contenders, which do not know yet that they have the turn. If a contender must first leave the lock to
-    /// other programs, its place is stored too.
+    /// other programs, the contender's place is stored too.
     turns: VecDeque<(OperationKey, Option<PlaceKey>)>,
     /// The waits of contenders whose latest attempt was refused, by place.
     waits: BTreeMap<PlaceKey, Box<Wait>>,
@@ -117,7 +117,7 @@ pub(super) struct Place {
     contender: Option<OperationKey>,
     line: Line,
     /// Whether the latest lock on this resource went to a reader, or to an operation that wanted a permit and had not
-    /// waited. The flag is cleared when a contender is refused.
+    /// waited. A refusal of a contender clears this flag.
     is_read: bool,
     /// The number of permits in the latest call for a permit. Zero means that no caller has asked for a permit.
     permits: u16,
@@ -191,7 +191,7 @@ impl Queues {
         Some(PlaceKey(self.places.key_at(index)))
     }
 
-    /// Returns the contender of `place`, if it may ask.
+    /// Returns the contender of `place`, if this contender may ask.
     pub(super) fn contender(&self, place: PlaceKey) -> Option<OperationKey> {
         self.places.get(place.0)?.asks()
     }
@@ -203,7 +203,7 @@ impl Queues {
     }
 
     /// Handles what `node` has said about the key of `place`: how much time is `left` (at most `limit`), and whether
-    /// the node `pushes` changes. Returns the contender if it may need to act.
+    /// the node `pushes` changes. Returns the contender if the contender may need to act.
     #[cold]
     pub(super) fn looked(
         &mut self,
@@ -495,8 +495,8 @@ impl Queues {
     // ----- readers ----------------------------------------------------------------------------
 
     /// Gives the turn to another operation, because the reader `operation` asks at the same time as others or has got
-    /// its lock. An operation that wants a permit also asks at the same time as others. It passes its turn on only if
-    /// it has followed another operation that was granted its lock.
+    /// its lock. An operation that wants a permit also asks at the same time as others. The operation passes its turn
+    /// on only if it has followed another operation that was granted its lock.
     #[cold]
     pub(super) fn give_on(&mut self, place: PlaceKey, operation: OperationKey, wants: Wants) {
         if let Some(at) = self.places.get_mut(place.0).must()
@@ -554,8 +554,8 @@ impl Queues {
         }
     }
 
-    /// Returns the number of permits at `place` if this engine has or asks for all permits. The result does not count
-    /// an operation that has not asked and is not in the queue.
+    /// Returns the number of permits at `place` if this engine has or asks for all permits. The result excludes an
+    /// operation that has not asked and is not in the queue.
     #[cold]
     pub(super) fn has_all_permits(&self, place: PlaceKey) -> Option<u16> {
         let at = self.places.get(place.0).filter(|at| !at.has_room(1))?;
@@ -588,8 +588,8 @@ impl Queues {
         now.saturating_add(span.min(Duration::from_millis(keeps_out(0))))
     }
 
-    /// Puts `operation`, which was refused while it asked beside the contender of `place`, at the front of the queue.
-    /// It stays behind operations that were refused in the same way before it.
+    /// Puts `operation`, which was refused while the contender of `place` waited, at the front of the queue. The
+    /// operation stays behind operations that were refused in the same way before it.
     #[cold]
     pub(super) fn queue_first(
         &mut self,
@@ -647,7 +647,7 @@ impl Queues {
     }
 
     /// Returns the next contender that does not know yet that it has the turn. If the contender must first leave the
-    /// lock to other programs, also returns its place.
+    /// lock to other programs, also returns the contender's place.
     #[inline]
     pub(super) fn next_turn(&mut self) -> Option<(OperationKey, Option<PlaceKey>)> {
         self.turns.pop_front()
@@ -701,7 +701,7 @@ impl Place {
         self.permits == 0 || others < self.permits.into()
     }
 
-    /// Returns the contender, if it may ask.
+    /// Returns the contender, if this contender may ask.
     fn asks(&self) -> Option<OperationKey> {
         self.contender.filter(|_| self.holder.is_none())
     }

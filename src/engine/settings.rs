@@ -31,7 +31,7 @@ pub(super) struct Settings {
     pub(super) retry: Retry,
     /// Whether the configuration forbids scripts.
     pub(super) without_scripts: bool,
-    /// The prefix that is put before each name that a caller gives.
+    /// The prefix that is added to each name that a caller gives.
     pub(super) key_prefix: Box<[u8]>,
 }
 

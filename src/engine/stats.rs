@@ -23,8 +23,9 @@ use crate::time::Instant;
 /// The counts and times of a handle since it was built, and the current numbers of waiting operations. Statistics are
 /// meant for operators and exporters.
 ///
-/// Counts and histograms only grow. All clones of a `Redlock` share one set of statistics. Every other handle has its
-/// own set. The statistics contain no names of locks, so their size does not depend on the number of locks.
+/// Counts and histograms only grow. All clones of a `Redlock` share one set of statistics. Each other handle has its
+/// own set of statistics. The statistics contain no names of locks, so their size does not depend on the number of
+/// locks.
 ///
 /// ```no_run
 /// # use shearline::Redlock;
@@ -64,14 +65,14 @@ pub struct Stats {
     pub held: usize,
     /// The current number of held locks that the handle [keeps](crate::LockOptions::keep).
     pub kept: usize,
-    /// The current number of debts, which are releases that a node has not received because it is down or has no room,
-    /// or that it has refused.
+    /// The current number of debts, which are releases that a node has refused, or has not received because it is down
+    /// or has no room.
     pub owed: usize,
     /// For each acquired lock, the time from the call to the grant, including all attempts.
     pub acquire: Histogram,
     /// For each acquisition that was granted, or refused by the nodes or this handle, the time from the call to the
-    /// granted attempt, or to the refusal. After a grant, this is the time for which the call has waited for others and
-    /// between attempts. After a refusal, this is the duration of the whole call.
+    /// granted attempt, or to the refusal. After a grant, this time is how long the call has waited for others and
+    /// between attempts. After a refusal, this time is the duration of the whole call.
     pub wait: Histogram,
     /// For each lock that was acquired or adopted and has ended, the time until it was released, lost or handed over.
     pub hold: Histogram,
@@ -113,7 +114,7 @@ outcomes! {
         pub held: u64,
         /// Too few nodes answered, and the caller got [`LockError::NoQuorum`].
         pub no_quorum: u64,
-        /// The lock was granted without validity left, or nodes are too far away. The caller
+        /// The lock was granted without validity left, or too many nodes are too far away. The caller
         /// got [`LockError::TooSlow`].
         pub too_slow: u64,
         /// A node belongs to another group, and the caller got [`LockError::OtherCluster`].

@@ -29,8 +29,8 @@ impl Debts {
         self.deferred.push_back(claim);
     }
 
-    /// Moves all refused releases to the front of the queue of due releases. Returns `true` if there were any refused
-    /// releases.
+    /// Moves all refused releases to the front of the queue of due releases. Returns `true` if any releases had been
+    /// refused.
     pub(crate) fn try_again(&mut self) -> bool {
         let any = !self.deferred.is_empty();
         while let Some(claim) = self.deferred.pop_back() {
@@ -40,7 +40,7 @@ impl Debts {
     }
 
     /// Records that a release is no longer a debt. When half of all entries are forgotten, removes every entry for
-    /// which `is_owed` returns `false`.
+    /// which `is_owed` returns `false`, so that the average cost is constant.
     pub(crate) fn forget(&mut self, is_owed: impl Fn(ClaimKey) -> bool) {
         self.forgotten += 1;
         if self.due.len() + self.deferred.len() <= 2 * self.forgotten {

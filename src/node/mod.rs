@@ -6,7 +6,7 @@
 //! # Guarantees
 //!
 //! * **Order.** All commands about one key use one connection, in the order in which they were requested. Replies are
-//!   matched with commands by order. A push answers no command. A reply without a command ends the connection.
+//!   matched with commands by their order. A push answers no command. A reply without a command ends the connection.
 //! * **Handshake first.** The node queues no lock command before the end of the handshake, and sends debts of an
 //!   earlier connection before any `SET`.
 //! * **Room for the release.** The node accepts a `SET` only while there is room for its release too.
@@ -109,7 +109,7 @@ impl Node {
     }
 
     /// Forgets everything that belongs to a connection that was lost or could not be opened. Returns every unanswered
-    /// request, with `true` if its command may have been sent.
+    /// request, with a flag that is `true` if its command may have been sent.
     pub(crate) fn disconnected(&mut self, trouble: Trouble) -> Vec<(Request, bool)> {
         self.handshake.disconnected(trouble);
         self.trust.disconnected();
@@ -139,7 +139,7 @@ impl Node {
         }
     }
 
-    /// Returns `true` if, to our knowledge, the node's votes count at `now`.
+    /// Returns `true` if the node's votes count at `now`, as far as is known.
     pub(crate) fn counts(&self, now: Instant) -> bool {
         self.serves() && self.trust.kept_until(now).is_none()
     }
@@ -198,8 +198,9 @@ impl Node {
     }
 
     /// Like [`withdraw_set`](Self::withdraw_set), but for a token that is no longer wanted. If a transaction has only
-    /// read the keys so far, it does not take them. The `SET` of a lock that was held has almost always been sent, so
-    /// this method does not search for it. If the `SET` was not sent yet, its release follows it.
+    /// read the keys so far, the transaction does not take the keys. The `SET` of a lock that was held has almost
+    /// always been sent, so this method does not search for such a `SET`. If the `SET` was not sent yet, its release
+    /// follows it.
     #[inline]
     pub(crate) fn give_up_set(&mut self, claim: ClaimKey, was_held: bool) -> bool {
         if was_held && self.connection.keeps_up() {
@@ -227,7 +228,7 @@ impl Node {
         self.handshake.is_ready() && self.connection.pulse.has_moved_away()
     }
 
-    /// Returns `true` if a probe should be opened. This is the case if the connection is ready but suspect, or if its
+    /// Returns `true` if a probe should be opened. A probe is needed if the connection is ready but suspect, or if its
     /// opening or handshake has been silent for at least `least`.
     pub(crate) fn is_to_be_probed(&self, now: Instant, least: Duration) -> bool {
         let least = least.max(self.connection.pulse.distance() * 4);
@@ -303,8 +304,8 @@ impl Node {
         Ok(())
     }
 
-    /// Counts the answers of the server with this `run_id` from now on. An operator vouches that every lock that the
-    /// server may have forgotten has expired. Returns `true` if the answers of the server did not count before.
+    /// Makes the answers of the server with this `run_id` count from now on. An operator vouches that every lock that
+    /// the server may have forgotten has expired. Returns `true` if the answers of the server did not count before.
     pub(crate) fn trust(
         &mut self,
         now: Instant,

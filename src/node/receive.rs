@@ -2,8 +2,8 @@
 //!
 //! # Guarantees
 //!
-//! * Replies are matched with commands by order alone. A push does not count as a reply. A reply without a command ends
-//!   the connection.
+//! * Replies are matched with commands by their order alone. A push does not count as a reply. A reply without a
+//!   command ends the connection.
 //! * Each answer is returned together with the restart guard's decision whether it counts.
 
 use alloc::boxed::Box;
@@ -206,8 +206,8 @@ impl Node {
         Some(Heard::Admitted)
     }
 
-    /// Keeps the handshake open while releases wait for a transaction. This is for a connection that is closed at the
-    /// end of its handshake. Returns `false` if no release waits.
+    /// Keeps the handshake open while releases wait for a transaction. The method serves a connection that is closed at
+    /// the end of its handshake. Returns `false` if no release waits.
     pub(crate) fn hold_handshake(&mut self) -> bool {
         let waits = !self.connection.transactions.is_empty();
         if waits && let Phase::Ready { server, .. } = &mut self.handshake.phase {

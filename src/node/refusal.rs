@@ -65,13 +65,14 @@ impl Refusal {
 /// What the missing permission is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Forbidden {
-    /// The command. This variant also covers servers that lack the command, or have no engine for scripts.
+    /// The permission is about the command. This variant also covers servers that do not have the command, or have no
+    /// engine for scripts.
     Command,
-    /// A key of the command.
+    /// The permission is about a key of the command.
     Key,
-    /// A command that one of our scripts has run.
+    /// The permission is about a command that one of our scripts has run.
     Within,
-    /// A command in one of our transactions. The transaction has done nothing.
+    /// The permission is about a command in one of our transactions. The transaction has done nothing.
     Part,
 }
 

@@ -23,37 +23,37 @@ use super::request::{Dialect, Question, Request, Taking};
 pub(crate) enum Reply {
     /// The node has taken, extended, deleted, raised, written or permitted everything that the command asked for.
     Done,
-    /// The node has taken the keys with this fencing token, or this number is the counter floor.
+    /// The node has taken the keys with this fencing token, or the counter floor is this number.
     Number(u64),
     /// Nothing was done. The node would assign this number, but the token contains another number.
     Renumbered(u64),
-    /// The permit has this slot.
+    /// The permit has the given slot.
     Slot(u16),
-    /// The permit has this slot and this number.
+    /// The permit has the given slot and number.
     NumberedSlot { slot: u16, number: u64 },
-    /// The key contains the token, and lives for this time. If the command replaces tokens, the token may be the new
-    /// one.
+    /// The key contains the token, and lives for the given time. If the command replaces tokens, the token may be the
+    /// new token.
     Kept(Duration),
-    /// This number of the scanned keys are counters. The count continues at `cursor`. A cursor of zero means that the
-    /// count is complete.
+    /// The given number of the scanned keys are counters. The count continues at `cursor`. A cursor of zero means that
+    /// the count is complete.
     Counted { counters: u32, cursor: u64 },
-    /// The counter floor is in repair under this nonce.
+    /// The counter floor is in repair under the given nonce.
     InRepair(u64),
     /// The key does not exist.
     Missing,
     /// The key belongs to another client, or has another type. For several keys, the value is the index of the key.
     Foreign(u8),
-    /// A caller waits for the exclusive lock, and its intent blocks readers for this time.
+    /// A caller waits for the exclusive lock, and its intent blocks readers for the given time.
     Intent(Duration),
-    /// All slots, or the only wanted slot, are taken. Of all slots, the first becomes free after this time.
+    /// All slots, or the only wanted slot, are taken. The first of all slots becomes free after the given time.
     Full(Duration),
-    /// The resource has this number of permits, not the requested number.
+    /// The resource has the given number of permits, not the requested number.
     OtherPermits(u16),
     /// Nothing was done. The next request has another form, which may succeed.
     Again(NodeOutcome),
     /// Nothing was done yet. First, a trial must show how the node could release the lock.
     Later,
-    /// Nothing was done, for this reason.
+    /// Nothing was done, for the given reason.
     NotDone(NodeOutcome),
     /// The node has refused the command, but may have done part of it.
     Unsure(NodeOutcome),
@@ -131,7 +131,7 @@ impl From<Reply> for Read {
     }
 }
 
-/// Returns `true` if `value` is the "yes" of most commands, on a node without a marker.
+/// Returns `true` if `value` is the usual answer for success, on a node without a marker.
 #[inline(always)]
 #[expect(
     clippy::wildcard_enum_match_arm,
@@ -389,7 +389,7 @@ fn up_to_the_largest(number: i64) -> Option<u64> {
     number.filter(|number| *number <= FENCING_TOKEN_MAX)
 }
 
-/// Returns the answer of a script, and the result of the marker check if it made one.
+/// Returns the answer of a script, and the result of the marker check if the script made one.
 fn said(value: Value<'_>) -> Option<(i64, Option<i64>)> {
     match value.as_integer() {
         Some(said) => Some((said, None)),

@@ -1,6 +1,6 @@
 //! The questions to a node, and the forms of their commands. All files of `node` use these types.
 //!
-//! This file imports none of the other files.
+//! This file imports no other file of `node`.
 
 use core::fmt;
 use core::time::Duration;
@@ -25,7 +25,7 @@ pub(crate) enum Purpose {
         /// Whether the batch consists of releases.
         releases: bool,
     },
-    /// The command was withdrawn. Its bytes are removed before any other bytes are written.
+    /// The command was withdrawn. The bytes of the command are removed before any other bytes are written.
     Withdrawn,
     /// Asks for the time of the server.
     Time,
@@ -153,7 +153,7 @@ impl Request {
         matches!(self, Self::Question { claim: Some(about), .. } if about == claim)
     }
 
-    /// Returns `true` if the answer counts as a vote. Such a vote also depends on the server's clock.
+    /// Returns `true` if the answer counts as a vote. A vote also depends on the server's clock.
     pub(crate) const fn is_question(self) -> bool {
         match self {
             Self::Take { .. } | Self::Raise { .. } => true,
@@ -212,7 +212,7 @@ pub(crate) enum Taking {
         /// The form of the command.
         by: Dialect,
     },
-    /// A script for the first lock on a connection. It takes the key only if the user may release it.
+    /// A script for the first lock on a connection. The script takes the key only if the user may release it.
     First,
     /// A script that nodes do not load. This script checks the permissions itself.
     Untaught,
@@ -330,7 +330,7 @@ pub(crate) enum Taught {
 pub(crate) enum Remaining {
     /// The key does not exist.
     Missing,
-    /// The key lives for this time.
+    /// The key lives for the given time.
     For(Duration),
     /// The key has no expiry.
     Permanent,
@@ -340,18 +340,18 @@ pub(crate) enum Remaining {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Waking {
-    /// The node was not asked yet, because no caller has waited for a lock on this connection and no lock was kept. If
-    /// the server was busy or loading when it was asked, it also counts as not asked, and will be asked again.
+    /// The node was not asked yet, because no caller has waited for a lock on this connection and no lock was kept. The
+    /// value is also `Unasked` if the server was busy or loading when it was asked, and will be asked again.
     #[default]
     Unasked,
     /// The node sends a push as soon as the lock is released.
     Push,
-    /// The node does not wake waiters, because the connection speaks RESP2. The waiter checks the lock from time to
-    /// time.
+    /// The node does not wake waiters, because the connection speaks RESP2. The waiter checks from time to time whether
+    /// the lock is free.
     Resp2,
     /// The node does not wake waiters, because the server has refused `CLIENT TRACKING`, `CLIENT CACHING` or `PTTL`
-    /// with this error. The waiter checks the lock from time to time. If the error is `NOPERM`, grant the user
-    /// `+client|tracking`, `+client|caching` and `+pttl`.
+    /// with this error. The waiter checks from time to time whether the lock is free. If the error is `NOPERM`, grant
+    /// the user `+client|tracking`, `+client|caching` and `+pttl`.
     Refused(ServerError),
 }
 

@@ -144,7 +144,7 @@ pub(crate) const OVERWRITE: Script = Script {
 /// Takes the first lock on a connection, in place of `SET`. The script takes the lock only if the user may run all
 /// commands in the arguments after the token and the ttl. Answers `1` if the lock was taken, and `0` if the key belongs
 /// to another client. Answers `-n` if the n-th command is forbidden and nothing was done. Without a ttl the script only
-/// checks the permissions. Redis 6.2 cannot check permissions, so there the script always tries to take the lock.
+/// checks the permissions. Redis 6.2 cannot check permissions, so the script always tries to take the lock there.
 ///
 /// The script checks the permissions for the name of this lock, because permissions depend on the name.
 pub(crate) const SET_IF_PERMITTED: Script = Script {
@@ -166,8 +166,8 @@ pub(crate) const SET_IF_PERMITTED: Script = Script {
 /// with a live member, the third value lists the live members, each with its remaining milliseconds. The list has at
 /// most [`HOLDERS_SHOWN_MAX`] members, those that expire first, and long members are cut off in the same way.
 ///
-/// One script reads both the time and the token, so that they belong together. The script is always sent by its text,
-/// because it is too rarely used to load it in the handshake.
+/// A single script reads the time and the token, so that the two values belong together. The script is always sent by
+/// its text, because it is too rarely used to load it in the handshake.
 pub(crate) const INSPECT: Script = Script {
     text: "local c,k,s,b=redis.pcall,KEYS[1],0,0 local v=c('get',k) \
            if type(v)=='table' then local w,l=c('time'),c('zrange',k,-1,-1,'withscores') \
@@ -194,10 +194,11 @@ pub(crate) const INSPECT: Script = Script {
 ///
 /// The script writes a marker if none exists, or if the marker belongs to another incarnation of the server or has a
 /// shorter longest ttl. Whenever the script writes a marker, it also writes a barrier. The script writes a barrier
-/// before the marker, and never shortens a barrier. It writes no barrier for another incarnation if both the marker and
-/// this client say that a restart loses nothing. A server that has a replica, or was a replica, is never durable,
-/// whatever the client has read. The marker of such a server may come from another master. The mode `anew` makes the
-/// node a member of this group regardless of its marker. The mode `trust` omits the barrier.
+/// before the marker, and never shortens a barrier. The script writes no barrier for another incarnation if both the
+/// marker and this client say that a restart loses nothing. A server that has a replica, or was a replica, is never
+/// durable, whatever the client has read. The marker of a server that has or was a replica may come from another
+/// master. The mode `anew` makes the node a member of this group regardless of its marker. The mode `trust` omits the
+/// barrier.
 pub(crate) const JOIN: Script = Script {
     text: "local m,p=redis.call('get',KEYS[1]),redis.call('pttl',KEYS[2]) \
            local left=p+1 if p==-1 then left=1000 elseif p<0 then left=0 end \
@@ -226,7 +227,7 @@ pub(crate) const JOIN: Script = Script {
 };
 
 /// The end of a script with a marker check. The earlier part of the script puts the answer of the plain command into
-/// `s`. This part adds whether the answer counts. `$marker` is the argument with the expected marker.
+/// `s`. The end of the script adds whether the answer counts. `$marker` is the argument with the expected marker.
 macro_rules! said_and_whether_it_counts {
     ($marker:literal) => {
         concat!(

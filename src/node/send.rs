@@ -150,8 +150,8 @@ impl Node {
 
     // ----- taking a lock --------------------------------------------------------------------
 
-    /// Takes the keys of `entry` for `life`. If `proposal` is given, the fencing token is at least as high. Returns
-    /// `false` if a [trial](Request::Probe) must first show whether the user may release the lock.
+    /// Takes the keys of `entry` for `life`. If `proposal` is given, the fencing token is at least as high as the
+    /// proposal. Returns `false` if a [trial](Request::Probe) must first show whether the user may release the lock.
     ///
     /// # Errors
     ///
@@ -378,8 +378,8 @@ impl Node {
 
     // ----- held locks -----------------------------------------------------------------------
 
-    /// Sends the release of `entry`. A `repair` is never sent by digest. Returns `false` if there is no room for the
-    /// release.
+    /// Sends the release of `entry`. A release that must `repair` is never sent by digest. Returns `false` if there is
+    /// no room for the release.
     #[inline(always)]
     pub(crate) fn send_release(
         &mut self,
@@ -430,8 +430,8 @@ impl Node {
         true
     }
 
-    /// Asks this node the question in `asking`. The bytes are built in `command`. Nodes that need the same form share
-    /// these bytes.
+    /// Asks this node the question in `asking`. The bytes are built in `command`. Nodes that need the command in the
+    /// same form share its bytes.
     pub(crate) fn ask_about(&mut self, now: Instant, command: &mut Command, asking: &Asking<'_>) {
         let Asking {
             question,

@@ -7,7 +7,7 @@
 //! # Not here
 //!
 //! Callers of [`Claims::rest`](super::Claims::rest) decide when a claim may rest: they call it whenever some work on
-//! the claim has ended. If a caller forgets this call, the claim only uses more memory until its next extension.
+//! the claim has ended. If a caller forgets to call `rest`, the claim only uses more memory until its next extension.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -23,13 +23,13 @@ use super::copies::Copies;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Busy {
     pub(crate) stage: Stage,
-    /// The lock was granted to another engine, so this engine does not know which nodes have the token.
+    /// Whether the lock was granted to another engine, so that this engine does not know which nodes have the token.
     pub(crate) is_adopted: bool,
     /// The number of open extensions that count votes, up to 255. If more than 255 are open, the engine may later begin
     /// one extension too many, which costs one command to each node.
     pub(crate) extending: u8,
-    /// The longest time for which a node was asked to keep the key: the ttl plus the lock delay. While the claim rests,
-    /// the entry stores this time.
+    /// The longest time for which a node was asked to keep the key: the ttl plus the lock delay. The entry stores this
+    /// time while the claim rests.
     pub(crate) life: Duration,
     pub(crate) copies: Copies,
     pub(crate) questions: Questions,
@@ -39,8 +39,8 @@ pub(crate) struct Busy {
     /// The number of ticks before the end of the lock at which the engine reports that the lock is at risk. Zero means
     /// that the engine does not report the risk.
     pub(crate) alert: u64,
-    /// The earliest time of the next extension, after an extension was tried; [`Instant::ZERO`] means as soon as the
-    /// extension is due.
+    /// The earliest time of the next extension, if an extension was tried before; [`Instant::ZERO`] means as soon as
+    /// the extension is due.
     pub(crate) again: Instant,
 }
 

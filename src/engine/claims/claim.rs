@@ -32,8 +32,8 @@ use crate::engine::claims::copy::{Copy, Event};
 pub(crate) struct Claim {
     /// The name and token of the claim, shared with its lock.
     pub(crate) entry: Entry,
-    /// The nodes that may have the token, which means that their copy is not [`Copy::Absent`]. This set stays known
-    /// while the claim rests.
+    /// The nodes that may have the token, which means that their copy is not [`Copy::Absent`]. The set of these nodes
+    /// stays known while the claim rests.
     pub(crate) may_hold: NodeSet,
     /// When all copies with a known expiry have expired.
     pub(crate) gone_by: Instant,
@@ -43,12 +43,12 @@ pub(crate) struct Claim {
     /// When the lock was handed out or adopted, or [`Instant::MAX`] if neither happened or the lock was adopted only to
     /// release it.
     since: Instant,
-    /// `None` while the claim rests.
+    /// The busy part of the claim, or `None` while the claim rests.
     pub(in crate::engine) busy: Option<Box<Busy>>,
 }
 
 impl Claim {
-    /// Makes a claim that has sent nothing yet.
+    /// Creates a claim that has sent nothing yet.
     pub(super) fn new(entry: Entry, busy: Box<Busy>) -> Self {
         Self {
             entry,
@@ -70,7 +70,7 @@ impl Claim {
         self.busy.as_deref().unwrap_or(&Busy::REST)
     }
 
-    /// Like [`busy`](Self::busy), but mutable. A resting claim wakes.
+    /// Like [`busy`](Self::busy), but mutable. The call wakes a resting claim.
     #[inline]
     pub(crate) fn busy_mut(&mut self) -> &mut Busy {
         match self.busy {
@@ -171,8 +171,8 @@ impl Claim {
         copies.confirmed = majority.nodes().without(copies.lacking);
     }
 
-    /// Returns the nodes that are known to have the token. The end of the lock may depend on any of them, even on a
-    /// node that may still run an earlier `SET`.
+    /// Returns the nodes that are known to have the token. The end of the lock may depend on any of these nodes, even
+    /// on a node that may still run an earlier `SET`.
     pub(super) fn standing(&self) -> NodeSet {
         let having = self.copies().having;
         self.may_hold.filter(|node| {

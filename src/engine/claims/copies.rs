@@ -25,8 +25,8 @@ pub(crate) struct Copies {
     /// The nodes that got the token before any step of their clocks, or whose answers have counted since then. A later
     /// clock step of such a node cannot have ended another client's key early.
     pub(crate) sure: NodeSet,
-    /// The nodes that may have run an extension whose answer has not arrived, and perhaps never arrives. The expiry of
-    /// the keys on these nodes is not known.
+    /// The nodes that may have run an extension whose answer has not arrived, and perhaps never arrives. The engine
+    /// does not know when the keys on these nodes expire.
     pub(crate) extending: NodeSet,
     /// How often a node that had lost the token was found to have it again. Each question compares this number with the
     /// number at its start.

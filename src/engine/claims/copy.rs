@@ -25,13 +25,13 @@ pub(crate) enum Copy {
     Sent,
     /// The answer to the only `SET` is lost, so the `SET` may run at any time.
     Lost,
-    /// Every `SET` was answered, and one of them has left a key.
+    /// Every `SET` was answered, and one `SET` has left a key.
     Stands,
     /// Another `SET` is unanswered. Every earlier `SET` was answered.
     Resent,
     /// Another `SET` is unanswered, and an earlier `SET` may still run.
     ResentLost,
-    /// Several `SET`s were sent, and one of them may still run.
+    /// Several `SET`s were sent, and one `SET` may still run.
     StandsLost,
     /// The release is unanswered, and every `SET` was answered.
     Releasing,
@@ -131,8 +131,8 @@ impl Copy {
         !matches!(self, Absent)
     }
 
-    /// Returns `true` if a `SET` is known to be unanswered. If the result is `false`, a `SET` may still be unanswered
-    /// behind a lost `SET`: see [`may_run`](Self::may_run).
+    /// Returns `true` if a `SET` is known to be unanswered. Even if the result is `false`, a `SET` may still be
+    /// unanswered behind a lost `SET`: see [`may_run`](Self::may_run).
     pub(crate) const fn is_open(self) -> bool {
         matches!(
             self,

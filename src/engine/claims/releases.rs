@@ -23,7 +23,7 @@ const TRY_AGAIN: Duration = Duration::from_millis(250);
 
 impl ClaimsAt<'_> {
     /// Releases the token of `key` on every node that may hold it, for the `operation` that waits for the outcome.
-    /// Returns the nodes that were asked.
+    /// Returns the nodes that were asked to release the token.
     pub(in crate::engine) fn release(
         &mut self,
         operation: Option<OperationKey>,
@@ -67,7 +67,7 @@ impl ClaimsAt<'_> {
     }
 
     /// Hands the lock of `key` over together with its known copies, so that these copies are not released. Withdraws
-    /// `SET`s that were not sent. Returns the nodes with the copies.
+    /// `SET`s that were not sent. Returns the nodes that keep a copy.
     pub(in crate::engine) fn hand_over(&mut self, key: ClaimKey) -> NodeSet {
         let Some(claim) = self.claims.get_mut(key).must() else {
             return NodeSet::EMPTY;

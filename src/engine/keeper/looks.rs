@@ -1,9 +1,9 @@
 //! Looks: the engine immediately extends kept locks whose keys may have changed.
 //!
 //! An extension also asks each node to report the next change of the keys. When a client writes a key, the server ends
-//! the client's registration for the key. So the extension reads the keys after its own write, which registers again.
-//! If a node reports a change, the engine *looks at* the lock, which means that it extends the lock immediately. If the
-//! keys of a lock are deleted, the holder learns two round trips later that the lock has ended.
+//! the client's registration for the key. So the extension reads the keys after its own write, which registers the
+//! client again. If a node reports a change, the engine *looks at* the lock, which means that it extends the lock
+//! immediately. If the keys of a lock are deleted, the holder learns two round trips later that the lock has ended.
 //!
 //! A lock is *watched* as soon as it is kept, if there is room for its keys. The first look follows soon and registers
 //! the keys. A lost connection loses its registrations, so a look follows each new connection.
@@ -35,7 +35,7 @@ const LOOK_AFTER: Duration = Duration::from_millis(50);
 /// The time between looks at a lock whose keys change repeatedly.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// How far the looks at a lock may run ahead of the regular pace. Looks may come early, because nodes may report the
+/// How far the looks at a lock may run ahead of their regular pace. Looks may come early, because nodes may report the
 /// same deletion at different times.
 const LOOKS_AHEAD: Duration = Duration::from_secs(2);
 
@@ -196,7 +196,7 @@ impl Looks {
         Some(claim)
     }
 
-    /// Makes a look at every watched lock due soon. Returns the locks.
+    /// Plans a look at every watched lock soon. Returns the watched locks.
     pub(super) fn register_again(&mut self, now: Instant) -> Vec<ClaimKey> {
         let watched: Vec<_> = self.watched.iter().map(|(_, claim)| *claim).collect();
         for claim in &watched {

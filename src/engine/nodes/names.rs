@@ -33,9 +33,9 @@ impl Nodes {
     /// Begins the quarantine of `node` after its handshake, if the node needs a quarantine.
     ///
     /// A server with several names gets one quarantine: the longest quarantine that any of its names knows. A connected
-    /// name has already served its own quarantine. If the other names need the quarantine too, returns them with the
-    /// end of the quarantine. After an alarm, the other names always need the quarantine. If the guard uses markers,
-    /// the other names need every quarantine, because they see no change of identity.
+    /// name has already served its own quarantine. If the other names need the quarantine too, returns these names and
+    /// the end of the quarantine. After an alarm, the other names always need the quarantine. If the guard uses
+    /// markers, the other names need every quarantine, because they see no change of identity.
     pub(in crate::engine) fn begin_quarantine(
         &mut self,
         now: Instant,

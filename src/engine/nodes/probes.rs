@@ -1,19 +1,19 @@
 //! Probes: the engine uses a second connection to check whether the server behind a silent connection is alive.
 //!
-//! If a connection loses packets, it waits until TCP sends them again. After an outage of some seconds, this wait takes
-//! several seconds more. While no majority answers, each silent node gets a probe every 250 ms: a second connection
-//! that carries only `HELLO`. An answer to the probe shows that the server and the path are alive. A stopped server
-//! does not answer, because its kernel accepts connections but sends nothing. If the probe is answered and the old
-//! connection stays silent, the engine resets the old connection and opens a new one.
+//! A connection that loses packets waits until TCP sends them again. After an outage of some seconds, the connection
+//! waits for several seconds more. While no majority answers, each silent node gets a probe every 250 ms: a second
+//! connection that carries only `HELLO`. An answer to the probe shows that the server and the path are alive. A stopped
+//! server does not answer, because its kernel accepts connections but sends nothing. If the probe is answered and the
+//! old connection stays silent, the engine resets the old connection and opens a new one.
 //!
 //! # Guarantees
 //!
 //! * **Order.** The probe never becomes the connection of its node. The engine first resets the old connection, then
 //!   requests a new connection, and sends debts on it before any `SET`.
 //! * **Only if needed.** The engine probes an open connection only while an operation is open or a token may be on some
-//!   node. It probes a connection that is being opened only while an operation is open.
-//! * **At a low rate.** The engine probes a node at most every 250 ms, and a distant node less often. If a connection
-//!   that follows a probe also brings no answer to a lock command, the time until the next probe doubles.
+//!   node. The engine probes a connection that is being opened only while an operation is open.
+//! * **At a low rate.** The engine probes a node at most every 250 ms, and a distant node less often. If the connection
+//!   after a probe also brings no answer to a lock command, the time until the next probe doubles.
 
 use core::time::Duration;
 

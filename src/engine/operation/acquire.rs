@@ -1,4 +1,4 @@
-//! Taking a lock: attempts, verdicts, retries.
+//! Takes a lock: attempts, verdicts, retries.
 //!
 //! This module implements steps 1 to 5 of "The Redlock Algorithm". The engine reads the time before the first byte, and
 //! sends the same `SET` with `NX` and `PX` to all nodes at once. A majority of the nodes decides. After a failed
@@ -50,8 +50,8 @@ pub(in crate::engine) struct Acquire {
     /// The place of the resource in the queues. For several resources, this is the place where the acquisition waits.
     place: PlaceKey,
     /// The acquisition's record in the queue of that place, if it waits or has waited for its turn. The caller
-    /// identifies the acquisition by this record. An acquisition of several resources has a record in each queue
-    /// instead.
+    /// identifies the acquisition by this record. An acquisition of several resources has a record in each queue, and
+    /// no record here.
     waiter: Option<WaiterKey>,
     /// The number of attempts that the caller allows. `None` if only time limits the number of attempts.
     tries_allowed: Option<u32>,
@@ -66,7 +66,7 @@ pub(in crate::engine) struct Acquire {
     fencing: Option<Box<Fencing>>,
 }
 
-/// The additional state of an acquisition of anything but an exclusive lock on one resource.
+/// The additional state of an acquisition that wants anything but an exclusive lock on one resource.
 #[derive(Debug)]
 enum Special {
     Several(Several),
@@ -76,11 +76,11 @@ enum Special {
 /// The state of an attempt.
 #[derive(Debug)]
 enum Verdict {
-    /// No verdict yet.
+    /// The attempt has no verdict yet.
     Open,
     Granted(Majority, Instant),
     Refused(Refusal),
-    /// The lock was handed out. Its claim now owns the place.
+    /// The lock was handed out. The claim of the lock now owns the place.
     HandedOut,
 }
 
@@ -214,7 +214,7 @@ impl Acquire {
 
     // ----- attempts ---------------------------------------------------------------------------
 
-    /// Makes one attempt in a new round. The same bytes go to every node before any answer is read.
+    /// Makes one attempt in a new round. The engine sends the same bytes to every node before it reads any answer.
     fn ask_nodes(&mut self, cx: &mut Context<'_>) {
         let parts = &mut *cx.parts;
         let entry = self.fresh_entry(cx.now, parts);
@@ -270,8 +270,8 @@ impl Acquire {
         }
     }
 
-    /// Asks `node`, which could not be asked together with the other nodes. Since then, it has finished its handshake,
-    /// or has shown that it can release locks.
+    /// Asks `node`, which could not be asked together with the other nodes. Since then, `node` has finished its
+    /// handshake, or has shown that it can release locks.
     fn ask_now(&mut self, node: NodeId, cx: &mut Context<'_>) {
         match cx.parts.nodes[node].access() {
             _ if self.claim.is_none() => {} // The acquisition waits between attempts.
@@ -297,9 +297,9 @@ impl Acquire {
     }
 
     /// Sends the `SET` to `node` again, because `node` did not run it. If `release` is `true`, the `SET` met a key of
-    /// this engine. In this case, the release of that key goes first. If the release is not written yet, the `SET`
-    /// waits for it. An attempt repeats the `SET` once per node, and only while it still waits for the node's answer.
-    /// Returns `true` if the `SET` was sent or waits.
+    /// this engine. If the `SET` met such a key, the release of that key goes first. If the release is not written yet,
+    /// the `SET` waits for it. An attempt repeats the `SET` once per node, and only while it still waits for the node's
+    /// answer. Returns `true` if the `SET` was sent or waits.
     fn ask_again(&mut self, node: NodeId, release: bool, cx: &mut Context<'_>) -> bool {
         let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
         let Some(claim) = claim.must() else {
@@ -424,8 +424,8 @@ impl Acquire {
 
 impl Operate for Acquire {
     /// Begins the first attempt immediately if the operation has its turn. An operation that makes only one attempt
-    /// never waits for its turn. It may ask at the same time as other operations. If this engine holds a lock on one of
-    /// the resources, such an operation is refused immediately.
+    /// never waits for its turn. Such an operation may ask at the same time as other operations. If this engine holds a
+    /// lock on one of the resources, such an operation is refused immediately.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let once = self.tries_allowed == Some(1);
         let (mut turn, mut leaves) = (true, None);
@@ -467,7 +467,7 @@ impl Operate for Acquire {
         }
     }
 
-    /// Asks nodes that do not vote too, because the keys on these nodes block other clients.
+    /// Also asks nodes that do not vote, because the keys on these nodes block other clients.
     // Inlined into the loop over the nodes.
     #[inline(always)]
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {

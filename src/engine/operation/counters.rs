@@ -34,7 +34,7 @@ use crate::engine::parts::Parts;
 pub(in crate::engine) struct CountCounters {
     /// The number of counters on each node so far.
     numbers: Box<[u64]>,
-    /// The cursor of each node. Zero means either the beginning or the end.
+    /// The cursor of each node. Zero means either the beginning or the end of the count.
     cursors: Box<[u64]>,
     /// When the count ends for all nodes.
     until: Instant,
@@ -49,8 +49,8 @@ impl CountCounters {
         }
     }
 
-    /// Sets the time in which `node` must answer. An answer is useful at any time, so the node gets as much time as for
-    /// the longest lock.
+    /// Sets the time in which `node` must answer. An answer is useful at any time, so the node gets as much time as it
+    /// gets for the longest lock.
     fn give_time(&self, node: NodeId, cx: &mut Context<'_>) {
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         let until = patience.until(cx.now, &mut cx.parts.nodes[node]);

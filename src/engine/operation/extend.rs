@@ -14,7 +14,7 @@ use crate::engine::contract::{Event, Extension, RoundId};
 use crate::engine::parts::Parts;
 
 impl LockQuestion {
-    /// Returns an error if `lock` cannot be extended. This check comes before any node is asked.
+    /// Returns an error if `lock` cannot be extended. The check happens before any node is asked.
     pub(in crate::engine) fn check_extension(now: Instant, lock: &Lock) -> Result<(), ExtendError> {
         if !lock.is_valid_at(now) {
             return Err(ExtendError::Expired);

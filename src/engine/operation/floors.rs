@@ -1,5 +1,6 @@
 //! Sends counter floors: each node that an operator trusts gets a floor. If a caller of this engine has requested a
-//! fencing token, the operator learns which nodes got none. Otherwise, a node needs no permission to store a floor.
+//! fencing token, the operator learns which nodes got none. Without fencing tokens, a node needs no permission to store
+//! a floor.
 //!
 //! During a handshake of the node, the engine waits until the handshake has ended. The operation waits for all trusted
 //! nodes, but at most for a connect timeout.
@@ -11,7 +12,7 @@
 //!
 //! # Not here
 //!
-//! The module `engine::fencing` decides how high the floor is, and when an operator gives it.
+//! The module `engine::fencing` decides how high the floor is, and when nodes get one.
 
 use alloc::vec::Vec;
 

@@ -288,7 +288,8 @@ impl LockQuestion {
         }
     }
 
-    /// Returns `true` if this question is an extension. A confirmation does not change the keys.
+    /// Returns `true` if this question is an extension. The other kind of question, a confirmation, does not change the
+    /// keys.
     pub(in crate::engine) fn is_extension(&self) -> bool {
         matches!(self.asks, Asks::Extend { .. })
     }
@@ -415,7 +416,7 @@ impl Operate for LockQuestion {
         self.forget(cx);
     }
 
-    /// Lets waiting extensions begin. If a node was found not to have a kept lock, sends the node a copy immediately.
+    /// Lets waiting extensions begin. If a node was found to have lost a kept lock, sends the node a copy immediately.
     fn end(&mut self, parts: &mut Parts) {
         let keeper = &mut parts.keeper;
         if let Some((key, claim)) = parts.claims.keyed(self.claim)
@@ -435,7 +436,7 @@ impl Operate for LockQuestion {
     }
 }
 
-/// Returns a word for operators that says what happened to the key of a lost lock.
+/// Returns a word that tells operators what happened to the key of a lost lock.
 #[cold]
 fn loss(report: &Report) -> &'static str {
     let enough = report.nodes().len().saturating_sub(report.quorum()) + 1;

@@ -2,11 +2,11 @@
 //!
 //! The engine asks every node for the token and the remaining time of the key, both in one step. The question changes
 //! nothing on the nodes. A majority of the nodes decides. The resource is free if a majority has no such key, and held
-//! if a majority has the same token. The resource is held for as long as a majority keeps this token. This time is the
-//! q-th largest remaining time, counted from before the question, minus the drift.
+//! if a majority has the same token. The resource is held for as long as a majority keeps this token. The validity is
+//! the q-th largest remaining time, counted from before the question, minus the drift.
 //!
-//! The outcome includes the nodes that disagree, so it is certain only when every node has answered or timed out. The
-//! outcome shows answers that do not count, but they never belong to a majority.
+//! The outcome includes the nodes that disagree, so the outcome is certain only when every node has answered or timed
+//! out. The outcome shows answers that do not count, but they never belong to a majority.
 //!
 //! # Not here
 //!
@@ -167,7 +167,7 @@ impl Inspect {
         }
     }
 
-    /// Returns the index of the first node that has `token`. This index serves as a number for the token.
+    /// Returns the index of the first node that has `token`. The index serves as a number for the token.
     fn number_of(&self, token: &[u8]) -> usize {
         let same = |seen: &Seen| seen.token() == Some(token);
         self.seen.iter().position(same).unwrap_or_default()
@@ -202,7 +202,7 @@ impl Operate for Inspect {
         asked
     }
 
-    /// Waits for every node.
+    /// Waits for the answer of every node.
     fn judge(&mut self, cx: &mut Context<'_>) {
         if self.pending.is_empty() && self.is_news(cx) {
             cx.round.decide(cx.parts);
@@ -252,7 +252,7 @@ impl Operate for Inspect {
         self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx);
     }
 
-    /// Waits for every node, including the nodes whose answers do not count.
+    /// Waits for the answer of every node, including nodes that do not count.
     fn vote(&mut self, node: NodeId, (vote, outcome): (Vote, NodeOutcome), cx: &mut Context<'_>) {
         self.pending.remove(node);
         cx.round.count(cx.now, node, vote, outcome);

@@ -159,7 +159,7 @@ pub enum Event {
     /// The nodes have counted their fencing-token counters for a handle. No call of an engine returns the id of this
     /// operation.
     CountersCounted {
-        /// The operation that counted the counters.
+        /// The operation that counted the fencing-token counters.
         round: RoundId,
         /// The number of counters on each node, with a reason if there may be more.
         counters: Vec<(u64, Option<NodeOutcome>)>,
@@ -231,7 +231,7 @@ pub(super) struct Context<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LostLock {
     pub(super) claim: ClaimKey,
-    /// The other open questions about the lock. These questions end after the question that found the loss.
+    /// The other open questions about the lock. The other questions end after the question that found the loss.
     pub(super) open: Questions,
     /// The verdict for the callers of the other questions.
     pub(super) verdict: fn() -> Verdict,
@@ -303,8 +303,8 @@ pub(super) trait Operate {
 
     /// Sends the question to `node`, built in `command`, or queues it until the handshake is done.
     ///
-    /// Returns `false` if the node cannot be asked. In that case, the method records the abstention, and the caller
-    /// must judge the votes.
+    /// Returns `false` if the node cannot be asked. In this case, `ask` records the abstention, and the caller must
+    /// judge the votes.
     #[must_use]
     fn ask(&mut self, _node: NodeId, _command: &mut Command, _cx: &mut Context<'_>) -> bool {
         true
@@ -318,7 +318,7 @@ pub(super) trait Operate {
         }
     }
 
-    /// Returns the outcome for the caller, or `None` if it is no longer valid.
+    /// Returns the outcome for the caller, or `None` if the outcome is no longer valid.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event>;
 
     /// Adds the subject of the operation to a `report`.
@@ -369,7 +369,8 @@ pub(super) trait Operate {
         }
     }
 
-    /// Handles a change. The default asks a node whose handshake is done, as most operations do.
+    /// Handles a change that the operation may wait for. The default asks a node whose handshake is done, as most
+    /// operations do.
     fn heard(&mut self, change: Change, cx: &mut Context<'_>) {
         if let Change::Ready(node) = change {
             if self.rests_on_answers() {
@@ -438,7 +439,7 @@ fn ask_all<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
     cx.parts.claims.sent(command);
 }
 
-/// Asks every node. An answer is useful at any time, so each node gets as much time as for the longest lock.
+/// Asks every node. An answer is useful at any time, so each node gets as much time as it gets for the longest lock.
 fn ask_patiently<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
     let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
     for node in cx.parts.nodes.ids() {
@@ -465,8 +466,9 @@ fn withdraw(nodes: NodeSet, cx: &mut Context<'_>) {
     }
 }
 
-/// A script may have stopped on `node` because of a missing permission that `answer` does not name. In that case, asks
-/// which permission is missing. Returns `false` if no question is needed, or if `node` cannot be asked.
+/// A script may have stopped on `node` because of a missing permission that `answer` does not name. If a script may
+/// have stopped for this reason, asks which permission is missing. Returns `false` if no question is needed, or if
+/// `node` cannot be asked.
 fn ask_why(node: NodeId, entry: &Entry, answer: &Answer, cx: &mut Context<'_>) -> bool {
     let is_answer = matches!(answer.request, Request::Why { .. });
     let asks = answer.reply == Reply::Stopped
@@ -533,8 +535,8 @@ impl Kind {
         }
     }
 
-    /// Returns `true` if the engine itself has begun this operation. No caller waits for its outcome, so the operation
-    /// ends without an event as soon as the outcome is certain.
+    /// Returns `true` if the engine itself has begun this operation. No caller waits for the outcome of such an
+    /// operation, so it ends without an event as soon as the outcome is certain.
     pub(super) fn is_own(&self) -> bool {
         matches!(self, Self::Repair(_))
     }

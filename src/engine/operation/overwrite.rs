@@ -2,9 +2,9 @@
 //!
 //! Each node with the holder's token replaces the token in one step and keeps the expiry. So each node refuses other
 //! clients until the lock would have become free anyway, even if the holder has extended the lock since it was seen.
-//! Afterwards, no majority has the holder's token, so the holder cannot extend the lock again.
+//! After the break, no majority has the holder's token, so the holder cannot extend the lock again.
 //!
-//! Every try uses the same new token, so that a later try can build on an earlier one:
+//! Every try uses the same new token, so that a later try can build on an earlier try:
 //! see [`broken`](crate::resource::broken).
 //!
 //! # Guarantees

@@ -1,4 +1,4 @@
-//! How long a node may take to answer. One part of this time depends only on the ttl, the other part on the node.
+//! How long a node may take to answer. One part of the time depends only on the ttl, and the other part on the node.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::time::{Instant, nanos};
 
 use crate::engine::settings::Settings;
 
-/// The shortest and the longest node timeout that the ttl alone can give.
+/// The shortest and the longest node timeout that follows from the ttl alone.
 const SHORTEST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(50);
 
@@ -18,7 +18,7 @@ const FARTHEST: Duration = Duration::from_secs(1);
 /// The time that nodes may take to answer about locks of one ttl, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
-    /// The configured timeout, or the timeout that the ttl gives.
+    /// The configured timeout, or the timeout that follows from the ttl.
     usual: u64,
     fixed: bool,
     most: u64,
@@ -73,7 +73,7 @@ impl Patience {
     }
 }
 
-/// Returns the node timeout that the round trips of the farthest node give.
+/// Returns the node timeout that follows from the round trips of the farthest node.
 #[cfg(feature = "std")]
 pub(crate) fn distant_timeout<'n>(nodes: impl Iterator<Item = &'n Node>) -> Duration {
     let farthest = nodes.map(|node| node.connection.pulse.distance()).max();

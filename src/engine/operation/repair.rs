@@ -52,7 +52,7 @@ impl Repair {
     }
 
     /// Returns the floor for a node in repair. The floor is at least as large as every fencing token that the node
-    /// confirmed before it was marked. Returns `None` if too few of the other nodes have reported their floors.
+    /// confirmed before it was marked. Returns `None` if too few other nodes have reported their floors.
     fn number(&self, cx: &Context<'_>) -> Option<u64> {
         let sound = cx.round.tally.yes();
         let needed = cx.parts.nodes.len() - cx.round.tally.quorum() + 1;
@@ -79,7 +79,8 @@ impl Repair {
 }
 
 impl Operate for Repair {
-    /// Asks every node. An answer is useful at any time, so each node gets as much time as for the longest lock.
+    /// Asks every node. An answer is useful at any time, so each node gets as much time as it gets for the longest
+    /// lock.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
@@ -104,7 +105,7 @@ impl Operate for Repair {
         }
     }
 
-    /// Waits for every node.
+    /// Waits for the answer of every node.
     fn judge(&mut self, cx: &mut Context<'_>) {
         if cx.round.tally.open().is_empty() {
             self.repair(cx);

@@ -68,7 +68,7 @@ pub(crate) struct Ballot {
     pub(crate) latency: Option<Duration>,
     /// When the node's time to answer ends.
     pub(crate) deadline: Instant,
-    /// Whether the question was put to the node. If not, the question waits for the handshake.
+    /// Whether the question was put to the node. A question that was not put to the node waits for the handshake.
     pub(crate) asked: bool,
     /// Whether the question was repeated in this attempt.
     pub(crate) asked_again: bool,
@@ -279,8 +279,8 @@ impl Round {
         self.timer = None;
     }
 
-    /// Makes the question to `node` wait for the handshake. Returns `false` if there is no room for the question. In
-    /// that case, `node` is not asked.
+    /// Makes the question to `node` wait for the handshake. Returns `false` if there is no room for the question. If
+    /// there is no room, `node` is not asked.
     pub(crate) fn wait_for(&mut self, node: NodeId, whose: Whose, nodes: &mut Nodes) -> bool {
         let room = nodes[node].connection.waiting.push(self.key, whose);
         if !room {

@@ -1,8 +1,8 @@
-//! A top-up sends a new copy of a held lock to a node that has lost its copy.
+//! A top-up sends a copy of a held lock to a node that does not have one.
 //!
 //! When a lock is extended, a node may answer that the key does not exist. The node may have restarted without the key,
-//! may have been down when the lock was taken, or may have held another client's key at that time. Without this copy,
-//! fewer nodes than possible have the lock, and the loss of one more copy may end the lock.
+//! may have been down when the lock was taken, or may have held another client's key at that time. Without a copy on
+//! this node, fewer nodes than possible have the lock, and the loss of one more copy may end the lock.
 //!
 //! The copy is a `SET NX` that expires when the other copies expire. The engine sends the copy only after it has seen
 //! the loss, when a majority *without* that node has confirmed the token in a later round. So the copy follows the
@@ -11,8 +11,8 @@
 //! vote. A node in quarantine gets a copy too. The copy counts as soon as the quarantine ends.
 //!
 //! A node without scripts may show how it releases locks only after a majority has granted the lock. A `SET` to another
-//! node may still be unsent when the lock is granted. In both cases, the node gets its first copy immediately, unless
-//! an extension has already found that the node does not have the lock.
+//! node may still be unsent when the lock is granted. In both situations, the node gets its first copy immediately,
+//! unless an extension has already found that the node does not have the lock.
 //!
 //! # Not here
 //!

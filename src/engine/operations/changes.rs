@@ -81,7 +81,7 @@ impl Operations {
         self.extend_kept(now);
     }
 
-    /// Wakes the operations if a node that answers again completes a majority.
+    /// Wakes the operations if the return of a node completes a majority.
     pub(in crate::engine) fn regained(&mut self, now: Instant) {
         if self.parts.nodes.answering() == self.parts.nodes.quorum() {
             self.each(now, |operation, cx| {
@@ -204,10 +204,10 @@ impl Operations {
 
     // ----- counter floors -----------------------------------------------------------------------
 
-    /// Sends a counter floor to each of `nodes`, which an operator trusts.
+    /// Sends a counter floor to each of `nodes`, because an operator trusts these nodes.
     ///
-    /// The limit on open operations does not apply. Such an operation ends soon, because a node with many unanswered
-    /// commands is not asked.
+    /// The limit on open operations does not apply to an operation that gives floors. Such an operation ends soon,
+    /// because a node with many unanswered commands is not asked.
     pub(in crate::engine) fn give_floors(
         &mut self,
         now: Instant,

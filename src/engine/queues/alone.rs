@@ -6,8 +6,8 @@
 //!
 //! # Not here
 //!
-//! A lock that is not kept always has a place. Such a lock is held for only a short time, and keeping its place costs
-//! less than closing and reopening it.
+//! A lock that is not kept always has a place. A lock that is not kept is held for only a short time, and keeping its
+//! place costs less than closing and reopening it.
 
 use alloc::vec::Vec;
 

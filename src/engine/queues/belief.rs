@@ -28,14 +28,14 @@ pub(in crate::engine) const ROUNDED: Duration = Duration::from_millis(1);
 /// Whether the node will push the next change of the key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Registration {
-    /// The node was asked, and has not answered.
+    /// The node was asked for notifications, and has not answered.
     Asked,
-    /// The node was asked for notifications. Before it answered, this engine wrote to the key itself, so the answer
-    /// registers nothing.
+    /// The node was asked for notifications. Before the node answered, this engine wrote to the key itself, so the
+    /// answer registers nothing.
     Erased,
     /// The node will push the next change.
     Pushed,
-    /// The node was asked, but it sends no notifications.
+    /// The node was asked for notifications, but it sends none.
     Untold,
     /// The node was not asked since its last push, so it will not push the next change.
     None,
@@ -44,9 +44,9 @@ enum Registration {
 /// The belief about one node.
 #[derive(Debug)]
 struct Seen {
-    /// When the resource becomes free on the node. [`Instant::MAX`] if this time is not known.
+    /// When the resource becomes free on the node, or [`Instant::MAX`] if this time is not known.
     free: Instant,
-    /// Before this time, the node is not believed to be free, whatever it says.
+    /// The time before which the node is not believed to be free, whatever it says.
     not_before: Instant,
     /// Whether the key has no expiry, so that it does not become free by itself.
     permanent: bool,
@@ -71,7 +71,7 @@ const UNKNOWN: Seen = Seen {
 pub(crate) struct Belief {
     nodes: Vec<Seen>,
     wants: Wants,
-    /// From this time on, a reader believes that a sorted set is free.
+    /// The time from which a reader believes that a sorted set is free.
     reads_from: Instant,
 }
 
@@ -257,14 +257,14 @@ impl Belief {
         )
     }
 
-    /// Returns `true` if a majority of the nodes pushes changes, or was asked to do so.
+    /// Returns `true` if a majority of the nodes pushes changes, or was asked to push them.
     pub(crate) fn is_told(&self) -> bool {
         let told = self.nodes.iter().filter(|seen| seen.is_told()).count();
         quorum_of(self.nodes.len()) <= told
     }
 
-    /// Returns the owner text of the holder. The text is empty if the holder has none. Returns `None` if no majority of
-    /// the nodes has the same token. Only nodes whose answers `count` are included.
+    /// Returns the owner text of the holder. The text is empty if the holder has no owner text. Returns `None` if no
+    /// majority of the nodes has the same token. Only nodes whose answers `count` are included.
     pub(crate) fn holder(&self, counts: impl Fn(NodeId) -> bool) -> Option<&[u8]> {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
         let counted = nodes.filter(|(node, _)| counts(*node));
@@ -277,7 +277,7 @@ impl Belief {
         tokens.iter().find(has_majority).map(|token| token.label())
     }
 
-    /// Returns `true` if the key has no expiry on so many nodes that no majority becomes free by itself. Only nodes
+    /// Returns `true` if so many nodes have a key without an expiry that no majority becomes free by itself. Only nodes
     /// whose answers `count` are included.
     pub(crate) fn is_permanent(&self, counts: impl Fn(NodeId) -> bool) -> bool {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);

@@ -41,8 +41,8 @@ pub(in crate::engine) struct Waiters {
 #[derive(Debug)]
 pub(in crate::engine) enum Caller {
     Waits(Waiter),
-    /// The operation is open under this key. It is a set, which waits in the line of each of its names, or a reader
-    /// that was refused while others were asking.
+    /// The operation is open under this key. The operation is a set, which waits in the line of each of its names, or a
+    /// reader that was refused while other operations were asking.
     Set(OperationKey),
     /// The operation is open under this key, and is no longer in a line.
     Open(OperationKey),
@@ -71,8 +71,7 @@ pub(in crate::engine) struct Extra {
     pub(in crate::engine) owner: Option<Box<Owner>>,
 }
 
-/// The record of an operation that waits for its turn. The record is packed, because padding would add eight bytes to
-/// it together with the links of the slab and the line.
+/// The record of an operation that waits for its turn. The record is packed, because padding would add eight bytes.
 #[derive(Clone, Copy, Debug)]
 #[repr(Rust, packed(4))]
 pub(in crate::engine) struct Waiter {
@@ -273,7 +272,7 @@ impl Waiters {
         }
     }
 
-    /// Makes `behind` follow `before`. If either of them is missing, the other becomes an end of `line`.
+    /// Makes `behind` follow `before`. If either neighbour is missing, the other becomes an end of `line`.
     fn join(&mut self, line: &mut Line, before: Link, behind: Link) {
         match before.index() {
             None => line.first = behind,

@@ -22,7 +22,7 @@ const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The minimum number of slots in a table that contains names.
 const SLOTS_MIN: usize = 16;
 
-/// The place of a name. The caller chooses this number below 2^32 - 1.
+/// The place of a name. The caller chooses the number of a place, below 2^32 - 1.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Where(pub(super) u32);
 

@@ -25,13 +25,13 @@
 //!
 //! A program that releases a lock and immediately asks for it again is always faster than a program that must first
 //! learn of the release. So an engine leaves the lock to others for a moment after a [`Row`] of its own locks. The
-//! engine does this often if it has met other clients lately. An engine that has met no other clients does this rarely,
-//! but still from time to time, because it may not notice other clients.
+//! engine leaves the lock often if it has met other clients lately. An engine that has met no other clients leaves the
+//! lock rarely, but still from time to time, because it may not notice other clients.
 //!
 //! The comment of each constant gives the reason for its value. The simulator measured the figures
 //! (`contention_in_numbers`: three nodes, holds of 1 ms, and unless stated otherwise 16 programs with one caller each
-//! and a round trip of 200 us). The longest wait is given as a multiple of a fair share. Messages are counted per node
-//! and hand-over.
+//! and a round trip of 200 us). The figures give the longest wait as a multiple of a fair share. The figures count
+//! messages per node and hand-over.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -48,38 +48,38 @@ use crate::time::{Instant, NANOS_PER_TICK, nanos};
 use super::belief::{Belief, Wants};
 
 /// The minimum wait between looks of a contender that gets notifications. The actual wait is up to twice as long. No
-/// push reports a `SWAPDB`, so without this look a contender that gets notifications would wait until its call ends.
-/// These looks cost a node one look in three seconds. No figure of contention depends on this constant: half a second
-/// and eight seconds give the same figures.
+/// push reports a `SWAPDB`, so without this look a contender that gets notifications would wait until its call ends. At
+/// this rate, a contender costs a node one look in three seconds. No figure of contention depends on this constant:
+/// half a second and eight seconds give the same figures.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// If a contender has looked at one lock for this long, each of its looks then asks who holds the lock. With attempts
-/// in between, it asks this at most twice in this time. If the contender asked for the holder from its first look on, a
-/// hand-over between two programs would cost six messages instead of five. Otherwise, no figure of contention depends
-/// on this constant: 100 ms and two seconds give the same figures. However, a contender for the exclusive lock finds
-/// readers only in this way. With twice this time, readers that hold for two seconds keep it waiting for more than 2.5
-/// s.
+/// in between, the contender asks for the holder at most twice in this time. If the contender asked for the holder from
+/// its first look on, a hand-over between two programs would cost six messages instead of five. Otherwise, no figure of
+/// contention depends on this constant: 100 ms and two seconds give the same figures. However, a contender for the
+/// exclusive lock notices readers only when it asks for the holder. With twice this time, readers that hold the lock
+/// for two seconds make the contender wait for more than 2.5 s.
 const WHO: Duration = Duration::from_millis(200);
 
-/// After one node has reported a change, the contender waits this long for a majority of reports, before it asks that
-/// node again. With 0.1 ms, a hand-over costs one more message in a measurement.
+/// After one node has reported a change, the contender waits this long for a majority to report it, before the
+/// contender asks that node again. In a measurement with 0.1 ms, a hand-over costs one more message.
 const LOOK_SOON: Duration = Duration::from_millis(2);
 
 /// A newly arrived contender waits this many round trips longer per counted split than a contender that has waited
 /// for [`OLD`]. A split adds two to the count, and each later lock of another client subtracts one. In a measurement
 /// with a round trip of 1 ms, two programs with one caller each have 202 hand-overs per second instead of 308 if the
-/// first split costs 30 round trips. Sixteen such programs have 366 instead of 432.
+/// first split costs 30 round trips. Sixteen such programs have 366 hand-overs instead of 432.
 const BEHIND: u32 = 3;
 
 /// After this wait, a contender no longer gives way to others. With 50 ms, 32 programs and a round trip of 1 ms, a
 /// measurement has a longest wait of 3.6 and 86 messages, instead of 1.9 and 59.
 const OLD: Duration = Duration::from_millis(100);
 
-/// The number of round trips for which an engine leaves the lock to others. The minimum time is a tick. The tick is
-/// needed because the operating system must schedule the other programs. Without the tick, a measurement with a round
-/// trip of 50 us has one more message. In a measurement with a round trip of 1 ms and two programs of eight callers,
-/// only a tick costs 4.2 messages instead of 3.3, and four round trips cost 3.7. Sixteen round trips cost the same as
-/// eight.
+/// The number of round trips for which an engine leaves the lock to others. The shortest time for which an engine
+/// leaves the lock is a tick. The tick is needed because the operating system must schedule the other programs. In a
+/// measurement with a round trip of 50 us, one more message is sent without the tick. In a measurement with a round
+/// trip of 1 ms and two programs of eight callers, a single tick costs 4.2 messages instead of 3.3, and four round
+/// trips cost 3.7. Sixteen round trips cost as many messages as eight.
 const LEFT_TO_OTHERS: u32 = 8;
 
 /// If no node has granted this number of consecutive attempts, with less than a [`ROW`] between the changes, the key
@@ -95,18 +95,18 @@ const WASTED_MAX: u32 = 20;
 /// node may have a free slot, but no majority has the same free slot.
 const MISSED_MAX: u32 = 3;
 
-/// The length of a row if the engine has met others lately. In a measurement with two programs of eight callers, the
-/// longest wait is 123 without this limit, and 6.4 with it. An additional limit of sixteen locks in a row changed
+/// The length of a row if the engine has met other clients lately. In a measurement with two programs of eight callers,
+/// the longest wait is 123 without this limit, and 6.4 with it. An additional limit of sixteen locks in a row changed
 /// nothing.
 const ROW: Duration = Duration::from_millis(10);
 
-/// The length of a row of several callers in an engine that has met no others. With one second instead, a program
-/// overtakes another waiting program more than 350 times in a measurement.
+/// The length of a row of several callers in an engine that has met no other clients. In a measurement with one second
+/// instead, a program overtakes another waiting program more than 350 times.
 const ROW_AMONG_US: Duration = Duration::from_millis(100);
 
-/// The length of a row of one caller that has met no others. The engine also remembers others for this time. Leaving
-/// the lock for a tick then costs a thousandth of the time. With 100 ms, it would cost a hundredth of the time, and no
-/// measured figure improves. With 300 ms or three seconds, no figure differs by a fifth.
+/// The length of a row of one caller that has met no other clients. The engine also remembers other clients for this
+/// time. Leaving the lock for a tick then costs a thousandth of the time. With 100 ms, leaving the lock would cost a
+/// hundredth of the time, and no measured figure improves. With 300 ms or three seconds, no figure differs by a fifth.
 const LATELY: Duration = Duration::from_secs(1);
 
 /// The time between the looks of a contender that wants the exclusive lock and knows of readers. Each look renews its
@@ -159,7 +159,7 @@ pub(in crate::engine) struct Wait {
     began: Instant,
     since: Instant,
     /// The time from which looks after an attempt immediately ask who holds the lock. The flag says whether looks after
-    /// the latest attempt ask this.
+    /// the latest attempt ask who holds the lock.
     who: Instant,
     asks_at_once: bool,
     /// When the contender looks next.
@@ -303,8 +303,8 @@ impl Wait {
 
     /// Records that an attempt was refused. The delay after the attempt ends at `delay`, and a random delay takes
     /// `rest`. The nodes in `elsewhere` have refused the attempt because of another resource of the set. Until the
-    /// delay ends, these nodes are not believed to be free, whatever they say about this resource. The same applies to
-    /// nodes that did not take the `SET`.
+    /// delay ends, the nodes in `elsewhere` are not believed to be free, whatever they say about this resource. Until
+    /// the delay ends, nodes that did not take the `SET` are not believed to be free either.
     pub(in crate::engine) fn refused(
         &mut self,
         why: Refusal,
@@ -486,9 +486,9 @@ impl Wait {
     }
 
     /// Records that `node` has reported a change of the key. If the contender still does not believe that a majority is
-    /// free, it looks soon. If no change was reported for as long as a row, the contender is not one of many, and
-    /// another client held the lock for that time. After many unsuccessful attempts, the contender reacts to changes
-    /// more and more slowly, because another client may be writing the key all the time.
+    /// free, the contender looks soon. If no change was reported for as long as a row, the contender is not one of
+    /// many, and another client held the lock for that time. After many unsuccessful attempts, the contender reacts to
+    /// changes more and more slowly, because another client may be writing the key all the time.
     pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId) {
         if self.asked.saturating_add(ROW) <= now {
             (self.splits, self.wasted) = (self.splits.saturating_sub(1), 0);
@@ -511,7 +511,7 @@ impl Wait {
     }
 }
 
-/// Returns `false` if `said` means that the node did not take the `SET`, and may still not take one. A node where
+/// Returns `false` if `said` means that the node did not take the `SET`, and may still not take a `SET`. A node where
 /// others were faster counts as a node that takes a `SET`.
 const fn takes_a_set(said: NodeOutcome) -> bool {
     matches!(
@@ -536,7 +536,7 @@ pub(super) struct Row {
     /// When the row began. `None` if the row has not begun.
     since: Option<Instant>,
     released: Instant,
-    /// The time until which the engine remembers that it met others.
+    /// The time until which the engine remembers that it met other clients.
     met: Instant,
 }
 
@@ -548,16 +548,16 @@ impl Row {
         self.released = now;
     }
 
-    /// Records that other clients hold the lock or ask for it. This ends the row, unless these clients may hold the
+    /// Records that other clients hold the lock or ask for it. The row then ends, unless these clients may hold the
     /// lock at the same time as this engine.
     pub(super) fn met_others(&mut self, now: Instant, ends: bool) {
         self.met = now.saturating_add(LATELY);
         self.since = self.since.filter(|_| !ends);
     }
 
-    /// Returns `true` if the engine leaves the lock to others before its next caller gets the lock. In that case, a new
-    /// row begins. `lone` means that the next caller has just come back to the lock. If the engine has met others, it
-    /// leaves the lock to them each time such a caller comes back.
+    /// Returns `true` if the engine leaves the lock to others before its next caller gets the lock. If the engine
+    /// leaves the lock, a new row begins. `lone` means that the next caller has just come back to the lock. If the
+    /// engine has met other clients, it leaves the lock to them each time such a caller comes back.
     #[inline]
     pub(super) fn is_over(&mut self, now: Instant, lone: bool) -> bool {
         let most = match (now < self.met, lone) {

@@ -53,7 +53,7 @@ impl Stats {
         page.0
     }
 
-    /// Returns a name, a help text, and the count of each outcome, for each kind of call.
+    /// Returns the name, the help text, and the count of each outcome, for each kind of call.
     fn outcomes(&self) -> [(&str, &str, Outcomes); 3] {
         let [taken, extended] = [self.acquisitions.each(), self.extensions.each()];
         [
@@ -97,7 +97,7 @@ impl Stats {
     }
 }
 
-/// The text of the page that is written so far.
+/// The text that was written so far.
 struct Page(String);
 
 impl Page {
@@ -113,7 +113,7 @@ impl Page {
         self.0 += &format!("shearline_{name}{labels} {value}\n");
     }
 
-    /// A bucket counts all times that are at most its bound, so it includes all shorter buckets.
+    /// A bucket counts all times up to its bound, so it includes all buckets with lower bounds.
     fn buckets(&mut self, name: &str, label: &str, histogram: &Histogram) {
         let before = if label.is_empty() { "" } else { "," };
         let bucket = |bound: &dyn Display| format!("{label}{before}le=\"{bound}\"");

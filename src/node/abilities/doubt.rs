@@ -1,9 +1,9 @@
-//! A proxy or server may refuse scripts with error texts that Redis and Valkey do not use. Such nodes are proxies, or
-//! servers that imitate Redis.
+//! A proxy or server may refuse scripts with error texts that Redis and Valkey do not use. A node of this kind is a
+//! proxy, or a server that imitates Redis.
 //!
-//! A refusal with an unknown text may mean that the node never runs scripts, or only that it has a temporary problem.
-//! So the engine tries another form only if the refused command cannot have left a key. The engine tries scripts again
-//! later:
+//! A refusal with an unknown text may mean that the node never runs scripts, or only that the node has a temporary
+//! problem. So the engine tries another form only if the refused command cannot have left a key. The engine tries
+//! scripts again later:
 //!
 //! | what the node does | what follows |
 //! | --- | --- |

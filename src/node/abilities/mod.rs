@@ -13,12 +13,12 @@
 //!
 //! # Guarantees
 //!
-//! * The engine sends no plain `SET` over a connection until the user has proved able to release locks there.
-//! * After the first lock, this connection needs no more checks.
+//! * The engine sends no plain `SET` over a connection until the user has shown there that it may release locks.
+//! * After the first lock, a connection needs no more checks.
 //!
 //! # Not here
 //!
-//! This file sends no commands. It returns the commands to send as [`Then`]. If a permission is revoked later, or
+//! This file sends no commands. The file returns the commands to send as [`Then`]. If a permission is revoked later, or
 //! another name needs other permissions, the node itself refuses the command (see `refused`).
 
 mod doubt;
@@ -64,7 +64,7 @@ pub(crate) struct Abilities {
     /// The server's native command for a release. `None` if this version of the server has no such command, or if the
     /// node has refused it.
     native: Option<Dialect>,
-    /// Whether the node has refused its native release command, and no script since then.
+    /// Whether the node has refused its native release command, without refusing a script since then.
     native_refused: bool,
     /// The ways to release locks that have worked on this connection.
     shown: Shown,
@@ -129,9 +129,9 @@ impl Abilities {
         self.native = native.filter(|_| !self.native_refused);
     }
 
-    /// Handles the end of the handshake. If the server has loaded the scripts, commands use them. If the server has
-    /// refused scripts on an earlier connection, with an error that names scripts, the server must first prove that it
-    /// runs them.
+    /// Handles the end of the handshake. If the server has loaded the scripts, commands use these scripts. If the
+    /// server has refused scripts on an earlier connection, with an error that names scripts, the server must first
+    /// show that it runs scripts.
     pub(super) fn ready(&mut self) {
         if self.scripts.knows(Taught::Release) {
             let doubt = self.doubt.take();
@@ -140,7 +140,7 @@ impl Abilities {
         }
     }
 
-    /// Handles the end of the connection. The next connection must prove its abilities again.
+    /// Handles the end of the connection. The next connection must show its abilities again.
     pub(super) fn disconnected(&mut self) {
         self.scripts = Scripts::default();
         self.shown = Shown::Nothing;
@@ -149,7 +149,7 @@ impl Abilities {
 
     // ----- abilities ------------------------------------------------------------------------
 
-    /// Returns `true` if the user has proved able to release locks on this connection.
+    /// Returns `true` if the user has shown on this connection that it may release locks.
     pub(super) fn may_release(&self) -> bool {
         match self.shown {
             Shown::Scripts => true,
@@ -197,7 +197,7 @@ impl Abilities {
         }
     }
 
-    /// Returns how the node releases locks, if this connection has shown it. This text is for operators.
+    /// Returns how the node releases locks, if this connection has shown it. The text is for operators.
     pub(crate) fn releasing(&self) -> Option<&'static str> {
         let native = match self.shown {
             Shown::Nothing => return None,
@@ -212,7 +212,7 @@ impl Abilities {
         })
     }
 
-    /// Returns the form of a release for this node. A `repair` is never sent by digest.
+    /// Returns the form of a release for this node. The form of a `repair` is never a digest.
     ///
     /// Debts are also released natively first, because the user may lack the permission to run scripts. If the node
     /// refused the native command on the previous connection, scripts come first. A second connection to the same

@@ -98,8 +98,8 @@ impl Abilities {
         (Reply::Later, entry.map_or(Then::Nothing, Then::TryAll))
     }
 
-    /// Tries the native release command of the node, if it has one. The script that takes a lock found that this user
-    /// may not release the lock by a script.
+    /// Tries the native release command of the node, if it has one. The script that takes a lock has found that this
+    /// user may not release the lock by a script.
     #[cold]
     pub(super) fn first_withheld(&mut self, claim: ClaimKey, missing: Unusable) -> (Reply, Then) {
         let withheld = self.withheld(missing);

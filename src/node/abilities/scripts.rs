@@ -55,15 +55,15 @@ impl Digests {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Scripts {
     known: [bool; 5],
-    /// Whether the server was unable to load the scripts when they were sent.
+    /// Whether the server was temporarily unable to load the scripts.
     postponed: bool,
     /// Whether the server has refused to load or run the scripts, with an unknown error text.
     pub(super) refused: bool,
-    /// Whether a script that does nothing was tried after the server had refused scripts. The server has run or refused
-    /// this script.
+    /// Whether a script that does nothing was tried after the server had refused scripts. The server has run this
+    /// script, or has refused it.
     pub(super) tried: bool,
-    /// Whether the script that takes a fenced lock has run, and has not been refused since. If so, the next script of
-    /// this kind is sent by digest.
+    /// Whether the script that takes a fenced lock has run, and has not been refused since. After it has run, the next
+    /// script of this kind is sent by digest.
     pub(in crate::node) has_run_fenced: bool,
     pub(super) members: Digests,
 }

@@ -1,13 +1,13 @@
 //! The ways to release a lock on one node without a script. The node's answers show which of these ways it permits.
 //!
 //! A node may refuse to run a script, because the user may not run it or the server does not know the command. From
-//! then on, the engine sends no scripts to the node. If the node loads the scripts in a later handshake, the engine
+//! then on, the engine sends no scripts to this node. If the node loads the scripts in a later handshake, the engine
 //! sends scripts again.
 //!
-//! Before the first `SET` of a connection, the engine tries all ways at once with a token that no key contains. From
-//! then on, the engine uses the first way that the node knows and permits. The engine remembers this way for the next
-//! connection, which starts by releasing debts. The engine ignores the version of the server, because a proxy in front
-//! of the server may know fewer commands.
+//! Before the first `SET` of a connection, the engine tries all ways at once with a token that no key contains.
+//! Afterwards, the engine uses the first way that the node knows and permits. The engine remembers this way for the
+//! next connection, which starts by releasing debts. The engine ignores the version of the server, because a proxy in
+//! front of the server may know fewer commands.
 //!
 //! | answer to a way | means |
 //! | --- | --- |
@@ -20,7 +20,7 @@
 //! * The engine sends no `SET` over a connection until one way to release has worked there.
 //! * The engine tries all ways to send an owed release, one after another, even if the node has refused each of them.
 //!   After the last way, the engine tries a script again, unless the configuration forbids scripts.
-//! * If a node runs scripts, the engine does not try other ways.
+//! * If a node runs scripts, the engine tries no other ways.
 //!
 //! # Not here
 //!
@@ -176,8 +176,8 @@ impl Abilities {
         self.scripts.tried = false;
     }
 
-    /// Uses scripts again if the node has refused every other way to release one resource, or the transaction that
-    /// releases several.
+    /// Uses scripts again if the node has refused all other ways to release one resource, or the transaction that
+    /// releases several resources.
     #[cold]
     pub(crate) fn reconsider_scripts(&mut self) {
         if self.ways.is_none_left() || self.ways.several_refused {
@@ -322,7 +322,7 @@ impl Abilities {
         ))
     }
 
-    /// Records that the node has refused `way`. If the node permitted this way before, it no longer does.
+    /// Records that the node has refused `way`. If the node permitted this way before, it no longer permits the way.
     pub(super) fn way_refused(
         &mut self,
         way: Dialect,

@@ -16,7 +16,7 @@
 //! * A command that follows a renewal is also written after the renewal. Only `SET`s and releases of other locks
 //!   overtake renewals that wait for the node's turn.
 //! * If the batch itself may have caused a refusal, the layers above do not see the refusal. Each renewal of the batch
-//!   is then sent again alone, as are all later renewals on this connection.
+//!   is then sent again in a separate command, as are all later renewals on this connection.
 //!
 //! # Not here
 //!
@@ -57,7 +57,7 @@ pub(crate) struct Batch {
     piles: [Pile; 2],
     /// When the first renewal was added.
     pub(super) since: Instant,
-    /// Whether the renewals wait for this node's turn (`nodes::turns`). This flag is only set while the batch holds
+    /// Whether the renewals wait for this node's turn (`nodes::turns`). The flag is set only while the batch holds
     /// renewals.
     pub(crate) waits: bool,
     /// The number of renewals in unanswered batches.
@@ -217,8 +217,8 @@ impl Batch {
         watched.taken().chain(others.taken())
     }
 
-    /// Forgets everything because the connection is lost. Yields the collected renewals. None of their bytes has been
-    /// sent.
+    /// Forgets everything because the connection is lost. Yields the collected renewals. No byte of these renewals has
+    /// been sent.
     pub(in crate::node) fn drain(&mut self) -> impl Iterator<Item = (Request, bool)> {
         self.done = 0;
         self.answers.clear();
@@ -278,8 +278,8 @@ impl Batch {
     }
 
     /// Handles the refusal of a whole batch, and returns the refusal for each item. If the batch itself may have caused
-    /// the refusal, each item is sent again alone, with the text of the ordinary script. An item that runs twice does
-    /// no harm.
+    /// the refusal, each item is sent again in a separate command, with the text of the ordinary script. An item that
+    /// runs twice does no harm.
     fn refusal(&mut self, refusal: Refusal) -> Refusal {
         let error = refusal.error();
         let code = error.code();

@@ -15,7 +15,8 @@ use crate::node::request::{Asker, Purpose, Remaining, Request};
 /// An event from a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Heard {
-    /// The command succeeded, as most commands do. This separate variant exists because an `Answer` is twice as large.
+    /// The command succeeded, as most commands do. This variant is separate from `Answer`, because an `Answer` is twice
+    /// as large.
     Done(Request),
     /// Another answer to a command about locks.
     Answer(Answer),
@@ -27,7 +28,7 @@ pub(crate) enum Heard {
         answer: Answer,
         /// The outcome for the report.
         outcome: NodeOutcome,
-        /// Whether the answers of the node counted before this one.
+        /// Whether the answers of the node counted before this answer.
         first: bool,
     },
     /// The server has identified itself, and must now be asked to join.
@@ -41,7 +42,7 @@ pub(crate) enum Heard {
     /// The answer to a look.
     Looked {
         place: PlaceKey,
-        /// The remaining life of the key. `None` if the answer does not report it.
+        /// The remaining life of the key. `None` if the answer does not report the remaining life.
         left: Option<Remaining>,
         /// Whether the node will push the next change of the key.
         pushes: bool,
@@ -126,7 +127,7 @@ impl InFlight {
         });
     }
 
-    /// Returns the command that the next reply answers. Returns `None` if there is no such command.
+    /// Returns the command that the next reply answers. Returns `None` if no command is unanswered.
     pub(crate) fn pop(&mut self) -> Option<Sent> {
         let sent = self.queue.pop_front()?;
         self.left(sent.purpose);
@@ -144,8 +145,9 @@ impl InFlight {
         Trouble::Link(LinkFault::Protocol)
     }
 
-    /// Returns the start of the last command, so that it can move from the out buffer into a new row of releases.
-    /// Returns `None` if the server has already answered the command, or if `unsent` returns `false` for its start.
+    /// Returns the start of the last command, so that this command can move from the out buffer into a new row of
+    /// releases. Returns `None` if the server has already answered the command, or if `unsent` returns `false` for its
+    /// start.
     pub(super) fn begin_row(&self, unsent: impl Fn(u64) -> bool) -> Option<u64> {
         let first = self.queue.back()?.start;
         unsent(first).then_some(first)
@@ -201,8 +203,8 @@ impl InFlight {
         self.queue.front().map(|sent| sent.start)
     }
 
-    /// Returns `true` if `same` returns `true` for a repeated release in flight. The search visits each command, but
-    /// only while a repeated release is in flight.
+    /// Returns `true` if a repeated release is in flight for which `same` returns `true`. The search visits each
+    /// command, but only while a repeated release is in flight.
     pub(crate) fn is_repairing(&self, mut same: impl FnMut(ClaimKey) -> bool) -> bool {
         self.repairs != 0
             && self.queue.iter().any(|sent| {

@@ -1,7 +1,7 @@
 //! The bytes that are queued for one node.
 //!
 //! A position counts from the first byte of the connection, so it stays valid when earlier bytes are removed. Once the
-//! operating system has accepted bytes, they are removed. A command can be withdrawn if the operating system has
+//! operating system has accepted bytes, the bytes are removed. A command can be withdrawn if the operating system has
 //! accepted none of its bytes.
 
 use alloc::vec::Vec;
@@ -96,7 +96,7 @@ impl Outbox {
         self.base + self.sent as u64 <= start
     }
 
-    /// Marks `len` unsent bytes as withdrawn. The bytes stay in the buffer until [`remove`](Self::remove).
+    /// Marks `len` unsent bytes as withdrawn. The withdrawn bytes stay in the buffer until [`remove`](Self::remove).
     pub(crate) fn withdraw(&mut self, len: usize) {
         self.withdrawn += len;
     }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::histogram::Histogram;
 use crate::time::Instant;
 
-/// The number of compared answers: the round trip of a node is the shortest among them.
+/// The number of compared answers: the round trip of a node is the shortest round trip among them.
 const SAMPLES: usize = 32;
 
 /// If the path grows longer during a connection, the node timeout adapts to round trips of up to this many nanoseconds.
@@ -25,7 +25,8 @@ pub(crate) struct Pulse {
     nearest: u64,
     /// When the latest sample was taken.
     sampled_at: Instant,
-    /// Answers to commands that were sent before this time may have arrived before the driver read them.
+    /// Only answers to commands that were sent after this time are measured, because earlier answers may have waited
+    /// unread.
     measured_from: Instant,
     /// The round trips of all answers, except answers that may have arrived before the driver read them.
     pub(crate) latency: Histogram,
@@ -52,7 +53,7 @@ impl Default for Pulse {
 }
 
 impl Pulse {
-    /// Records that a connection was opened. Its handshake will measure the path.
+    /// Records that a connection was opened. The handshake of the connection will measure the path.
     pub(in crate::node) fn connected(&mut self, now: Instant) {
         self.samples = [u64::MAX; SAMPLES];
         self.nearest = u64::MAX;
@@ -97,7 +98,7 @@ impl Pulse {
     }
 
     /// Checks for a silence after a turn has read all bytes that had arrived. If answers are still `open`, a silence
-    /// begins now, unless it has already begun. Returns when the silence began.
+    /// begins now, unless a silence has already begun. Returns when the silence began.
     pub(in crate::node) fn listen(&mut self, now: Instant, open: bool) -> Option<Instant> {
         if !open {
             self.silent_since = None;
@@ -133,8 +134,8 @@ impl Pulse {
         far && self.samples[(self.latest + 1) % SAMPLES] != u64::MAX
     }
 
-    /// Returns the round trip on which the node timeout is based. This round trip can exceed [`FOLLOWED`] only after a
-    /// new connection. So stalls never make all callers wait longer for the node.
+    /// Returns the round trip on which the node timeout is based. The result can exceed [`FOLLOWED`] only after a new
+    /// connection. So stalls never make all callers wait longer for the node.
     pub(crate) fn distance(&self) -> Duration {
         Duration::from_nanos(self.distance_nanos())
     }

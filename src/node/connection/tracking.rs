@@ -2,20 +2,20 @@
 //!
 //! Redis and Valkey call such notifications client-side caching. When the first look on a connection needs
 //! notifications, the node sends `CLIENT TRACKING ON OPTIN NOLOOP` once. `CLIENT CACHING YES` makes the server register
-//! the keys of the next command. The node writes this command together with the `PTTL` that follows, because a command
-//! between the two would use up the registration. The server then pushes the next change of the key to this connection,
-//! once.
+//! the keys of the next command. The node writes `CLIENT CACHING YES` together with the `PTTL` that follows, because a
+//! command between the two would use up the registration. The server then pushes the next change of the key to this
+//! connection, once.
 //!
 //! # Guarantees
 //!
-//! * Nothing comes between `CLIENT CACHING YES` and its `PTTL`.
+//! * No command comes between `CLIENT CACHING YES` and its `PTTL`.
 //! * The answer to a look says whether the look has registered the key. If the user may not use tracking, or the
 //!   connection speaks RESP2, which has no pushes, the node sends only the `PTTL`.
 //!
 //! # Not here
 //!
-//! Other modules handle the result of a look. They also handle later writes of this engine to the key, which use up the
-//! registration.
+//! Other modules handle the result of a look. Other modules also handle later writes of this engine to the key, which
+//! use up the registration.
 
 use core::time::Duration;
 

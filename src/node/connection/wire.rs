@@ -27,7 +27,7 @@ use super::tracking::register_next;
 #[cfg(test)]
 mod tests;
 
-/// A node with this many unanswered commands is busy, so looks wait.
+/// The number of unanswered commands from which a node is busy, so that looks wait.
 const BUSY: usize = 512;
 
 /// See the [module](self).
@@ -77,8 +77,8 @@ impl Wire {
         self.in_flight.push(purpose, now, start, len);
     }
 
-    /// Makes the server register the keys that the next command reads, if the node supports notifications. Before a
-    /// `MULTI`, this makes the server register all keys that are read until `EXEC`.
+    /// Makes the server register the keys that the next command reads, if the node supports notifications. If a `MULTI`
+    /// comes next, the server registers all keys that are read until `EXEC`.
     pub(in crate::node) fn register(&mut self, now: Instant) {
         if !self.batch.is_empty() {
             self.write_batch(now);
@@ -168,7 +168,7 @@ impl Wire {
 
     // ----- bytes that go before a command ---------------------------------------------------
 
-    /// Returns `true` if something may need to be written before the next command.
+    /// Returns `true` if collected renewals or a row of releases may have to be written before the next command.
     #[inline(always)]
     fn has_before(&self) -> bool {
         !self.row.is_empty() || !self.batch.is_empty()
@@ -203,7 +203,7 @@ impl Wire {
         self.batch.flush(now, &mut self.waking, outbox, in_flight);
     }
 
-    /// Returns `true` if renewals can be written now, and are so many that the node needs a turn.
+    /// Returns `true` if renewals can be written now, and if they are so many that the node needs a turn.
     #[inline]
     pub(crate) fn is_to_renew(&self) -> bool {
         RENEWALS_FEW < self.batch.len() && !self.batch.waits && !self.outbox.is_blocked()

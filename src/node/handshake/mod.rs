@@ -39,8 +39,8 @@ use credentials::Credentials;
 /// The command of a probe. Every server answers this command in some way, even a server that refuses our connection.
 pub(crate) const HELLO: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";
 
-/// If a connection that lasted at least this long ends, the next connection is opened at once. Such a connection was
-/// probably idle, or its server restarted.
+/// If a connection that lasted at least this long ends, the next connection is opened immediately. A connection that
+/// lasted this long was probably idle, or its server restarted.
 const LASTED: Duration = Duration::from_secs(1);
 
 /// The maximum time by which a server may overstate its uptime. The server subtracts two times in whole seconds, and
@@ -56,8 +56,8 @@ pub(crate) struct Handshake {
     pub(super) phase: Phase,
     /// Why the node is not ready. This field has no meaning while the node is ready.
     pub(crate) trouble: Trouble,
-    /// The latest text about the node. The text comes from the server, with its error, or from the provider of the
-    /// credentials, with `None`.
+    /// The latest text about the node. The server has sent the text with its error, or the provider of the credentials
+    /// has given the text without an error.
     pub(super) words: Words,
     /// The latest error on this connection that an operator can fix, and the number of locks that the node had granted
     /// before.

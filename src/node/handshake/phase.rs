@@ -60,7 +60,7 @@ impl fmt::Display for NodeState {
 pub(in crate::node) enum Phase {
     /// The node is not connected. The next connection attempt begins when the timer fires.
     Down,
-    /// A connection is wanted, but not up yet.
+    /// A connection is wanted, but is not up yet.
     Connecting,
     /// The connection is up, and the server has not identified itself yet.
     Handshake(Server),
@@ -83,7 +83,7 @@ impl Trouble {
         }
     }
 
-    /// Returns the trouble behind an unexpected reply. Some servers send the reason why they close a connection before
+    /// Returns the trouble behind an unexpected reply. Some servers send the reason for closing a connection before
     /// they receive a command.
     pub(in crate::node) fn of_unasked(value: Value<'_>) -> Self {
         let Some(line) = value.as_error() else {

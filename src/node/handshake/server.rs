@@ -2,8 +2,8 @@
 //!
 //! # Not here
 //!
-//! This file does not decide whether a node restarted, or whether two nodes are the same server. `Trust` decides this
-//! together with the engine, which knows all nodes.
+//! This file does not decide whether a node restarted, or whether two nodes are the same server. `Trust` decides these
+//! questions together with the engine, which knows all nodes.
 
 use alloc::string::String;
 use core::time::Duration;
@@ -146,8 +146,8 @@ fn evicts_locks(info: &[u8]) -> bool {
     limited && !keeps
 }
 
-/// Returns the percentage of `maxmemory` in use from this `INFO memory`, at most 255. Returns `None` if there is no
-/// limit.
+/// Returns the percentage of `maxmemory` in use from this `INFO memory`, at most 255. Returns `None` if `maxmemory`
+/// sets no limit.
 fn memory_percent(info: &[u8]) -> Option<u8> {
     let number = |name: &[u8]| core::str::from_utf8(field(info, name)?).ok()?.parse().ok();
     let (used, most): (u64, u64) = (number(b"used_memory")?, number(b"maxmemory")?);
@@ -155,8 +155,8 @@ fn memory_percent(info: &[u8]) -> Option<u8> {
     Some(u8::try_from(percent).unwrap_or(u8::MAX))
 }
 
-/// Returns whether writes reach the disk at once, according to this answer to `CONFIG GET *append*`. The answer is a
-/// map, or a flat array of the same items. Returns `None` if the server refuses the command.
+/// Returns whether writes reach the disk immediately, according to this answer to `CONFIG GET *append*`. The answer is
+/// a map, or a flat array of the same items. Returns `None` if the server refuses the command.
 fn writes_through(value: Value<'_>) -> Option<bool> {
     let is = |key: &[u8], wanted: &[u8]| {
         let text = match value.as_pairs() {
@@ -195,8 +195,8 @@ pub(in crate::node) fn refused(error: ServerError) -> Unusable {
     }
 }
 
-/// Returns the meaning of a refused `AUTH`. If the error has no code, the server wants no password, or is old and
-/// refuses this password. In both cases the configured credentials are wrong.
+/// Returns the meaning of a refused `AUTH`. If the error has no code, the server wants no password, or the server is
+/// old and refuses this password. In both cases, the configured credentials are wrong.
 fn auth_refused(error: ServerError) -> Unusable {
     match error.code() {
         "NOAUTH" | "NOPERM" | "DENIED" => refused(error),
@@ -218,7 +218,7 @@ fn error_in(value: Value<'_>) -> Option<ServerError> {
 
 /// Returns the text of an `INFO`. Returns `None` if `INFO` is forbidden or not available, because the node is usable
 /// without these facts. If the server is busy with a script, the handshake fails and is retried later. Without this
-/// `INFO`, one server could have two votes, and a busy server cannot vote anyway.
+/// answer to `INFO`, one server could have two votes, and a busy server cannot vote anyway.
 fn info(value: Value<'_>) -> Result<Option<&[u8]>, Unusable> {
     match error_in(value).as_ref().map(ServerError::code) {
         Some("NOAUTH") => Err(Unusable::NoCredentials),

@@ -26,7 +26,7 @@ use super::{Filling, permit, to_ask};
 /// The variable parts of a command about counters.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::node) struct Counters<'a> {
-    /// The smallest number that the counters have afterwards.
+    /// The smallest value that the counters may have afterwards.
     pub(in crate::node) number: u64,
     /// How long the counters live after their last use.
     pub(in crate::node) ttl: Duration,

@@ -8,9 +8,9 @@
 //! | shared by readers: [`shared`] | a script | a script | a script | a script | none |
 //! | a permit: [`permit`] | a script | as shared | as shared | as shared | none |
 //!
-//! A node without scripts receives a transaction instead of each script. It receives no fenced lock, shared lock or
-//! permit: see [`transaction`](super::connection). To add a kind of lock, write a file with its recipe, and let [`of`]
-//! choose the recipe.
+//! A node without scripts receives a transaction instead of each script. A node without scripts receives no fenced
+//! lock, shared lock or permit: see [`transaction`](super::connection). To add a kind of lock, write a file with its
+//! recipe, and let [`of`] choose the recipe.
 //!
 //! Each command is a template that is encoded at compile time. At run time, the engine fills in the entry (key and
 //! token in wire form) and the numbers. In each round, every form of a command is written once, and all nodes that need
@@ -233,7 +233,7 @@ fn tail(out: &mut Vec<u8>, ttl: &[u8], marker: Option<&[u8]>) {
     out.extend_from_slice(marker.unwrap_or(NO_MARKER));
 }
 
-/// Writes the names of the commands whose permissions a script has to check.
+/// Writes the names of the commands whose permissions a script must check.
 fn to_ask(out: &mut Vec<u8>, commands: &[&str]) {
     for command in commands {
         argument(out, command.as_bytes());

@@ -156,8 +156,8 @@ fn overwrite(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
     OVERWRITE.write(out, [entry.arguments(), &other], filling.by);
 }
 
-/// Writes a release that deletes nothing, to check whether the user may use this `way` on the name of `entry`. Its
-/// token is longer than the token of `entry`, so no key contains it.
+/// Writes a release that deletes nothing, to check whether the user may use this `way` on the name of `entry`. The
+/// token of the release is longer than the token of `entry`, so no key contains it.
 pub(in crate::node) fn trial(out: &mut Vec<u8>, entry: &Entry, way: Dialect) {
     let longer = [entry.token().as_bytes(), b"?"].concat();
     let entry = Entry::new(Vec::new(), entry.resource(), &longer);

@@ -27,7 +27,7 @@ pub(super) static RECIPE: Recipe = Recipe {
 };
 
 /// Takes the first free slot, or only the slot that is wanted. The first such command also checks whether the user may
-/// release the slot. If the ttl is empty, the command only checks.
+/// release the slot. If the ttl is empty, the command only checks permissions.
 #[cold]
 fn take_if_permitted(out: &mut Vec<u8>, entry: &Entry, ttl: &[u8], filling: &Filling<'_>) {
     let Filling { marker, by, .. } = *filling;

@@ -1,6 +1,6 @@
 //! The commands about a lock on several names.
 //!
-//! These commands are scripts. The scripts are sent by their text, because the number of keys varies and such locks are
+//! Each command runs a script. The scripts are sent by their text, because the number of keys varies and such locks are
 //! rare. All nodes receive the same form, apart from the marker. For the scripts,
 //! see [`script::several`](crate::node::script).
 
@@ -27,7 +27,7 @@ pub(super) static RECIPE: Recipe = Recipe {
 };
 
 /// The commands for which a lock on several names needs permissions. An answer names a forbidden command by its index,
-/// so the order must be the same as in `TO_LOCK` in `abilities`. This list omits `evalsha`, because a lock on several
+/// so the order must be the same as in `TO_LOCK` in `abilities`. The list omits `evalsha`, because a lock on several
 /// names is always released by the script's text.
 const TO_LOCK_SEVERAL: [&str; 3] = ["get", "del", "set"];
 

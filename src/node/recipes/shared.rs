@@ -1,7 +1,7 @@
 //! The commands for a shared lock, some of which permits use too.
 //!
-//! These commands are scripts that are sent by their text. Nothing replaces these scripts on a node without scripts.
-//! For the scripts, see [`script::shared`](crate::node::script).
+//! Each command sends a script by its text. Nothing replaces these scripts on a node without scripts. For the scripts,
+//! see [`script::shared`](crate::node::script).
 
 use alloc::vec::Vec;
 use core::iter::{empty, once};
@@ -43,8 +43,8 @@ pub(in crate::node) const TO_JOIN: [&str; 7] = [
     "zscore",
 ];
 
-/// Returns the commands that a script has to check. A script that is sent by its digest has run before, so it has
-/// nothing to check.
+/// Returns the commands that a script must check. A script that is sent by its digest has run before, so it has nothing
+/// to check.
 pub(super) fn to_check(by: Dialect) -> &'static [&'static str] {
     match by {
         Dialect::Sha1 => &[],
@@ -58,7 +58,7 @@ pub(super) fn to_check(by: Dialect) -> &'static [&'static str] {
 }
 
 /// Adds the reader. The first such command also checks whether the user may remove the reader. If the ttl is empty, the
-/// command only checks.
+/// command only checks permissions.
 #[cold]
 fn take_if_permitted(out: &mut Vec<u8>, entry: &Entry, ttl: &[u8], filling: &Filling<'_>) {
     let Filling { marker, by, .. } = *filling;

@@ -4,14 +4,14 @@
 //! the [marker](super::super::trust::marker) and the barrier. The arguments are the token, the ttl, the marker (empty
 //! if none is checked), a number, the life of a counter in milliseconds, and the `run_id` of the server.
 //!
-//! * The floor replaces a missing counter. The floor is at least as high as every counter has ever been.
+//! * If a counter is missing, the floor is used instead. The floor is at least as high as every counter has ever been.
 //! * The floor is `run_id:base:number`. If the floor is missing, or belongs to another `run_id`, the node may have lost
 //!   counters. A node without a usable floor refuses fenced locks, and changes nothing.
 //! * During a repair, the floor is `run_id:?nonce:number`. A node whose floor is in repair may have lost its data, so
 //!   it refuses fenced locks as well. Each detected loss gets a new random nonce, so the repair of an earlier loss
 //!   changes nothing.
 //! * The base is the first number of the floor under this `run_id`. A counter below the base is an old counter that was
-//!   restored from a disk. The base replaces such a counter.
+//!   restored from a disk. If a counter is below the base, the base is used instead.
 //! * Counters are whole numbers below 2^53, which are exact in Lua, and are printed by `%.0f`.
 
 use super::{Script, end_unless_permitted};
@@ -37,8 +37,8 @@ macro_rules! read_floor {
     };
 }
 
-/// Puts the counter with this key into `k`. The floor replaces a counter that is not a number, or is too large for a
-/// counter of this library.
+/// Puts the counter with this key into `k`. If the counter is not a number, or is too large for a counter of this
+/// library, the floor is used instead.
 macro_rules! read_counter {
     ($key:literal) => {
         concat!(
@@ -49,7 +49,7 @@ macro_rules! read_counter {
     };
 }
 
-/// Raises the floor to the number `s`, if the floor is lower. `d` is the same number as text.
+/// Raises the floor to the number `s`, if the floor is lower. `d` is the number `s` as text.
 macro_rules! lift_floor {
     () => {
         "if s>x then call('set',f,r..':'..o..':'..d) end "
@@ -67,7 +67,7 @@ macro_rules! whether_it_counts {
 
 pub(super) use {lift_floor, read_counter, read_floor};
 
-/// Takes all names or none, and raises the counters of all names to the same number. This number is higher than each
+/// Takes all names or none, and raises the counters of all names to the same number. The new number is higher than each
 /// counter was, and at least the proposal. The script limits the proposal to the server's clock plus one second, unless
 /// the token says that nodes have asked for the proposal. If the script has taken the names and checks no marker, it
 /// answers only with the number as text, because three integers cost a server half a microsecond more. Otherwise the
@@ -115,10 +115,10 @@ pub(crate) const TAKE_FENCED: Script = Script {
     sha1: "2a551eb002439e625d86d348863b23d88f2f1f44",
 };
 
-/// Raises all counters and the floor to at least the number, if all names have the token. Answers `1` if they were
-/// raised. Otherwise the script changes nothing. The answer is then `-1` if a name belongs to another client, and `0`
-/// if a name does not exist, or if the floor is missing or belongs to another `run_id`. With a marker check, the script
-/// adds whether the answer counts.
+/// Raises all counters and the floor to at least the number, if all names have the token. Answers `1` if the counters
+/// and the floor were raised. Otherwise the script changes nothing. The answer is then `-1` if a name belongs to
+/// another client, and `0` if a name does not exist, or if the floor is missing or belongs to another `run_id`. With a
+/// marker check, the script adds whether the answer counts.
 pub(crate) const RAISE_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),

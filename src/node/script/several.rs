@@ -39,9 +39,9 @@ pub(crate) const TAKE_SEVERAL: Script = Script {
     sha1: "02d2bfa7cbaa9d0862098e337d89a633e6e268e1",
 };
 
-/// Raises the expiry of all keys, as [`EXTEND`](super::EXTEND) does, if all of them contain the token. Answers `1` if
-/// the expiry was raised. Otherwise the script changes nothing. The answer is then `-1` if a key belongs to another
-/// client, and `0` if a key does not exist.
+/// Raises the expiry of all keys, as [`EXTEND`](super::EXTEND) does, if each key contains the token. Answers `1` if the
+/// expiry was raised. Otherwise the script changes nothing. The answer is then `-1` if a key belongs to another client,
+/// and `0` if a key does not exist.
 pub(crate) const EXTEND_SEVERAL: Script = Script {
     text: "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end \
            local s=1 for i=1,n do local v=redis.call('get',KEYS[i]) \
@@ -57,7 +57,7 @@ pub(crate) const EXTEND_SEVERAL: Script = Script {
     sha1: "b62c3f0e0e2d7978e812f89852a7e58ab5434e44",
 };
 
-/// Answers how much longer all keys live, in the form of [`CONFIRM`](super::CONFIRM), if all of them contain the token.
+/// Answers how much longer all keys live, in the form of [`CONFIRM`](super::CONFIRM), if each key contains the token.
 /// Otherwise answers `-1` if a key belongs to another client, and `0` if a key does not exist. The ttl is empty.
 pub(crate) const CONFIRM_SEVERAL: Script = Script {
     text: "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end \

@@ -8,10 +8,10 @@
 //! K/SLOT/TOKEN    it holds the slot SLOT of K permits: see `permit`
 //! ```
 //!
-//! * Like a key, a member is live up to and including the millisecond of its deadline. Afterwards the member has
+//! * Like a key, a member is live up to and including the millisecond of its deadline. After its deadline, a member has
 //!   expired and does not count.
 //! * The key expires at the latest deadline of its members. A script never removes another client's live member, and
-//!   never moves its deadline to an earlier time.
+//!   never makes the deadline of such a member earlier.
 //! * A set that this library did not write counts as a key of another client, and is never changed. The scripts
 //!   recognise such a set if an expired member, or the last member, has another form, or if the last deadline is not a
 //!   whole number up to 9e15. Therefore the scripts remove expired members one by one. The scripts check the last
@@ -157,9 +157,9 @@ pub(super) use {
 /// Adds a reader. A reader that is already a member keeps the lock for at least this ttl. Answers `1` if the reader has
 /// the lock, and `2` if the key belongs to another client. An answer of `3` or more means that a caller waits for the
 /// exclusive lock. The intent of this caller blocks readers for two milliseconds less than the answer. After this time,
-/// readers may pass, or the intent has expired. An answer of `-5` or less means that the user may not run one of the
-/// commands after the fourth argument. For the first of these commands, the answer is `-5`. The script does nothing
-/// unless it takes the lock. Without a ttl the script only checks the permissions.
+/// readers may pass the intent, or the intent has expired. An answer of `-5` or less means that the user may not run
+/// one of the commands after the fourth argument. For the first of these commands, the answer is `-5`. The script does
+/// nothing unless it takes the lock. Without a ttl the script only checks the permissions.
 ///
 /// The second key is the intent of the waiting caller: see [`LEAVE_INTENT`]. The reader passes the intent if the fourth
 /// argument is not empty, or if the reader is already a member. The further arguments are the commands to check.
@@ -191,8 +191,8 @@ pub(crate) const LEAVE_INTENT: Script = Script {
 /// The length of a window, in milliseconds.
 const WINDOW: u64 = 250;
 
-/// The age of an intent at which the first window begins, in milliseconds. By then, readers that hold their locks for
-/// less than two seconds have released them. Each later window begins at twice the age at which the previous window
+/// The age of an intent at which the first window begins, in milliseconds. At this age, readers that hold their locks
+/// for less than two seconds have released them. Each later window begins at twice the age at which the previous window
 /// began. So the gap between two windows eventually becomes longer than any reader holds its lock.
 const FIRST_WINDOW: u64 = 2_200;
 

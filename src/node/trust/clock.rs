@@ -1,13 +1,13 @@
 //! The clock watch of one node: detects steps of the server's wall clock.
 //!
-//! Keys expire by the server's wall clock. A forward step ends locks early, and no other sign shows it, because the
-//! connection and the server's identity do not change. But the command `TIME` reads the server's clock, and the clock
-//! of this process is never stepped. So without a step, the difference between the two clocks changes only as fast as
-//! clocks drift.
+//! Keys expire by the server's wall clock. A forward step ends locks early, and the client notices nothing, because the
+//! connection and the server's identity do not change. However, the command `TIME` reads the server's clock, and the
+//! clock of this process is never stepped. So without a step, the difference between the two clocks changes only as
+//! fast as clocks drift.
 //!
 //! The engine sends `TIME` directly before a lock command, in the same write, at most once a second. So the answer to
 //! `TIME` arrives before the answer to the lock command. If the clock was stepped since the last `TIME`, the node's
-//! vote does not count even in this round. The engine does not ask a node for its time if it sends the node no lock
+//! vote does not count even in this round. The engine does not ask a node for its time if the node gets no lock
 //! commands.
 //!
 //! The server reads its time after the question is sent and before the answer is read. So each answer bounds the
@@ -57,7 +57,7 @@ const SLACK: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(crate) struct Clock {
     watched: bool,
-    /// When the node may be asked again. [`Instant::MAX`] while a question is open.
+    /// When the node may be asked again, or [`Instant::MAX`] while a question is open.
     next: Instant,
     known: Option<Difference>,
     /// How fast the server's clock may diverge from our clock, in parts per billion.

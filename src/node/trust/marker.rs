@@ -22,7 +22,7 @@ use crate::quorum::{Drift, quorum_of};
 /// The length of the longest marker, with a `run_id` of 64 bytes, a ttl, two numbers of nodes, and the name.
 pub(crate) const MARKER_BYTES_MAX: usize = 2 + 65 + 14 + 3 + 3 + 2 + CLUSTER_BYTES_MAX;
 
-/// The group that a handle expects. This group is the same for all nodes of the handle.
+/// The group that a handle expects. The group is the same for all nodes of the handle.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cluster {
     pub(crate) nodes: usize,

@@ -7,8 +7,8 @@
 //!
 //! # Guarantees
 //!
-//! * If the node's last answer says that it belongs to another group, the engine believes this until the node has
-//!   joined.
+//! * If the node's last answer says that it belongs to another group, the engine relies on this answer until the node
+//!   has joined.
 //! * An operator's request is valid only for the connection on which it is sent.
 
 use alloc::vec::Vec;
@@ -202,8 +202,9 @@ impl Membership {
         Some(NodeOutcome::Quarantined { until })
     }
 
-    /// Returns when the node's answers count again, or `None` if they count at `now`. If this time is unknown until the
-    /// node has joined again, returns `now`. During its handshake, a node joins before it is asked any other question.
+    /// Returns when the node's answers count again, or `None` if they count at `now`. If this time is unknown because
+    /// the node has not joined again, returns `now`. During its handshake, a node joins before it is asked any other
+    /// question.
     pub(super) fn until(&self, now: Instant) -> Option<Instant> {
         let barrier = self.barrier.filter(|until| now < *until);
         match self.is_ready && !self.joined {

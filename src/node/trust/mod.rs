@@ -14,8 +14,9 @@
 //! quarantine, because its key blocks other clients, but its answers do not count.
 //!
 //! Each handshake identifies the server by its `run_id`, which changes at each start, and its `master_replid`, which
-//! changes at each promotion. If one of them changes or becomes unreadable, the server counts as another server, even
-//! if it still has its keys. At the first connection to a node, the uptime shows whether the server restarted recently.
+//! changes at each promotion. If the `run_id` or the `master_replid` changes or becomes unreadable, the server counts
+//! as another server, even if it still has its keys. At the first connection to a node, the uptime shows whether the
+//! server restarted recently.
 //!
 //! # Guarantees
 //!
@@ -74,17 +75,17 @@ pub(crate) struct Trust {
     /// The latest `run_id` of the server.
     run_id: Option<String>,
     replid: Option<String>,
-    /// Whether the server has refused a command because it was loading its data or was a replica. When it accepts
-    /// writes again, its keys may have been replaced, even if its identity is the same.
+    /// Whether the server has refused a command because it was loading its data or was a replica. When the server
+    /// accepts writes again, its keys may have been replaced, even if its identity is the same.
     alarmed: bool,
     /// How long the server had been up at the first handshake, if this time was shorter than an assumed longest ttl.
-    /// Answers of such a young server count immediately, although it may have forgotten locks.
+    /// Answers of a young server count immediately, although it may have forgotten locks.
     pub(crate) met_young: Option<Duration>,
     /// When the quarantine for forgotten locks ends, or [`Instant::ZERO`] if there was no quarantine.
     until: Instant,
     /// When the quarantine for a clock step ends.
     stepped_until: Instant,
-    /// This node, and all configured nodes that were once seen to be the same server. This set never shrinks, because a
+    /// This node, and all configured nodes that were once seen to be the same server. The set never shrinks, because a
     /// server that restarts gets another `run_id` but keeps its names.
     pub(crate) names: NodeSet,
     pub(crate) clock: Clock,
@@ -278,7 +279,7 @@ impl Trust {
     }
 
     /// Records that the server has refused a command because it loads its data or follows another server, so its keys
-    /// may be replaced. Afterwards, an unchanged identity in the next handshake proves nothing.
+    /// may be replaced. After such a refusal, an unchanged identity in the next handshake proves nothing.
     pub(crate) fn alarm(&mut self) {
         self.alarmed = true;
     }
@@ -358,7 +359,8 @@ impl Trust {
 
     /// Passes the quarantine of this name to another name of the same server, which has finished its handshake. Returns
     /// the time before which the other name must not vote. If both names lead to the `same` process, the handshake also
-    /// ends the alarm of this name. Otherwise the alarm stays, because this name may lead to another server by now.
+    /// ends the alarm of this name. If the names lead to different processes, the alarm stays, because this name may
+    /// lead to another server by now.
     pub(crate) fn hand_on(&mut self, now: Instant, terms: Terms, same: bool) -> Instant {
         let alarm = match self.alarmed {
             true => now.saturating_add(terms.span),

@@ -137,7 +137,7 @@ impl Acquire {
         }
     }
 
-    /// Asks `node` for the lock, because it has shown that it can release the lock.
+    /// Asks `node` for the lock, because `node` has shown that it can release the lock.
     #[cold]
     fn permitted(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let in_time = cx.round.awaits(node) || cx.now < cx.round[node].deadline;
@@ -158,8 +158,8 @@ impl Acquire {
         }
     }
 
-    /// Sends copies to the nodes of `nodes` that first had to show how they release locks. A majority granted the lock
-    /// before a `SET` could be sent to these nodes.
+    /// Sends copies to those nodes in `nodes` that first had to show how they release locks. A majority granted the
+    /// lock before a `SET` could be sent to these nodes.
     #[cold]
     pub(super) fn copy_withdrawn(&self, nodes: NodeSet, end: Instant, cx: &mut Context<'_>) {
         for node in nodes.iter() {

@@ -2,15 +2,15 @@
 //!
 //! Each node that grants the lock raises a counter and returns the number of this counter. A number becomes the fencing
 //! token as soon as a majority is known to have had both the key and a counter at exactly this number. A majority can
-//! reach this state in two ways, and the first to succeed decides:
+//! reach this state in two ways, and the first way to succeed decides:
 //!
 //! * A majority has returned the same number, so one round trip is enough.
-//! * The engine has asked nodes to raise their counters to the number, and they have answered that they did so and
-//!   still had the key. The engine asks for this once a first majority has returned different numbers. The engine then
-//!   names the largest of these numbers.
+//! * The engine has asked nodes to raise their counters to the number, and the nodes have answered that they did so and
+//!   still had the key. The engine asks nodes to raise their counters once a first majority has returned different
+//!   numbers. The engine asks for the largest of these numbers.
 //!
-//! All readers of a resource share a counter, and so do all of its permits. If another client raises a shared counter
-//! further before the lock is granted, this does no harm.
+//! All readers of a resource share a counter, and so do all of its permits. Another client may raise a shared counter
+//! further before the lock is granted, which does no harm.
 //!
 //! A node with a larger number does not count, because it may have assigned that number to an earlier lock.
 //!
@@ -64,7 +64,7 @@ pub(in crate::engine) struct Fencing {
     pub(super) token: u64,
     /// Whether a second round trip was needed, because less than a majority had returned the fencing token.
     pub(super) took_second: bool,
-    /// The nodes that would assign another number than the number in the token, and the largest of their numbers.
+    /// The nodes that would assign another number than the number in the token, and the largest of these numbers.
     behind: NodeSet,
     wanted: u64,
     /// Whether nodes have asked for the proposed number.
@@ -244,7 +244,7 @@ impl Acquire {
         cx.round.rest(State::Resting { until: cx.now }, cx.parts);
     }
 
-    /// Counts a yes for each of these nodes, which confirm the fencing token.
+    /// Counts a yes for each of these nodes, because they confirm the fencing token.
     pub(super) fn vote_yes(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
         for node in nodes.iter() {
             self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx);
@@ -265,8 +265,8 @@ impl Acquire {
         }
     }
 
-    /// Asks `node`, which has granted the lock, to raise its counter if its number is too small. If its number is
-    /// larger, `node` does not count.
+    /// Asks `node`, which has granted the lock, to raise its counter if its number is too small. If the number of
+    /// `node` is too large, `node` does not count.
     fn raise(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let Some(fencing) = self.fencing.as_ref().filter(|_| cx.round.awaits(node)) else {
             return; // The outcome is certain.

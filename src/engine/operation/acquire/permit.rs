@@ -3,9 +3,9 @@
 //! A permit is one of several numbered slots. Each node assigns the first free slot that it finds. All clients make the
 //! nodes begin the search at the same slot. So usually all nodes assign the same slot, and one round trip is enough. If
 //! a majority has assigned slots, but not the same slot, the engine asks the nodes to move the token to the slot that
-//! most of them assigned. These moves happen within the time of the same attempt. A node that has assigned this slot to
-//! another client refuses the move. After a refused move, the engine tries the next slot. If no slot is left, the
-//! attempt fails, and the next attempt begins its search at a random slot.
+//! most of them assigned. The moves of the token happen within the time of the same attempt. A node that has assigned
+//! this slot to another client refuses the move. After a refused move, the engine tries the next slot. If no slot is
+//! left, the attempt fails, and the next attempt begins its search at a random slot.
 //!
 //! Once the permit is held, a node with the token in another slot does not count. The engine releases the wrong slot,
 //! and asks the node for the right slot.
@@ -83,11 +83,11 @@ const ELSEWHERE: (Vote, NodeOutcome) = (Vote::Abstain, NodeOutcome::Granted);
 /// The place of the token on one node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum At {
-    /// The place is not known.
+    /// The place of the token is not known.
     Unknown,
-    /// The token is in no slot, because all slots are taken. The first slot becomes free at this time.
+    /// The token is in no slot, because all slots are taken. The first slot becomes free at the given time.
     Full(Instant),
-    /// The token is in this slot.
+    /// The token is in the given slot.
     In(u16),
     /// The token is in the first of these slots, unless the node has already moved it to the second slot.
     Moving(u16, u16),
@@ -375,7 +375,7 @@ impl Acquire {
     // ----- after the verdict ----------------------------------------------------------------
 
     /// Returns the number of permits, if all permits are taken. Either the nodes say so, or this engine has taken all
-    /// permits, so the operation never asked.
+    /// permits and the operation never asked.
     #[cold]
     pub(super) fn all_taken(&mut self, cx: &Context<'_>) -> Option<u16> {
         let place = self.place;
@@ -407,7 +407,7 @@ impl Acquire {
     }
 
     /// Passes the answers of a refused attempt to the contender. Returns `true` if the attempt has registered no key.
-    /// In that case the contender asks again immediately, unless the votes of the attempt were split.
+    /// The contender then asks again immediately, unless the votes of the attempt were split.
     #[cold]
     #[inline(never)]
     pub(super) fn learns_of_slots(&mut self, cx: &mut Context<'_>) -> bool {
@@ -447,7 +447,8 @@ impl Acquire {
 }
 
 /// Removes the token of the permit of `key` from a wrong slot on `node`, where the token is or may be. If the node
-/// `is_new` and the right slot is free, also takes the right slot. Otherwise the next extension takes the right slot.
+/// `is_new` and the right slot is free, also takes the right slot. If the right slot is not taken now, the next
+/// extension takes it.
 #[cold]
 #[inline(never)]
 pub(in crate::engine) fn astray_on(
@@ -478,7 +479,7 @@ pub(in crate::engine) fn astray_on(
     parts.claims.rest(key);
 }
 
-/// Returns `true` if the permit of `claim` is held in another slot than `slot`, where a node has the token.
+/// Returns `true` if the permit of `claim` is held, but not in `slot`, where a node has the token.
 #[cold]
 pub(super) fn is_astray(claim: &Claim, slot: u16) -> bool {
     let is_other = |kind| matches!(kind, Kind::Permit { slot: own, .. } if own != slot);

@@ -20,7 +20,7 @@ pub(super) struct Several {
     /// The record of the acquisition in the queue of each place, if a record exists or has existed.
     pub(super) waiters: Box<[Option<WaiterKey>]>,
     /// The resource that each node has reported as taken in this attempt, counted from 1. Zero means that the node has
-    /// reported none.
+    /// reported no resource.
     held: Box<[u8]>,
 }
 
@@ -51,8 +51,8 @@ impl Several {
         })
     }
 
-    /// Returns the resource that most nodes have reported, counted from 0. In a tie, returns the first of these
-    /// resources.
+    /// Returns the resource that most nodes have reported, counted from 0. In a tie, returns the first of the most
+    /// reported resources.
     pub(super) fn most_named(&self) -> Option<usize> {
         let count = |number: u8| self.held.iter().filter(|held| **held == number).count();
         let numbers = self.held.iter().copied().filter(|number| *number != 0);
@@ -71,7 +71,8 @@ impl Acquire {
         }
     }
 
-    /// Returns the place of the resource that prevents the lock, if it is known. Also names the resource in `report`.
+    /// Returns the place of the resource that prevents the lock, if the resource is known. Also names the resource in
+    /// `report`.
     #[cold]
     pub(super) fn name_held(&self, report: Report, cx: &Context<'_>) -> (Report, Option<PlaceKey>) {
         let Some(several) = self.several() else {

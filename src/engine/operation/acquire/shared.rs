@@ -3,8 +3,8 @@
 //! A reader asks the nodes at the same time as other readers: see [`queues`](crate::engine::queues). A reader waits
 //! only after a refusal. The intent of a caller that waits for the exclusive lock blocks new readers, so that a series
 //! of readers cannot make the caller wait for ever. From time to time, the nodes let readers pass the intent for a
-//! moment. Otherwise, a reader might wait for as long as earlier readers hold their locks. A node that refuses a reader
-//! says when it will let readers pass again.
+//! moment. Without these moments, a reader might wait for as long as earlier readers hold their locks. A node that
+//! refuses a reader reports when it will let readers pass again.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -32,7 +32,7 @@ pub(super) struct Reading {
     intents: Vec<(NodeId, Instant)>,
     /// The time from which this reader may ask at the same time as a contender that waits for readers.
     asks_at: Instant,
-    /// The record of this reader in the queue, if it was refused while it asked beside the contender.
+    /// The record of this reader in the queue, if it was refused while a contender waited.
     again: Option<WaiterKey>,
     /// The slots of a permit, or `None` for a shared lock. An operation that wants a permit asks at the same time as
     /// other operations, as a reader does.
@@ -170,7 +170,7 @@ impl Acquire {
 
     /// Puts the refused operation at the front of the queue, if another operation waits at the same place or this
     /// engine holds the lock. Returns `true` if the operation was put into the queue. At the time `at`, the operation
-    /// asks again beside other operations, if it may.
+    /// asks again at the same time as other operations, if it may.
     #[cold]
     #[inline(never)]
     pub(super) fn steps_back(&mut self, at: Instant, after: Refusal, cx: &mut Context<'_>) -> bool {
@@ -190,7 +190,7 @@ impl Acquire {
         true
     }
 
-    /// Returns when the operation may ask beside a contender that waits for readers.
+    /// Returns when the operation may ask at the same time as a contender that waits for readers.
     pub(super) fn may_pass_at(&self, cx: &Context<'_>) -> Instant {
         match self.reading() {
             None => Instant::MAX,
@@ -199,8 +199,8 @@ impl Acquire {
         }
     }
 
-    /// If readers may pass the contender's intent now, asks the nodes beside the contender. Returns `true` if it has
-    /// asked.
+    /// If readers may pass the contender's intent now, asks the nodes at the same time as the contender. Returns `true`
+    /// if the operation has asked.
     #[cold]
     pub(super) fn passes_by(&mut self, cx: &mut Context<'_>) -> bool {
         let queues = &mut cx.parts.queues;
@@ -217,8 +217,8 @@ impl Acquire {
         true
     }
 
-    /// Begins the operation's turn. Drops what an operation for another kind of lock has learned, because it is useless
-    /// for a reader or for a permit.
+    /// Begins the operation's turn. Drops what an operation for another kind of lock has learned, because this
+    /// knowledge is useless for a reader or for a permit.
     pub(super) fn begins_to_lead(&mut self, cx: &mut Context<'_>) {
         let wants = self.wants();
         if let Some((waiting, _)) = cx.parts.queues.waiting(self.place) {

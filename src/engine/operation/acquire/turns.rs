@@ -1,13 +1,14 @@
 //! The turns of an acquisition, which waits until it is the contender at all of its places.
 //!
 //! Between two attempts, an acquisition of several resources waits at only one place: at the resource that most nodes
-//! have reported as taken. There it does what every contender does: it looks, learns of changes, and decides when to
-//! ask again ([`waiting`](super::waiting)). Meanwhile, it stays the contender of its other resources.
+//! have reported as taken. At this resource, the acquisition does what every contender does: it looks, learns of
+//! changes, and decides when to ask again ([`waiting`](super::waiting)). Meanwhile, the acquisition stays the contender
+//! of its other resources.
 //!
 //! # Guarantees
 //!
 //! * An acquisition asks no node while this engine holds one of its resources, or while another operation of this
-//!   engine contends for one of them. An acquisition that makes only one attempt does not wait for such other
+//!   engine contends for one of its resources. An acquisition that makes only one attempt does not wait for such other
 //!   operations.
 //!
 //! # Not here
@@ -34,7 +35,8 @@ impl Acquire {
     }
 
     /// Returns the first resource, counted from 0, on which this engine holds a valid lock. No operation asks the nodes
-    /// for such a resource. A lock that has ended does not count as held, even if its end was not reported yet.
+    /// for a resource that this engine holds. A lock that has ended does not count as held, even if its end was not
+    /// reported yet.
     pub(super) fn held_here(&self, cx: &Context<'_>) -> Option<usize> {
         let is_held = |place: &PlaceKey| {
             let claim = cx.parts.queues.holder(*place);

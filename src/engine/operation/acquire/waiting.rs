@@ -16,8 +16,8 @@ use crate::engine::settings::SHORTEST_REST;
 use crate::time::Instant;
 
 /// Another attempt is planned only if the time before the caller's deadline is at least this constant plus two round
-/// trips. The attempt begins while at least half of that time is left, because an attempt that is cut short tells less
-/// than the previous attempt.
+/// trips. The attempt begins while at least half of that time is left, because an attempt that is cut short reveals
+/// less than the previous attempt.
 pub(super) const LAST_CHANCE: Duration = Duration::from_millis(2);
 
 impl Acquire {
@@ -63,7 +63,7 @@ impl Acquire {
     }
 
     /// Asks nodes whether the lock is free, and asks them to report the next change. Skips nodes that were already
-    /// asked and have reported nothing since.
+    /// asked and have reported nothing since then.
     fn look(&self, cx: &mut Context<'_>) {
         let (now, place) = (cx.now, self.place);
         let claims = &mut cx.parts.claims;
@@ -164,8 +164,9 @@ impl Acquire {
     /// Makes an attempt if it is due, or continues to wait. If this engine holds one of the resources, waits for a
     /// turn.
     ///
-    /// If the acquisition has asked the nodes before and only an operator can restore a majority, it ends now. If it
-    /// has not asked before, it continues, because a fault that other calls met may be fixed by now.
+    /// If the acquisition has asked the nodes before, and only an operator can restore a majority, the acquisition ends
+    /// now. An acquisition that has not asked before continues, because a fault that other calls met may be fixed by
+    /// now.
     pub(super) fn go_on(&mut self, cx: &mut Context<'_>) {
         if self.held_here(cx).is_some() {
             return self.wait_for_turn(cx);

@@ -139,8 +139,8 @@ impl Inspect {
         }
     }
 
-    /// Returns `true` if the state of the nodes differs from the state that the caller knows. Otherwise, the operation
-    /// rests.
+    /// Returns `true` if the state of the nodes differs from the state that the caller knows. If the state does not
+    /// differ, the operation rests.
     pub(super) fn is_news(&self, cx: &mut Context<'_>) -> bool {
         let Some(watch) = &self.watch else {
             return true;
@@ -178,8 +178,8 @@ impl Inspect {
     }
 
     /// Returns `true` if `node` answers commands but has not shown its state, because it had no room, took too long, or
-    /// refused. Such a node may not have registered the key, so it may not report the end of the key. Returns `false`
-    /// if the user may not ask, because asking again would not help.
+    /// refused. A node that has not shown its state may not have registered the key, so it may not report the end of
+    /// the key. Returns `false` if the user may not ask, because asking again would not help.
     fn is_to_be_asked(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let there = &cx.parts.nodes[node];
         let lasts = matches!(cx.round[node].outcome, NodeOutcome::Unusable(_));

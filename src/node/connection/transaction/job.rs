@@ -106,7 +106,8 @@ struct Seen {
     short: u64,
     /// The keys that were written to.
     done: u64,
-    /// The remaining milliseconds of the key that expires first, plus one. Zero if the remaining times were not read.
+    /// The remaining milliseconds of the key that expires first, plus one. This number is zero if the remaining times
+    /// were not read.
     above: i64,
 }
 
@@ -119,7 +120,8 @@ pub(super) enum Step {
     Set(Duration),
     /// `MSETEX` with `NX PX ttl`, which sets all keys or none.
     SetAll(Duration),
-    /// A `PEXPIRE` with an invalid argument. This command makes the transaction fail if the user may not write the key.
+    /// A `PEXPIRE` with an invalid argument. Such a `PEXPIRE` makes the transaction fail if the user may not write the
+    /// key.
     TryWrite,
     /// `PEXPIRE key -1`.
     Delete,
@@ -150,7 +152,8 @@ impl Job {
         }
     }
 
-    /// Begins the work. `known` says whether `MSETEX` is known to be permitted. If so, `MSETEX` takes the keys.
+    /// Begins the work. `known` says whether `MSETEX` is known to be permitted. If `MSETEX` is permitted, it takes the
+    /// keys.
     pub(super) fn begin(&mut self, known: bool) {
         self.at_once = known && self.takes() && !self.reads_first;
     }
@@ -160,7 +163,7 @@ impl Job {
         self.work.watches() && !self.at_once
     }
 
-    /// Makes the work read the keys first from now on, because the node refused `MSETEX` and it did nothing.
+    /// Makes the work read the keys first from now on, because the node refused `MSETEX`, which did nothing.
     pub(super) fn read_first(&mut self) {
         self.reads_first = true;
     }
@@ -413,7 +416,8 @@ impl Job {
     }
 
     /// Returns `true` if the work must be repeated. One reason is that some of the keys to take ended between the read
-    /// and the write, for the first time. The other reason is that `MSETEX` has found keys, but none of another client.
+    /// and the write, for the first time. The other reason is that `MSETEX` has found keys, but no key of another
+    /// client.
     pub(super) fn is_to_repeat(&self) -> bool {
         let is_lacking = match self.is_to_change() {
             true => self.seen.foreign == 0,

@@ -1,4 +1,4 @@
-//! Work without scripts takes several commands: `WATCH`, reads, and `MULTI` to `EXEC`.
+//! Work without scripts takes several commands, namely `WATCH`, reads, and `MULTI` to `EXEC`.
 //!
 //! ```text
 //!           .-------------- aborted: a key has changed, all of it again ----------.
@@ -13,22 +13,22 @@
 //!
 //! If the node knows and permits `MSETEX`, one `MSETEX` takes all keys without reading them first. On each connection,
 //! the first lock on several resources checks whether `MSETEX` is permitted. If `MSETEX` does not take the keys
-//! although no other client has one of them, the node reads the keys after all. If the node refuses `MSETEX`, it also
-//! reads the keys of all later locks first.
+//! although no other client has any of them, the engine reads the keys after all. If the node refuses `MSETEX`, the
+//! engine also reads the keys of all later locks first.
 //!
 //! # Guarantees
 //!
 //! * Only one transaction is open at a time on a connection, because `EXEC` ends all watches of the connection.
 //! * A key is changed only if it did not belong to another client when it was read, and has not changed since. Between
-//!   `MULTI` and `EXEC`, the node sends only the writes of one batch. An aborted `EXEC` changes nothing.
+//!   `MULTI` and `EXEC`, the engine sends only the writes of one batch. An aborted `EXEC` changes nothing.
 //! * Before a `MULTI` with commands, the server must accept an empty `MULTI` in the same batch, because a server that
 //!   refuses `MULTI` would run the commands at once. With `MSETEX`, an earlier empty `MULTI` on the same connection is
 //!   enough. If the server still refuses a `MULTI`, the engine closes the connection, and all keys that may be set
 //!   become debts.
 //! * Aborted work is repeated until it is done, refused or withdrawn, or until the connection ends.
-//! * A lock on several resources takes all keys or none, and never takes a key that the user could not release. It
-//!   never shares a batch with other work on the same keys, because each would change keys that the other has read. Two
-//!   extensions of one lock never share a batch either.
+//! * A lock on several resources takes all keys or none, and never takes a key that the user could not release. A lock
+//!   on several resources never shares a batch with other work on the same keys, because each would change keys that
+//!   the other has read. Two extensions of one lock never share a batch either.
 //!
 //! # Not here
 //!
@@ -79,7 +79,7 @@ pub(crate) struct Transactions {
     /// The maximum number of jobs in the next batch. An abort halves this number.
     most: usize,
     pub(in crate::node) done: VecDeque<Done>,
-    /// Whether the user may run `MSETEX`. `None` until a trial on this connection has shown it.
+    /// Whether the user may run `MSETEX`. `None` until a trial on this connection has shown whether the user may.
     sets_all: Option<bool>,
     /// The latest command that was forbidden.
     forbidden: &'static str,
@@ -264,7 +264,7 @@ impl Transactions {
 
     // ----- batches --------------------------------------------------------------------------
 
-    /// Makes the next batch from the waiting jobs.
+    /// Puts waiting jobs into the next batch.
     fn begin(&mut self) {
         let mut keys = 0;
         while let Some(job) = self.queue.front()
