@@ -171,8 +171,8 @@ impl Claim {
         copies.confirmed = majority.nodes().without(copies.lacking);
     }
 
-    /// Returns the nodes that are known to have the token. The end of the lock may depend on any of these nodes, even
-    /// on a node that may still run an earlier `SET`.
+    /// Returns the nodes that are known to have the token. The end of the lock may rest on any of them, also if an
+    /// earlier `SET` may still run there.
     pub(super) fn standing(&self) -> NodeSet {
         let having = self.copies().having;
         self.may_hold.filter(|node| {
@@ -234,7 +234,7 @@ impl Claim {
         owed.without(self.busy().copies.extending)
     }
 
-    /// Sets the timer of the claim to `at`.
+    /// Arms the timer of the claim for `at`.
     pub(crate) fn wake_at(&mut self, at: Instant, key: ClaimKey, timers: &mut Timers) {
         let timer = timers.insert(at, Alarm::Claim(key));
         if let Some(before) = self.timer.replace(timer) {

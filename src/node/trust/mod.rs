@@ -85,8 +85,8 @@ pub(crate) struct Trust {
     until: Instant,
     /// When the quarantine for a clock step ends.
     stepped_until: Instant,
-    /// This node, and all configured nodes that were once seen to be the same server. The set never shrinks, because a
-    /// server that restarts gets another `run_id` but keeps its names.
+    /// This node, and the nodes of the configuration that were seen to be the same server. This set is kept for good,
+    /// because a server that restarts gets another `run_id` but keeps its names.
     pub(crate) names: NodeSet,
     pub(crate) clock: Clock,
 }
