@@ -408,7 +408,7 @@ impl Operations {
     }
 
     /// Ends the open questions about the lock of `claim` without a result, because the lock has ended or was given
-    /// away. The callers of these questions get this verdict.
+    /// away. The callers of the questions get this verdict.
     pub(super) fn end_questions(
         &mut self,
         now: Instant,

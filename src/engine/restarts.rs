@@ -49,7 +49,7 @@ impl Restarts {
         matches!(self.guard, RestartGuard::Strict)
     }
 
-    /// Returns an error if this handle uses no markers that could be rewritten.
+    /// Returns an error unless this handle uses markers, which `reinit` rewrites.
     pub(super) fn check_reinit(&self) -> Result<(), RequestFault> {
         match self.uses_markers() {
             true => Ok(()),

@@ -216,8 +216,7 @@ pub(crate) enum Taking {
     First,
     /// A script that nodes do not load. This script checks the permissions itself.
     Untaught,
-    /// A script that adds the token to a sorted set. If the script is sent by its text, it checks the permissions
-    /// itself.
+    /// A script that adds the token to a sorted set. If this script is sent as text, it checks the permissions itself.
     Member {
         /// The form of the command.
         by: Dialect,
@@ -252,7 +251,7 @@ pub(crate) enum Question {
 pub(crate) enum Dialect {
     /// The script is sent by its digest.
     Sha1,
-    /// The script is sent by its whole text, because the node may have forgotten the script.
+    /// The script is sent as text, because the node may have forgotten the script.
     Text,
     /// The native compare-and-delete `DELIFEQ` of Valkey 9 replaces the script. Only releases use this form.
     DelIfEq,
@@ -262,7 +261,7 @@ pub(crate) enum Dialect {
     SetIfEq,
     /// A transaction replaces the script.
     Watch,
-    /// The script is sent by its whole text. On a node without scripts, nothing replaces a script of this form.
+    /// The script is sent as text, and nothing replaces it on a node without scripts.
     TextOnly,
 }
 

@@ -1,8 +1,7 @@
 //! The scripts that nodes run.
 //!
-//! The engine sends the scripts by their SHA-1 digest or by their text: see `recipes`. The digests are constants,
-//! because some systems may not permit a build to compute SHA-1. A test compares these digests with the digests from a
-//! server.
+//! The engine sends the scripts as SHA-1 digests or as text: see `recipes`. The digests are constants, because some
+//! systems may not permit a build to compute SHA-1. A test compares these digests with the digests from a server.
 //!
 //! # With a strict restart guard
 //!
@@ -118,7 +117,7 @@ pub(crate) const RELEASE_EACH: Script = Script {
 /// answers `0` if the key does not exist, and `-1` if it belongs to another client. For a key that an operator made
 /// permanent, the answer is 285 000 years. Up to about this size, numbers in Lua are exact.
 ///
-/// The script is always sent by its text, because it is too rarely used to load it in the handshake.
+/// The script is always sent as text, because it is too rarely used to load it in the handshake.
 pub(crate) const CONFIRM: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) \
            if v==ARGV[1] then local p=redis.call('pttl',KEYS[1]) \
@@ -132,7 +131,7 @@ pub(crate) const CONFIRM: Script = Script {
 /// the new token counts as replaced. A key without an expiry counts as a key of another client, because it would block
 /// other clients for ever.
 ///
-/// The script is always sent by its text, because it is too rarely used to load it in the handshake.
+/// The script is always sent as text, because it is too rarely used to load it in the handshake.
 pub(crate) const OVERWRITE: Script = Script {
     text: "local v,t=redis.call('get',KEYS[1]),ARGV[2] \
            if v==ARGV[1] or v==t then local p=redis.call('pttl',KEYS[1]) \
@@ -166,8 +165,8 @@ pub(crate) const SET_IF_PERMITTED: Script = Script {
 /// with a live member, the third value lists the live members, each with its remaining milliseconds. The list has at
 /// most [`HOLDERS_SHOWN_MAX`] members, those that expire first, and long members are cut off in the same way.
 ///
-/// A single script reads the time and the token, so that the two values belong together. The script is always sent by
-/// its text, because it is too rarely used to load it in the handshake.
+/// A single script reads the time and the token, so that the two values belong together. The script is always sent as
+/// text, because it is too rarely used to load it in the handshake.
 pub(crate) const INSPECT: Script = Script {
     text: "local c,k,s,b=redis.pcall,KEYS[1],0,0 local v=c('get',k) \
            if type(v)=='table' then local w,l=c('time'),c('zrange',k,-1,-1,'withscores') \

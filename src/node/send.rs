@@ -492,7 +492,7 @@ impl Node {
         self.connection.wire.put(now, purpose, bytes);
     }
 
-    /// Returns the form of a script that is sent by its text.
+    /// Returns the form of a script that is sent as text.
     #[cold]
     fn dialect_of_text(&self, entry: &Entry) -> Dialect {
         match (recipes::form(entry), self.abilities.is_without_scripts()) {

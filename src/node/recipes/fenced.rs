@@ -119,8 +119,7 @@ pub(in crate::node) fn count(cursor: u64) -> Vec<u8> {
     out
 }
 
-/// Writes a script whose only key is the counter floor. The script is always sent by its text, because it is rarely
-/// used.
+/// Writes a script whose only key is the counter floor. The script is always sent as text, because it is rarely used.
 fn about_floor<const N: usize>(script: &Script, run_id: &str, numbers: [u64; N]) -> Vec<u8> {
     let (mut out, numbers) = (Vec::new(), numbers.map(Decimal::new));
     let (script, run_id) = (script.text.as_bytes(), run_id.as_bytes());

@@ -116,8 +116,8 @@ pub(super) enum Form {
     /// Nodes load the scripts, or replace them with native commands. After a trial has shown that the user may release
     /// the lock, a `SET` takes it.
     Taught,
-    /// The scripts are always sent by their text, and the script that takes a lock checks the permissions itself. On a
-    /// node without scripts, transactions replace the scripts.
+    /// The scripts are always sent as text, and the script that takes a lock checks the permissions itself. On a node
+    /// without scripts, transactions replace the scripts.
     Untaught,
     /// Like `Untaught`, but nothing replaces the scripts on a node without scripts.
     Only,

@@ -1,7 +1,7 @@
 //! The commands about a lock on several names.
 //!
-//! Each command runs a script. The scripts are sent by their text, because the number of keys varies and such locks are
-//! rare. All nodes receive the same form, apart from the marker. For the scripts,
+//! Each command runs a script. The scripts are sent as text, because the number of keys varies and such locks are rare.
+//! All nodes receive the same form, apart from the marker. For the scripts,
 //! see [`script::several`](crate::node::script).
 
 use alloc::vec::Vec;
@@ -27,8 +27,8 @@ pub(super) static RECIPE: Recipe = Recipe {
 };
 
 /// The commands for which a lock on several names needs permissions. An answer names a forbidden command by its index,
-/// so the order must be the same as in `TO_LOCK` in `abilities`. The list omits `evalsha`, because a lock on several
-/// names is always released by the script's text.
+/// so the order must be the same as in `TO_LOCK` in `abilities`. The list omits `evalsha`, because the release script
+/// of a lock on several names is always sent as text.
 const TO_LOCK_SEVERAL: [&str; 3] = ["get", "del", "set"];
 
 /// Takes all keys, or none. Each command of this kind also checks whether the user may release the keys.

@@ -1,7 +1,7 @@
 //! The commands for a shared lock, some of which permits use too.
 //!
-//! Each command sends a script by its text. Nothing replaces these scripts on a node without scripts. For the scripts,
-//! see [`script::shared`](crate::node::script).
+//! Each command contains the text of its script. Nothing replaces these scripts on a node without scripts. For the
+//! scripts, see [`script::shared`](crate::node::script).
 
 use alloc::vec::Vec;
 use core::iter::{empty, once};

@@ -19,8 +19,8 @@
 //!
 //! The keys are the name, and, if a marker is checked, the keys of the [marker](super::super::trust::marker) and the
 //! barrier. The arguments are the token, the ttl, and the marker, which is empty if no marker is checked. The answers
-//! have the same form as for a plain lock, with and without the marker check. All scripts of shared locks are sent by
-//! their text.
+//! have the same form as for a plain lock, with and without the marker check. All scripts of shared locks are sent as
+//! text.
 
 use super::Script;
 

@@ -259,8 +259,8 @@ impl Membership {
     }
 }
 
-/// Writes the request to join, with these `arguments` of [`JOIN`]. The request is always sent by its text, because it
-/// is rarely used.
+/// Writes the request to join, with these `arguments` of [`JOIN`]. The request is always sent as text, because it is
+/// rarely used.
 fn join(out: &mut Vec<u8>, arguments: [&[u8]; 8]) {
     let mut words: Vec<&[u8]> = Vec::with_capacity(13);
     words.extend([b"EVAL", JOIN.text.as_bytes(), b"2", MARKER_KEY, BARRIER_KEY]);

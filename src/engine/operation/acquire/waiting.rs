@@ -165,8 +165,8 @@ impl Acquire {
     /// turn.
     ///
     /// If the acquisition has asked the nodes before, and only an operator can restore a majority, the acquisition ends
-    /// now. An acquisition that has not asked before continues, because a fault that other calls met may be fixed by
-    /// now.
+    /// now. An acquisition that has not asked before continues, because the fault that other calls met may no longer
+    /// exist.
     pub(super) fn go_on(&mut self, cx: &mut Context<'_>) {
         if self.held_here(cx).is_some() {
             return self.wait_for_turn(cx);

@@ -79,7 +79,8 @@ pub(crate) struct Transactions {
     /// The maximum number of jobs in the next batch. An abort halves this number.
     most: usize,
     pub(in crate::node) done: VecDeque<Done>,
-    /// Whether the user may run `MSETEX`. `None` until a trial on this connection has shown whether the user may.
+    /// Whether the user may run `MSETEX`. `None` until a trial on this connection has shown whether the user may run
+    /// `MSETEX`.
     sets_all: Option<bool>,
     /// The latest command that was forbidden.
     forbidden: &'static str,
