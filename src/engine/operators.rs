@@ -23,10 +23,9 @@ pub enum OperatorError {
     /// The resource has no lock that can be broken. Either no client holds the lock, because no majority of the nodes
     /// has the same token, or clients hold shared locks or permits, which cannot be broken. Nothing was changed.
     NotHeld(Box<Inspection>),
-    /// Another program has written the keys, so nothing was changed. One possibility is that the keys have no expiry
-    /// ([`Holder::valid_for`] is [`Duration::MAX`]) and would block other clients for ever; [`Breaking::AtOnce`]
-    /// deletes such keys. The other possibility is that the value of the keys is longer than any token, so the full
-    /// value is not known.
+    /// Another program has written the keys, so nothing was changed. Either the keys have no expiry
+    /// ([`Holder::valid_for`] is [`Duration::MAX`]), so that only [`Breaking::AtOnce`] deletes them. Or the value of
+    /// the keys is longer than any token, so the full value is not known.
     ///
     /// [`Holder::valid_for`]: crate::Holder::valid_for
     /// [`Duration::MAX`]: core::time::Duration::MAX

@@ -13,8 +13,9 @@
 //! | [`counters`] | every node how many counters it has, piece by piece | a number each; it waits for all |
 //! | [`repair`] | every node for its counter floor | a number each, from which a lost floor is repaired |
 //!
-//! The operation [`watch`] is an inspection that continues until it finds a change. To turn an exclusive lock into a
-//! shared lock, the engine confirms the shared lock, and each node with the exclusive lock converts it.
+//! The operation [`watch`](inspect::watch) is an inspection that continues until it finds a change. To turn an
+//! exclusive lock into a shared lock, the engine confirms the shared lock, and each node with the exclusive lock
+//! converts it.
 //!
 //! The other files contain code that operations share. The file [`ballot`] says which votes count, [`round`] counts
 //! them, [`patience`] limits how long a node may take, [`held`] handles questions about held locks, and [`top_up`]

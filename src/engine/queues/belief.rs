@@ -277,8 +277,8 @@ impl Belief {
         tokens.iter().find(has_majority).map(|token| token.label())
     }
 
-    /// Returns `true` if so many nodes have a key without an expiry that no majority becomes free by itself. Only nodes
-    /// whose answers `count` are included.
+    /// Returns `true` if too many nodes have a key without an expiry for a majority to become free by itself. Only
+    /// nodes whose answers `count` are included.
     pub(crate) fn is_permanent(&self, counts: impl Fn(NodeId) -> bool) -> bool {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
         let permanent = nodes.filter(|(node, seen)| seen.permanent && counts(*node));

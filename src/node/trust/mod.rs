@@ -10,7 +10,7 @@
 //! | strict | unless the node is in quarantine, or its answer reports a wrong marker or a barrier | check the marker |
 //!
 //! A node that restarts without its data has forgotten its granted locks, and could vote for a second holder. Therefore
-//! it is *quarantined* until every lock that it may have forgotten has expired. The engine still asks a node in
+//! the node is *quarantined* until every lock that it may have forgotten has expired. The engine still asks a node in
 //! quarantine, because its key blocks other clients, but its answers do not count.
 //!
 //! Each handshake identifies the server by its `run_id`, which changes at each start, and its `master_replid`, which

@@ -179,16 +179,15 @@ impl Slots {
         })
     }
 
-    /// Returns the number of permits, if so many nodes report that all permits are taken that the other nodes are not a
-    /// `quorum`.
+    /// Returns the number of permits if too few nodes for a `quorum` may still have a free permit.
     fn all_taken(&self, quorum: usize) -> Option<u16> {
         let full = self.at.iter().filter(|at| matches!(at, At::Full(_)));
         (self.at.len() < quorum + full.count()).then_some(self.permits)
     }
 
     /// Returns the slot to which the `open` nodes should move the token. The result is the slot to which the token is
-    /// being moved, or else the slot where most nodes have the token. Returns `None` if so many nodes refuse this slot
-    /// that the other nodes are not a majority.
+    /// being moved, or else the slot where most nodes have the token. Returns `None` if too many nodes refuse this slot
+    /// for a majority to accept it.
     fn target(&self, open: NodeSet, quorum: usize) -> Option<u16> {
         let may_be_moved = |slot: &u16| {
             let others = open.filter(|node| !self.is_refused(node, *slot));
