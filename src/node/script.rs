@@ -163,7 +163,7 @@ pub(crate) const SET_IF_PERMITTED: Script = Script {
 ///
 /// Shared locks and permits keep their holders as members of a sorted set, with deadlines. If the key is such a set
 /// with a live member, the third value lists the live members, each with its remaining milliseconds. The list has at
-/// most [`HOLDERS_SHOWN_MAX`] members, those that expire first, and long members are cut off in the same way.
+/// most `HOLDERS_SHOWN_MAX` members, those that expire first, and long members are cut off in the same way.
 ///
 /// A single script reads the time and the token, so that the two values belong together. The script is always sent as
 /// text, because it is too rarely used to load it in the handshake.
