@@ -3,26 +3,26 @@
 use crate::keys::{ClaimKey, NodeId, OperationKey, WaiterKey};
 use crate::timer::Wheel;
 
-/// The timer wheel type of an engine.
+/// The type of an engine's timer wheel.
 pub(super) type Timers = Wheel<Alarm>;
 
 /// The purpose of a timer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Alarm {
-    /// It is time to open a connection, or opening one takes too long.
+    /// Opens a connection, or ends an attempt to open one that takes too long.
     Connection(NodeId),
-    /// A node may have been silent for too long.
+    /// Checks whether a node has been silent for too long.
     Silence(NodeId),
-    /// The engine may have been without a majority for a while.
+    /// Checks whether too few nodes have answered for a while.
     Lines,
-    /// It is time to retry the releases that a node refused.
+    /// Retries the releases that a node has refused.
     Debts(NodeId),
-    /// It is time to look at the counter floors, if any is missing.
+    /// Checks the counter floors, if a node has none.
     Floors,
-    /// An operation has to act.
+    /// Wakes an operation that must act.
     Operation(OperationKey),
-    /// A waiter has waited for as long as it may.
+    /// Ends the wait of a waiter.
     Waiter(WaiterKey),
-    /// A held lock needs attention, or the keys of a claim are gone.
+    /// Attends to a held lock, or to a claim whose keys have expired.
     Claim(ClaimKey),
 }

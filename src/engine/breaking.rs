@@ -2,7 +2,7 @@
 //!
 //! # Not here
 //!
-//! The [operation](super::operation::overwrite) describes how an engine breaks a lock.
+//! The module [`overwrite`](super::operation::overwrite) describes how an engine breaks a lock.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -13,32 +13,31 @@ use super::inspection::Inspection;
 #[cfg(feature = "std")]
 use super::operators::OperatorError;
 
-/// What to do with the keys of the broken lock.
+/// What happens to the keys of a broken lock.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Breaking {
-    /// The keys get another token and keep their expiry. So no client takes the lock before the time by which its
-    /// holder must have stopped. The holder of a [kept](crate::LockOptions::keep) lock learns of the break at once, or
-    /// when half of its validity is left if the nodes send no notifications. Any other holder learns of the break at
-    /// its next extension.
+    /// The keys get another token and keep their expiry. So no client takes the lock before the holder must have
+    /// stopped. The holder of a [kept](crate::LockOptions::keep) lock learns of the break immediately, or at half of
+    /// its validity if the nodes send no notifications. Any other holder learns of the break at its next extension.
     #[default]
     KeepOut,
-    /// The keys are deleted. Any client may take the lock at once, while the old holder still believes that it holds
-    /// the lock. Use this variant only if the holder is known to have stopped.
+    /// The keys are deleted. Any client may take the lock immediately, while the old holder still believes that it
+    /// holds the lock. Use this variant only if you know that the holder has stopped.
     AtOnce,
 }
 
-/// The description of a lock that was broken.
+/// A description of a broken lock.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Broken {
-    /// The holder, as it was seen before the lock was broken.
+    /// The holder of the lock, as it was before the lock was broken.
     pub holder: Box<Holder>,
-    /// The number of nodes that have broken the lock, at least a majority. With [`Breaking::AtOnce`] more nodes may
+    /// The number of nodes that have broken the lock, at least a majority. With [`Breaking::AtOnce`], more nodes may
     /// follow.
     pub nodes: usize,
-    /// The time until the lock is free on every node: the longest time that any node still keeps its key. Zero if the
-    /// keys were deleted.
+    /// The time until the lock is free on every node, which is the longest remaining time of any key. This time is zero
+    /// if the keys were deleted.
     pub free_in: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! The calls of an engine: requests of callers and operators, and information from the driver.
+//! The calls of an engine: requests from callers and operators, and information from the driver.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -51,7 +51,7 @@ impl Engine {
         }
     }
 
-    /// Like [`acquire`](Self::acquire), but with the configured prefix before each name.
+    /// Like [`acquire`](Self::acquire), but adds the configured prefix to each name.
     #[cold]
     #[inline(never)]
     fn acquire_with_prefix(
@@ -106,9 +106,9 @@ impl Engine {
         Ok(work.begin(now, ttl, deadline, Kind::Acquire(acquire)))
     }
 
-    /// Begins to extend `lock` to at least `ttl` from now on. The outcome is
-    /// an [`Event::Extended`](super::Event::Extended). The new end is valid as soon as a majority has agreed. The lock
-    /// is over as soon as a majority has lost it.
+    /// Begins to extend `lock` for at least `ttl` from now on. The outcome is
+    /// an [`Event::Extended`](super::Event::Extended). The new end applies as soon as a majority has agreed. The lock
+    /// ends as soon as a majority has lost it.
     ///
     /// # Errors
     ///
@@ -127,18 +127,18 @@ impl Engine {
         begun
     }
 
-    /// From now on, the engine extends `lock` by itself, each time by the [ttl](Lock::ttl) of the lock. The engine
-    /// stops after `most`. The option [`LockOptions::keep_for`](crate::LockOptions::keep_for) does the same from the
-    /// grant on. This call sends nothing. Each extension is reported as [`Event::Kept`](super::Event::Kept). If the
-    /// lock is kept already, the new limit replaces the old one.
+    /// Makes the engine extend `lock` automatically from now on, each time by the [ttl](Lock::ttl) of the lock. The
+    /// engine stops after the time `most`. The option [`LockOptions::keep_for`](crate::LockOptions::keep_for) does the
+    /// same from the grant on. The call to `keep` itself sends nothing. Each extension is reported
+    /// as [`Event::Kept`](super::Event::Kept). If the lock is kept already, the new limit replaces the old one.
     ///
     /// This engine must have granted `lock` or [adopted](Engine::adopt) it.
     ///
     /// # Errors
     ///
-    /// Returns [`ExtendError::Expired`] if the lock is not valid, was reported as over, or does not belong to this
+    /// Returns [`ExtendError::Expired`] if the lock is not valid, has been reported as lost, or does not belong to this
     /// engine. Returns [`ExtendError::Invalid`] if the ttl of the lock is longer than this engine allows.
-    /// Returns [`ExtendError::Limit`] if the lock has no extensions left. After an error, the lock is unchanged.
+    /// Returns [`ExtendError::Limit`] if the lock has no extensions left. If the call fails, the lock is unchanged.
     pub fn keep(
         &mut self,
         now: Instant,
@@ -160,16 +160,16 @@ impl Engine {
     }
 
     /// Begins to ask how much longer a majority keeps `lock`. The outcome is
-    /// an [`Event::Confirmed`](super::Event::Confirmed). The new end is valid as soon as a majority has answered. The
-    /// lock is over as soon as a majority has lost it.
+    /// an [`Event::Confirmed`](super::Event::Confirmed). The new end applies as soon as a majority has answered. The
+    /// lock ends as soon as a majority has lost it.
     ///
-    /// The new end may be earlier than the known end. The new end is never later than `now` plus the longest ttl that
-    /// this engine knows. Therefore a lock whose keys were made permanent has to be confirmed again later.
+    /// The new end may be earlier than the known end. The new end is at most `now` plus the longest ttl that this
+    /// engine knows. Therefore a lock whose keys were made permanent must be confirmed again later.
     ///
     /// # Errors
     ///
-    /// Returns [`ExtendError::Expired`] or [`ExtendError::Saturated`] before it sends anything. A lock whose end is not
-    /// known ([`Instant::ZERO`]) has not expired.
+    /// Returns [`ExtendError::Expired`] or [`ExtendError::Saturated`] before it sends anything. A lock with an unknown
+    /// end ([`Instant::ZERO`]) does not count as expired.
     pub fn confirm(&mut self, now: Instant, lock: &Lock) -> Result<RoundId, ExtendError> {
         let work = &mut self.work;
         let kind = Kind::Held(LockQuestion::confirm(now, lock, &mut work.parts)?);
@@ -180,18 +180,19 @@ impl Engine {
         Ok(work.begin(now, lock.ttl(), None, kind))
     }
 
-    /// Begins to turn the exclusive `lock` into a shared lock, without a gap and with the same end. `lock` is a shared
-    /// lock from this call on, whatever the outcome. The outcome is an [`Event::Confirmed`](super::Event::Confirmed): a
-    /// majority keeps the shared lock until the end that the event reports.
+    /// Begins to turn the exclusive `lock` into a shared lock, without a gap and with the same end. From this call on,
+    /// `lock` is a shared lock, whatever the outcome is. The outcome is
+    /// an [`Event::Confirmed`](super::Event::Confirmed): a majority keeps the shared lock until the end that the event
+    /// reports.
     ///
     /// If too few nodes answer, the shared lock is still valid until its end. A majority keeps either the exclusive
-    /// lock or the shared lock, and both keep out exclusive locks. Nodes that keep the exclusive lock may still refuse
+    /// lock or the shared lock, and both block exclusive locks. Nodes that keep the exclusive lock may still refuse
     /// readers. On such nodes, the next extension, confirmation or downgrade makes the lock shared.
     ///
     /// # Errors
     ///
     /// Returns [`ExtendError::Invalid`], [`ExtendError::Expired`] or [`ExtendError::Saturated`] before it sends
-    /// anything. After an error, the lock is unchanged.
+    /// anything. If the call fails, the lock is unchanged.
     #[cold]
     pub fn downgrade(&mut self, now: Instant, lock: &mut Lock) -> Result<RoundId, ExtendError> {
         let work = &mut self.work;
@@ -246,11 +247,11 @@ impl Engine {
         Ok(work.begin(now, Duration::ZERO, None, kind))
     }
 
-    /// Begins to watch `resource`. The outcome is an [`Event::Inspected`](super::Event::Inspected) as soon as the nodes
-    /// differ from `known`. Pass an earlier outcome for the same resource as `known`, or `None` to get the present
-    /// state at once. To learn of the next change, call `watch` again with that outcome.
+    /// Begins to watch `resource`. The outcome is an [`Event::Inspected`](super::Event::Inspected) as soon as the state
+    /// of the nodes differs from `known`. Pass an earlier outcome for the same resource as `known`, or `None` to get
+    /// the current state immediately. To learn of the next change, call `watch` again with the new outcome.
     ///
-    /// If too few nodes answer, the inspection neither names a holder nor calls the resource free. See
+    /// If too few nodes answer, the inspection names no holder and does not call the resource free. See
     /// `Redlock::watch`.
     ///
     /// # Errors
@@ -283,12 +284,12 @@ impl Engine {
         work.release(now, claim, now < until)
     }
 
-    /// Ends an operation without an outcome, and releases any lock that the operation has taken.
+    /// Ends an operation without an outcome, and releases any lock that it has taken.
     pub fn cancel(&mut self, now: Instant, round: RoundId) {
         self.work.cancel(now, round);
     }
 
-    /// Adds to a `report` what the operation of `round` is about.
+    /// Adds the subject of the operation `round` to a `report`.
     #[cfg(feature = "std")]
     pub(crate) fn about(
         &mut self,
@@ -304,11 +305,12 @@ impl Engine {
         self.work.cancel_acquisitions(now);
     }
 
-    /// Asks for one [`Event::AtRisk`](super::Event::AtRisk) when the remaining validity of `lock` falls below `left`,
-    /// or at once if it is already shorter. The event comes up to two ticks early, never late. An extension delays the
-    /// event. Of several requests for one lock, the request with the largest `left` counts until the event is reported.
+    /// Requests one [`Event::AtRisk`](super::Event::AtRisk) when the remaining validity of `lock` falls below `left`,
+    /// or immediately if it is already shorter. The event comes up to two ticks early, but never late. An extension
+    /// delays the event. If several requests are open for one lock, the request with the largest `left` counts.
     ///
-    /// The engine reports nothing about a lock that is over, released, handed over, or held by another engine.
+    /// The engine reports nothing about a lock that has ended, was released or handed over, or is held by another
+    /// engine.
     pub fn alert_below(&mut self, lock: &Lock, left: Duration) {
         self.alert(lock.id(), left);
     }
@@ -332,9 +334,9 @@ impl Engine {
         work.give_back(now, claim);
     }
 
-    /// Gives `lock` to another engine or process. This engine no longer reports when the validity of the lock ends, and
+    /// Hands `lock` over to another engine or process. This engine stops reporting the end of the lock's validity, and
     /// the lock stays on the nodes that answered. If a `SET` is still unanswered, the engine sends a release behind it
-    /// over the same connection, because a release over another connection could overtake the `SET`.
+    /// on the same connection, because a release on another connection could overtake the `SET`.
     pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.work.parts;
         let Some((key, claim)) = parts.claims.of(lock.id()) else {
@@ -352,12 +354,12 @@ impl Engine {
         lock
     }
 
-    /// Adopts a lock of another engine or process. This engine then reports when the validity of the lock ends, and
-    /// sends the release of the lock to all nodes. The validity of the lock does not change.
+    /// Adopts a lock of another engine or process. The engine then reports the end of the lock's validity, and sends
+    /// the release of the lock to all nodes. The validity of the lock does not change.
     ///
-    /// A lock from another clock has no known end ([`Instant::ZERO`]). A lock without a known end is not valid,
+    /// A lock from another clock has an unknown end ([`Instant::ZERO`]). A lock with an unknown end is not valid,
     /// but [`confirm`](Engine::confirm) may find its end. Until `confirm` has found the end, the engine treats the lock
-    /// as over when its keys must have expired.
+    /// as ended once its keys must have expired.
     pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.work.parts;
         if parts.claims.of(lock.id()).is_none() {
@@ -374,17 +376,17 @@ impl Engine {
         lock
     }
 
-    /// Sets the wall clock: at `now`, the time `since_1970` has passed since 1970. The engine proposes fencing tokens
-    /// from the wall clock, so that the tokens of different clients grow without a second round trip. No guarantee
-    /// depends on the wall clock. Between calls, the engine advances the wall clock with `now`.
+    /// Sets the wall clock: at `now`, the time since 1970 is `since_1970`. The engine proposes fencing tokens from the
+    /// wall clock, so that tokens of different clients grow without a second round trip. No guarantee depends on the
+    /// wall clock. Between calls, the engine advances the wall clock with `now`.
     pub fn set_wall_clock(&mut self, now: Instant, since_1970: Duration) {
         self.work.parts.fencing.set_clock(now, since_1970);
     }
 
     // ----- calls of operators ------------------------------------------------------------------
 
-    /// Begins to break the lock on `resource` whose holder was `seen` on a majority. Afterwards no node has the
-    /// holder's token. The argument `how` decides what happens to the keys. The outcome is
+    /// Begins to break the lock on `resource` whose holder was `seen` on a majority. After the lock is broken, no node
+    /// has the holder's token. The argument `how` decides what happens to the keys. The outcome is
     /// an [`Event::Broken`](super::Event::Broken) once every node has answered or timed out. With [`Breaking::AtOnce`]
     /// the outcome is an [`Event::Released`](super::Event::Released). If a node does not answer, its release stays a
     /// debt. See `Redlock::break_lock`.
@@ -456,27 +458,27 @@ impl Engine {
         Ok(work.begin(now, Duration::ZERO, None, kind))
     }
 
-    /// From now on, counts the answers of the server with this `run_id`, which is connected as `node`. The operator
-    /// vouches that this server has forgotten no lock that is still alive. Returns `true` if the answers of the server
-    /// did not count before this call.
+    /// Makes the answers of a server count from now on: the server with this `run_id` that is connected as `node`. The
+    /// operator vouches that this server has forgotten no lock that is still alive. Returns `true` if the answers of
+    /// the server did not count before this call.
     ///
-    /// Open operations still do not count the answers of this server. The node can go into quarantine again later.
+    /// Operations that are already open ignore the answers of this server. The node can go into quarantine again later.
     ///
-    /// The node also gets a counter floor for [fencing tokens](crate::LockOptions::fenced), if this engine was asked for
-    /// a fencing token before, or has a [wall clock](Self::set_wall_clock). The floor is at least the largest number that
-    /// this engine has seen, and the present time by that clock. If the node has lost its data and clocks have been set
-    /// back, an older token may be larger than the floor. An [`Event::FloorsGiven`](super::Event::FloorsGiven) comes at
-    /// most a connect timeout later. If this engine was asked for a fencing token before, the event reports whether the
-    /// node has written the floor.
+    /// The node also gets a counter floor for [fencing tokens](crate::LockOptions::fenced), if a caller has asked this
+    /// engine for a fencing token, or if the engine has a [wall clock](Self::set_wall_clock). The floor is at least the
+    /// largest number that this engine has seen, and at least the current time by the wall clock. If the node has lost
+    /// its data and clocks have been set back, an older fencing token may exceed the floor.
+    /// An [`Event::FloorsGiven`](super::Event::FloorsGiven) follows within a connect timeout. If a caller has asked
+    /// this engine for a fencing token, the event reports whether the node has written the floor.
     ///
     /// With [`RestartGuard::Strict`](crate::RestartGuard::Strict), the call also deletes the barrier on the node, for
-    /// all clients. If a handshake of the node is under way, the deletion becomes part of the handshake.
+    /// all clients. During a handshake of the node, the deletion becomes part of the handshake.
     ///
     /// # Errors
     ///
-    /// Returns [`OperatorError::NotTrusted`] if there is no such node, if it is not connected, or if another server
-    /// answers there now. The error is also `NotTrusted` if the server does not report its run_id or belongs to another
-    /// group. After an error, nothing is changed.
+    /// Returns [`OperatorError::NotTrusted`] if the node does not exist, is not connected, or is now another server.
+    /// The call also returns `NotTrusted` if the server does not report its run_id or belongs to another group. If the
+    /// call fails, nothing is changed.
     pub fn trust(
         &mut self,
         now: Instant,
@@ -486,8 +488,8 @@ impl Engine {
         Ok(self.trust_for(now, node, run_id)?.0)
     }
 
-    /// Does the same as [`trust`](Self::trust), and also returns the operation that gives the node a floor, if there is
-    /// one.
+    /// Does the same as [`trust`](Self::trust), and also returns the operation that writes the node's counter floor, if
+    /// the node needs one.
     pub(crate) fn trust_for(
         &mut self,
         now: Instant,
@@ -501,8 +503,8 @@ impl Engine {
         Ok((kept, round))
     }
 
-    /// Does [`trust`](Self::trust) for all servers that are connected now. Returns these nodes with their run_ids, and
-    /// the operation that gives them floors, if there is one.
+    /// Calls [`trust`](Self::trust) for all servers that are connected now. Returns these nodes with their run_ids, and
+    /// the operation that writes their counter floors, if any node needs one.
     pub fn trust_all(&mut self, now: Instant) -> (Vec<(NodeId, String)>, Option<RoundId>) {
         let longest = self.work.parts.restarts.longest();
         let (mut trusted, mut nodes) = (Vec::new(), NodeSet::EMPTY);
@@ -523,7 +525,8 @@ impl Engine {
     /// Begins to count the counters of fencing tokens on all nodes. The outcome is
     /// an [`Event::CountersCounted`](super::Event::CountersCounted). See `Redlock::count_counters`.
     ///
-    /// The limit on open operations does not apply, because each count blocks a caller, and there are few operators.
+    /// The limit on open operations does not apply to counts, because each count blocks a caller, and operators are
+    /// few.
     #[cfg_attr(
         not(any(feature = "std", test)),
         expect(dead_code, reason = "only handles count")
@@ -539,9 +542,9 @@ impl Engine {
     /// of [`new`](Self::new).
     ///
     /// Two copies of a process, such as a virtual machine that was cloned or restored from a snapshot, draw the same
-    /// tokens until they are given different seeds. The driver of this crate passes random bytes of the operating
-    /// system before it opens a connection. These bytes are enough, because no connection survives a restoration and no
-    /// lock is taken without a connection.
+    /// tokens until they receive different seeds. The driver of this crate passes random bytes from the operating
+    /// system before it opens a connection. Random bytes at this time are enough, because no connection survives a
+    /// restoration, and no lock is taken without a connection.
     pub fn reseed(&mut self, seed: [u8; 32]) {
         let mut mixed = seed;
         for byte in &mut mixed {
@@ -550,14 +553,14 @@ impl Engine {
         self.work.parts.random = StdRng::from_seed(mixed);
     }
 
-    /// Handles the credentials for the connection to `node` that is being opened, or the reason why the provider gave
+    /// Handles the credentials for the connection to `node` that is being opened, or the reason why the provider has
     /// none.
     #[cfg(feature = "std")]
     pub(crate) fn log_in(&mut self, node: NodeId, given: Result<Credentials, Arc<str>>) {
         self.work.parts.nodes[node].handshake.log_in(given);
     }
 
-    /// Tells the holders of all kept locks that their locks are over, because the engine no longer reports anything.
+    /// Reports to the holders of all kept locks that their locks have ended, because the engine stops.
     #[cfg(feature = "std")]
     pub(crate) fn end_all_kept(&self) {
         for (_, claim) in self.work.parts.claims.iter() {

@@ -1,9 +1,9 @@
-//! Checks whether a majority of the nodes would vote now, and if not, what an operator has to repair.
+//! Checks whether a majority of the nodes would vote now, and if not, what an operator must fix.
 //!
 //! # Guarantees
 //!
-//! * The check sends and changes nothing: it only reads what the engine already knows.
-//! * The check distinguishes faults that only an operator can repair from faults that may pass.
+//! * The check sends and changes nothing: it reads only what the engine already knows.
+//! * The check distinguishes faults that only an operator can fix from faults that may pass.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -44,7 +44,7 @@ pub(crate) fn check(now: Instant, statuses: &[NodeStatus]) -> Result<(), Operato
     Err(OperatorError::NoQuorum(report))
 }
 
-/// Returns `true` if there is no majority until an operator repairs a node.
+/// Returns `true` if no majority is possible until an operator fixes a node.
 pub(super) fn is_out_of_reach(outcomes: impl ExactSizeIterator<Item = NodeOutcome>) -> bool {
     let nodes = outcomes.len();
     let may_recover =
@@ -52,7 +52,7 @@ pub(super) fn is_out_of_reach(outcomes: impl ExactSizeIterator<Item = NodeOutcom
     outcomes.filter(may_recover).count() < quorum_of(nodes)
 }
 
-/// Returns the outcome of asking a node in this state.
+/// Returns the outcome that a question to a node in this state would have.
 pub(super) fn outcome_of(now: Instant, state: NodeState) -> NodeOutcome {
     match state {
         NodeState::Ready => NodeOutcome::Granted,

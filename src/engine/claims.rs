@@ -1,13 +1,13 @@
-//! The claims: everything that tokens may have left on the nodes, with the timers and the releases.
+//! The claims: everything that tokens may have left on the nodes, with their timers and releases.
 //!
-//! The engine sends a release to every node that may have the token. The release goes over the connection that carried
-//! the `SET`, and follows the `SET`. If there is no connection or no room, the release is a debt. As soon as there is a
-//! connection with room, the engine sends the debt before anything else. An answer of the node ends the debt. Time
-//! alone ends a debt only if the expiry of the key is known.
+//! The engine sends a release to every node that may have the token. The release follows the `SET` on the same
+//! connection. If no connection is up, or the connection has no room, the release is a debt. As soon as a connection
+//! has room, the engine sends the debt before anything else. An answer from the node ends the debt. Time alone ends a
+//! debt only if the expiry of the key is known.
 //!
 //! # Not here
 //!
-//! The engine passes each answer to the operation that waits for the release.
+//! The engine itself passes each answer to the operation that waits for the release.
 
 pub(super) mod busy;
 pub(super) mod claim;
@@ -51,14 +51,14 @@ pub(super) struct Claims {
     pub(super) buffers: Pool<Vec<u8>>,
     /// Buffers for commands.
     commands: Pool<Vec<u8>>,
-    /// Memory for the busy parts of claims.
+    /// Reusable memory for the busy parts of claims.
     boxes: Pool<Box<Busy>>,
-    /// The names of claims that ended earlier than the operations that released them. The error of the later operation
-    /// needs the name. Only the latest names are kept.
+    /// The names of claims that ended before the operation that released them. The operation needs the name for its
+    /// error. Only the latest names are kept.
     ended: VecDeque<(ClaimKey, Entry)>,
 }
 
-/// The claims, the present time, and the parts that releases need: nodes, timers and statistics.
+/// The claims, the current time, and the parts that releases need: nodes, timers and statistics.
 #[derive(Debug)]
 pub(super) struct ClaimsAt<'a> {
     pub(super) now: Instant,
@@ -91,7 +91,7 @@ impl Claims {
         self.slab.iter().map(|(key, claim)| (ClaimKey(key), claim))
     }
 
-    /// Returns `true` if there is room for another claim.
+    /// Returns `true` if the engine has room for another claim.
     pub(super) fn has_room(&self) -> bool {
         !guard!(ClaimsUnbounded, CLAIMS_MAX <= self.slab.len())
     }
@@ -147,7 +147,7 @@ impl Claims {
         there.or(ended.map(|(_, entry)| entry)).cloned()
     }
 
-    /// Returns the claim and its key, if there is one.
+    /// Returns the claim and its key, if the claim exists.
     #[inline]
     pub(super) fn keyed(&mut self, claim: Option<ClaimKey>) -> Option<(ClaimKey, &mut Claim)> {
         let key = claim?;
@@ -161,7 +161,7 @@ impl Claims {
         }
     }
 
-    /// Returns `claim` as [`get_mut`](Self::get_mut) does. Gives a resting claim memory for its busy part.
+    /// Like [`get_mut`](Self::get_mut), but wakes a resting claim, which then gets memory for its busy part.
     pub(super) fn woken(&mut self, claim: ClaimKey) -> Option<&mut Claim> {
         let claim = self.slab.get_mut(claim.0)?;
         if claim.busy.is_none() {
@@ -175,14 +175,14 @@ impl Claims {
         (ClaimKey(self.slab.key_at(index)), self.slab.at(index))
     }
 
-    /// Returns the claim of `lock` and its key, if this engine has it and the lock is held.
+    /// Returns the claim of `lock` and its key, if this engine has the claim and a caller holds the lock.
     pub(super) fn of(&mut self, lock: LockId) -> Option<(ClaimKey, &mut Claim)> {
         let key = self.named_by(lock)?;
         let claim = self.get_mut(key)?;
         matches!(claim.busy().stage, Stage::Held { .. }).then_some((key, claim))
     }
 
-    /// Returns the claim of `lock`, if this engine has it.
+    /// Returns the claim of `lock`, if this engine has the claim.
     pub(super) fn by_id(&self, lock: LockId) -> Option<&Claim> {
         self.get(self.named_by(lock)?)
     }
@@ -219,12 +219,12 @@ impl Claims {
         ends.max().unwrap_or(now)
     }
 
-    /// Returns an empty command with a buffer of the pool.
+    /// Returns an empty command with a buffer from the pool.
     pub(super) fn command(&mut self) -> Command {
         Command::new(self.commands.take().unwrap_or_default())
     }
 
-    /// Gives the buffer of `command` back to the pool.
+    /// Returns the buffer of `command` to the pool.
     pub(super) fn sent(&mut self, command: Command) {
         self.commands.give_buffer(command.into_buffer());
     }
@@ -246,7 +246,7 @@ impl Claims {
     }
 }
 
-/// Keeps the name of `claim`, because the claim may end before an error needs the name.
+/// Remembers the name of `claim`, because the claim may end before an error message needs the name.
 #[cold]
 fn note_name(ended: &mut VecDeque<(ClaimKey, Entry)>, claim: ClaimKey, entry: &Entry) {
     const MOST: usize = 64;

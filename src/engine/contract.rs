@@ -1,7 +1,8 @@
-//! The interface between the engine and its environment: everything that goes in or comes out.
+//! The interface between the engine and its environment: all inputs and all outputs.
 //!
-//! There is one way in ([`Input`] and the calls) and one way out ([`Output`]). Time is an argument, and "never" is
-//! `None`. The same seed and inputs give the same outputs, byte for byte, so the recorded inputs reproduce a bug.
+//! The engine has one way in ([`Input`] and the calls) and one way out ([`Output`]). Every call receives the time as an
+//! argument, and `None` means "never". The same seed and the same inputs produce the same outputs, byte for byte, so
+//! recorded inputs reproduce a bug.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -27,18 +28,18 @@ pub use crate::keys::NodeId;
 pub struct RoundId(pub(crate) OperationKey);
 
 impl RoundId {
-    /// The id of an operation that could not begin.
+    /// The id of an operation that was unable to begin.
     #[cfg(feature = "std")]
     pub(crate) const NONE: Self = Self(OperationKey::NONE);
 
-    /// Returns a small number that no other open operation has, as an index for the caller's own table.
+    /// Returns a small number that no other open operation has, which callers can use as an index.
     #[must_use]
     pub fn index(self) -> usize {
         let (waits, place) = self.place();
         place * 2 + usize::from(waits)
     }
 
-    /// Returns whether the operation began as a waiter, and its index among the open operations of that kind.
+    /// Returns whether the operation began as a waiter, and its index among open operations of that kind.
     pub(crate) fn place(self) -> (bool, usize) {
         match self.0.waiter() {
             Some(waiter) => (true, waiter.0.index() as usize),
@@ -55,9 +56,9 @@ pub struct Request<'a> {
     /// All resources, if the caller wants several.
     pub(crate) all: Option<&'a [&'a [u8]]>,
     pub(crate) options: &'a LockOptions,
-    /// The caller wants a shared lock.
+    /// Whether the caller wants a shared lock.
     pub(crate) shared: bool,
-    /// The caller wants one of this number of permits.
+    /// The number of permits of the resource, if the caller wants a permit.
     pub(crate) permits: Option<u16>,
 }
 
@@ -73,8 +74,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Asks for a shared lock on `resource`. Shared locks can be held at the same time, but not together with an
-    /// exclusive lock.
+    /// Asks for a shared lock on `resource`. Several clients can hold shared locks at the same time, but not together
+    /// with an exclusive lock.
     ///
     /// ```
     /// use std::time::Duration;
@@ -92,10 +93,10 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Asks for one of the `permits` of `resource`. At most this number of callers, from 1 to 1,024, hold a permit at
-    /// the same time. Each holder has its own slot, which [`Lock::slot`](crate::Lock::slot) returns. All clients of a
-    /// resource have to agree on the number of permits. Permits cannot be held together with an exclusive or a shared
-    /// lock.
+    /// Asks for one of the `permits` of `resource`. Between 1 and 1,024 permits are possible, and at most this number
+    /// of clients hold a permit at the same time. Each holder has its own slot, which [`Lock::slot`](crate::Lock::slot)
+    /// returns. All clients of a resource must use the same number of permits. A resource cannot have permits and an
+    /// exclusive or shared lock at the same time.
     ///
     /// ```
     /// use std::time::Duration;
@@ -113,8 +114,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Asks for one lock on all of `resources`. Each node keeps all resources for this lock, or none. The resources
-    /// must differ, and there may be at most 64 of them. The order of the resources does not matter.
+    /// Asks for one lock on all of `resources`. Each node keeps either all resources for this lock, or none. The
+    /// resources must differ, and the maximum is 64. The order of the resources does not matter.
     ///
     /// ```
     /// use std::time::Duration;
@@ -132,7 +133,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Returns the resources to be locked.
+    /// Returns the resources to lock.
     pub(crate) fn resources(&self) -> &[&'a [u8]] {
         self.all.unwrap_or(core::slice::from_ref(&self.resource))
     }
@@ -151,54 +152,54 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Everything that can happen to an engine from outside, besides the calls of its user.
+/// Everything that can happen to an engine from outside, besides calls from its user.
 ///
-/// `Debug` shows the number of bytes instead of the bytes, because servers repeat what they receive.
+/// `Debug` shows only the number of bytes, because servers repeat what they receive.
 #[derive(Clone, Copy)]
 #[allow(
     clippy::exhaustive_enums,
     reason = "a driver has to know every input there is"
 )]
 pub enum Input<'a> {
-    /// The connection that [`Output::Connect`] asked for is up.
+    /// The connection that [`Output::Connect`] requested is up.
     Connected {
-        /// The node.
+        /// The node of the new connection.
         node: NodeId,
     },
-    /// A node whose last write was cut short can be written to again.
+    /// A node that accepted only part of the last write can be written to again.
     Writable {
-        /// The node.
+        /// The node that can be written to.
         node: NodeId,
     },
-    /// Bytes arrived. The bytes may end in the middle of a reply. The driver reads the time for this input after it has
-    /// read the bytes.
+    /// Bytes have arrived. The bytes may end in the middle of a reply. The driver reads the time for this input after
+    /// it has read the bytes.
     Received {
-        /// The node.
+        /// The node that sent the bytes.
         node: NodeId,
         /// The bytes that the node sent.
         bytes: &'a [u8],
     },
-    /// The operating system has taken the first `len` bytes of the last [`Output::Transmit`], or the driver has taken
-    /// them and will write them. After this input, the engine withdraws none of the commands in these bytes. If the
-    /// engine offered more bytes, it offers nothing else until [`Input::Writable`].
+    /// The operating system or the driver has accepted the first `len` bytes of the last [`Output::Transmit`]. After
+    /// this input, the engine withdraws none of the commands in these bytes. If the engine offered more bytes, it makes
+    /// no other offer until [`Input::Writable`].
     Transmitted {
-        /// The node.
+        /// The node that the bytes are for.
         node: NodeId,
-        /// The number of bytes.
+        /// The number of accepted bytes.
         len: usize,
     },
-    /// The connection has ended or could not be opened. The driver has already passed in everything that arrived before
-    /// the end.
+    /// The connection has ended or could not be opened. Before this input, the driver passes in everything that arrived
+    /// on the connection.
     Disconnected {
-        /// The node.
+        /// The node of the ended connection.
         node: NodeId,
-        /// The reason.
+        /// The reason for the end.
         reason: LinkError,
     },
-    /// Bytes have arrived over the probe that [`Output::Probe`] asked for. The engine then asks the driver to close the
+    /// Bytes have arrived on the probe that [`Output::Probe`] requested. The engine then asks the driver to close the
     /// probe.
     Probed {
-        /// The node.
+        /// The node that was probed.
         node: NodeId,
     },
     /// The driver has passed in every input of this turn. A tick is allowed at any time. An extra or late tick is
@@ -206,9 +207,9 @@ pub enum Input<'a> {
     Tick,
 }
 
-/// The next thing that the driver must do. Pass in every input of one turn, then poll until the result is `None`.
+/// The next action that the driver must take. Pass in every input of one turn, then poll until the result is `None`.
 ///
-/// `Debug` shows the number of bytes instead of the bytes, because the bytes may be credentials and tokens.
+/// `Debug` shows only the number of bytes, because the bytes may be credentials and tokens.
 #[must_use]
 #[allow(
     clippy::exhaustive_enums,
@@ -218,38 +219,37 @@ pub enum Output<'a> {
     /// Open a connection, then report [`Input::Connected`] or [`Input::Disconnected`]. The engine watches the time, and
     /// disconnects a connection that takes too long.
     Connect {
-        /// The node.
+        /// The node to connect to.
         node: NodeId,
     },
-    /// Write these bytes, then report with [`Input::Transmitted`] how many bytes were taken.
+    /// Write these bytes, then report with [`Input::Transmitted`] how many bytes were accepted.
     Transmit {
-        /// The node.
+        /// The node to write to.
         node: NodeId,
         /// All bytes that are due for this node.
         bytes: &'a [u8],
     },
     /// Close the connection, or stop opening it, with a reset (RST) instead of an orderly end (FIN). After an orderly
-    /// end, the server could still run commands much later that are on their way now. Report nothing.
+    /// end, the server could still run commands much later that are in transit now. Report nothing for this output.
     Disconnect {
-        /// The node.
+        /// The node to disconnect.
         node: NodeId,
     },
     /// Open a probe, which is a second connection. The first connection stays as it is. When the probe is up, write
-    /// these bytes and nothing else. When anything arrives over the probe, report [`Input::Probed`]. If the probe
-    /// cannot be opened or ends, close it and report nothing. If a probe to this node is already open, close the old
-    /// probe first.
+    /// these bytes and nothing else. When bytes arrive on the probe, report [`Input::Probed`]. If the probe cannot be
+    /// opened or ends, close it and report nothing. If a probe to this node is already open, close the old probe first.
     Probe {
-        /// The node.
+        /// The node to probe.
         node: NodeId,
         /// The command to write.
         bytes: &'static [u8],
     },
-    /// Close the probe, or stop opening it. Report nothing.
+    /// Close the probe, or stop opening it. Report nothing for this output.
     CloseProbe {
-        /// The node.
+        /// The node of the probe.
         node: NodeId,
     },
-    /// An outcome for a caller, or news of a lock.
+    /// An outcome for a caller, or news about a lock.
     Event(Event),
 }
 
@@ -257,7 +257,7 @@ pub enum Output<'a> {
 #[must_use = "an extension does not count before it is applied to its lock"]
 pub struct Extension {
     pub(crate) lock: LockId,
-    /// Distinguishes locks without a claim, which all have the same id.
+    /// The entry of the lock, which distinguishes locks without a claim, because they all have the same id.
     pub(crate) entry: Entry,
     pub(crate) majority: Majority,
     pub(crate) confirmed_until: Instant,
@@ -266,9 +266,9 @@ pub struct Extension {
 }
 
 impl Extension {
-    /// Notes in `lock` which nodes have agreed, and counts the extension if the number of extensions is limited. The
-    /// extended lock already has its new end. A copy of the lock that was read from bytes gets the new end now. Returns
-    /// `false` and changes nothing if the extension is for another lock.
+    /// Records in `lock` which nodes have agreed, and counts the extension if the number of extensions is limited. The
+    /// extended lock itself already has its new end. A copy of the lock that was read from bytes gets the new end now.
+    /// If the extension is for another lock, returns `false` and changes nothing.
     pub fn apply(&self, lock: &mut Lock) -> bool {
         let own = lock.id() == self.lock && lock.token() == self.entry.token();
         if own {
@@ -288,8 +288,8 @@ impl Extension {
     }
 }
 
-/// Applies the outcome of an extension or a confirmation to `lock`, then reads the clock to check that the lock has not
-/// ended.
+/// Applies the outcome of an extension or a confirmation to `lock`, then reads the clock to check that the lock is
+/// still valid.
 #[cfg(feature = "std")]
 pub(crate) fn prolong(
     lock: &mut Lock,
@@ -371,8 +371,8 @@ impl fmt::Debug for Extension {
     }
 }
 
-/// The reason why the engine wants to wake up. The reason is stored beside the time, so that a log line or a stuck test
-/// shows the cause.
+/// The reason why the engine wants to wake up. The reason is stored with the time, so that log lines and stuck tests
+/// show the cause.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub struct Wake(pub(crate) Cause);
 
@@ -385,44 +385,44 @@ impl fmt::Debug for Wake {
 /// The reason for a [`Wake`].
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Cause {
-    /// Outputs are waiting to be polled.
+    /// The engine has outputs that the driver must poll.
     Output,
-    /// It is time to open a connection again, or opening one takes too long.
+    /// A connection must be opened again, or takes too long to open.
     Connection,
-    /// A node is silent while it has commands to answer.
+    /// A node is silent although it has commands to answer.
     Silence,
     /// A node has not answered an operation in time.
     NodeTimeout,
-    /// The random delay before the next try is over.
+    /// The random delay before the next attempt has passed.
     Retry,
-    /// A caller's deadline.
+    /// The deadline of a caller has come.
     Deadline,
     /// The validity of a lock ends.
     Expiry,
-    /// A kept lock has to be extended or looked at, or it is at risk.
+    /// A kept lock must be extended or looked at, or is at risk.
     Extension,
-    /// It is time to retry a debt, or the key of a debt has expired.
+    /// A debt must be retried, or the key of a debt has expired.
     Debt,
-    /// It may be time to repair the counter floor of a node.
+    /// The counter floor of a node may now be repairable.
     Repair,
 }
 
-/// The state of one node, for an operator.
+/// The state of one node, for operators.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NodeStatus {
     /// The address as it was configured, without credentials.
     pub address: Arc<str>,
-    /// Whether the node votes, and if not, why.
+    /// Whether the node votes, and if not, the reason.
     pub state: NodeState,
-    /// Why the node does not vote, in the words of the server or the system.
+    /// Why the node does not vote, in the words of the server or of the system.
     /// See [`NodeReport::words`](crate::NodeReport::words).
     pub words: Option<Arc<str>>,
     /// The identifier that the server chooses at each start. `Redlock::trust_node` takes this identifier as an
-    /// argument. `None` while there is no connection, or if the user may not ask `INFO server`.
+    /// argument. `None` without a connection, or if the user may not run `INFO server`.
     pub run_id: Option<String>,
-    /// The product that the server reports, such as `redis 7.0.15` or `valkey 9.1.2`. `None` while there is no
-    /// connection, and if the server refuses `HELLO`.
+    /// The product that the server reports, such as `redis 7.0.15` or `valkey 9.1.2`. `None` without a connection, or
+    /// if the server refuses `HELLO`.
     pub product: Option<String>,
     /// The shortest of the node's last 32 round trips, each measured from writing a command to reading its answer.
     /// `None` if the node has never answered.
@@ -430,23 +430,22 @@ pub struct NodeStatus {
     /// The number of locks that the node has granted to this handle, including late answers and attempts that failed. A
     /// node that falls behind grants fewer locks than the other nodes.
     pub grants: u64,
-    /// The last error by which the node has refused a command about a lock, if an operator can repair it: `OOM` or
-    /// `NOREPLICAS`, for example. A node in this state still answers questions, so its [`state`](Self::state) is ready.
-    /// `None` after the next grant, and on a new connection.
+    /// The latest refusal of a lock command that an operator can fix, such as `OOM` or `NOREPLICAS`. A node in this
+    /// state still answers questions, so its [`state`](Self::state) is ready. This field becomes `None` after the next
+    /// grant, and on a new connection.
     pub refused: Option<ServerError>,
     /// The number of commands that the node has not answered.
     pub in_flight: usize,
     /// The number of releases that wait for a connection, for room, or for another try.
     pub owed: usize,
-    /// How often this handle saw the node's wall clock step by more than the drift of the locks allows for. Servers end
-    /// keys by the wall clock, so a lock may have ended early on this node.
+    /// How often this handle has seen the node's wall clock step by more than the drift of the locks allows. Keys
+    /// expire by the server's wall clock, so a lock may have ended early on this node.
     /// See [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     pub clock_steps: u32,
-    /// The server may evict locks, because `maxmemory` is set and `maxmemory-policy` is not `noeviction`.
+    /// Whether the server may evict locks, because `maxmemory` is set and `maxmemory-policy` is not `noeviction`.
     pub evicts_locks: bool,
-    /// The part of `maxmemory` that the server used when the connection was made, in percent, at most 255. `None` if
-    /// the server has no `maxmemory`, or if the user may not ask `INFO memory`. A node without free memory grants no
-    /// locks.
+    /// The percentage of `maxmemory` that the server used when the connection was opened, at most 255. `None` if the
+    /// server has no `maxmemory`, or if the user may not run `INFO memory`. A node without free memory grants no locks.
     pub memory_percent: Option<u8>,
     /// How the node wakes waiters when a lock may be free.
     pub waking: Waking,
@@ -455,22 +454,23 @@ pub struct NodeStatus {
     /// release locks. This field says nothing about locks on several resources and [fenced](crate::LockOptions::fenced)
     /// locks.
     pub releasing: Option<&'static str>,
-    /// The server has been up for at least this long. Up to two seconds may be missing, because servers report whole
-    /// seconds. `None` while there is no connection, and if the user may not ask `INFO server`.
+    /// The minimum time for which the server has been up. The actual time may be up to two seconds longer, because
+    /// servers report whole seconds. `None` without a connection, or if the user may not run `INFO server`.
     pub uptime: Option<Duration>,
-    /// The longest ttl of all clients, as the node's marker says. Known only with the
-    /// guard [`RestartGuard::Strict`](crate::RestartGuard). `None` while this handle does not know the marker.
+    /// The longest ttl of all clients, according to the node's marker. Only the
+    /// guard [`RestartGuard::Strict`](crate::RestartGuard) reads markers. `None` while this handle does not know the
+    /// marker.
     pub marked_ttl: Option<Duration>,
     /// The remaining time of a barrier on the node. Until the barrier ends, clients
     /// with [`RestartGuard::Strict`](crate::RestartGuard) do not count the answers of the node, because it may have
     /// forgotten locks. `None` if this handle knows of no barrier.
     pub barrier: Option<Duration>,
-    /// The node has refused this handle a [fencing token](crate::LockOptions::fenced) because it has no counter floor.
-    /// Since then, the node has not shown a floor. `false` if the handle has asked for no token.
+    /// Whether the node has refused to give this handle a [fencing token](crate::LockOptions::fenced) because it has no
+    /// counter floor, and has shown no floor since. This field is `false` if the handle has requested no fencing token.
     pub lacks_floor: bool,
 }
 
-/// Writes one line for an operator: the address, the state, and everything out of the ordinary.
+/// Writes one line for operators: the address, the state, and everything unusual.
 ///
 /// ```text
 /// 10.0.0.2:6379: ready, round trip 210µs, 3 releases owed
@@ -506,22 +506,22 @@ impl fmt::Display for NodeStatus {
     }
 }
 
-/// The open work of an engine, for a driver that has to know whether it may sleep or end.
+/// The open work of an engine, for a driver that must know whether it may sleep or end.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Load {
-    /// Operations with a waiting caller.
+    /// The number of operations with a waiting caller.
     pub rounds: usize,
-    /// Tokens that may have a copy on some node: held locks, attempts, and unconfirmed releases.
+    /// The number of tokens that may have a copy on some node: held locks, attempts, and unconfirmed releases.
     pub claims: usize,
-    /// Commands that the nodes have not answered.
+    /// The number of commands that the nodes have not answered.
     pub in_flight: usize,
-    /// Bytes that the operating system has not taken yet.
+    /// The number of bytes that the operating system has not accepted yet.
     pub unsent: usize,
-    /// Releases that wait for a connection, for room, or for another try.
+    /// The number of releases that wait for a connection, for room, or for another try.
     pub owed: usize,
-    /// The number of broken invariants that this process has found. This number should always be 0. Each broken
-    /// invariant is a fault of this library. Please report it.
+    /// The number of broken invariants that this process has found. The number of broken invariants should always be 0.
+    /// Each broken invariant is a bug in this library. Please report any broken invariant.
     pub broken: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Dispatches inputs and timers. The engine passes each input or timer to the parts that it concerns: first the nodes,
-//! then the claims, then the operations.
+//! Dispatches inputs and timers to the parts of the engine. The engine passes each input or timer to the parts that it
+//! concerns: first the nodes, then the claims, then the operations.
 
 use crate::error::{LinkError, LinkFault, ServerError, Unusable};
 use crate::keys::NodeId;
@@ -15,8 +15,7 @@ use super::operation::{Change, Lost, due};
 use super::parts::Parts;
 
 impl Engine {
-    /// Handles an event from outside. This call cannot fail, because the bytes of a server are never the caller's
-    /// mistake.
+    /// Handles an event from outside. This call cannot fail, because a caller is never to blame for a server's bytes.
     pub fn handle(&mut self, now: Instant, input: Input<'_>) {
         let nodes = self.work.parts.nodes.len();
         match input {
@@ -48,8 +47,8 @@ impl Engine {
         }
     }
 
-    /// Records that the driver did not read for a while before `now`. The delays of the next answers then say nothing
-    /// about round trips.
+    /// Records that the driver did not read for a while before `now`. The next answers then arrive late, so their
+    /// delays say nothing about round trips.
     #[cfg(any(test, feature = "std"))]
     pub(crate) fn was_away(&mut self, now: Instant) {
         for node in self.work.parts.nodes.iter_mut() {
@@ -182,15 +181,15 @@ impl Engine {
         }
     }
 
-    /// Handles a step of the clock of `node`. Keys on the node may have ended early.
+    /// Handles a step of the clock of `node`. Keys on the node may have expired early.
     fn stepped(&mut self, now: Instant, node: NodeId) {
         let terms = self.work.parts.restarts.terms();
         let until = self.work.parts.nodes[node].trust.stepped(now, terms);
         self.work.quarantine(now, NodeSet::of(node), until);
     }
 
-    /// Handles one answer of `node` to several renewals or releases. Each renewal or release counts as if it had its
-    /// own answer.
+    /// Handles one answer of `node` to several renewals or releases. Each renewal or release is handled as if it had
+    /// its own answer.
     #[cold]
     #[inline(never)]
     fn heard_batch(&mut self, now: Instant, node: NodeId) -> Result<(), Trouble> {
@@ -204,8 +203,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Handles an answer of `node` that shows whether some way to release a lock works. Also wakes the operations that
-    /// wait for a node which could not be asked before, even if no operation waits for this answer.
+    /// Handles an answer of `node` that shows whether a way to release locks works. Also wakes operations that wait for
+    /// a node which could not be asked before.
     #[cold]
     #[inline(never)]
     fn heard_way(
@@ -266,7 +265,8 @@ impl Engine {
 
     // ----- markers --------------------------------------------------------------------------
 
-    /// Handles the news that `node` has joined. The node may have a barrier, or may report a longer ttl than was known.
+    /// Handles the news that `node` has joined. The node may have a barrier, or may report a ttl that is longer than
+    /// all known ttls.
     fn joined(&mut self, now: Instant, node: NodeId) {
         if let Some(membership) = self.work.parts.nodes[node].trust.membership() {
             self.work.parts.restarts.heard_of(membership.longest);
@@ -292,8 +292,9 @@ impl Engine {
 
     // ----- nodes that may have lost locks ---------------------------------------------------
 
-    /// A server that loads its data or follows another server may come back without its locks. Every node that is
-    /// connected to this server has to repeat the handshake, and then does not vote for a while.
+    /// Handles an error that shows that a server loads its data or follows another server, so it may come back without
+    /// its locks. Every node that is connected to this server must repeat the handshake, and then does not vote for a
+    /// while.
     #[cold]
     fn alarm(&mut self, now: Instant, node: NodeId, error: ServerError) -> Result<(), Trouble> {
         let Some((names, trouble)) = self.work.parts.nodes.alarm(node, error) else {
@@ -338,8 +339,8 @@ impl Engine {
         self.lose_link(now, node, trouble);
     }
 
-    /// Handles the loss of a connection. The open questions to the node get no answer, and the locks that its commands
-    /// may have taken become debts.
+    /// Handles the loss of a connection. Open questions to the node get no answer, and locks that its commands may have
+    /// taken become debts.
     fn lose_link(&mut self, now: Instant, node: NodeId, trouble: Trouble) {
         let work = &mut self.work;
         let parts = &mut work.parts;
@@ -362,8 +363,8 @@ impl Engine {
 
     // ----- timers ---------------------------------------------------------------------------
 
-    /// Handles the end of a turn of the driver. Checks which nodes were silent during the turn, and runs the timers
-    /// that are due.
+    /// Handles the end of a turn of the driver. Checks which nodes were silent during the turn, and runs the due
+    /// timers.
     #[inline(never)]
     fn tick(&mut self, now: Instant) {
         // The timer wheel does not go back in time, so `now` must not go back either. Otherwise an operation could find
@@ -423,7 +424,7 @@ impl Engine {
     }
 }
 
-/// Sends all debts and then the rest of the handshake to a server that has accepted the connection.
+/// Sends all debts, then the rest of the handshake, to a server that has accepted the connection.
 #[cold]
 #[inline(never)]
 fn admitted(now: Instant, node: NodeId, parts: &mut Parts) {

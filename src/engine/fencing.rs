@@ -1,18 +1,18 @@
-//! Fencing tokens: the number to propose for the next token, and the nodes that have lost their counter floor.
+//! Fencing tokens: the proposal for the next token, and the nodes that have lost their counter floor.
 //!
-//! The proposal is the time in microseconds, or the largest number seen plus one, if that is larger. The counters of
-//! all nodes then jump to the same number, and one round trip is enough.
+//! The proposal is the time in microseconds, or the largest number seen plus one, whichever is larger. The counters of
+//! all nodes then jump to the same number, so one round trip is enough.
 //!
 //! # Guarantees
 //!
-//! * Fencing tokens are correct whatever the proposal is. A clock that is ahead does no lasting harm, because a node
-//!   accepts a proposal only if it is at most a second ahead of the node's clock.
-//! * The engine remembers a loss through any number of connections, until the node is known to have a floor.
+//! * Fencing tokens are correct for every proposal. A clock that is ahead does no lasting harm, because a node accepts
+//!   a proposal of at most one second ahead of its own clock.
+//! * The engine remembers a lost floor across any number of connections, until the node is known to have a floor.
 //!
 //! # Not here
 //!
-//! The repair of a floor is in [`operation::repair`](super::operation::repair). A node without a floor refuses fenced
-//! locks by itself. This file only decides when to try a repair.
+//! The repair of a floor is in [`operation::repair`](super::operation::repair). A node without a floor itself refuses
+//! fenced locks. This file decides only when to try a repair.
 
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -31,22 +31,22 @@ use super::nodes::Nodes;
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Fencing {
-    /// The number of microseconds that the wall clock is ahead of the engine's clock. Zero if this number is not known.
+    /// How many microseconds the wall clock is ahead of the engine's clock. Zero means that the difference is unknown.
     ahead: u64,
-    /// The largest number that a node has given.
+    /// The largest number that a node has assigned.
     seen: u64,
-    /// The largest counter floor that a node has named. Proposals do not use this floor, because it may be far above
+    /// The largest counter floor that a node has reported. Proposals do not use this floor, because it may be far above
     /// the counters.
     highest: u64,
-    /// Some caller has asked for a fencing token.
+    /// Whether a caller has requested a fencing token.
     is_used: bool,
     /// The nodes that are known to have no counter floor.
     losses: BTreeMap<NodeId, Option<Loss>>,
-    /// A look at the floors is under way.
+    /// Whether a check of the floors is in progress.
     is_looking: bool,
-    /// Another look has to follow as soon as the present look is over.
+    /// Whether another check must follow the current check.
     is_to_look: bool,
-    /// The timer of the next look.
+    /// The timer of the next check.
     timer: Option<TimerKey>,
 }
 
@@ -65,12 +65,12 @@ impl Fencing {
         self.ahead = micros.saturating_sub(micros_of(now));
     }
 
-    /// Records a number that a node has given.
+    /// Records a number that a node has assigned.
     pub(super) fn saw(&mut self, number: u64) {
         self.seen = self.seen.max(number);
     }
 
-    /// Records that a caller asks for a fencing token.
+    /// Records that a caller has requested a fencing token.
     pub(super) fn set_used(&mut self) {
         self.is_used = true;
     }
@@ -79,8 +79,8 @@ impl Fencing {
         self.is_used
     }
 
-    /// Returns `true` if a trusted node gets a counter floor. Without a wall clock and without a caller that asks for
-    /// fencing tokens, the engine knows nothing of the tokens of other clients.
+    /// Returns `true` if nodes get a counter floor when an operator trusts them. Without a wall clock and without a
+    /// request for fencing tokens, the engine knows nothing of the fencing tokens of other clients.
     pub(super) fn gives_floors(&self) -> bool {
         self.is_used || self.ahead != 0
     }
@@ -95,7 +95,7 @@ impl Fencing {
         self.losses.remove(&node);
     }
 
-    /// Records that `node` has a counter floor of this `number`.
+    /// Records that `node` has reported this `number` as its counter floor.
     pub(super) fn said_floor(&mut self, node: NodeId, number: u64) {
         self.highest = self.highest.max(number);
         self.has_floor(node);
@@ -130,7 +130,7 @@ impl Fencing {
         above.max(self.time(now)).min(FENCING_TOKEN_MAX)
     }
 
-    /// Returns the time in microseconds since 1970, or zero if the time is not known.
+    /// Returns the time in microseconds since 1970, or zero if it is not known.
     fn time(&self, now: Instant) -> u64 {
         match self.ahead {
             0 => 0,
@@ -138,9 +138,9 @@ impl Fencing {
         }
     }
 
-    /// Returns two lower bounds for a floor that a node gets at `now`. The first bound is the largest number seen. The
-    /// second bound is the present time plus one second, because nodes accept proposals from clocks that are up to a
-    /// second ahead.
+    /// Returns two lower bounds for a counter floor that a node gets at `now`. The first bound is the largest number
+    /// seen. The second bound is the current time plus one second, because nodes accept proposals of clients whose
+    /// clocks are up to a second ahead.
     pub(super) fn floor(&self, now: Instant) -> [u64; 2] {
         let seen = self.seen.max(self.highest);
         let proposal = self.time(now).saturating_add(1_000_000);
@@ -149,8 +149,8 @@ impl Fencing {
 
     // ----- missing floors -------------------------------------------------------------------
 
-    /// Records that `node` has refused a fenced lock because it has no floor. Returns the outcome for the report. A
-    /// majority is `quorum` nodes.
+    /// Records that `node` has refused a fenced lock because it has no counter floor. Returns the outcome for the
+    /// report. `quorum` is the number of nodes in a majority.
     #[cold]
     pub(super) fn has_no_floor(
         &mut self,
@@ -168,7 +168,7 @@ impl Fencing {
         }
     }
 
-    /// Handles the timer: looks at the floors if any is missing.
+    /// Handles the timer: checks the floors if a node has none.
     #[cold]
     pub(super) fn due(&mut self, news: &mut VecDeque<News>) {
         self.timer = None;
@@ -177,15 +177,15 @@ impl Fencing {
         }
     }
 
-    /// Asks for a look at the floors of all nodes, unless a look is under way.
+    /// Requests a check of the floors of all nodes, unless a check is in progress.
     fn look_at_floors(&mut self, news: &mut VecDeque<News>) {
         if !self.is_looking {
             self.floors_changed(news);
         }
     }
 
-    /// Asks for a look at the floors of all nodes. If a look is under way, asks for another look, because the present
-    /// look has not asked a node that has just connected.
+    /// Requests a check of the floors of all nodes. If a check is in progress, requests another one, because the
+    /// current check has skipped nodes that have just connected.
     pub(super) fn floors_changed(&mut self, news: &mut VecDeque<News>) {
         let wanted = core::mem::replace(&mut self.is_to_look, true);
         if !wanted && !self.is_looking {
@@ -193,12 +193,12 @@ impl Fencing {
         }
     }
 
-    /// Records that a look at the floors begins.
+    /// Records that a check of the floors begins.
     pub(super) fn looking(&mut self) {
         (self.is_looking, self.is_to_look) = (true, false);
     }
 
-    /// Records that the look at the floors is over, or that there was no room for a look.
+    /// Records that the check of the floors has ended, or had no room to begin.
     pub(super) fn looked(&mut self, news: &mut VecDeque<News>) {
         self.is_looking = false;
         if self.is_to_look {
@@ -206,8 +206,8 @@ impl Fencing {
         }
     }
 
-    /// Arms the timer for the next possible repair. A loss can be repaired when `span` has passed since the loss was
-    /// seen.
+    /// Sets the timer for the next possible repair. A lost floor can be repaired when `span` has passed since the loss
+    /// was seen.
     pub(super) fn await_repairs(
         &mut self,
         now: Instant,

@@ -1,7 +1,7 @@
-//! The body of the fuzz target of the engine: any inputs, in any order, at any time.
+//! The body of the engine's fuzz target: any inputs, in any order, at any time.
 //!
-//! Whatever a server, a driver or a user does, the engine must not panic. The engine must not let a lock be valid for
-//! longer than the caller asked for, or leave a caller waiting for ever.
+//! The engine must never panic, whatever a server, a driver or a user does. The engine must never leave a lock valid
+//! for longer than the caller requested, or leave a caller waiting for ever.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -14,7 +14,7 @@ use crate::time::Instant;
 
 const NODES: u8 = 3;
 
-/// Replies of a server, besides the fuzzer's own bytes.
+/// Server replies, besides the fuzzer's own bytes.
 const REPLIES: [&[u8]; 16] = [
     b"+OK\r\n",
     b"$-1\r\n",
@@ -37,7 +37,7 @@ const REPLIES: [&[u8]; 16] = [
     b">2\r\n+invalidate\r\n*1\r\n+k\r\n",
 ];
 
-/// Replies of a server with the strict restart guard.
+/// Server replies for the strict restart guard.
 const STRICT_REPLIES: [&[u8]; 16] = [
     b"*2\r\n:1\r\n:0\r\n",
     b"*2\r\n:1\r\n:0\r\n*2\r\n:1\r\n:0\r\n",
@@ -81,7 +81,7 @@ struct Bench {
     now: Instant,
     rounds: Vec<RoundId>,
     locks: Vec<Lock>,
-    /// The number of bytes that a socket takes at a time.
+    /// The number of bytes that a socket accepts at a time.
     window: usize,
     replies: &'static [&'static [u8]; 16],
 }
@@ -269,7 +269,7 @@ impl Bench {
         }
     }
 
-    /// Checks that every caller gets an answer if nothing happens but time passes.
+    /// Checks that every caller gets an answer if only time passes.
     fn settle(&mut self) {
         self.window = usize::MAX;
         for _ in 0..200 {

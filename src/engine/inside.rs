@@ -10,8 +10,8 @@ pub fn all_open(engine: &Engine) -> Load {
     engine.load()
 }
 
-/// Returns the steps of the open transaction at `node`, in order. A command in a transaction may name no lock, so a
-/// test oracle uses this function to learn which lock each command is for. Each item contains the kind of work, the
+/// Returns the steps of the open transaction at `node`, in order. A command in a transaction may not name its lock, so
+/// a test oracle uses this function to find the lock of each command. Each item contains the kind of work, the
 /// resources, the token, the new ttl in milliseconds, the number of commands between `MULTI` and `EXEC`, a number for
 /// the asker, and whether the asker still wants the work.
 #[must_use]
@@ -36,7 +36,7 @@ pub fn open_work(
 }
 
 /// Returns the work that waits until the transaction at `node` ends: its kind, the token, and a number for the asker. A
-/// test oracle uses this function to learn when each piece of work was asked for.
+/// test oracle uses this function to learn when each job was requested.
 pub fn waiting_work(
     engine: &Engine,
     node: NodeId,

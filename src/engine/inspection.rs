@@ -2,7 +2,7 @@
 //!
 //! # Not here
 //!
-//! The [operation](super::operation::inspect) describes how the engine gets this result.
+//! The module [`inspect`](super::operation::inspect) describes how the engine inspects a resource.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -19,10 +19,10 @@ use crate::quorum::NodeSet;
 use crate::resource::Token;
 use crate::time::Instant;
 
-/// The holders of a resource, as a majority of the nodes says, and what each node has.
+/// The holders of a resource according to a majority of the nodes, and what each node has.
 ///
-/// The result shows the state of the nodes at some time between the call and its return. When you read it, the lock may
-/// already have been released or taken. The result is for operators and logs, and gives no right to do anything.
+/// The result shows the state of the nodes at some time during the call. When you read it, the lock may already have
+/// been released or taken. The result is for operators and logs, and grants no right to the resource.
 #[derive(Clone)]
 pub struct Inspection {
     pub(super) resource: Box<[u8]>,
@@ -36,29 +36,29 @@ pub struct Inspection {
 #[non_exhaustive]
 pub struct Holder {
     /// The owner text of the lock ([`LockOptions::owner`](crate::LockOptions::owner)) or of the holder's handle
-    /// ([`Builder::owner`](crate::Builder::owner)). Empty if there is no owner text. Any client can write any text. The
-    /// text is also empty if the token looks like a token of another library.
+    /// ([`Builder::owner`](crate::Builder::owner)). The text is empty if neither has an owner text. Any client can
+    /// write any text. The text is also empty if the token looks like a token of another library.
     pub owner: Box<[u8]>,
-    /// The minimum time for which a majority of the nodes still keeps the holder's token. During this time no other
-    /// client can take the lock, unless the holder releases it. The time is [`Duration::MAX`] if the keys have no
-    /// expiry, and zero if they may have ended by now.
+    /// The minimum time for which a majority of the nodes still keeps the holder's token. Until this time has passed,
+    /// no other client can take the lock unless the holder releases it. The time is [`Duration::MAX`] if the keys have
+    /// no expiry, and zero if they may have ended by now.
     ///
-    /// If the holder uses a [lock delay](crate::Builder::lock_delay), the validity that the holder sees ends earlier by
-    /// this delay. The nodes do not know this delay, so this handle does not know it either.
+    /// If the holder uses a [lock delay](crate::Builder::lock_delay), its own validity ends earlier by this delay. The
+    /// nodes do not know the delay, so this handle does not know it either.
     pub valid_for: Duration,
     /// The number of nodes that have the holder's token and whose answers count.
     pub nodes: usize,
     /// The kind of the holder's lock.
     pub kind: HolderKind,
     /// The [fencing token](crate::LockOptions::fenced) of the lock, if the lock is fenced and has an owner text. The
-    /// fencing token of such a lock is part of the token, so it always belongs to this lock.
+    /// random token of such a lock contains the fencing token, so the two always belong together.
     ///
-    /// Other inspections may have shown a larger fencing token before. The larger fencing token belongs to a later
-    /// holder. The holder shown here has lost its lock, and has not noticed this yet.
+    /// An earlier inspection may have shown a larger fencing token. The larger fencing token belongs to a later holder.
+    /// The holder shown here has then lost its lock, but has not noticed the loss yet.
     pub fencing_token: Option<u64>,
 }
 
-/// The kind of lock that a holder has.
+/// The kind of a holder's lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum HolderKind {
@@ -89,30 +89,30 @@ impl Holder {
     }
 }
 
-/// What one node has.
+/// What one node has under the name of the resource.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct InspectedNode {
     /// The address as it was configured, without credentials.
     pub address: Arc<str>,
-    /// What the node has.
+    /// What the node has under the name of the resource.
     pub found: Found,
-    /// Whether the answer of the node counts. A node that may have forgotten locks is asked and shown, but is not part
-    /// of a majority.
+    /// Whether the answer of the node counts. A node that may have forgotten locks is asked and shown, but never counts
+    /// towards a majority.
     pub counts: bool,
-    /// The same content as `found`, but with all tokens. These tokens are never shown.
+    /// The same content as in `found`, but with all tokens. The tokens are never shown.
     pub(super) seen: Seen,
     /// When the question was sent. The remaining time counts from this instant.
     pub(super) since: Instant,
 }
 
-/// What a node has, according to its answer.
+/// What a node has under the name of the resource, according to its answer.
 #[derive(Clone, Debug)]
 pub(super) enum Seen {
-    /// Nothing seen yet.
+    /// The node has not answered yet.
     Unknown,
     Free,
-    /// A token in the key. A token in the key has no slot.
+    /// A token in the key, without a slot.
     Token(Member),
     /// The holders of shared locks or permits, in the order of their slots and tokens.
     Members(Box<[Member]>),
@@ -134,27 +134,27 @@ impl Seen {
         matches!(self, Self::Members(_))
     }
 
-    /// Returns the token in the key, if there is one.
+    /// Returns the token in the key, if the key contains one.
     pub(super) fn token(&self) -> Option<&[u8]> {
         let token = self.holders().first().filter(|_| !self.is_set());
         token.map(|token| token.token.get().as_bytes())
     }
 }
 
-/// What a node has under the name of a resource. `left` is the time to live of a key when the node answered,
+/// What a node has under the name of a resource. `left` is the remaining time of the key when the node answered,
 /// or [`Duration::MAX`] if the key has no expiry.
 #[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Found {
-    /// There is no key.
+    /// The node has no key under this name.
     Free,
-    /// The token of the holder.
+    /// The node has the token of the holder.
     Holder {
         /// The remaining time of the key.
         left: Duration,
     },
-    /// A token that no majority has. The token belongs to an attempt that is under way or has failed. The two cases
-    /// look alike.
+    /// The node has a token that no majority has. The token belongs to an attempt that is in progress or has failed. An
+    /// inspection cannot distinguish an attempt in progress from a failed attempt.
     Copy {
         /// The owner, as in [`Holder::owner`].
         owner: Box<[u8]>,
@@ -163,21 +163,21 @@ pub enum Found {
         /// The remaining time of the key.
         left: Duration,
     },
-    /// Holders of shared locks or permits. The method [`Inspection::holders`] returns the holders that a majority has.
+    /// The node has holders of shared locks or permits. The method [`Inspection::holders`] returns the holders that a
+    /// majority has.
     Several {
         /// The number of holders, counted up to 512.
         holders: usize,
         /// The time until the last holder expires.
         left: Duration,
     },
-    /// A key of a type that no lock uses. No client can take the lock on this node.
+    /// The key has a type that no lock uses. No client can take the lock on this node.
     OtherType,
-    /// The content is not known, because the node did not answer or its answer is not clear.
+    /// The content is unknown, because the node did not answer or its answer is unclear.
     Unknown(NodeOutcome),
 }
 
-/// If two ends of a key differ by less than this duration, the ends count as equal, because answers take different
-/// times.
+/// Two ends of a key count as equal if they differ by less than this duration, because answers take different times.
 const SAME_END: Duration = Duration::from_millis(100);
 
 impl InspectedNode {
@@ -208,8 +208,9 @@ impl Inspection {
 
     /// Returns `true` if a majority of the nodes has no key for the resource.
     ///
-    /// `false` does not mean that there is a holder. While several clients try, or after a client has failed, there may
-    /// be no majority with one token and no majority without a key. [`nodes`](Self::nodes) shows what each node has.
+    /// A result of `false` does not mean that the resource has a holder. While several clients try, or after a client
+    /// has failed, a majority may agree neither on one token nor on a missing key. [`nodes`](Self::nodes) shows what
+    /// each node has.
     #[must_use]
     pub const fn is_free(&self) -> bool {
         self.free
@@ -223,16 +224,16 @@ impl Inspection {
         holder.filter(|holder| holder.kind == HolderKind::Exclusive)
     }
 
-    /// Returns all holders that a majority of the nodes has: the one holder of the lock, the holders of shared locks,
-    /// or the holders of permits in the order of their slots. Each node names at most 512:
+    /// Returns all holders that a majority of the nodes has: the single holder of the lock, the holders of shared
+    /// locks, or the holders of permits in the order of their slots. Each node names at most 512 holders:
     /// see [`has_more`](Self::has_more).
     #[must_use]
     pub const fn holders(&self) -> &[Holder] {
         &self.holders
     }
 
-    /// Returns `true` if a node has named 512 holders. The 512 named holders are the holders that expire first. If
-    /// `true`, clients that the node has not named may hold the resource too.
+    /// Returns `true` if a node has named 512 holders. The named holders are the holders that expire first. If the
+    /// result is `true`, other clients may hold the resource too.
     #[must_use]
     pub fn has_more(&self) -> bool {
         let mut nodes = self.nodes.iter();
@@ -274,8 +275,8 @@ impl Inspection {
         nodes.find(holds)?.seen.token()
     }
 
-    /// Returns `true` if a majority may still turn out to have the same token, because some nodes have not given an
-    /// answer that counts.
+    /// Returns `true` if a majority may still have the same token, because some nodes have not given an answer that
+    /// counts.
     #[cfg(feature = "std")]
     pub(crate) fn may_be_held(&self) -> bool {
         let (nodes, counted) = (
@@ -312,7 +313,7 @@ impl Inspection {
         }
     }
 
-    /// Returns `true` if a majority has a value that is longer than a token.
+    /// Returns `true` if a majority has a value that is longer than any token.
     pub(super) fn has_long_value(&self) -> bool {
         let mut token = self.holder_token().into_iter();
         token.any(|token| TOKEN_BYTES_MAX < token.len())
@@ -414,7 +415,7 @@ impl fmt::Display for Found {
     }
 }
 
-/// Shows the owner, if the owner is known.
+/// Shows the owner, if known.
 struct Owner<'a>(&'a [u8]);
 
 impl fmt::Display for Owner<'_> {

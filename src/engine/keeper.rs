@@ -1,30 +1,31 @@
 //! Extends kept locks in time, and reports the end of every held lock.
 //!
-//! A held lock has one timer. The timer fires when the lock is at risk, when its validity ends, or when a kept lock has
-//! to be extended, whichever comes first. A lock that has to be extended goes into a queue until there is room.
+//! Each held lock has one timer. The timer fires when the lock is at risk, when its validity ends, or when a kept lock
+//! must be extended, whichever comes first. A lock that must be extended waits in a queue until there is room.
 //!
-//! The keeper extends a kept lock when half of its validity is left. The keeper extends it earlier if a node may lack
-//! its copy:
+//! The keeper normally extends a kept lock when half of its validity is left. The keeper extends the lock earlier if a
+//! node may not have its copy:
 //!
-//! * A node that is connected again may lack locks. A reconnected node may have restarted without the locks, or may
-//!   have been away when the locks were taken. The locks may also have ended there because they could not be extended.
-//!   An extension shows whether the node lacks the lock. A second extension follows at once and sends a copy
-//!   (`operation::top_up`). Locks whose last extension has failed are extended as well, because they may need this
-//!   node.
-//! * An extension has found that a node lacks the lock.
+//! * A reconnected node may not have all locks. The node may have restarted without the locks, or may have been down
+//!   when the locks were taken. The locks may also have ended on the node because they could not be extended. An
+//!   extension shows whether the node still has the lock. If the node does not have the lock, a second extension
+//!   follows immediately and sends a copy (`operation::top_up`). The keeper also extends locks whose last extension has
+//!   failed, because they may need this node.
+//! * An extension has found that a node does not have the lock.
 //! * A node reports that the keys have changed (`looks`).
 //!
 //! # Guarantees
 //!
-//! * At most [`EXTENSIONS_AT_ONCE`] extensions are open. Waiting locks are extended in the order in which they were
-//!   due. Locks that are extended early come after the locks that are due. Locks for a reconnected node come last.
-//! * The end of a lock is reported up to a tick early, never late.
+//! * At most [`EXTENSIONS_AT_ONCE`] extensions are open at the same time. Waiting locks are extended in the order of
+//!   their due times. Locks that are extended early come after locks that are due. Locks for a reconnected node come
+//!   last.
+//! * The end of a lock is reported up to a tick early, but never late.
 //!
 //! # Not here
 //!
 //! A lock that is not kept is extended only when its holder asks. A node that was only silent gets its copies with the
-//! next regular extensions. If such a node got its copies at once, a node that falls silent again and again would cause
-//! one round of extensions each time.
+//! next regular extensions. If each silence caused an extension, a node that repeatedly falls silent would cause a
+//! round of extensions each time.
 
 mod looks;
 
@@ -51,25 +52,25 @@ use looks::Looks;
 #[derive(Debug)]
 pub(super) struct Keeper {
     drift: Drift,
-    /// The number of extensions that are open.
+    /// The number of open extensions.
     open: usize,
-    /// The locks that have to be extended, each with its due time. Some of these locks may be over.
+    /// The locks that must be extended, each with its due time. Some of these locks may have ended.
     queue: BinaryHeap<Reverse<(Instant, ClaimKey)>>,
-    /// The nodes that are connected again. A search finds the locks that these nodes may lack.
+    /// The nodes that are connected again. A search finds the locks that these nodes may not have.
     back: NodeSet,
     /// The nodes of `back` that may have forgotten every lock.
     forgetful: NodeSet,
-    /// The index of the claim at which the search continues.
+    /// The index of the claim where the search continues.
     next: usize,
-    /// The voters of locks that were granted to another engine and are kept by this engine. Such locks are rare.
+    /// The voters for locks that another engine took and this engine keeps. Such locks are rare.
     voters: BTreeMap<ClaimKey, NodeSet>,
     pub(super) looks: Looks,
 }
 
-/// Something to report about a held lock.
+/// A report about a held lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum LockDue {
-    /// The lock is over.
+    /// The lock has ended.
     Over,
     /// The lock is at risk.
     AtRisk,
@@ -113,7 +114,7 @@ impl Keeper {
         self.arm(key, claim, timers);
     }
 
-    /// Forgets the lock of `claim`, which is no longer held.
+    /// Forgets the lock of `claim`, which the caller no longer holds.
     pub(super) fn forget(&mut self, key: ClaimKey, claim: &Claim, queues: &Queues) {
         self.looks.forget(key, claim, queues);
         self.voters.remove(&key);
@@ -121,18 +122,18 @@ impl Keeper {
 
     /// Returns the nodes of `all` whose yes counts when the kept lock of `claim` is extended.
     ///
-    /// If another engine was granted the lock, a node counts only if it had the lock when the lock was handed over. On
-    /// the other nodes, a `SET` of the first engine may still be unanswered. The first engine sends a release behind
-    /// this `SET`, which would delete the extended key.
+    /// If another engine took the lock, a node counts only if it had the lock at the handover. On the other nodes, a
+    /// `SET` of the first engine may still be unanswered. The first engine sends a release behind this `SET`, and the
+    /// release would delete the extended key.
     pub(super) fn voters(&self, claim: ClaimKey, all: NodeSet) -> NodeSet {
         self.voters.get(&claim).copied().unwrap_or(all)
     }
 
     // ----- time -------------------------------------------------------------------------------
 
-    /// Arms the timer of the held lock of `claim`.
+    /// Sets the timer of the held lock of `claim`.
     ///
-    /// The end is reported up to a tick early, never late, because this timer is the only one that rounds down.
+    /// The end is reported up to a tick early, but never late, because this timer is the only one that rounds down.
     pub(super) fn arm(&self, key: ClaimKey, claim: &mut Claim, timers: &mut Timers) {
         let mut at = told_at(stands_until(claim));
         if let Some(kept) = &claim.kept {
@@ -144,8 +145,8 @@ impl Keeper {
         claim.wake_at(at, key, timers);
     }
 
-    /// Returns when the kept lock of `claim` has to be extended, or looked at. Returns [`Instant::MAX`] for never, and
-    /// for a lock in the queue.
+    /// Returns when the kept lock of `claim` must be extended or looked at. Returns [`Instant::MAX`] if nothing is due,
+    /// or if the lock is already queued.
     fn due_at(&self, key: ClaimKey, claim: &Claim, kept: &Arc<Kept>) -> Instant {
         if kept.is_waiting() {
             return Instant::MAX;
@@ -157,7 +158,7 @@ impl Keeper {
         }
     }
 
-    /// Handles the timer of the held lock of `claim`. Returns what the engine has to report about the lock.
+    /// Handles the timer of the held lock of `claim`. Returns what the engine must report about the lock.
     pub(super) fn due(
         &mut self,
         now: Instant,
@@ -176,7 +177,7 @@ impl Keeper {
         is_at_risk.then_some(LockDue::AtRisk)
     }
 
-    /// Asks for an alert when less than `left` is left of the held lock of `claim`.
+    /// Requests an alert when the held lock of `claim` has less than `left` of its validity.
     pub(super) fn alert(
         &self,
         (key, claim): (ClaimKey, &mut Claim),
@@ -203,7 +204,7 @@ impl Keeper {
         }
     }
 
-    /// If the held lock of `claim` is due, puts it into the queue. Also arms the timer of the lock.
+    /// If the held lock of `claim` is due, puts it into the queue. Also sets the timer of the lock.
     fn attend(&mut self, now: Instant, key: ClaimKey, claim: &mut Claim, timers: &mut Timers) {
         let kept = claim.kept.as_ref();
         if kept.is_some_and(|kept| self.due_at(key, claim, kept) <= now) {
@@ -235,7 +236,7 @@ impl Keeper {
         }
     }
 
-    /// Returns `true` if no lock has to be extended now.
+    /// Returns `true` if no lock must be extended now.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.back.is_empty()
@@ -271,8 +272,8 @@ impl Keeper {
     }
 
     /// Takes the lock of `claim`, one of `locks`, out of the queue. Returns the ttl of the extension. Returns `None` if
-    /// the lock was extended in the meantime, or if an extension is open. `is_searched` says whether a reconnected node
-    /// may lack the lock.
+    /// the lock has been extended since, or if an extension is open. `is_searched` says whether a reconnected node may
+    /// not have the lock.
     fn extension(
         &mut self,
         now: Instant,
@@ -311,7 +312,7 @@ impl Keeper {
         self.next = 0;
     }
 
-    /// Returns the next lock that a reconnected node may lack.
+    /// Returns the next lock that a reconnected node may not have.
     fn search(&mut self, claims: &Claims) -> Option<ClaimKey> {
         if self.back.is_empty() {
             return None;
@@ -325,8 +326,8 @@ impl Keeper {
         found.map(|(_, key)| ClaimKey(key))
     }
 
-    /// Returns `true` if the lock of `claim` is kept, and either its last extension has failed or a reconnected node
-    /// may lack it.
+    /// Returns `true` if the lock of `claim` is kept, and its last extension has failed or a reconnected node may not
+    /// have it.
     fn may_be_lacking(&self, claim: &Claim) -> bool {
         let has = claim.copies().confirmed.without(self.forgetful);
         let gets_copy = !self.back.without(has).is_empty() && !claim.busy().is_adopted;
@@ -334,7 +335,7 @@ impl Keeper {
         claim.kept.is_some() && claim.is_held() && (has_failed || gets_copy)
     }
 
-    /// Plans a look at every watched lock, because the registrations of a lost connection are gone.
+    /// Plans a look at every watched lock, because the lost connection has lost its registrations.
     pub(super) fn register_again(
         &mut self,
         now: Instant,
@@ -348,7 +349,7 @@ impl Keeper {
         }
     }
 
-    /// Looks at the locks whose keys have changed, as soon as the pace of each lock allows.
+    /// Looks at the locks whose keys have changed, as soon as the pace of each lock permits.
     pub(super) fn look_at_changed(
         &mut self,
         now: Instant,
@@ -363,8 +364,8 @@ impl Keeper {
     }
 }
 
-/// Returns the latest time at which the holder of `claim` learns that its lock is over. This time is the end of the
-/// validity or, if that end is not known, the expiry of the keys.
+/// Returns the latest time at which the holder of `claim` learns that its lock has ended. This time is the end of the
+/// validity or, if that end is unknown, the expiry of the keys.
 fn stands_until(claim: &Claim) -> Instant {
     match claim.entry.end() {
         Instant::ZERO => claim.gone_by,
@@ -372,14 +373,14 @@ fn stands_until(claim: &Claim) -> Instant {
     }
 }
 
-/// Returns when the engine reports that the lock of `claim` is at risk. The report comes at most two ticks early, never
-/// late.
+/// Returns when the engine reports that the lock of `claim` is at risk. The report comes at most two ticks early, but
+/// never late.
 fn at_risk_from(claim: &Claim) -> Instant {
     let early = Duration::from_nanos(claim.busy().alert.saturating_mul(NANOS_PER_TICK));
     stands_until(claim).saturating_sub(early)
 }
 
-/// Returns when the engine reports the end of a validity, which is a tick before this end, rounded down.
+/// Returns when the engine reports the end of a validity, which is one tick before that end, rounded down.
 fn told_at(end: Instant) -> Instant {
     let tick = Duration::from_nanos(NANOS_PER_TICK);
     Instant::from_tick(end.saturating_sub(tick).tick_floor())

@@ -1,8 +1,8 @@
-//! Passes each answer to the claims first, and returns the answer for the operation that asked.
+//! Passes each answer to the claims first, and then returns the answer for the operation that asked.
 //!
 //! # Not here
 //!
-//! The node takes facts about itself from the answer before this file sees the answer. The files of the operations and
+//! Before this file sees an answer, the node has taken the facts about itself from it. The files of the operations and
 //! of the releases define the meaning of each kind of answer.
 
 use crate::error::{NodeOutcome, Unusable};
@@ -16,8 +16,8 @@ use super::operation::top_up::copy_late;
 use super::operation::{acquire, held, repair};
 use super::parts::Parts;
 
-/// Handles the `answer` of `node`. Claims learn from the answer, even if the operation that asked is over. Returns the
-/// operation that the answer is for, if there is one.
+/// Handles the `answer` of `node`. The claims learn from the answer even if the operation that asked has ended. Returns
+/// the operation that waits for the answer, if any.
 #[inline(always)]
 pub(super) fn learn(
     now: Instant,
@@ -72,8 +72,8 @@ pub(super) fn learn(
     }
 }
 
-/// Learns from `reply` whether `node` can release a lock. If the attempt of the claim of `key` waits for this answer,
-/// returns that attempt. Returns `None` if the node may already have the key, because another way was permitted before.
+/// Learns from `reply` whether `node` can release a lock. If the attempt of this claim waits for the answer, returns
+/// the attempt. Returns `None` if the node may already have the key, because another way was permitted before.
 #[cold]
 fn learn_of_way(
     now: Instant,
@@ -91,9 +91,9 @@ fn learn_of_way(
     operation
 }
 
-/// Sends `node` a copy of the lock of `key`, if that lock is held. The node has shown how it releases locks, but the
-/// attempt is already over. If an extension has already found that the node lacks the lock, the node gets its copy
-/// after the next extension, as usual.
+/// Sends `node` a copy of the lock of `key`, if a caller holds the lock. The node has shown how it releases locks, but
+/// the attempt has already ended. If an extension has already found that the node does not have the lock, the next
+/// extension sends the copy as usual.
 #[cold]
 fn granted_without(now: Instant, node: NodeId, key: ClaimKey, parts: &mut Parts) {
     let held = parts.claims.get(key).filter(|claim| {
@@ -107,7 +107,7 @@ fn granted_without(now: Instant, node: NodeId, key: ClaimKey, parts: &mut Parts)
 }
 
 /// Learns from the answer of `node` to the script that raises counters. Returns the reply for the operation, which also
-/// knows the answers of the other nodes.
+/// knows the answers of other nodes.
 #[cold]
 fn learn_of_counters(node: NodeId, reply: Reply, parts: &mut Parts) -> Reply {
     const NO_FLOOR: NodeOutcome = NodeOutcome::Unusable(Unusable::NoFloor);
@@ -134,9 +134,9 @@ fn learn_of_counters(node: NodeId, reply: Reply, parts: &mut Parts) -> Reply {
     reply
 }
 
-/// Learns from the `reply` of `node`, which names the token in the key of `place` or says that the key is a sorted set.
-/// If a reader or the holder of a permit is alone in the set, its token counts as that in the key.
-/// A reader may then ask again soon, and a contender for the exclusive lock has to keep new readers out.
+/// Learns from the `reply` of `node`, which names the token in the key of `place`, or says that the key is a sorted
+/// set. If a reader or the holder of a permit is alone in the set, its token is treated as the token in the key. A
+/// reader may then ask again soon, and a contender for the exclusive lock must block new readers.
 #[cold]
 #[inline(never)]
 fn named(now: Instant, node: NodeId, place: PlaceKey, reply: Reply, parts: &mut Parts) {

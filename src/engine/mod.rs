@@ -1,8 +1,8 @@
-//! The algorithm as a state machine, with N nodes, any number of operations and one timer wheel.
+//! The lock algorithm as a state machine with N nodes, any number of operations, and one timer wheel.
 //!
-//! The engine has no socket, no clock and no thread. The engine draws random numbers from the seed that the driver
-//! passes. Events from outside come in as an [`Input`] or a call, with the time. [`Engine::poll`] returns what the
-//! driver has to do.
+//! The engine has no socket, no clock and no thread. The engine derives random numbers from the seed that the driver
+//! passes. Events from outside arrive as an [`Input`] or a call, with the time. [`Engine::poll`] returns what the
+//! driver must do.
 //!
 //! ```text
 //!   calls, Input --> Engine --> Output, Event       joins the parts and does nothing else
@@ -45,11 +45,12 @@
 //!
 //! # Guarantees
 //!
-//! * Any bytes, in any order, at any time, neither cause a panic nor make memory grow without bound.
-//! * There is no lock without a majority of the configured nodes, and no lock without validity left.
-//! * Everything that an ended attempt may have left on a node is released, behind its `SET` on the same connection or
-//!   on a later connection. The engine retries the release until the node confirms it or the key has expired.
-//! * The same seed and inputs give the same outputs.
+//! * No bytes, in any order and at any time, can cause a panic or let memory grow without bound.
+//! * Every lock has a majority of the configured nodes, and validity left.
+//! * The engine releases everything that an ended attempt may have left on a node, behind its `SET` on the same
+//!   connection or on a later connection. The engine retries the release until the node confirms it or the key has
+//!   expired.
+//! * The same seed and the same inputs produce the same outputs.
 //!
 //! # Not here
 //!
@@ -139,10 +140,10 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Makes an engine over the nodes of `config`. The engine wants to connect to all of these nodes.
+    /// Creates an engine for the nodes of `config`. The engine then asks the driver to connect to all of these nodes.
     ///
-    /// Every random choice comes from `seed`, including the tokens. Outside of tests, the seed has to be secret and
-    /// unique. `start` is the present time.
+    /// Every random choice depends on `seed`, including the tokens. Except in tests, the seed must be secret and
+    /// unique. `start` is the current time.
     #[must_use]
     pub fn new(config: &Config, seed: [u8; 32], start: Instant) -> Self {
         let mut parts = Parts::new(config, seed, start);
@@ -167,14 +168,13 @@ impl Engine {
         nodes.statuses(now, |node| fencing.lacks_floor(node))
     }
 
-    /// Checks whether a majority of the nodes would vote at `now`. Allocates memory, but does no I/O. See
+    /// Checks whether a majority of the nodes would vote at `now`. This call allocates memory, but does no I/O. See
     /// `Redlock::check`.
     ///
     /// # Errors
     ///
-    /// Returns [`OperatorError::NoQuorum`] if too few nodes vote. The report names the trouble of each node. The
-    /// method [`Report::needs_operator`](crate::Report::needs_operator) says whether an operator has to repair
-    /// something.
+    /// Returns [`OperatorError::NoQuorum`] if too few nodes vote. The report says what is wrong with each node. The
+    /// method [`Report::needs_operator`](crate::Report::needs_operator) says whether an operator must fix something.
     pub fn check(&self, now: Instant) -> Result<(), OperatorError> {
         check(now, &self.node_statuses(now).collect::<Vec<_>>())
     }
@@ -195,7 +195,7 @@ impl Engine {
         load
     }
 
-    /// Returns the counts and times of the engine so far, and the present numbers of waiting operations. Takes some
+    /// Returns the counts and times so far, and the current numbers of waiting operations. This call takes some
     /// microseconds and allocates memory, but does no I/O.
     #[must_use]
     pub fn stats(&self) -> Stats {
@@ -213,8 +213,8 @@ impl Engine {
         stats
     }
 
-    /// Returns the number of operations that ask no node now, because they wait for other operations or for their next
-    /// attempt.
+    /// Returns the number of operations that currently ask no node, because they wait for other operations or for their
+    /// next attempt.
     pub(crate) fn resting(&self) -> usize {
         self.work.parts.resting + self.work.parts.queues.waiters.waiting()
     }
@@ -239,8 +239,8 @@ impl Engine {
         claim.map_or(Instant::ZERO, |claim| claim.entry.end())
     }
 
-    /// Returns whether the end of a kept `lock` was reported. Returns `None` if the lock is not kept, or no caller has
-    /// it any longer.
+    /// Returns whether the end of a kept `lock` was reported. Returns `None` if the lock is not kept, or if no caller
+    /// holds it any longer.
     #[cfg(feature = "std")]
     pub(crate) fn is_over_though_kept(&self, lock: LockId) -> Option<bool> {
         let kept = self.work.parts.claims.by_id(lock)?.kept.as_ref();
@@ -248,7 +248,7 @@ impl Engine {
     }
 
     /// Returns the labels of the nodes that have confirmed the token of `lock` in the latest majority or since then,
-    /// and have not denied it. Leaves out nodes in quarantine.
+    /// and have not denied it. Omits nodes in quarantine.
     #[cfg(feature = "std")]
     pub(crate) fn confirmed_by(&self, now: Instant, lock: &Lock) -> Vec<Arc<str>> {
         let claim = self.work.parts.claims.by_id(lock.id());
@@ -264,7 +264,7 @@ impl Engine {
             .collect()
     }
 
-    /// Returns the notices for an operator, and the nodes that the notices are about.
+    /// Returns the notices for an operator, and the nodes that the notices describe.
     #[cfg(feature = "tracing")]
     pub(crate) fn notices(&mut self) -> (&mut Notices, &Nodes) {
         (&mut self.work.parts.notices, &self.work.parts.nodes)
@@ -272,11 +272,11 @@ impl Engine {
 
     // ----- outputs -----------------------------------------------------------------------------
 
-    /// Returns when the engine wants to be woken next, and why. Returns `None` if only new input can make progress.
-    /// This call changes nothing and is allowed at any time. [`Instant::ZERO`] means at once.
+    /// Returns when and why the engine next wants to be woken. Returns `None` if only new input can make progress. This
+    /// call changes nothing and is allowed at any time. [`Instant::ZERO`] means immediately.
     ///
-    /// An [`Input::Tick`] makes the engine notice a silent node. A driver passes in a tick after it has sent something,
-    /// and before it sleeps until this time.
+    /// The engine notices a silent node when it receives an [`Input::Tick`]. A driver passes in a tick after it has
+    /// sent something, and before it sleeps until this time.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, Wake)> {
         if !self.work.parts.news.is_empty() || self.work.parts.nodes.is_anything_due() {
@@ -292,8 +292,8 @@ impl Engine {
         next.map(|(at, cause)| (at, Wake(cause)))
     }
 
-    /// Returns what the driver has to do next. Call `poll` until it returns `None`. Pass a fresh `now`. If a lock has
-    /// expired since the grant, the engine releases the lock in this call instead of handing it out.
+    /// Returns what the driver must do next. Call `poll` until it returns `None`. Pass the current time as `now`. If a
+    /// lock has expired since its grant, this call releases the lock instead of handing it out.
     #[must_use]
     pub fn poll(&mut self, now: Instant) -> Option<Output<'_>> {
         if let Some(change) = self.work.parts.nodes.next_change() {

@@ -8,14 +8,14 @@ use crate::quorum::LockId;
 pub(super) enum News {
     /// The outcome of an operation.
     Operation(OperationKey),
-    /// A lock is over.
+    /// A lock has ended.
     Expired(LockId),
-    /// A lock is at risk, if it is still held.
+    /// A lock is at risk, if a caller still holds it.
     AtRisk(LockId),
-    /// Something that this operation waits for has changed. Callers do not see this event.
+    /// Something that an operation waits for has changed. Callers do not see this event.
     Stirred(OperationKey),
-    /// There is room for the extensions of kept locks that have waited.
+    /// The engine has room for waiting extensions of kept locks.
     Room,
-    /// The counter floors have to be looked at.
+    /// The counter floors must be checked.
     Floors,
 }

@@ -1,9 +1,9 @@
-//! The nodes: their connections, and which connections the driver has to open, close or write to.
+//! The nodes: their connections, and which connections the driver must open, close or write to.
 //!
 //! # Guarantees
 //!
 //! * A node has one connection at a time. The driver closes the old connection first, then opens the new connection,
-//!   then writes bytes to it.
+//!   then writes to it.
 //! * The timers in this file notice a silent node.
 //!
 //! # Not here
@@ -37,7 +37,7 @@ use super::contract::{NodeId, NodeStatus, Output};
 use probes::Probes;
 use turns::Turns;
 
-/// The least time between two tries to connect to a node in back-off, even while there is no majority.
+/// The minimum time between two connection attempts to a node in back-off, even without a majority.
 const RECONNECT_EARLY_AFTER: Duration = Duration::from_millis(250);
 
 /// See the [module](self).
@@ -45,7 +45,7 @@ const RECONNECT_EARLY_AFTER: Duration = Duration::from_millis(250);
 pub(crate) struct Nodes {
     all: Box<[Node]>,
     labels: Box<[Arc<str>]>,
-    /// The nodes that need a connection opened, closed, or written to.
+    /// The nodes whose connection must be opened, closed, or written to.
     to_connect: NodeSet,
     to_disconnect: NodeSet,
     to_write: NodeSet,
@@ -119,7 +119,7 @@ impl Nodes {
         Some(NodeId::new(node))
     }
 
-    /// Returns the status of each node at `now`. `lacks_floor` says whether a node lacks a counter floor.
+    /// Returns the status of each node at `now`. `lacks_floor` says whether a node has no counter floor.
     pub(super) fn statuses(
         &self,
         now: Instant,
@@ -155,8 +155,8 @@ impl Nodes {
         })
     }
 
-    /// Returns the nodes whose answers about a claim do not count. On the nodes in `sure`, the copies are older than
-    /// any step of the clock.
+    /// Returns the nodes whose answers about a claim do not count. `sure` contains the nodes whose copies are older
+    /// than any step of their clock.
     pub(super) fn quarantined(&self, now: Instant, sure: NodeSet) -> NodeSet {
         let kept = |node: NodeId| {
             let until = self[node].trust.kept_until_about(now, sure.contains(node));
@@ -165,7 +165,7 @@ impl Nodes {
         self.set().filter(kept)
     }
 
-    /// Lets the clock of each node step by `steps` in total before the answers of the node stop counting.
+    /// Sets how far the clock of each node may step in total before the node's answers stop counting.
     #[cold]
     pub(super) fn allow_steps(&mut self, steps: Duration) {
         for node in &mut self.all {
@@ -173,8 +173,8 @@ impl Nodes {
         }
     }
 
-    /// Returns how long, by our clock, `nodes` keep a key that has this `ttl` by the clocks of the nodes. If one of
-    /// these clocks has been set, a time daemon may be slewing it now, by up to 83,333 parts in a million.
+    /// Returns how long, by our clock, `nodes` keep a key that has this `ttl` by the nodes' clocks. After a clock step,
+    /// a time daemon may still be slewing the clock, by up to 83,333 parts per million.
     pub(super) fn unless_slewed(&self, now: Instant, nodes: NodeSet, ttl: Duration) -> Duration {
         let mut nodes = nodes.iter();
         match nodes.any(|node| self[node].trust.is_kept_by_steps(now)) {
@@ -183,7 +183,7 @@ impl Nodes {
         }
     }
 
-    /// Returns `true` if no node is connected and the servers of a majority have closed their connections. Servers
+    /// Returns `true` if no node is connected because the servers of a majority have closed their connections. Servers
     /// usually close connections that were idle for too long.
     #[cold]
     pub(super) fn were_closed(&self) -> bool {
@@ -218,7 +218,7 @@ impl Nodes {
             .unwrap_or(0)
     }
 
-    /// Returns how long a majority usually takes to answer: the round trip of the slowest node of the fastest majority.
+    /// Returns how long a majority usually takes to answer: the round trip of the slowest node in the fastest majority.
     pub(super) fn round_trip(&self) -> Duration {
         let mut known = [Duration::MAX; NODES_MAX];
         let mut len = 0;
@@ -238,7 +238,7 @@ impl Nodes {
 
     // ----- connections ----------------------------------------------------------------------
 
-    /// Asks for a connection to `node`, which must have none.
+    /// Requests a connection to `node`, which must not have one.
     pub(super) fn connect(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
         self[node].handshake.connecting(now);
         self.to_connect.insert(node);
@@ -253,8 +253,8 @@ impl Nodes {
         }
     }
 
-    /// Returns `false` while the driver does not know yet that it should open a connection to `node`. Until the driver
-    /// knows, its reports are about an earlier connection.
+    /// Returns `false` while the driver does not know yet that it must open a connection to `node`. Until the driver
+    /// knows, its reports concern an earlier connection.
     fn is_present(&self, node: NodeId) -> bool {
         !self.to_connect.contains(node)
     }
@@ -279,13 +279,13 @@ impl Nodes {
             .map(move |node| outcome_of(now, node.state(now)))
     }
 
-    /// Returns `node`, and marks it as having bytes to write.
+    /// Returns `node`, and records that it has bytes to write.
     pub(super) fn writing_to(&mut self, node: NodeId) -> &mut Node {
         self.to_write.insert(node);
         &mut self[node]
     }
 
-    /// Marks the connection to `node`, or the attempt to open it, to be closed.
+    /// Requests that the connection to `node` is closed, even if it is still being opened.
     pub(super) fn close(&mut self, node: NodeId) {
         if self.is_present(node) {
             self.to_disconnect.insert(node);
@@ -293,7 +293,7 @@ impl Nodes {
     }
 
     /// Handles the loss of the connection to `node`. Returns the requests on the connection, each with `true` if any
-    /// part of it may have left, and the delay before the next connection.
+    /// part of it may have been sent, and the delay before the next connection.
     pub(super) fn lost(
         &mut self,
         now: Instant,
@@ -325,7 +325,7 @@ impl Nodes {
         }
     }
 
-    /// Handles the timer of a connection. Returns a reason if the connection has to be closed.
+    /// Handles the timer of a connection. Returns a reason if the connection must be closed.
     pub(super) fn connection_due(
         &mut self,
         now: Instant,
@@ -354,8 +354,8 @@ impl Nodes {
         }
     }
 
-    /// Reconnects early when an operation needs the nodes. While the ready nodes are no majority, also connects to
-    /// nodes in back-off, 250 ms after the last try of each node.
+    /// Reconnects early when an operation needs the nodes. While the ready nodes are not a majority, also connects to
+    /// nodes in back-off, 250 ms after each node's last connection attempt.
     pub(super) fn reconnect_early(&mut self, now: Instant, timers: &mut Timers) {
         if self.all_answering().nth(self.quorum() - 1).is_some() {
             return;
@@ -383,17 +383,17 @@ impl Nodes {
 
     // ----- silence --------------------------------------------------------------------------
 
-    /// Arms the timers of the nodes that have commands to answer. At this point the driver has read everything in this
-    /// turn.
+    /// Sets the timers of the nodes that have commands to answer. The driver must have read everything that had
+    /// arrived.
     pub(super) fn listen(&mut self, now: Instant, timers: &mut Timers) {
         for node in self.ids() {
             self.listen_to(now, node, timers);
         }
     }
 
-    /// An answer does not cancel the timer. The timer looks again when it fires, so steady traffic does not touch the
-    /// wheel. The timer may still be set for an earlier silence of the node. The timer is set again only if it would
-    /// fire too late.
+    /// An answer does not cancel the timer. When the timer fires, the engine checks for silence again, so steady
+    /// traffic does not touch the wheel. The timer may still be set for an earlier silence of the node. The timer is
+    /// set again only if it would fire too late.
     fn listen_to(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
         let there = &mut self.all[node.index()];
         let Some(since) = there.connection.listen(now) else {
@@ -417,8 +417,8 @@ impl Nodes {
         }
     }
 
-    /// Handles the timer for a silent node. Returns a reason if the connection has to be closed. For the meaning of
-    /// `wanted`, see [`watch_lines`](Self::watch_lines).
+    /// Handles the timer for a silent node. Returns a reason if the connection must be closed. For `wanted`,
+    /// see [`watch_lines`](Self::watch_lines).
     pub(super) fn silence_due(
         &mut self,
         now: Instant,
@@ -446,7 +446,7 @@ impl Nodes {
 
     // ----- outputs ----------------------------------------------------------------------------
 
-    /// Returns `true` if a connection has to be opened, closed or written to.
+    /// Returns `true` if a connection must be opened, closed or written to.
     pub(super) fn is_anything_due(&self) -> bool {
         let is_to_write = |node: NodeId| self[node].connection.wire.is_to_write();
         !self.changes().is_empty()
@@ -454,7 +454,7 @@ impl Nodes {
             || self.turns.is_any(&self.all)
     }
 
-    /// Returns when waiting renewals have to be written even if no turn comes.
+    /// Returns when waiting renewals must be written even without a turn.
     pub(super) fn turn_at(&self) -> Option<Instant> {
         self.turns.next_at(&self.all)
     }
@@ -496,7 +496,7 @@ impl Nodes {
         Some(Output::Probe { node, bytes: HELLO })
     }
 
-    /// Returns the next node with bytes to write. Renewals are written only in the turn of their node.
+    /// Returns the next node with bytes to write. Renewals are written only in their node's turn.
     #[inline(always)]
     pub(super) fn next_to_write(&mut self, now: Instant) -> Option<NodeId> {
         while let Some(node) = self.to_write.first_node() {

@@ -1,16 +1,16 @@
-//! Notices for an operator that no caller waits for: restarts, quarantines, clock steps, debts and losses. This module
+//! Notices for operators that no caller waits for: restarts, quarantines, clock steps, debts and losses. This module
 //! exists only with the feature `tracing`.
 //!
-//! The engine formats no text and calls no subscriber. The engine queues a loss when it reports the loss. For
-//! everything else, a driver with a subscriber calls [`Notices::look`] after each tick. This method compares the state
-//! of each node with the last notice about the node, and queues the changes. The nodes do not use this file. A change
-//! that is undone between two looks is not reported.
+//! The engine formats no text and calls no subscriber. When the engine reports a loss, it also queues a notice of the
+//! loss. For all other notices, a driver with a subscriber calls [`Notices::look`] after each tick. This method
+//! compares the state of each node with the last notices about the node, and queues the changes. The nodes do not use
+//! this file. If a change is undone between two looks, no notice is queued.
 //!
 //! # Guarantees
 //!
-//! * **Bounded**: at most [`NOTICES_MAX`] notices wait. Later notices are dropped and counted.
-//! * **One for each change**: each change gives one notice, however often a driver looks. A growing debt gives a notice
-//!   each time it doubles.
+//! * **Bounded**: at most [`NOTICES_MAX`] notices are queued. Later notices are dropped and counted.
+//! * **One per change**: each change causes one notice, however often a driver looks. A growing number of debts causes
+//!   a notice each time the number doubles.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -25,7 +25,7 @@ use crate::time::Instant;
 
 use super::nodes::Nodes;
 
-/// An event for an operator.
+/// An event that is reported to operators.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Notice {
     /// Another process answers as this node.
@@ -34,13 +34,13 @@ pub(crate) enum Notice {
     Quarantine(NodeId, Duration),
     /// The answers of this node count again.
     QuarantineEnd(NodeId),
-    /// The clock of this node was stepped. The number counts all steps so far.
+    /// The clock of this node was stepped. The number is the count of all steps so far.
     ClockStep(NodeId, u32),
-    /// This node has this number of debts.
+    /// This node has the given number of debts.
     Debt(NodeId, usize),
     /// This node no longer has debts.
     DebtPaid(NodeId),
-    /// The lock on this resource is lost. If the lock is on several resources, this is the first resource.
+    /// The lock on this resource is lost. For a lock on several resources, this is the first resource.
     Loss {
         resource: Box<[u8]>,
         owner: Box<[u8]>,
@@ -59,7 +59,7 @@ impl Notice {
     }
 }
 
-/// Waiting notices, oldest first.
+/// The queued notices, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     notices: VecDeque<Notice>,
@@ -72,11 +72,11 @@ pub(crate) struct Queue {
 pub(crate) struct Notices {
     pub(crate) queue: Queue,
     nodes: Box<[Told]>,
-    /// The number of attempts of the acquisition whose outcome was reported most recently.
+    /// The number of attempts in the most recently reported acquisition.
     pub(crate) attempts: u32,
 }
 
-/// The state of a node according to the last notices about it.
+/// The state of a node according to the last notices.
 #[derive(Clone, Debug, Default)]
 struct Told {
     run_id: Option<String>,

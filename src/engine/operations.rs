@@ -3,8 +3,8 @@
 //! # Guarantees
 //!
 //! * Every answer that counts passes through this file. The call that makes a verdict certain also reports the verdict.
-//! * Some decisions of one operation concern other operations: a lock is lost, or a node belongs to another group. A
-//!   decision that concerns other operations reaches them in the same call.
+//! * Some decisions of one operation concern other operations, for example if a lock is lost or a node belongs to
+//!   another group. A decision that concerns several operations reaches all of them in the same call.
 
 mod changes;
 
@@ -66,7 +66,7 @@ impl Operations {
     }
 
     /// Returns `true` if there is no room for another question about a held lock. Questions about held locks have their
-    /// own room, so that callers that want a lock never keep out a caller that holds one.
+    /// own room, so that callers that want a lock never displace a caller that holds one.
     pub(super) fn is_full_for_holders(&self) -> bool {
         2 * ROUNDS_MAX <= self.len()
     }
@@ -88,7 +88,7 @@ impl Operations {
         places.sum()
     }
 
-    /// Returns the number of operations that ask no node now, counted one by one.
+    /// Counts the operations that currently ask no node, one by one.
     #[cfg(test)]
     pub(super) fn resting(&self) -> usize {
         let rests =
@@ -108,7 +108,7 @@ impl Operations {
         keys.collect()
     }
 
-    /// Returns why the timer of `alarm` is armed.
+    /// Returns why the timer of `alarm` is set.
     pub(super) fn reason(&self, alarm: Alarm) -> Cause {
         match alarm {
             Alarm::Connection(_) | Alarm::Lines => Cause::Connection,
@@ -168,8 +168,8 @@ impl Operations {
         Round::new(started, self.parts.nodes.len(), ballots)
     }
 
-    /// Lets the operation of `key` wait for its turn. If the operation can wait as a record in the queue, only this
-    /// record is kept.
+    /// Makes the operation of `key` wait for its turn. If a record in the queue is enough for the wait, keeps only this
+    /// record.
     #[cold]
     fn put_aside(&mut self, key: OperationKey) -> RoundId {
         let name = match self.slab.get(key.0).map(|operation| &operation.kind) {
@@ -184,7 +184,7 @@ impl Operations {
         name
     }
 
-    /// Opens the operation of `waiter`, which has waited for its turn until now.
+    /// Opens the operation of `waiter`, whose wait for its turn has ended.
     fn open(&mut self, waiter: WaiterKey) {
         let Some(&kept) = self.parts.queues.waiters.get(waiter) else {
             return; // It is already open, or was cancelled.
@@ -215,7 +215,7 @@ impl Operations {
         }
     }
 
-    /// Ends the wait of `waiter`, whose time is over.
+    /// Ends the wait of `waiter`, whose time has passed.
     pub(super) fn waited(&mut self, now: Instant, waiter: WaiterKey) {
         if self.parts.waits_on(now, waiter) {
             return;
@@ -227,8 +227,8 @@ impl Operations {
         }
     }
 
-    /// Returns the next event of `operation` and ends the operation. Returns `None` if the operation was cancelled or
-    /// tries again.
+    /// Returns the event of `operation`, and ends the operation. Returns `None` if the operation was cancelled or tries
+    /// again.
     pub(super) fn tell(&mut self, now: Instant, operation: OperationKey) -> Option<Event> {
         let there = self.slab.get_mut(operation.0)?;
         let is_own = there.kind.is_own();
@@ -325,9 +325,9 @@ impl Operations {
 
     // ----- verdicts that concern other operations ---------------------------------------------
 
-    /// Passes the operation of `key` to `act`, if the operation is still open. If a majority has lost the lock of the
-    /// operation, the other questions about the lock end too, and the remaining copies are released or stay for the
-    /// lock delay.
+    /// Passes the operation of `key` to `act`, if the operation is still open. If a majority has lost the operation's
+    /// lock, also ends the other questions about the lock, and releases its remaining copies or keeps them for the lock
+    /// delay.
     #[inline]
     pub(super) fn with(
         &mut self,
@@ -344,9 +344,9 @@ impl Operations {
         }
     }
 
-    /// Wakes the operations whose turn has come because of other operations, for example an operation that may ask the
-    /// nodes at the same time as a reader. Without this call, these operations would wait for the end of some other
-    /// operation, or end before they know that they have the turn.
+    /// Wakes operations whose turn has come because of other operations, for example an operation that may ask at the
+    /// same time as a reader. Without this call, such operations would wait until some other operation ends, or end
+    /// before they know that they have the turn.
     #[inline]
     pub(super) fn lead_others(&mut self, now: Instant) {
         if self.parts.queues.has_turns() {
@@ -371,16 +371,16 @@ impl Operations {
         }
     }
 
-    /// Releases the lock of `claim`, which is no longer held, and gives the next waiter its turn. No operation waits
-    /// for the outcome.
+    /// Releases the lock of `claim`, which the caller no longer holds, and gives the next waiter its turn. No operation
+    /// waits for the outcome.
     pub(super) fn give_back(&mut self, now: Instant, claim: ClaimKey) {
         self.parts.vacate(now, claim);
         self.parts.give_back(now, claim);
         self.lead(now);
     }
 
-    /// Keeps `claim`, whose lock is over and was not released, until the keys of the claim have expired. Gives the next
-    /// waiter its turn.
+    /// Keeps `claim`, whose lock has ended without a release, until its keys have expired. Gives the next waiter its
+    /// turn.
     #[cold]
     pub(super) fn remember(&mut self, now: Instant, claim: ClaimKey) {
         self.parts.vacate(now, claim);
@@ -407,8 +407,8 @@ impl Operations {
         }
     }
 
-    /// Ends the open questions about the lock of `claim` without a result, because the lock is over or was given away.
-    /// The callers of these questions get this verdict.
+    /// Ends the open questions about the lock of `claim` without a result, because the lock has ended or was given
+    /// away. The callers of the questions get this verdict.
     pub(super) fn end_questions(
         &mut self,
         now: Instant,
@@ -443,8 +443,8 @@ impl Operations {
         }
     }
 
-    /// Handles an `answer` of `node` that does not count, together with the reason. `first` says whether the answers of
-    /// the node counted until now.
+    /// Handles an `answer` of `node` that does not count, together with the reason. `first` says whether the node's
+    /// answers counted until now.
     #[cold]
     pub(super) fn answered_uncounted(
         &mut self,
@@ -470,7 +470,7 @@ impl Operations {
         }
     }
 
-    /// Stops counting `node` in operations that take or prolong a lock.
+    /// Stops counting `node` in operations that take or extend a lock.
     pub(super) fn lose_answers(&mut self, now: Instant, node: NodeId, outcome: NodeOutcome) {
         self.each(now, |operation, cx| {
             operation.lose(node, Lost::Trust(outcome), cx);
@@ -479,13 +479,13 @@ impl Operations {
 
     // ----- handshakes -------------------------------------------------------------------------
 
-    /// Sends `node` the questions that waited for the end of its handshake, beginning with the questions of holders.
+    /// Sends `node` the questions that waited for the end of its handshake, starting with questions of holders.
     pub(super) fn ask_late(&mut self, now: Instant, node: NodeId) {
         let asks = |round: &Round| round.asks_late(now, node);
         self.ask_waiting(now, node, Change::Ready(node), asks);
     }
 
-    /// Repeats the questions that had to wait for releases in the transaction at `node`, which has made progress.
+    /// Repeats the questions that had to wait for releases in the transaction at `node`, which has progressed.
     #[cold]
     pub(super) fn ask_behind(&mut self, now: Instant, node: NodeId) {
         let asks = |round: &Round| round.awaits(node) && round[node].asked;

@@ -1,4 +1,4 @@
-//! The reasons why a call of an operator or of an observer fails.
+//! The reasons why a call of an operator or observer fails.
 
 use alloc::boxed::Box;
 
@@ -8,25 +8,24 @@ use crate::error::{
 
 use super::inspection::Inspection;
 
-/// Why one of the calls `inspect`, `watch`, `observe`, `break_lock`, `check`, `trust_node` and `reinit` failed.
+/// Why a call of `inspect`, `watch`, `observe`, `break_lock`, `check`, `trust_node` or `reinit` failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperatorError {
-    /// Too few nodes answered, or too few of the answers count, so it is not known who holds the lock. From `check`,
-    /// this error means that too few nodes would vote now. From `reinit`, which needs all nodes, this error means that
-    /// a node cannot be asked now. Nothing was changed.
+    /// Too few nodes gave answers that count, so the holder of the lock is not known. From `check`, this error means
+    /// that too few nodes would vote now. From `reinit`, which needs all nodes, this error means that a node cannot be
+    /// asked now. Nothing was changed.
     ///
-    /// If [`Report::needs_operator`] returns `true`, this state does not pass by itself. In the
+    /// If [`Report::needs_operator`] returns `true`, the trouble does not end by itself. In the
     /// report, [`Granted`](crate::NodeOutcome::Granted) means that the answer of the node counts, or that the node
     /// would vote.
     NoQuorum(Report),
-    /// There is no lock that can be broken. Either no majority of the nodes has the same token, so no client holds the
-    /// lock, or clients hold shared locks or permits, which cannot be broken. Nothing was changed.
+    /// The resource has no lock that can be broken. Either no client holds the lock, because no majority of the nodes
+    /// has the same token, or clients hold shared locks or permits, which cannot be broken. Nothing was changed.
     NotHeld(Box<Inspection>),
     /// Another program has written the keys, so nothing was changed. Either the keys have no expiry
-    /// ([`Holder::valid_for`] is [`Duration::MAX`]) and would keep other clients out for ever.
-    /// With [`Breaking::AtOnce`], such keys are deleted. Or the value of the keys is longer than a token, so the value
-    /// is not known in full.
+    /// ([`Holder::valid_for`] is [`Duration::MAX`]), so that only [`Breaking::AtOnce`] deletes them. Or the value of
+    /// the keys is longer than any token, so the full value is not known.
     ///
     /// [`Holder::valid_for`]: crate::Holder::valid_for
     /// [`Duration::MAX`]: core::time::Duration::MAX
@@ -37,20 +36,20 @@ pub enum OperatorError {
     /// With [`Breaking::AtOnce`](crate::Breaking::AtOnce), `granted` means that the node has deleted its key. If the
     /// first answer of such a node was lost, the report may show the node as `missing`.
     Changed(Report),
-    /// Too few nodes confirmed that the lock is broken, but some nodes may have broken it. The holder may still extend
-    /// its lock on the other nodes. In the report, `granted` means that the node has broken the lock.
+    /// Too few nodes have confirmed that the lock is broken, but some nodes may have broken it. The holder may still
+    /// extend its lock on the other nodes. In the report, `granted` means that the node has broken the lock.
     ///
-    /// From `reinit`, this error means that not all nodes have answered in time. Repeat the call before a client takes
-    /// a lock with the new membership. A client that reaches no node of the old membership does not know that there are
-    /// two memberships.
+    /// From `reinit`, this error means that not all nodes have answered in time. Repeat the call before any client
+    /// takes a lock with the new membership. A client that reaches no node of the old membership does not notice that
+    /// two memberships exist.
     Unconfirmed(Report),
     /// Either the node is not trusted and nothing was changed, or the node is trusted but got no counter floor.
     NotTrusted(TrustError),
-    /// The request can never succeed as written. Nothing was sent.
+    /// The request can never succeed in this form. Nothing was sent.
     Invalid(InvalidRequest),
     /// A limit of this handle is reached. Nothing was sent.
     Saturated,
-    /// The handle was made in the parent process before a `fork`. Nothing was sent.
+    /// The handle was created in the parent process before a `fork`. Nothing was sent.
     Forked,
     /// The handle is closed, or a thread has panicked inside it.
     Closed,
@@ -91,7 +90,7 @@ impl OperatorError {
         }
     }
 
-    /// Returns the resource, if the nodes were asked about it.
+    /// Returns the resource, if the nodes were asked about one.
     #[must_use]
     pub fn resource(&self) -> Option<&[u8]> {
         if let Self::NotHeld(seen) | Self::NotOurs(seen) = self {
@@ -101,7 +100,7 @@ impl OperatorError {
     }
 }
 
-/// Returns the error text for the case that too few answers count.
+/// Returns the error text for too few answers that count.
 fn not_known(report: &Report) -> Told {
     let rest = format_args!("{}; check the nodes named here", ends_by(report));
     match report.asked() {

@@ -36,7 +36,7 @@ use super::restarts::Restarts;
 use super::settings::Settings;
 use super::stats::Stats;
 
-/// The reason for a loss as an operator sees it: no majority has extended the lock in time.
+/// The reason for a loss, as operators see it: no majority has extended the lock in time.
 pub(super) const EXPIRED: &str = "expired";
 
 /// See the [module](self).
@@ -49,16 +49,17 @@ pub(super) struct Parts {
     pub(super) claims: Claims,
     pub(super) timers: Timers,
     pub(super) queues: Queues,
-    /// The number of operations that ask no node now, because they wait for other operations or for their next attempt.
+    /// The number of operations that currently ask no node, because they wait for other operations or for their next
+    /// attempt.
     pub(super) resting: usize,
     pub(super) keeper: Keeper,
     pub(super) fencing: Fencing,
-    /// Memory for acquisitions with a fencing token or their own owner.
+    /// Reusable memory for acquisitions that want a fencing token or their own owner.
     pub(super) spares: Pool<Box<acquire::fencing::Fencing>>,
     #[cfg(feature = "tracing")]
     pub(super) notices: Notices,
     pub(super) stats: Stats,
-    /// The news for the next poll, in the order in which the news became certain.
+    /// The news for the next poll, in the order in which it became certain.
     pub(super) news: VecDeque<News>,
 }
 
@@ -97,8 +98,8 @@ impl Parts {
         }
     }
 
-    /// Records the ttls that callers ask for. These ttls decide how long a node that may have forgotten locks does not
-    /// vote, and how large a step of its clock is still harmless.
+    /// Records the ttls that callers request. These ttls decide how long a node that may have forgotten locks does not
+    /// vote, and which clock steps are still harmless.
     #[inline]
     pub(super) fn remember_ttl(&mut self, ttl: Duration, delay: Delay) {
         self.restarts.remember(delay.life(ttl));
@@ -107,8 +108,8 @@ impl Parts {
         }
     }
 
-    /// Makes a claim for a lock of `ttl` that was granted to another engine, or that this engine has forgotten. Some
-    /// keys of the lock may last longer than the lock shows, because of an unconfirmed extension.
+    /// Creates a claim for a lock of `ttl` that another engine took, or that this engine has forgotten. Because of an
+    /// unconfirmed extension, some keys of the lock may last longer than the lock shows.
     pub(super) fn adopt(
         &mut self,
         now: Instant,
@@ -139,8 +140,8 @@ impl Parts {
         }
     }
 
-    /// Clears the intent of the contender of `place`, which now has its exclusive lock. The intent would keep readers
-    /// out even after the lock. If another program also waits, this program sets its own intent again when it finds
+    /// Removes the intent of the contender of `place`, which now has its exclusive lock. If the intent stayed, it would
+    /// block readers even after the lock. If another program also waits, it records its own intent again when it finds
     /// readers.
     #[cold]
     #[inline(never)]
@@ -150,8 +151,8 @@ impl Parts {
         }
     }
 
-    /// Leaves an intent, which keeps new readers out, if the contender of `place` waits for the exclusive lock and
-    /// knows that readers hold it.
+    /// Records an intent, which blocks new readers, if the contender of `place` waits for the exclusive lock and knows
+    /// that readers hold it.
     #[cold]
     pub(super) fn leave_intent(&mut self, now: Instant, place: PlaceKey) {
         if let Some((waiting, _)) = self.queues.waiting(place)
@@ -191,7 +192,8 @@ impl Parts {
         }
     }
 
-    /// Records that the lock of `claim` is no longer held. Another operation may have its [turn](Self::next_turn) now.
+    /// Records that no caller holds the lock of `claim` any longer. Another operation may have
+    /// its [turn](Self::next_turn) now.
     pub(super) fn vacate(&mut self, now: Instant, claim: ClaimKey) {
         let there = self.claims.get_mut(claim);
         if let Some(there) = &there
@@ -228,7 +230,7 @@ impl Parts {
         }
     }
 
-    /// From now on, the engine extends `lock`, whose claim is `claim`, by itself.
+    /// Makes the engine extend `lock`, whose claim is `claim`, automatically from now on.
     #[cold]
     pub(super) fn keep(&mut self, claim: ClaimKey, lock: &mut Lock, keeping: Keeping) {
         if let Some(there) = self.claims.get_mut(claim).must() {
@@ -239,8 +241,8 @@ impl Parts {
         }
     }
 
-    /// Frees the place of the newly kept `claim` while no other operation wants the resource of the claim. A lock on
-    /// several resources keeps its places.
+    /// Frees the place of the newly kept `claim` while no other operation wants its resource. A lock on several
+    /// resources keeps its places.
     fn leave_alone(&mut self, key: ClaimKey) {
         let Some(claim) = self.claims.get_mut(key).must() else {
             return;
@@ -255,7 +257,7 @@ impl Parts {
         self.claims.rest(key);
     }
 
-    /// Returns the next operation that has its turn but does not know this yet.
+    /// Returns the next operation that has its turn but does not know it yet.
     #[inline]
     pub(super) fn next_turn(&mut self, now: Instant) -> Option<OperationKey> {
         let (next, left) = self.queues.next_turn()?;
@@ -299,8 +301,8 @@ impl Parts {
         Some(key)
     }
 
-    /// Arms the timer of the waiter `key` for the end of its wait. A reader also wakes when it may pass the contender
-    /// in front of it.
+    /// Sets the timer of the waiter `key` to the end of its wait. A reader also wakes when it may pass the contender in
+    /// front of it.
     fn arm_waiter(&mut self, now: Instant, key: WaiterKey) {
         let place = self.queues.waiters.get(key).map(|waiter| waiter.place);
         let Some(((mut at, _), place)) = self.wait_ends(key).zip(place) else {
@@ -317,7 +319,7 @@ impl Parts {
     }
 
     /// Handles the timer of the waiter `key`. Returns `true` if the waiter still waits. A waiter no longer waits if its
-    /// time is over, or if it is a reader that may now pass the contender in front of it.
+    /// time has passed, or if it is a reader that may now pass the contender in front of it.
     pub(super) fn waits_on(&mut self, now: Instant, key: WaiterKey) -> bool {
         let ends = self.wait_ends(key).filter(|(end, _)| now < *end);
         let place = self.queues.waiters.get(key).map(|waiter| waiter.place);
@@ -334,8 +336,8 @@ impl Parts {
         self.release(now, None, claim);
     }
 
-    /// Makes a contender for the same resource look again, because the nodes that may have the key of `claim`, or its
-    /// token in a set, delete it.
+    /// Makes a contender for the same resource look again, because nodes now delete the key of `claim`, or its token in
+    /// a set.
     pub(super) fn wrote(&mut self, now: Instant, claim: ClaimKey) {
         if self.queues.is_anyone_waiting()
             && let Some(claim) = self.claims.get(claim)
@@ -347,7 +349,7 @@ impl Parts {
         }
     }
 
-    /// Does the same as [`wrote`](Self::wrote) if only the resource is known and any node may have been written to.
+    /// Like [`wrote`](Self::wrote), but if only the resource is known and the write may concern any node.
     #[cold]
     #[inline(never)]
     pub(super) fn wrote_to(&mut self, now: Instant, resource: &[u8]) {
@@ -356,7 +358,7 @@ impl Parts {
     }
 
     /// Makes the watches of the resource look again, because this engine has written to the key of `place`. Nodes do
-    /// not report the writes of this engine to this engine.
+    /// not report the engine's own writes.
     #[cold]
     #[inline(never)]
     fn tell_watches(&mut self, place: PlaceKey) {
@@ -365,8 +367,8 @@ impl Parts {
     }
 
     /// Releases `claim` for `operation`, which waits for the outcome. A contender for the same resource looks again,
-    /// because the nodes do not report the release, and the release ends registrations. Returns the nodes that were
-    /// asked.
+    /// because the nodes do not report the engine's own release, and the release ends registrations. Returns the nodes
+    /// that were asked.
     pub(super) fn release(
         &mut self,
         now: Instant,
@@ -377,22 +379,22 @@ impl Parts {
         self.claims(now).release(operation, claim)
     }
 
-    /// Records that the look at the counter floors has ended, or could not begin for lack of room. Schedules the next
-    /// look if there are floors left to repair.
+    /// Records that the check of the counter floors has ended, or had no room to begin. Schedules the next check if any
+    /// floor still needs a repair.
     pub(super) fn looked_at_floors(&mut self, now: Instant) {
         self.fencing.looked(&mut self.news);
         self.await_repairs(now);
     }
 
-    /// Arms the timer for the next possible repair of a floor.
+    /// Sets the timer for the next possible repair of a floor.
     pub(super) fn await_repairs(&mut self, now: Instant) {
         let span = self.restarts.terms().span;
         self.fencing
             .await_repairs(now, span, &self.nodes, &mut self.timers);
     }
 
-    /// Reports to the holder of the claim `key` that its lock is over for this reason, unless this was reported before.
-    /// Returns the open questions about the lock, which the caller has to end.
+    /// Reports to the holder of the claim `key` that its lock has ended for this reason, unless the end was already
+    /// reported. Returns the open questions about the lock, which the caller must end.
     pub(super) fn tell_lost(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! Memory that is reused, so that steady locking does not allocate.
+//! A pool reuses memory, so that steady locking does not allocate.
 
 use alloc::vec::Vec;
 
@@ -13,7 +13,7 @@ impl<T> Pool<T> {
         Self(Vec::new())
     }
 
-    /// Returns a piece that was [given back](Self::give), if there is one.
+    /// Returns a piece that was [given back](Self::give), if the pool has one.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<T> {
         self.0.pop()

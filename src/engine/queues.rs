@@ -1,10 +1,10 @@
-//! A queue for each resource. Only the first operation in a queue asks the nodes.
+//! Each resource has a queue. Only the first operation in a queue asks the nodes.
 //!
-//! A resource has a *place* while this engine holds a lock on it, or while an operation wants one. A lock that is
-//! kept *alone* has no place. Until another operation wants the resource, the table of names refers to the claim
-//! itself. One operation at a time is the *contender* of a place, and only the contender asks the nodes. The other
-//! operations wait behind the contender, first come, first served. While this engine holds the lock, no operation asks
-//! the nodes. When the engine releases the lock, the first operation in the queue becomes the contender, and its
+//! A resource has a *place* while this engine holds a lock on it, or while an operation wants such a lock. A lock that
+//! is kept *alone* has no place. Until another operation wants the resource, the table of names refers directly to the
+//! lock's claim. One operation at a time is the *contender* of a place, and only the contender asks the nodes. The
+//! other operations wait behind the contender, first come, first served. While this engine holds the lock, no operation
+//! asks the nodes. When the engine releases the lock, the first operation in the queue becomes the contender, and its
 //! request follows the release on each connection.
 //!
 //! ```text
@@ -17,38 +17,38 @@
 //! # Guarantees
 //!
 //! * Waiters of one resource become contenders in the order in which they arrived.
-//! * Entering a queue, leaving it and passing on the turn take constant time. These calls allocate only when there are
-//!   more places or waiters at once than ever before.
+//! * Entering a queue, leaving it and passing the turn on take constant time. These operations allocate only if there
+//!   are more places or waiters than ever before.
 //! * An operation that has ended leaves nothing behind in the queues. A place without users is closed when another
 //!   place loses its last user.
 //!
 //! # Sets
 //!
-//! An operation that wants several resources gets all of them or none. An operation that wants several resources waits
-//! in the queue of each resource, and enters all queues in one step. Two sets therefore have the same order in every
-//! queue that they share, and cannot wait for each other. A set at the front of a queue becomes the contender of that
-//! name, and the callers behind the set wait. The set asks the nodes once it is the contender of all its names.
+//! An operation that wants several resources, called a set, gets all of them or none. A set waits in the queue of each
+//! resource, and enters all queues in one step. Two sets therefore have the same order in every shared queue, and
+//! cannot wait for each other. A set at the front of a queue becomes the contender of that name, and callers behind the
+//! set wait. The set asks the nodes as soon as it is the contender of all its names.
 //!
 //! # Readers
 //!
-//! A reader is an operation that wants a shared lock. A reader is the contender only while it is refused, and never the
-//! holder. A reader asks beside other readers, unless another operation holds the name or waits for it. A reader that
-//! asks because of another reader, or whose lock is granted, passes its turn on. So all readers at the front of a queue
-//! ask at once, and so does the operation behind them. While the nodes let readers pass the intent of a contender for
-//! the exclusive lock, the readers behind that contender ask beside the contender.
+//! A reader is an operation that wants a shared lock. A reader is the contender only while it is refused, and is never
+//! the holder. A reader asks at the same time as other readers, unless another operation holds the name or waits for
+//! it. A reader passes its turn on when it asks because of another reader, or when it gets its lock. So all readers at
+//! the front of a queue ask at once, and the operation behind them asks too. While the nodes let readers pass the
+//! intent of a contender for the exclusive lock, the readers behind that contender also ask.
 //!
 //! # Permits
 //!
-//! An operation that wants a permit asks beside other operations, as a reader does. The number of permits is limited.
-//! If this engine has or asks for all permits, or if other clients hold them, the other operations wait in the queue.
-//! The first operation in the queue becomes the contender once it was refused. Any change of the key wakes this
-//! contender, and so does each permit that this engine gives back. Each permit that is taken or given back also lets
-//! one more operation ask, unless there is a contender.
+//! An operation that wants a permit asks at the same time as other operations, as a reader does. The number of permits
+//! is limited. If this engine or other clients have all permits, or if this engine asks for all of them, other
+//! operations wait in the queue. After a refusal, the first operation in the queue becomes the contender. Any change of
+//! the key wakes this contender, and each permit that this engine releases wakes it too. Each permit that is taken or
+//! released also lets one more operation ask, unless the place has a contender.
 //!
 //! # Not here
 //!
 //! The file `policy.rs` decides when a contender asks again. Operations that make only one attempt do not wait, but ask
-//! beside the contender.
+//! at the same time as the contender.
 
 mod alone;
 mod belief;
@@ -89,17 +89,17 @@ pub(super) struct Queues {
     rows: Rows,
     /// The place that lost its last user most recently.
     idle: Option<PlaceKey>,
-    /// The next contenders, which do not know yet that they have the turn. If a contender first has to leave the lock
-    /// to other programs, the place of the contender is stored too.
+    /// The next contenders, which do not know yet that they have the turn. If a contender must first leave the lock to
+    /// other programs, the contender's place is stored too.
     turns: VecDeque<(OperationKey, Option<PlaceKey>)>,
     /// The waits of contenders whose latest attempt was refused, by place.
     waits: BTreeMap<PlaceKey, Box<Wait>>,
-    /// Contenders and watches that have to act on a change.
+    /// Contenders and watches that must act on a change.
     stirred: Vec<OperationKey>,
-    /// Operations that want no lock but learn of every change, each with the hash of its name. If two names have the
-    /// same hash, an operation looks more often than it needs to.
+    /// The operations that want no lock but must learn of every change, each with the hash of its name. If two names
+    /// have the same hash, an operation looks more often than it needs to.
     watches: BTreeSet<(u64, OperationKey)>,
-    /// The times at which contenders want to be reminded. The times are exact to the nanosecond, because a tick of the
+    /// The times at which contenders need a reminder. The times are exact to the nanosecond, because a tick of the
     /// wheel is longer than many windows. A reminder for a contender that has ended is harmless.
     reminders: BTreeSet<(Instant, PlaceKey)>,
 }
@@ -110,26 +110,25 @@ pub(super) struct Place {
     /// The resource, in a buffer of the pool.
     name: Vec<u8>,
     hash: u64,
-    /// The lock that this engine holds.
+    /// The claim of the lock that this engine holds.
     holder: Option<ClaimKey>,
     /// The first operation that wants the lock. The contender asks the nodes while there is no holder. If an operation
-    /// beside the contender was faster, there is both a holder and a contender.
+    /// that asked at the same time was faster, the place has both a holder and a contender.
     contender: Option<OperationKey>,
     line: Line,
-    /// The latest lock on this resource was granted to a reader, or to an operation that wanted a permit and had not
-    /// waited. Since then, no contender was refused.
+    /// Whether the latest lock on this resource went to a reader, or to an operation that wanted a permit and had not
+    /// waited. A refusal of a contender clears this flag.
     is_read: bool,
-    /// The number of permits in the latest call for a permit. Zero if there was no such call. The number of permits
-    /// matters only to calls for permits.
+    /// The number of permits in the latest call for a permit. Zero means that no caller has asked for a permit.
     permits: u16,
-    /// The number of permits and shared locks that were given back.
+    /// The number of permits and shared locks that were released.
     given_back: u32,
     /// The number of operations and locks that use this place.
     users: u32,
 }
 
 impl Queues {
-    /// Makes the queues, without any place. The `seed` decides the order of the names in memory.
+    /// Creates the queues, without any place. The `seed` decides the order of names in memory.
     pub(super) fn new(seed: u64) -> Self {
         Self {
             places: Slab::new(),
@@ -184,7 +183,7 @@ impl Queues {
         PlaceKey(self.places.insert(Place::new(buffer, hash)))
     }
 
-    /// Returns the place of `name`, if there is one.
+    /// Returns the place of `name`, if the name has one.
     pub(super) fn find(&self, name: &[u8]) -> Option<PlaceKey> {
         let is =
             |at: Where| matches!(at.place(), Some(index) if self.places.at(index).name == name);
@@ -192,19 +191,19 @@ impl Queues {
         Some(PlaceKey(self.places.key_at(index)))
     }
 
-    /// Returns the contender of `place`, if the contender may ask.
+    /// Returns the contender of `place`, if this contender may ask.
     pub(super) fn contender(&self, place: PlaceKey) -> Option<OperationKey> {
         self.places.get(place.0)?.asks()
     }
 
-    /// Returns the wait of the contender of `place`, if its latest attempt was refused, and the resource.
+    /// Returns the wait of the contender of `place` and the resource, if the contender's latest attempt was refused.
     pub(super) fn waiting(&mut self, place: PlaceKey) -> Option<(&mut Wait, &[u8])> {
         let wait = self.waits.get_mut(&place)?;
         Some((wait, &self.places.get(place.0)?.name))
     }
 
     /// Handles what `node` has said about the key of `place`: how much time is `left` (at most `limit`), and whether
-    /// the node `pushes` changes. Returns the contender if it may have to act.
+    /// the node `pushes` changes. Returns the contender if the contender may need to act.
     #[cold]
     pub(super) fn looked(
         &mut self,
@@ -225,8 +224,8 @@ impl Queues {
         self.contender(place)
     }
 
-    /// Returns the wait of the contender of `place`. Creates the wait if there is none, with this number of `nodes` in
-    /// an unknown state.
+    /// Returns the wait of the contender of `place`. If no wait exists, creates one with this number of `nodes` in an
+    /// unknown state.
     pub(super) fn begin_waiting(&mut self, place: PlaceKey, nodes: usize) -> &mut Wait {
         let at = self.places.get_mut(place.0);
         let was_read = at.is_some_and(|at| core::mem::take(&mut at.is_read));
@@ -246,17 +245,17 @@ impl Queues {
         }
     }
 
-    /// Returns `true` if any contender may be waiting, or any operation watches.
+    /// Returns `true` if any contender may be waiting, or if any operation watches a resource.
     pub(super) fn is_anyone_waiting(&self) -> bool {
         !self.waits.is_empty() || !self.watches.is_empty()
     }
 
-    /// Returns the hash of the part of `name` that an answer of a node shows.
+    /// Returns the hash of the part of `name` that a node's answer shows.
     pub(super) fn hash_cut(&self, name: &[u8]) -> u64 {
         self.names.hash(&name[..name.len().min(STRING_BYTES_MAX)])
     }
 
-    /// Returns the number of operations that watch.
+    /// Returns the number of operations that watch a resource.
     pub(super) fn watches(&self) -> usize {
         self.watches.len()
     }
@@ -271,7 +270,7 @@ impl Queues {
         self.watches.remove(&(self.names.hash(name), operation));
     }
 
-    /// Returns the operations that watch `name`. `None` means the operations that watch any name.
+    /// Returns the operations that watch `name`. `None` stands for any name.
     pub(super) fn watching(&self, name: Option<&[u8]>) -> impl Iterator<Item = OperationKey> {
         let hash = name.map(|name| self.names.hash(name));
         let first = hash.map_or(Unbounded, |hash| Included((hash, OperationKey::LEAST)));
@@ -338,7 +337,7 @@ impl Queues {
         waits.for_each(|wait| wait.belief.lost(node));
     }
 
-    /// Makes all contenders, when they next wake, look at the nodes that report nothing.
+    /// Makes all contenders, at their next wake-up, look at nodes that send no notifications.
     pub(super) fn look_soon(&mut self, now: Instant) {
         let waits = self.waits.values_mut();
         waits.for_each(|wait| wait.look_soon(now));
@@ -364,7 +363,7 @@ impl Queues {
         !self.stirred.is_empty()
     }
 
-    /// Returns the next operation that has to act on a change.
+    /// Returns the next operation that must act on a change.
     pub(super) fn next_stirred(&mut self) -> Option<OperationKey> {
         self.stirred.pop()
     }
@@ -382,8 +381,8 @@ impl Queues {
 
     // ----- operations -------------------------------------------------------------------------
 
-    /// Makes `operation`, which has entered `key`, the contender if there is no contender and no operation waits for a
-    /// permit. Returns `false` if the operation has to wait for its turn. The operation must not overtake the queue,
+    /// Makes `operation`, which has entered `key`, the contender if no contender exists and no operation waits for a
+    /// permit. Returns `false` if the operation must wait for its turn. The operation must not overtake the queue,
     /// because a set would then have a different order here than at its other places.
     pub(super) fn contend(&mut self, key: PlaceKey, operation: OperationKey) -> bool {
         let place = self.places.get_mut(key.0).must();
@@ -395,9 +394,8 @@ impl Queues {
         })
     }
 
-    /// Makes `operation`, which has asked beside the contender of `key` and was refused, the contender if the place no
-    /// longer has one. Returns `false` if the operation has to wait for its turn. A contender that was overtaken stays
-    /// the contender.
+    /// Makes `operation` the contender of `key` after a refusal, if the place no longer has a contender. Returns
+    /// `false` if the operation must wait for its turn. A contender that was overtaken stays the contender.
     pub(super) fn contend_first(&mut self, key: PlaceKey, operation: OperationKey) -> bool {
         let place = self.places.get_mut(key.0).must();
         place.is_some_and(|place| {
@@ -449,7 +447,7 @@ impl Queues {
 
     // ----- locks ------------------------------------------------------------------------------
 
-    /// Records that `operation` has taken the lock of `claim`. The claim takes the operation's place among the users of
+    /// Records that `operation` has taken the lock of `claim`. The claim replaces the operation among the users of
     /// `place`. If the operation has overtaken a contender, that contender has the next turn.
     pub(super) fn hold(&mut self, place: PlaceKey, operation: OperationKey, claim: ClaimKey) {
         if let Some(place) = self.places.get_mut(place.0).must() {
@@ -458,7 +456,7 @@ impl Queues {
         }
     }
 
-    /// Records that the lock of `claim` is no longer held.
+    /// Records that no caller holds the lock of `claim` any longer.
     // This function is always inlined, because nearly all locks are on one resource.
     #[inline(always)]
     pub(super) fn vacate(
@@ -496,9 +494,9 @@ impl Queues {
 
     // ----- readers ----------------------------------------------------------------------------
 
-    /// Gives the turn to another operation, because the reader `operation` asks beside others or has got its lock. An
-    /// operation that wants a permit also asks beside others. An operation that wants a permit passes its turn on only
-    /// if it has followed another operation that was granted its lock.
+    /// Gives the turn to another operation, because the reader `operation` asks at the same time as others or has got
+    /// its lock. An operation that wants a permit also asks at the same time as others. The operation passes its turn
+    /// on only if it has followed another operation that was granted its lock.
     #[cold]
     pub(super) fn give_on(&mut self, place: PlaceKey, operation: OperationKey, wants: Wants) {
         if let Some(at) = self.places.get_mut(place.0).must()
@@ -523,9 +521,8 @@ impl Queues {
         }
     }
 
-    /// Makes `operation`, which has entered `key` and wants one of the `permits`, the contender if this operation may
-    /// ask now. The operation may ask if no other operation waits, and if this engine does not have or ask for all
-    /// permits.
+    /// Makes `operation`, which has entered `key` and wants one of the `permits`, the contender if it may ask now. The
+    /// operation may ask if no other operation waits, and if this engine neither has nor asks for all permits.
     #[cold]
     pub(super) fn contend_for_slot(
         &mut self,
@@ -541,8 +538,8 @@ impl Queues {
         may_ask && self.contend(key, operation)
     }
 
-    /// Records that `operation` has taken a permit. If the operation was not refused before, others may ask beside the
-    /// next operation.
+    /// Records that `operation` has taken a permit. If the operation was not refused before, other operations may ask
+    /// at the same time as the next operation.
     #[cold]
     pub(super) fn took_slot(&mut self, place: PlaceKey, operation: OperationKey) {
         if let Some(at) = self.places.get_mut(place.0).must() {
@@ -557,15 +554,15 @@ impl Queues {
         }
     }
 
-    /// Returns the number of permits at `place` if this engine has or asks for all permits. Does not count an operation
-    /// that has not asked and is not in the queue.
+    /// Returns the number of permits at `place` if this engine has or asks for all permits. The result excludes an
+    /// operation that has not asked and is not in the queue.
     #[cold]
     pub(super) fn has_all_permits(&self, place: PlaceKey) -> Option<u16> {
         let at = self.places.get(place.0).filter(|at| !at.has_room(1))?;
         Some(at.permits)
     }
 
-    /// Returns how many permits and shared locks this engine has given back at `place`.
+    /// Returns how many permits and shared locks this engine has released at `place`.
     pub(super) fn given_back(&self, place: PlaceKey) -> u32 {
         self.places.get(place.0).map_or(0, |at| at.given_back)
     }
@@ -581,8 +578,8 @@ impl Queues {
         wait.is_some_and(|wait| wait.is_behind_readers(now))
     }
 
-    /// Returns when the next reader may pass the contender of `place`. If no contender waits for readers, returns the
-    /// time until which a new intent would keep readers out.
+    /// Returns when the next reader may pass the contender of `place`. If no contender waits for readers, returns when
+    /// a new intent would stop blocking readers.
     #[cold]
     pub(super) fn passes_at(&self, now: Instant, place: PlaceKey) -> Instant {
         let wait = self.contender(place).and(self.waits.get(&place));
@@ -591,8 +588,8 @@ impl Queues {
         now.saturating_add(span.min(Duration::from_millis(keeps_out(0))))
     }
 
-    /// Puts `operation`, which was refused beside the contender of `place`, at the front of the queue. The operation
-    /// stays behind the operations that were refused in this way before it.
+    /// Puts `operation`, which was refused while the contender of `place` waited, at the front of the queue. The
+    /// operation stays behind operations that were refused in the same way before it.
     #[cold]
     pub(super) fn queue_first(
         &mut self,
@@ -603,7 +600,7 @@ impl Queues {
         Some(self.waiters.push_front(&mut at.line, operation))
     }
 
-    /// Takes the record of a reader out of the queue at `place`, if the record is still in this queue.
+    /// Removes the record of a reader from the queue at `place`, if the record is still in this queue.
     #[cold]
     pub(super) fn step_out(&mut self, place: PlaceKey, waiter: WaiterKey) {
         if let Some(at) = self.places.get_mut(place.0).must() {
@@ -612,8 +609,8 @@ impl Queues {
     }
 
     /// Gives the turn to the first operation in the queue, if the place has no contender. If that operation wants a
-    /// permit, this engine must not have or ask for all permits. The number of users of `place` still includes the
-    /// users that are `leaving`.
+    /// permit, this engine must neither have nor ask for all permits. The number of users of `place` still includes
+    /// `leaving` users who are about to leave.
     fn promote_beside(&mut self, place: PlaceKey, leaving: u32) {
         if let Some(at) = self.places.get(place.0)
             && at.contender.is_none()
@@ -633,8 +630,8 @@ impl Queues {
         place.is_some_and(|place| self.rows.of(now, place.hash).is_over(now, true))
     }
 
-    /// Gives the turn to the contender of `place`. If there is no contender, makes the first operation in the queue the
-    /// contender.
+    /// Gives the turn to the contender of `place`. If the place has no contender, makes the first operation in the
+    /// queue the contender.
     fn promote(&mut self, place: PlaceKey, leaves: bool) {
         if let Some(at) = self.places.get_mut(place.0).must() {
             at.contender = at.contender.or_else(|| self.waiters.next(&mut at.line));
@@ -649,8 +646,8 @@ impl Queues {
         !self.turns.is_empty()
     }
 
-    /// Returns the next contender that does not know yet that it has the turn. If the contender has to leave the lock
-    /// to other programs first, also returns its place.
+    /// Returns the next contender that does not know yet that it has the turn. If the contender must first leave the
+    /// lock to other programs, also returns the contender's place.
     #[inline]
     pub(super) fn next_turn(&mut self) -> Option<(OperationKey, Option<PlaceKey>)> {
         self.turns.pop_front()
@@ -682,7 +679,7 @@ impl Queues {
 }
 
 impl Place {
-    /// Makes a place with one user.
+    /// Creates a place with one user.
     const fn new(name: Vec<u8>, hash: u64) -> Self {
         Self {
             name,
@@ -704,7 +701,7 @@ impl Place {
         self.permits == 0 || others < self.permits.into()
     }
 
-    /// Returns the contender, if the contender may ask.
+    /// Returns the contender, if this contender may ask.
     fn asks(&self) -> Option<OperationKey> {
         self.contender.filter(|_| self.holder.is_none())
     }

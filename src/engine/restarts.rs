@@ -1,7 +1,7 @@
 //! The restart guard for all nodes together: how long a node that may have forgotten locks does not vote, and which
 //! requests are permitted.
 //!
-//! The guard of each node decides whether the answers of the node count, and how commands to it are written.
+//! The guard of each node decides whether its answers count, and whether commands to it check a marker.
 
 use core::time::Duration;
 
@@ -16,9 +16,9 @@ use crate::quorum::Drift;
 pub(super) struct Restarts {
     guard: RestartGuard,
     drift: Drift,
-    /// The longest ttl that a node may have forgotten: the configured ttl, or a longer ttl that was asked for.
+    /// The longest ttl that a node may have forgotten: the configured ttl, or a longer ttl that a caller has requested.
     longest: Duration,
-    /// The shortest ttl that a caller asked for, if any.
+    /// The shortest ttl that a caller has requested, if any.
     shortest: Option<Duration>,
     /// Whether the configuration sets the longest ttl.
     known: bool,
@@ -44,12 +44,12 @@ impl Restarts {
         }
     }
 
-    /// Returns `true` if nodes carry markers.
+    /// Returns `true` if the restart guard uses markers.
     pub(super) fn uses_markers(&self) -> bool {
         matches!(self.guard, RestartGuard::Strict)
     }
 
-    /// Returns an error if this handle uses no markers that could be written again.
+    /// Returns an error unless this handle uses markers, which `reinit` rewrites.
     pub(super) fn check_reinit(&self) -> Result<(), RequestFault> {
         match self.uses_markers() {
             true => Ok(()),
@@ -57,16 +57,16 @@ impl Restarts {
         }
     }
 
-    /// Records the longest ttl that a caller asked for, with its lock delay. If nodes carry markers, the markers say
-    /// how long locks may last.
+    /// Records the longest ttl that a caller has requested, with its lock delay. If the guard uses markers, the markers
+    /// say how long locks may last.
     pub(super) fn remember(&mut self, ttl: Duration) {
         if !self.uses_markers() {
             self.longest = ttl.max(self.longest);
         }
     }
 
-    /// Records the shortest ttl that a caller asked for. If `ttl` is the shortest so far, returns the sum of clock
-    /// steps that is permitted from now on.
+    /// Records the shortest ttl that a caller has requested. If `ttl` is the shortest so far, returns the sum of clock
+    /// steps that is allowed from now on.
     #[inline]
     pub(super) fn remember_short(&mut self, ttl: Duration) -> Option<Duration> {
         if self.shortest.is_some_and(|shortest| shortest <= ttl) {
@@ -76,7 +76,7 @@ impl Restarts {
         Some(self.drift.steps(ttl))
     }
 
-    /// Records the longest ttl that a marker names.
+    /// Records the longest ttl that a marker contains.
     pub(super) fn heard_of(&mut self, longest: Duration) {
         self.longest = longest.max(self.longest);
     }

@@ -11,8 +11,8 @@ use crate::quorum::Drift;
 use crate::resource::check_resource;
 use crate::time::{Instant, NANOS_PER_TICK};
 
-/// The shortest delay between two attempts. A shorter delay could end while the engine still handles the same input, so
-/// that attempts that fail at once could follow each other for ever.
+/// The minimum delay between two attempts. A shorter delay could end while the engine still handles the same input, so
+/// that attempts that fail immediately could follow each other for ever.
 pub(super) const SHORTEST_REST: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 /// See the [module](self).
@@ -24,14 +24,14 @@ pub(super) struct Settings {
     /// The node timeout, if the user has set one.
     pub(super) node_timeout: Option<Duration>,
     pub(super) connect_timeout: Duration,
-    /// The longest life of a key.
+    /// The maximum life of a key.
     pub(super) ttl_limit: Duration,
     /// The lock delay of this engine's own locks.
     pub(super) delay: Delay,
     pub(super) retry: Retry,
     /// Whether the configuration forbids scripts.
     pub(super) without_scripts: bool,
-    /// The prefix of each name that a caller gives.
+    /// The prefix that is added to each name that a caller gives.
     pub(super) key_prefix: Box<[u8]>,
 }
 
@@ -50,7 +50,7 @@ impl Settings {
         }
     }
 
-    /// Returns the key of `resource`. If there are several resources, `index` is the place of `resource` among them.
+    /// Returns the key of `resource`. If there are several resources, `index` is the position of `resource` among them.
     pub(super) fn key<'a>(
         &self,
         resource: &'a [u8],
@@ -79,8 +79,8 @@ impl Settings {
         Ok(whole)
     }
 
-    /// Returns when a call that began at `started` stops waiting, which is when it could have made this number of
-    /// tries.
+    /// Returns when a call that began at `started` stops waiting, because it could have made this number of tries by
+    /// then.
     pub(super) fn tries_end(&self, started: Instant, tries: Option<u32>) -> Instant {
         let Some(tries) = tries else {
             return Instant::MAX;
@@ -98,8 +98,8 @@ impl Settings {
 
 impl Config {
     /// Checks a request for a lock on `resource` for `ttl`, as each call does before it sends anything. The name must
-    /// be valid, and the ttl must be within the limits of a handle with this configuration. This function can check a
-    /// program's arguments before the program connects.
+    /// be valid, and the ttl must be within the limits of a handle with this configuration. Programs can use this
+    /// function to check arguments before they connect.
     ///
     /// # Errors
     ///

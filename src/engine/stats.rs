@@ -8,8 +8,8 @@
 //!
 //! # Not here
 //!
-//! Confirmations, inspections, and calls that can never succeed as written (`Invalid`) are not counted. The time that
-//! nodes take to answer is measured where answers are read (`node::connection::pulse`).
+//! Confirmations, inspections, and calls that can never succeed (`Invalid`) are not counted. The module
+//! `node::connection::pulse`, which reads answers, measures how long nodes take to answer.
 
 mod prometheus;
 
@@ -20,11 +20,12 @@ use crate::error::{ExtendError, LockError};
 use crate::histogram::Histogram;
 use crate::time::Instant;
 
-/// Counts and times of a handle since the handle was built, and the present numbers of waiting operations. Statistics
-/// are meant for operators and exporters.
+/// The counts and times of a handle since it was built, and the current numbers of waiting operations. Statistics are
+/// meant for operators and exporters.
 ///
-/// Counts and histograms only grow. All clones of a `Redlock` share one set of statistics. Another handle has its own
-/// set. The statistics hold no names of locks, so their size does not depend on the number of locks.
+/// Counts and histograms only grow. All clones of a `Redlock` share one set of statistics. Each other handle has its
+/// own set of statistics. The statistics contain no names of locks, so their size does not depend on the number of
+/// locks.
 ///
 /// ```no_run
 /// # use shearline::Redlock;
@@ -42,51 +43,51 @@ use crate::time::Instant;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Outcomes of calls that take a lock.
+    /// The outcomes of calls that take a lock.
     pub acquisitions: Acquisitions,
-    /// Outcomes of extensions by callers, and of locks that the handle [keeps](crate::LockOptions::keep).
+    /// The outcomes of extensions, by callers or for locks that the handle [keeps](crate::LockOptions::keep).
     pub extensions: Extensions,
-    /// Outcomes of releases.
+    /// The outcomes of releases.
     pub releases: Releases,
-    /// Locks that were [adopted](crate::engine::Engine::adopt) from another engine or process.
+    /// The number of locks that were [adopted](crate::engine::Engine::adopt) from another engine or process.
     pub adopted: u64,
-    /// Locks that ended before they were released, because their validity ran out or a majority of the nodes lost them.
-    /// Each lost lock was reported to its holder.
+    /// The number of locks that ended before they were released, because their validity ended or a majority of the
+    /// nodes lost them. Each lost lock was reported to its holder.
     pub lost: u64,
-    /// Locks whose fencing token took a second round trip, because the counters of the nodes had different numbers
-    /// before. If these locks are a large part of the acquired locks, many clients want the same locks at once.
+    /// The number of locks whose fencing token needed a second round trip, because the counters of the nodes differed
+    /// before. If this number is a large part of all acquired locks, many clients want the same locks at the same time.
     pub second_round_trips: u64,
-    /// The present number of callers whose acquisition asks no node, because it waits for its turn, for another holder,
+    /// The current number of callers whose acquisition asks no node, because it waits for its turn, for another holder,
     /// or for its next attempt.
     pub waiting: usize,
-    /// The present number of held locks, which are locks that were not released, lost or handed over. A forgotten
-    /// `Lock` or guard counts until its validity ends.
+    /// The current number of held locks, which were not released, lost or handed over. A forgotten `Lock` or guard
+    /// counts until its validity ends.
     pub held: usize,
-    /// The present number of held locks that the handle [keeps](crate::LockOptions::keep).
+    /// The current number of held locks that the handle [keeps](crate::LockOptions::keep).
     pub kept: usize,
-    /// The present number of debts, which are releases that a node still lacks because it is away, has no room, or has
-    /// refused them.
+    /// The current number of debts, which are releases that a node has refused, or has not received because it is down
+    /// or has no room.
     pub owed: usize,
-    /// For each acquired lock, the time from the call to its grant, including all attempts.
+    /// For each acquired lock, the time from the call to the grant, including all attempts.
     pub acquire: Histogram,
-    /// For each acquisition that was granted or refused by the nodes or this handle, the time from the call to the
-    /// granted attempt, or to the refusal. After a grant, this is the time for which the call has waited for others and
-    /// between attempts. After a refusal, this is the duration of the whole call.
+    /// For each acquisition that was granted, or refused by the nodes or this handle, the time from the call to the
+    /// granted attempt, or to the refusal. After a grant, this time shows how long the call has waited for others and
+    /// between attempts. After a refusal, this time shows the duration of the whole call.
     pub wait: Histogram,
     /// For each lock that was acquired or adopted and has ended, the time until it was released, lost or handed over.
     pub hold: Histogram,
-    /// For each released lock, the validity that was left when the release was asked for. Zero means that the lock was
-    /// over, so its critical section may have overlapped with another holder's critical section. If many values are
-    /// small, the ttl is too short for the work.
+    /// For each released lock, the validity that was left when the caller requested the release. Zero means that the
+    /// lock had already ended, so its critical section may have overlapped with another holder's critical section. If
+    /// many values are small, the ttl is too short for the work.
     pub validity_left: Histogram,
-    /// Statistics of each node, in the order of the configuration.
+    /// The statistics of each node, in the order of the configuration.
     pub nodes: Vec<NodeStats>,
 }
 
 /// The name and the count of each outcome.
 type Outcomes = Vec<(&'static str, u64)>;
 
-/// Makes a struct of counts, one for each outcome.
+/// Defines a struct with one count for each outcome.
 macro_rules! outcomes {
     ($(#[$doc:meta])* pub struct $name:ident { $($(#[$about:meta])* pub $outcome:ident: u64,)+ }) => {
         $(#[$doc])*
@@ -105,7 +106,7 @@ macro_rules! outcomes {
 }
 
 outcomes! {
-    /// Outcomes of calls that take a lock. Each call is counted once, including its retries.
+    /// The outcomes of calls that take a lock. Each call is counted once, including its retries.
     pub struct Acquisitions {
         /// The lock was granted.
         pub acquired: u64,
@@ -113,21 +114,21 @@ outcomes! {
         pub held: u64,
         /// Too few nodes answered, and the caller got [`LockError::NoQuorum`].
         pub no_quorum: u64,
-        /// The lock was granted without validity left, or nodes are too far away. The caller
+        /// The lock was granted without validity left, or too many nodes are too far away. The caller
         /// got [`LockError::TooSlow`].
         pub too_slow: u64,
         /// A node belongs to another group, and the caller got [`LockError::OtherCluster`].
         pub other_cluster: u64,
         /// A limit of the handle was reached, and the caller got [`LockError::Saturated`].
         pub saturated: u64,
-        /// The caller gave up before the outcome, because it dropped the future or the call was late by the caller's
-        /// own clock.
+        /// The caller gave up before the outcome: it dropped the future, or the call was late by the caller's own
+        /// clock.
         pub cancelled: u64,
     }
 }
 
 outcomes! {
-    /// Outcomes of extensions. Each extension is counted once.
+    /// The outcomes of extensions. Each extension is counted once.
     pub struct Extensions {
         /// A majority keeps the lock for longer.
         pub extended: u64,
@@ -135,26 +136,26 @@ outcomes! {
         pub unconfirmed: u64,
         /// A majority had lost the lock, and the caller got [`ExtendError::Lost`].
         pub lost: u64,
-        /// The validity of the lock was over by the clock of this machine, and the caller got [`ExtendError::Expired`].
+        /// The validity of the lock had ended by this machine's clock, and the caller got [`ExtendError::Expired`].
         pub expired: u64,
         /// The permitted number of extensions was used up, and the caller got [`ExtendError::Limit`].
         pub limit: u64,
         /// A limit of the handle was reached, and the caller got [`ExtendError::Saturated`].
         pub saturated: u64,
-        /// The caller gave up, or the lock was released or handed over in the meantime.
+        /// The caller gave up, or the lock was released or handed over during the extension.
         pub cancelled: u64,
     }
 }
 
 outcomes! {
-    /// Outcomes of releases. Each release is counted once.
+    /// The outcomes of releases. Each release is counted once.
     pub struct Releases {
-        /// A majority has deleted its key.
+        /// A majority of the nodes has deleted the key.
         pub released: u64,
-        /// The lock had been lost before, and the caller got [`UnlockError::NotHeld`](crate::UnlockError::NotHeld).
+        /// The lock had already been lost, and the caller got [`UnlockError::NotHeld`](crate::UnlockError::NotHeld).
         pub not_held: u64,
         /// Too few nodes answered, and the caller got [`UnlockError::Unconfirmed`](crate::UnlockError::Unconfirmed).
-        /// The missing releases stay debts.
+        /// The unconfirmed releases stay debts.
         pub unconfirmed: u64,
         /// No caller waited for the outcome, because a guard or a future was dropped or a lock was given back. The
         /// releases are still sent.
@@ -162,14 +163,14 @@ outcomes! {
     }
 }
 
-/// Statistics of one node.
+/// The statistics of one node.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NodeStats {
     /// The address as it was configured, without credentials.
     pub address: Arc<str>,
-    /// For each answer, the time since the command was ready to be written. The histogram includes handshakes. The
-    /// histogram leaves out answers that may have waited because this program did not read.
+    /// For each answer, the time since its command was ready to be written. The histogram includes handshakes. The
+    /// histogram omits answers that may have arrived earlier than this program read them.
     pub latency: Histogram,
 }
 
@@ -199,8 +200,8 @@ impl Stats {
         self.wait.record_since(started, now);
     }
 
-    /// Counts a release at `now` of a lock whose holder believes that the lock is valid until `until`. `is_held` is
-    /// `false` if this engine has reported the end of the lock.
+    /// Counts a release at `now` of a lock that its holder believes to be valid until `until`. `is_held` is `false` if
+    /// this engine has reported the end of the lock.
     #[inline]
     pub(super) fn released(&mut self, now: Instant, until: Instant, is_held: bool) {
         match is_held {
@@ -209,7 +210,7 @@ impl Stats {
         }
     }
 
-    /// Counts the end, at `now`, of a lock that was held since `since`. `None` means that the lock was not held.
+    /// Counts the end, at `now`, of a lock that was held since `since`. `None` means that no caller held the lock.
     #[inline]
     pub(super) fn end_hold(&mut self, now: Instant, since: Option<Instant>, is_kept: bool) {
         if let Some(since) = since {

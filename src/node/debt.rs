@@ -1,10 +1,10 @@
 //! The debts of one node: releases that could not be sent yet, or that the node has refused.
 //!
-//! A node has two queues of debts. One queue has the releases that go out as soon as there is a connection and room.
-//! The other queue has the releases that the node has refused. Refused releases are retried after a while. A debt is
-//! the key of a claim, and the claim knows what to release. Each claim is in the queues at most once, so there are
-//! never more debts than claims. When time ends a debt, the entry of the debt is marked as forgotten. A forgotten entry
-//! may stay in its queue for a while, but does not count. At most half of the entries are forgotten entries.
+//! A node has two queues of debts. One queue holds the releases that are sent as soon as the node is connected and has
+//! room. The other queue holds the releases that the node has refused. The engine retries refused releases later. A
+//! debt is the key of a claim, and the claim knows what must be released. Each claim is queued at most once, so there
+//! are never more debts than claims. When a debt ends by time, its entry is marked as forgotten. A forgotten entry may
+//! stay in its queue for a while, but does not count. At most half of the entries are forgotten.
 
 use alloc::collections::VecDeque;
 
@@ -19,7 +19,7 @@ pub(crate) struct Debts {
 }
 
 impl Debts {
-    /// Adds the release of `claim`, which goes out as soon as possible.
+    /// Adds the release of `claim`, which is sent as soon as possible.
     pub(crate) fn owe(&mut self, claim: ClaimKey) {
         self.due.push_back(claim);
     }
@@ -29,8 +29,8 @@ impl Debts {
         self.deferred.push_back(claim);
     }
 
-    /// Moves all refused releases to the front of the queue of releases that are due. Returns `true` if there were any
-    /// refused releases.
+    /// Moves all refused releases to the front of the queue of due releases. Returns `true` if any releases had been
+    /// refused.
     pub(crate) fn try_again(&mut self) -> bool {
         let any = !self.deferred.is_empty();
         while let Some(claim) = self.deferred.pop_back() {
@@ -39,8 +39,8 @@ impl Debts {
         any
     }
 
-    /// Records that a release is no longer a debt. When half of all entries are forgotten, removes the entries for
-    /// which `is_owed` returns `false`, so the average cost is constant.
+    /// Records that a release is no longer a debt. When half of all entries are forgotten, removes every entry for
+    /// which `is_owed` returns `false`, so that the average cost is constant.
     pub(crate) fn forget(&mut self, is_owed: impl Fn(ClaimKey) -> bool) {
         self.forgotten += 1;
         if self.due.len() + self.deferred.len() <= 2 * self.forgotten {
@@ -69,7 +69,7 @@ impl Debts {
         !self.due.is_empty()
     }
 
-    /// Returns `true` if a refused release waits for another try, and `same` returns `true` for its claim.
+    /// Returns `true` if a refused release whose claim satisfies `same` waits for another try.
     pub(crate) fn is_deferred(&self, mut same: impl FnMut(ClaimKey) -> bool) -> bool {
         self.deferred.iter().any(|claim| same(*claim))
     }

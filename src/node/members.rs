@@ -1,4 +1,4 @@
-//! The holders of shared locks and permits, as a node lists them: the live members of the sorted set under the name.
+//! The holders of shared locks and permits on a node: the live members of the sorted set under the name.
 //!
 //! # Not here
 //!
@@ -11,7 +11,7 @@ use crate::limits::PERMITS_MAX;
 use crate::resource::OwnedToken;
 use crate::resp::Value;
 
-/// One holder, as a member of the set on a node.
+/// One holder, as a member of the sorted set on a node.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Member {
     pub(crate) slot: Option<Slot>,
@@ -21,7 +21,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Returns the slot and the token, which distinguish this holder from the other holders.
+    /// Returns the slot and the token, which together identify this holder.
     pub(crate) fn id(&self) -> (Option<Slot>, &[u8]) {
         (self.slot, self.token.get().as_bytes())
     }
@@ -34,8 +34,8 @@ pub(crate) struct Slot {
     pub(crate) slot: u16,
 }
 
-/// Returns the members that `value` lists, each with its remaining milliseconds. Returns `None` if a member does not
-/// have the form that this library writes.
+/// Returns the members in the list `value`, each with its remaining milliseconds. Returns `None` if this library cannot
+/// have written one of the members.
 pub(super) fn members_in(value: Value<'_>) -> Option<Box<[Member]>> {
     let items = value.as_items()?;
     let (mut items, half) = (items.iter(), items.iter().len() / 2);

@@ -1,19 +1,19 @@
 //! One node: its [`Handshake`], its [`Connection`], the [`Trust`] in its answers, its [`Abilities`], and its debts.
 //!
-//! A node knows bytes and the order of commands, but not rounds. A [`Request`] names the claim or operation that a
-//! command serves, and the node returns the request with the reply.
+//! A node knows bytes and the order of commands, but no rounds. A [`Request`] names the claim or operation behind a
+//! command, and the node returns the request with the reply.
 //!
 //! # Guarantees
 //!
-//! * **Order.** All commands about one key go over one connection, in the order in which they were asked for. Replies
-//!   are matched with commands by count. A push answers no command. A reply without a command ends the connection.
-//! * **Handshake first.** No lock command is queued before the handshake is done, and debts from an earlier connection
-//!   go before any `SET`.
+//! * **Order.** All commands about one key use one connection, in the order in which they were requested. Replies are
+//!   matched with commands by their order. A push answers no command. A reply without a command ends the connection.
+//! * **Handshake first.** The node queues no lock command before the end of the handshake, and sends debts of an
+//!   earlier connection before any `SET`.
 //! * **Room for the release.** The node accepts a `SET` only while there is room for its release too.
 //!
 //! # Not here
 //!
-//! Other modules handle time-outs of rounds and sockets, and decide what to send.
+//! Other modules handle timeouts and sockets, and decide what to send.
 
 mod abilities;
 mod connection;
@@ -69,7 +69,7 @@ pub(crate) use script::{
 pub(crate) use send::Asking;
 pub(crate) use trust::{Mode, Terms, whole_millis};
 
-/// One node of the quorum.
+/// One of the nodes that vote.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) handshake: Handshake,
@@ -108,8 +108,8 @@ impl Node {
         true
     }
 
-    /// Forgets everything that belongs to a connection that is lost, or could not be opened. Returns every unanswered
-    /// request, with `true` if its command may have left.
+    /// Forgets everything that belongs to a connection that was lost or could not be opened. Returns every unanswered
+    /// request, with a flag that is `true` if its command may have been sent.
     pub(crate) fn disconnected(&mut self, trouble: Trouble) -> Vec<(Request, bool)> {
         self.handshake.disconnected(trouble);
         self.trust.disconnected();
@@ -144,8 +144,8 @@ impl Node {
         self.serves() && self.trust.kept_until(now).is_none()
     }
 
-    /// Returns the time from which the node's votes may count, as far as is known at `now`. Returns [`Instant::MAX`]
-    /// while the node cannot be asked.
+    /// Returns when the node's votes start to count, as far as this is known at `now`. Returns [`Instant::MAX`] while
+    /// the node cannot be asked.
     pub(crate) fn may_count_from(&self, now: Instant) -> Instant {
         match self.trust.unasked_until(now) {
             _ if !self.serves() => Instant::MAX,
@@ -160,7 +160,7 @@ impl Node {
 
     // ----- asking ---------------------------------------------------------------------------
 
-    /// Returns whether a question can be asked now, with room for a release later.
+    /// Returns whether the engine can ask a question now, with room for a later release.
     #[inline(always)]
     pub(crate) fn access(&self) -> Access {
         match (&self.handshake.phase, self.handshake.trouble) {
@@ -178,16 +178,16 @@ impl Node {
         }
     }
 
-    /// Returns `true` if the node has been silent for too long, or if unanswered commands take half of its room. A
-    /// suspect node gets no questions, so that the other half of the room stays free for the releases of the locks that
-    /// it may hold.
+    /// Returns `true` if the node has been silent for too long, or if unanswered commands use half of its room. A
+    /// suspect node gets no questions, so that the other half of the room stays free for the releases of locks that the
+    /// node may hold.
     pub(crate) fn is_suspect(&self) -> bool {
         guard!(SuspectAsked, self.connection.pulse.is_suspect())
             || self.debts.is_due()
             || self.connection.wire.is_half_full()
     }
 
-    /// Takes the `SET` of `claim` out of the out buffer if none of its bytes has left.
+    /// Removes the `SET` of `claim` from the out buffer if none of its bytes has been sent.
     #[inline(always)]
     pub(crate) fn withdraw_set(&mut self, claim: ClaimKey) -> bool {
         let withdrawn = self.connection.withdraw(Asker::Claim(claim));
@@ -198,8 +198,9 @@ impl Node {
     }
 
     /// Like [`withdraw_set`](Self::withdraw_set), but for a token that is no longer wanted. If a transaction has only
-    /// read the keys so far, it does not take the keys. If the lock was held, its `SET` has almost always been written,
-    /// so this method does not search for the `SET`. If the `SET` was not written yet, its release follows it.
+    /// read the keys so far, the transaction does not take the keys. The `SET` of a lock that was held has almost
+    /// always been sent, so this method does not search for such a `SET`. If the `SET` was not sent yet, its release
+    /// follows it.
     #[inline]
     pub(crate) fn give_up_set(&mut self, claim: ClaimKey, was_held: bool) -> bool {
         if was_held && self.connection.keeps_up() {
@@ -210,8 +211,8 @@ impl Node {
                 && self.connection.transactions.give_up_taking(claim)
     }
 
-    /// Returns `true` if a nil to a `SET` may come from a key of this engine that is being released. Either the node
-    /// has got the release again, or the release waits for another try. `same` returns `true` for the claim of the key
+    /// Returns `true` if a nil to a `SET` may come from a key that this engine is releasing. Either the release was
+    /// sent to the node again, or the release waits for another try. `same` returns `true` for the claim of the key
     /// that is being released.
     pub(crate) fn is_repairing(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         self.connection.wire.in_flight.is_repairing(&same)
@@ -221,14 +222,14 @@ impl Node {
 
     // ----- silence --------------------------------------------------------------------------
 
-    /// Returns `true` if the node needs another connection, because the path to the node may have become longer than
-    /// this connection allows for.
+    /// Returns `true` if the node needs another connection, because the path may be longer now than this connection
+    /// allows for.
     pub(crate) fn has_moved_away(&self) -> bool {
         self.handshake.is_ready() && self.connection.pulse.has_moved_away()
     }
 
-    /// Returns `true` if a probe should be opened. A probe should be opened if the connection is ready but suspect, or
-    /// if its opening or handshake has been silent for at least `least`.
+    /// Returns `true` if a probe should be opened. A probe is needed if the connection is ready but suspect, or if its
+    /// opening or handshake has been silent for at least `least`.
     pub(crate) fn is_to_be_probed(&self, now: Instant, least: Duration) -> bool {
         let least = least.max(self.connection.pulse.distance() * 4);
         let due = |since: Instant| since.saturating_add(least) <= now;
@@ -267,7 +268,7 @@ impl Node {
         }
     }
 
-    /// Sends the last questions of the handshake, after the debts, and loads the scripts.
+    /// Sends the last questions of the handshake after the debts, and loads the scripts.
     pub(crate) fn survey(&mut self, now: Instant) {
         for step in self.trust.questions() {
             if self.abilities.gets_scripts() || !matches!(step, Step::Load(_)) {
@@ -281,7 +282,7 @@ impl Node {
 
     // ----- the group ------------------------------------------------------------------------
 
-    /// Asks the node to join its group with this longest ttl, if there are markers.
+    /// Asks the node to join its group with this longest ttl, if the restart guard uses markers.
     ///
     /// # Errors
     ///
@@ -303,8 +304,8 @@ impl Node {
         Ok(())
     }
 
-    /// Counts the answers of the server with this `run_id` from now on. An operator vouches that every lock that the
-    /// server may have forgotten is over. Returns `true` if the answers of the server did not count before.
+    /// Makes the answers of the server with this `run_id` count from now on. An operator vouches that every lock that
+    /// the server may have forgotten has expired. Returns `true` if the answers of the server did not count before.
     pub(crate) fn trust(
         &mut self,
         now: Instant,
@@ -338,7 +339,7 @@ impl Node {
         Ok(kept)
     }
 
-    /// Makes the node a member of this group regardless of its marker, either now or in the next handshake.
+    /// Makes the node a member of this group regardless of its marker, now or in the next handshake.
     pub(crate) fn reinit(&mut self, now: Instant, longest: Duration) {
         if let Some(membership) = self.trust.membership_mut() {
             membership.mode = Mode::Reinit;

@@ -2,9 +2,9 @@
 //!
 //! # Guarantees
 //!
-//! * Replies are matched with commands by count alone. A push does not count as a reply. A reply without a command ends
-//!   the connection.
-//! * Each answer is returned together with the decision of the restart guard whether it counts.
+//! * Replies are matched with commands by their order alone. A push does not count as a reply. A reply without a
+//!   command ends the connection.
+//! * Each answer is returned together with the restart guard's decision whether it counts.
 
 use alloc::boxed::Box;
 
@@ -26,16 +26,15 @@ use super::trust::Trust;
 use super::{Node, reply};
 
 impl Node {
-    /// Returns the next item that the node has sent, from the rest of earlier pieces and from `piece`. Returns `None`
-    /// when all of `piece` was read.
+    /// Returns the next item from the node, read from the rest of earlier pieces and from `piece`. Returns `None` when
+    /// all of `piece` was read.
     ///
-    /// Passes the names of keys that have changed to `changed`, which returns `true` if an operation has waited for
-    /// this change. When the answer with the token of a holder is returned, the token is
-    /// in [`Connection::token`](super::Connection).
+    /// Passes the names of changed keys to `changed`, which returns `true` if an operation has waited for this change.
+    /// When the answer with a holder's token is returned, [`Connection::token`](super::Connection) contains the token.
     ///
     /// # Errors
     ///
-    /// Returns the reason if the connection has to be closed.
+    /// Returns the reason if the connection must be closed.
     #[inline(always)]
     pub(crate) fn receive(
         &mut self,
@@ -98,7 +97,7 @@ impl Node {
         }
     }
 
-    /// Handles the answer `read` to the command `sent`, and returns the part that the engine has to know.
+    /// Handles the answer `read` to the command `sent`, and returns the part that concerns the engine.
     ///
     /// # Errors
     ///
@@ -165,8 +164,8 @@ impl Node {
         reply
     }
 
-    /// Handles the answer to a trial. A trial is the release of a token that no key has, which shows whether the user
-    /// may run the command.
+    /// Handles the answer to a trial. A trial is the release of a token that no key contains, which shows whether the
+    /// user may run the command.
     #[cold]
     fn tried(&mut self, request: Request, said: Result<Reply, Refusal>) -> Heard {
         let mut hints = Hints {
@@ -176,7 +175,7 @@ impl Node {
         self.abilities.tried(request, said, &mut hints)
     }
 
-    /// Records that the server has run a command. If the server could not load our scripts before, asks it to load them
+    /// Records that the server has run a command. If the server was unable to load our scripts before, sends them again
     /// now.
     #[inline]
     fn obeys(&mut self, now: Instant) {
@@ -207,8 +206,8 @@ impl Node {
         Some(Heard::Admitted)
     }
 
-    /// Holds the handshake open while releases wait for a transaction. Used for a connection that is closed once its
-    /// handshake is done. Returns `false` if no release waits.
+    /// Keeps the handshake open while releases wait for a transaction. The method serves a connection that is closed at
+    /// the end of its handshake. Returns `false` if no release waits.
     pub(crate) fn hold_handshake(&mut self) -> bool {
         let waits = !self.connection.transactions.is_empty();
         if waits && let Phase::Ready { server, .. } = &mut self.handshake.phase {
@@ -217,7 +216,7 @@ impl Node {
         waits
     }
 
-    /// Returns the next answer to a renewal or release of a batch, or to work that was done in a transaction.
+    /// Returns the next answer to an item of a batch, or to a finished job of a transaction.
     ///
     /// # Errors
     ///
@@ -242,8 +241,8 @@ impl Node {
         Ok(Some(heard))
     }
 
-    /// Returns the next piece of work that is done. If no work is left, ends a handshake that was held open for the
-    /// work.
+    /// Returns the next finished job of a transaction. If no job is left, ends a handshake that was kept open for the
+    /// jobs.
     fn next_transacted(&mut self, now: Instant) -> Option<Heard> {
         let Some(done) = self.connection.transactions.done.pop_front() else {
             let is_over = self.connection.transactions.is_empty();
@@ -297,7 +296,7 @@ fn pushed(
     }
 }
 
-/// Keeps the text of an error that answers a command with this `purpose`. The error may cause doubt about scripts.
+/// Keeps the text of an error that answers a command with this `purpose`. The error may raise doubt about scripts.
 #[cold]
 #[inline(never)]
 fn keep_words(
@@ -311,8 +310,8 @@ fn keep_words(
     }
 }
 
-/// Keeps the token or the holders that `value` names, if `request` asks for them. For a waiter, a holder that is alone
-/// is as good as a token.
+/// Keeps the token or the holders that `value` names, if `request` asks for them. A single holder serves a waiter as
+/// well as a token does.
 #[cold]
 #[inline(never)]
 fn keep_token(

@@ -1,13 +1,13 @@
-//! Errors of servers: which command was refused, and whether it certainly did not run.
+//! Server errors: which command was refused, and whether it certainly did not run.
 //!
-//! The first word alone identifies an error, because servers echo arguments after this word. The classes were found by
-//! trials with redis-server 7. A command that was refused *for certain* did not run and leaves nothing to undo. After
-//! any other error the command may have run, so it needs a release.
+//! Only the first word identifies an error, because servers repeat arguments after this word. The classes of errors
+//! were found by experiments with redis-server 7. A command that was refused *for certain* did not run, so nothing must
+//! be undone. After any other error the command may have run, so it needs a release.
 
 use crate::error::{NodeOutcome, ServerError, Unusable};
 use crate::resp::Value;
 
-/// An error in the answer of a server.
+/// An error in a server's answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Refusal {
     /// An error `-CODE ..`.
@@ -38,13 +38,13 @@ impl Refusal {
         }
     }
 
-    /// Returns the outcome for the report, if the refused command was `command`.
+    /// Returns the outcome for the report, after this refusal of `command`.
     pub(super) fn outcome(self, command: &'static str) -> NodeOutcome {
         let missing = self.missing(command).map(NodeOutcome::Unusable);
         missing.unwrap_or_else(|| NodeOutcome::Refused(self.error()))
     }
 
-    /// Returns the error. Servers report a missing permission in different words, so this error has a code of our own.
+    /// Returns the error. Servers use different words for a missing permission, so this error gets its own code.
     pub(super) fn error(self) -> ServerError {
         match self {
             Self::Error(error) => error,
@@ -53,7 +53,7 @@ impl Refusal {
         }
     }
 
-    /// Returns `true` if this refusal may mean, in an unknown text, that the server runs no scripts.
+    /// Returns `true` if the text is unknown and may mean that the server runs no scripts.
     pub(super) fn is_in_own_words(self) -> bool {
         let Self::Error(error) = self else {
             return false;
@@ -62,22 +62,23 @@ impl Refusal {
     }
 }
 
-/// The object of the missing permission.
+/// What the missing permission is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Forbidden {
-    /// The command. This variant includes a server that does not have the command, or has no engine for its scripts.
+    /// The permission is about the command. This variant also covers servers that do not have the command, or have no
+    /// engine for scripts.
     Command,
-    /// A key of the command.
+    /// The permission is about a key of the command.
     Key,
-    /// A command that one of our scripts has called.
+    /// The permission is about a command that one of our scripts has run.
     Within,
-    /// A command in one of our transactions. The transaction has done nothing.
+    /// The permission is about a command in one of our transactions. The transaction has done nothing.
     Part,
 }
 
 impl Forbidden {
-    /// Returns the missing permission that the error `line` names. For a command, all servers say "to run the '..'
-    /// command". For a key, the texts of servers differ.
+    /// Returns the missing permission that the error `line` names. If the permission is for a command, all servers say
+    /// "to run the '..' command". If the permission is for a key, the text depends on the server.
     pub(super) fn of(line: &[u8]) -> Option<Self> {
         let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
         let error = ServerError::from_line(line);
@@ -99,8 +100,8 @@ impl Forbidden {
     }
 }
 
-/// Returns `true` if the error `line` says, in the server's own words, that the server runs no scripts at all. Proxies
-/// and servers that resemble Redis return such errors. Temporary errors do not have these words.
+/// Returns `true` if the error `line` says, in the server's own words, that the server never runs scripts. Proxies and
+/// servers that imitate Redis return such errors. Temporary errors use other words.
 fn runs_no_scripts(line: &[u8]) -> bool {
     let line = line.to_ascii_lowercase();
     let says = |text: &&[u8]| memchr::memmem::find(&line, text).is_some();
@@ -117,8 +118,8 @@ fn runs_no_scripts(line: &[u8]) -> bool {
     says(&&b"bad lua script"[..]) || scripts.iter().any(says) && none.iter().any(says)
 }
 
-/// Returns the error of a command that one of our scripts has called. Servers before Redis 7.0 put this error at the
-/// end of their own message, after the script's name and the line number. Lua's own errors have no code.
+/// Returns the error of a command that one of our scripts has run. Servers before Redis 7.0 put this error at the end
+/// of their own message, after the script's name and the line number. Lua's own errors have no code.
 fn quoted(line: &[u8]) -> Option<&[u8]> {
     const PLACE: &[u8] = b"@user_script:";
     let line = line.strip_prefix(b"ERR Error running script ")?;
@@ -138,7 +139,7 @@ pub(super) fn refuses_for_certain(error: ServerError) -> bool {
     guard!(RefusedReleased, is_known(error))
 }
 
-/// Returns `true` if servers use this error for commands that they do not run.
+/// Returns `true` if servers use this error for commands that they did not run.
 pub(super) fn is_known(error: ServerError) -> bool {
     matches!(
         error.code(),
@@ -162,8 +163,7 @@ pub(super) fn is_known(error: ServerError) -> bool {
     )
 }
 
-/// Returns `true` if a server with this error may have other keys when it can be used again, because it loads its keys
-/// or copies them from another server.
+/// Returns `true` if this error means that the server loads or copies its keys, and may have other keys afterwards.
 pub(super) fn may_forget(error: ServerError) -> bool {
     matches!(error.code(), "LOADING" | "READONLY" | "MASTERDOWN")
 }
@@ -173,8 +173,7 @@ pub(super) fn wants_the_text(error: ServerError) -> bool {
     error.code() == "NOSCRIPT"
 }
 
-/// Returns `true` if this error means that the command itself is unknown or forbidden, and was not just refused for
-/// now.
+/// Returns `true` if this error means that the command itself is unknown or forbidden, not just refused for now.
 pub(super) fn refuses_the_verb(error: ServerError) -> bool {
     matches!(error.code(), "ERR" | "NOPERM")
 }

@@ -21,43 +21,43 @@ use super::request::{Dialect, Question, Request, Taking};
 /// A node's reply to a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Reply {
-    /// Done: the node has taken, extended, deleted, raised, written or permitted what was asked for.
+    /// The node has taken, extended, deleted, raised, written or permitted everything that the command asked for.
     Done,
-    /// The keys are taken with this number, or the counter floor is this number.
+    /// The node has taken the keys with this fencing token, or the counter floor is this number.
     Number(u64),
-    /// Nothing was done. The node would give this number, but the token contains another number.
+    /// Nothing was done. The node would assign this number, but the token contains another number.
     Renumbered(u64),
-    /// The permit has this slot.
+    /// The permit has the given slot.
     Slot(u16),
-    /// The permit has this slot and this number.
+    /// The permit has the given slot and number.
     NumberedSlot { slot: u16, number: u64 },
-    /// The key has the token, and lives for this time. If the command replaces tokens, the token may have been
-    /// replaced.
+    /// The key contains the token, and lives for the given time. If the command replaces tokens, the token may be the
+    /// new token.
     Kept(Duration),
-    /// Of the scanned keys, this number are counters. The count continues at `cursor`. Zero means that the count is
-    /// complete.
+    /// The given number of the scanned keys are counters. The count continues at `cursor`. A cursor of zero means that
+    /// the count is complete.
     Counted { counters: u32, cursor: u64 },
-    /// The counter floor is in repair under this nonce.
+    /// The counter floor is in repair under the given nonce.
     InRepair(u64),
-    /// There is no such key.
+    /// The key does not exist.
     Missing,
-    /// The key belongs to another client, or has another type. If there are several keys, this is the index of the key.
+    /// The key belongs to another client, or has another type. For several keys, the value is the index of the key.
     Foreign(u8),
-    /// A contender for the exclusive lock waits, and keeps readers out for this time.
+    /// A caller waits for the exclusive lock, and its intent blocks readers for the given time.
     Intent(Duration),
-    /// All slots are taken, or the only wanted slot is taken. The first of all slots becomes free after this time.
+    /// All slots, or the only wanted slot, are taken. The first of all slots becomes free after the given time.
     Full(Duration),
-    /// The resource has this number of permits, which differs from the request.
+    /// The resource has the given number of permits, not the requested number.
     OtherPermits(u16),
-    /// Nothing was done. The node will be asked in another way next time, which may succeed.
+    /// Nothing was done. The next request has another form, which may succeed.
     Again(NodeOutcome),
-    /// Nothing was done yet. A trial first has to show how the node could release the lock.
+    /// Nothing was done yet. First, a trial must show how the node could release the lock.
     Later,
-    /// Nothing was done, for this reason.
+    /// Nothing was done, for the given reason.
     NotDone(NodeOutcome),
     /// The node has refused the command, but may have done part of it.
     Unsure(NodeOutcome),
-    /// A script has stopped at a command that the user may not run. The earlier commands of the script may have run.
+    /// A script stopped at a command that the user may not run. The earlier commands of the script may have run.
     Stopped,
 }
 
@@ -103,7 +103,7 @@ impl Reply {
         None
     }
 
-    /// Returns the missing permission or command, if it is the reason why nothing was done.
+    /// Returns the missing permission or command, if nothing was done for this reason.
     pub(super) const fn missing(self) -> Option<Unusable> {
         if let Self::NotDone(NodeOutcome::Unusable(missing)) = self {
             return Some(missing);
@@ -116,7 +116,7 @@ impl Reply {
     }
 }
 
-/// A reply as it was read.
+/// A reply after it was read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Read {
     pub(super) reply: Reply,
@@ -131,7 +131,7 @@ impl From<Reply> for Read {
     }
 }
 
-/// Returns `true` if `value` is the answer that means yes to most commands, on a node without a marker.
+/// Returns `true` if `value` is the usual answer for success, on a node without a marker.
 #[inline(always)]
 #[expect(
     clippy::wildcard_enum_match_arm,
@@ -151,8 +151,8 @@ pub(super) const fn is_plain_yes(request: Request, value: Value<'_>) -> bool {
     }
 }
 
-/// Returns the meaning of `value` as the answer to `request`. `value` is not an error. Returns `None` if the command
-/// has no such answer.
+/// Returns the meaning of `value` as the answer to `request`. `value` must not be an error. Returns `None` if the
+/// command has no such answer.
 #[inline(never)]
 pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
     match request {
@@ -294,7 +294,7 @@ fn numbered_member_added(value: Value<'_>) -> Option<Read> {
     Some(Read { reply, marker })
 }
 
-/// Returns the reason that keeps a reader out, from the answer of a script.
+/// Returns the reason why a reader does not get the lock, from a script's answer.
 const fn kept_out(said: i64) -> Reply {
     match said {
         ..=2 => Reply::Foreign(0),
@@ -335,7 +335,7 @@ fn kept(value: Value<'_>) -> Option<Read> {
     Some(Read { reply, marker })
 }
 
-/// Reads the answer to an extension or a release in a batch. The answer is not an error.
+/// Reads the answer to an extension or a release in a batch. The answer must not be an error.
 pub(super) fn in_batch(value: Value<'_>) -> Option<Reply> {
     of_token(value.as_integer()?)
 }
@@ -356,7 +356,7 @@ const fn of_token(said: i64) -> Option<Reply> {
 pub(super) const FOREVER: i64 = 9_000_000_000_000_000;
 
 /// Returns the meaning of a script's answer about the token. The answer is the remaining milliseconds plus one, or a
-/// number that means that the key does not have the token.
+/// number that means that the key does not contain the token.
 pub(super) const fn kept_for(above: i64) -> Option<Reply> {
     if above < 1 {
         return of_token(above);
@@ -364,7 +364,7 @@ pub(super) const fn kept_for(above: i64) -> Option<Reply> {
     Some(Reply::Kept(Duration::from_millis(above.unsigned_abs() - 1)))
 }
 
-/// Like [`kept_for`], but for an inspection, in which a key without an expiry has no end.
+/// Like [`kept_for`], but for an inspection, where a key without an expiry has no end.
 pub(super) const fn inspected(above: i64) -> Option<Reply> {
     match above == FOREVER + 1 {
         true => Some(Reply::Kept(Duration::MAX)),
@@ -376,7 +376,7 @@ fn fencing_token(number: i64) -> Option<u64> {
     up_to_the_largest(number).filter(|number| *number != 0)
 }
 
-/// Returns the reason why a script gives no number.
+/// Returns the reason why a script assigned no number.
 fn no_number(more: i64) -> Reply {
     Reply::lacks(match 1 <= more {
         true => Unusable::NoMoreTokens,
@@ -389,7 +389,7 @@ fn up_to_the_largest(number: i64) -> Option<u64> {
     number.filter(|number| *number <= FENCING_TOKEN_MAX)
 }
 
-/// Returns the answer of a script, and the result of the marker check if there was one.
+/// Returns the answer of a script, and the result of the marker check if the script made one.
 fn said(value: Value<'_>) -> Option<(i64, Option<i64>)> {
     match value.as_integer() {
         Some(said) => Some((said, None)),
@@ -423,8 +423,8 @@ pub(super) fn holders_in(value: Value<'_>) -> Option<Box<[Member]>> {
     members_in(three(value)?.2)
 }
 
-/// Returns the token in the answer to an inspection, cut to one byte more than the longest token has. Returns `None` if
-/// there is no key.
+/// Returns the token in the answer to an inspection, cut off one byte after the maximum length of a token. Returns
+/// `None` if the key does not exist.
 pub(super) fn token_in(value: Value<'_>) -> Option<&[u8]> {
     let (_, _, token) = three(value).filter(|(above, ..)| 0 < *above)?;
     let token = token.as_bytes()?;

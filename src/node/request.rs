@@ -1,6 +1,6 @@
 //! The questions to a node, and the forms of their commands. All files of `node` use these types.
 //!
-//! This file imports none of the other files.
+//! This file imports no other file of `node`.
 
 use core::fmt;
 use core::time::Duration;
@@ -13,26 +13,26 @@ use crate::keys::{ClaimKey, OperationKey, PlaceKey};
 pub(crate) enum Purpose {
     /// A claim or an operation has asked.
     Asked(Request),
-    /// The command is part of the handshake, or loads the scripts again.
+    /// The command belongs to the handshake, or loads the scripts again.
     Handshake(Step),
-    /// A command of the open transaction.
+    /// The command belongs to the open transaction.
     Transaction,
-    /// A batch is one script for the renewals or releases that follow. The answer to this script has one item for each
-    /// renewal or release.
+    /// A batch is one script that does all the renewals or releases that follow it. The answer to this script has one
+    /// item for each renewal or release.
     Batch {
         /// The number of renewals or releases.
         count: u8,
         /// Whether the batch consists of releases.
         releases: bool,
     },
-    /// The command was withdrawn. The bytes of this command are removed before any other bytes are written.
+    /// The command was withdrawn. The bytes of the command are removed before any other bytes are written.
     Withdrawn,
     /// Asks for the time of the server.
     Time,
-    /// Asks for notifications of changed keys: once on a connection, and before each look.
+    /// Asks for notifications of changed keys, once per connection and before each look.
     Track,
-    /// Leaves the intent of a caller that waits for an exclusive lock, or takes the token of a permit out of a wrong
-    /// slot. Nothing depends on the answer.
+    /// Records the intent of a caller that waits for an exclusive lock, or removes a permit's token from a wrong slot.
+    /// Nothing depends on the answer.
     Aside,
     /// Asks how much longer the key of `place` lives.
     Look {
@@ -45,7 +45,7 @@ pub(crate) enum Purpose {
 const _: () = assert!(size_of::<Purpose>() == size_of::<Request>());
 
 impl Purpose {
-    /// Returns the request, if a claim or an operation has asked.
+    /// Returns the request, if a claim or an operation sent the command.
     pub(super) const fn request(self) -> Option<Request> {
         match self {
             Self::Asked(request) => Some(request),
@@ -61,28 +61,28 @@ impl Purpose {
     }
 }
 
-/// A question to a node, and the operation or claim that it serves. The operation or claim may be gone when the reply
-/// arrives.
+/// A question to a node, and the operation or claim that asks it. The operation or claim may no longer exist when the
+/// reply arrives.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Request {
     /// Takes the keys of a claim.
     Take {
-        /// The claim.
+        /// The claim that takes the keys.
         claim: ClaimKey,
         /// The form of the command.
         by: Taking,
     },
     /// The release of a claim's token.
     Release {
-        /// The claim.
+        /// The claim whose token is released.
         claim: ClaimKey,
         /// The form of the command.
         by: Dialect,
-        /// The nodes load the script of this release, or have a native command that replaces it. Any other release may
-        /// have deleted some of the keys, whatever its answer is.
+        /// Whether the nodes load the script of this release, or replace it with a native command. Any other release
+        /// may have deleted some of the keys, whatever the answer says.
         is_taught: bool,
-        /// Whether an earlier release has failed, or its connection was lost. Until this release is answered, the node
-        /// may still have a key whose `SET` came before it.
+        /// Whether an earlier release failed or lost its connection. Until this release is answered, the node may still
+        /// hold a key from a `SET` that was sent before it.
         repair: bool,
     },
     /// A question about a lock.
@@ -91,37 +91,37 @@ pub(crate) enum Request {
         question: Question,
         /// The operation that asks.
         operation: OperationKey,
-        /// The claim of the token, if this engine has one.
+        /// The claim of the token, if the token belongs to this engine.
         claim: Option<ClaimKey>,
         /// The form of the command.
         by: Dialect,
     },
-    /// Raises the counters of the resources of a claim to its fencing token.
+    /// Raises the counters of a claim's resources to the claim's fencing token.
     Raise {
-        /// The claim.
+        /// The claim with the fencing token.
         claim: ClaimKey,
     },
-    /// Binds the counter floor to the present `run_id`.
+    /// Binds the counter floor to the current `run_id`.
     Floor {
         /// The operation that waits for the answer. `None` if the request is part of a repair.
         operation: Option<OperationKey>,
     },
-    /// Asks whether the counter floor belongs to the present `run_id`, and how high it is.
+    /// Asks whether the counter floor belongs to the current `run_id`, and how high it is.
     LookAtFloor {
         /// The operation that asks.
         operation: OperationKey,
     },
-    /// Asks how many counters of fencing tokens there are.
+    /// Asks how many counters of fencing tokens exist.
     Count {
         /// The operation that asks.
         operation: OperationKey,
     },
-    /// A release before the `SET` of a claim, to see whether the user may release the lock. If the way is a script, the
-    /// command only asks whether the node runs scripts.
+    /// Sends a release before the `SET` of a claim, to check whether the user may release the lock. If the way is a
+    /// script, the command only checks whether the node runs scripts.
     Probe {
-        /// The claim.
+        /// The claim whose `SET` follows.
         claim: ClaimKey,
-        /// The way of releasing.
+        /// The way to release the lock.
         way: Dialect,
         /// Whether all ways are tried, one after another.
         with_others: bool,
@@ -153,7 +153,7 @@ impl Request {
         matches!(self, Self::Question { claim: Some(about), .. } if about == claim)
     }
 
-    /// Returns `true` if the answer decides a vote. The vote also depends on the clock of the server.
+    /// Returns `true` if the answer counts as a vote. A vote also depends on the server's clock.
     pub(crate) const fn is_question(self) -> bool {
         match self {
             Self::Take { .. } | Self::Raise { .. } => true,
@@ -170,7 +170,7 @@ impl Request {
     }
 }
 
-/// The asker of a command, who may withdraw it. Each asker has at most one open question on a node.
+/// The claim or operation that sent a command, and may withdraw it. Each asker has at most one open question on a node.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Asker {
     /// A claim whose keys are being taken.
@@ -207,23 +207,21 @@ impl Asker {
 pub(crate) enum Taking {
     /// `SET`.
     Set,
-    /// The script that does the same as `SET`, and also checks a marker.
+    /// A script that does the same as `SET`, and also checks a marker.
     Checked {
         /// The form of the command.
         by: Dialect,
     },
-    /// The first command of this kind on a connection. This script takes the key only if the user may release it.
+    /// A script for the first lock on a connection. The script takes the key only if the user may release it.
     First,
-    /// The script for a lock whose scripts the nodes do not load. The script for a lock of this kind checks the
-    /// permissions itself.
+    /// A script that nodes do not load. This script checks the permissions itself.
     Untaught,
-    /// The script that adds the token to a sorted set. If the script is sent by its text, it checks the permissions
-    /// itself.
+    /// A script that adds the token to a sorted set. If this script is sent as text, it checks the permissions itself.
     Member {
         /// The form of the command.
         by: Dialect,
     },
-    /// The script that returns a fencing token.
+    /// A script that returns a fencing token.
     Fenced {
         /// The form of the command.
         by: Dialect,
@@ -235,11 +233,11 @@ pub(crate) enum Taking {
 /// A question about a lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Question {
-    /// Keep the token for at least a ttl.
+    /// Keep the token for at least this ttl.
     Extend,
     /// Ask how much longer the node keeps the token.
     Confirm,
-    /// Ask which token, of any client, is under the name, and how much longer the node keeps it.
+    /// Ask which client's token the key contains, and how much longer the node keeps it.
     Inspect,
     /// Replace the token with the [token of a broken lock](crate::resource::broken), and keep the expiry of the key.
     Overwrite,
@@ -248,22 +246,22 @@ pub(crate) enum Question {
     Move,
 }
 
-/// The form in which a node gets a script or its native equivalent.
+/// The form in which a script, or its native equivalent, is sent to a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Dialect {
     /// The script is sent by its digest.
     Sha1,
-    /// The script is sent by its whole text, because the node may have forgotten it.
+    /// The script is sent as text, because the node may have forgotten the script.
     Text,
-    /// By the native compare-and-delete `DELIFEQ` (Valkey 9). This form is for releases only.
+    /// The native compare-and-delete `DELIFEQ` of Valkey 9 replaces the script. Only releases use this form.
     DelIfEq,
-    /// By the native compare-and-delete `DELEX` with `IFEQ` (Redis 8.4). This form is for releases only.
+    /// The native compare-and-delete `DELEX` with `IFEQ` of Redis 8.4 replaces the script. Only releases use this form.
     DelEx,
-    /// By a `SET` with `IFEQ` that ends in the past (Valkey 8.1). This form is for releases only.
+    /// A `SET` with `IFEQ` and an expiry in the past (Valkey 8.1) replaces the script. Only releases use this form.
     SetIfEq,
-    /// By a transaction.
+    /// A transaction replaces the script.
     Watch,
-    /// The script is sent by its whole text. On a node without scripts, nothing replaces a script of this form.
+    /// The script is sent as text, and nothing replaces it on a node without scripts.
     TextOnly,
 }
 
@@ -291,9 +289,9 @@ impl Dialect {
 pub(crate) enum Step {
     /// `HELLO 3 [AUTH user password] [SETNAME name]`.
     Hello,
-    /// `AUTH`, if `HELLO` is unknown.
+    /// `AUTH`, if the server does not know `HELLO`.
     Auth,
-    /// `CLIENT SETNAME`, if `HELLO` is unknown.
+    /// `CLIENT SETNAME`, if the server does not know `HELLO`.
     SetName,
     /// `SELECT`.
     Select,
@@ -305,9 +303,10 @@ pub(crate) enum Step {
     Memory,
     /// `SCRIPT LOAD`.
     Load(Taught),
-    /// `CONFIG GET`, which shows whether a restart of the server loses nothing. Used only with a strict guard.
+    /// `CONFIG GET`, which shows whether the server loses no data in a restart. Only a strict guard uses this command.
     Durability,
-    /// The script that reads the marker and says whether the node belongs to the group. Used only with a strict guard.
+    /// The script that reads the marker and says whether the node belongs to the group. Only a strict guard uses this
+    /// script.
     Join,
 }
 
@@ -316,21 +315,21 @@ pub(crate) enum Step {
 pub(crate) enum Taught {
     Release,
     Extend,
-    /// Extends many locks at once.
+    /// A script that extends many locks at once.
     ExtendEach,
-    /// Releases many locks at once.
+    /// A script that releases many locks at once.
     ReleaseEach,
-    /// The `SET` with a marker check.
+    /// A script that does the same as `SET`, and also checks a marker.
     CheckedAcquire,
     CheckedExtend,
 }
 
-/// The remaining time of a key, according to a node.
+/// The remaining time of a key, as a node reports it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Remaining {
-    /// There is no such key.
+    /// The key does not exist.
     Missing,
-    /// The key lives for this time.
+    /// The key lives for the given time.
     For(Duration),
     /// The key has no expiry.
     Permanent,
@@ -340,17 +339,18 @@ pub(crate) enum Remaining {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Waking {
-    /// The node was not asked yet, because no caller has waited for a lock on this connection and no lock was kept. Or
-    /// the server was busy or loading when it was asked, and will be asked again.
+    /// The node was not asked yet, because no caller has waited for a lock on this connection and no lock was kept. The
+    /// value is also `Unasked` if the server was busy or loading when it was asked, and will be asked again.
     #[default]
     Unasked,
     /// The node sends a push as soon as the lock is released.
     Push,
-    /// The node does not wake waiters, because the connection speaks RESP2. The waiter looks from time to time.
+    /// The node does not wake waiters, because the connection speaks RESP2. The waiter checks from time to time whether
+    /// the lock is free.
     Resp2,
     /// The node does not wake waiters, because the server has refused `CLIENT TRACKING`, `CLIENT CACHING` or `PTTL`
-    /// with this error. The waiter looks from time to time. If the error is `NOPERM`, grant the user
-    /// `+client|tracking`, `+client|caching` and `+pttl`.
+    /// with this error. The waiter checks from time to time whether the lock is free. If the error is `NOPERM`, grant
+    /// the user `+client|tracking`, `+client|caching` and `+pttl`.
     Refused(ServerError),
 }
 

@@ -1,16 +1,15 @@
 //! The scripts that nodes run.
 //!
-//! The engine sends the scripts by their SHA-1 digest or by their text: see `recipes`. The digests are constants,
-//! because the builds for some systems may not be permitted to compute SHA-1. A test compares the digests with the
-//! digests that a server computes.
+//! The engine sends the scripts as SHA-1 digests or as text: see `recipes`. The digests are constants, because some
+//! systems may not permit a build to compute SHA-1. A test compares these digests with the digests from a server.
 //!
 //! # With a strict restart guard
 //!
 //! The script [`JOIN`] reads and writes the [marker](super::trust::marker) of a node. `JOIN` runs in every handshake,
-//! and whenever another script answers that the marker is not the expected one. The other scripts do to the key of the
-//! lock exactly what the plain commands do. The scripts change the key even if the node does not vote, because a key
-//! that does not count still keeps other clients out. Each script answers with two integers: the answer of the plain
-//! command, and whether it counts.
+//! and whenever another script reports an unexpected marker. The other scripts change the key of the lock exactly as
+//! the plain commands do. The scripts change the key even if the node does not vote, because any key prevents other
+//! clients from taking the lock. Each script answers with two integers: the answer of the plain command, and whether
+//! this answer counts.
 //!
 //! ```text
 //! {said, 0}     it counts: the marker is the one given, and there is no barrier
@@ -67,8 +66,8 @@ pub(crate) struct Script {
     pub(crate) sha1: &'static str,
 }
 
-/// Deletes the key if it contains the token. Answers `1` if the key was deleted, `0` if it is not there, and `-1` if it
-/// belongs to another client.
+/// Deletes the key if it contains the token. Answers `1` if the key was deleted, `0` if it does not exist, and `-1` if
+/// it belongs to another client.
 pub(crate) const RELEASE: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) \
            if v==ARGV[1] then return redis.call('del',KEYS[1]) end \
@@ -77,11 +76,11 @@ pub(crate) const RELEASE: Script = Script {
 };
 
 /// Raises the expiry of the key if it contains the token. Answers `1` if the key now lives at least that long, `0` if
-/// the key is not there, and `-1` if it belongs to another client. The script never shortens an expiry, and gives no
+/// it does not exist, and `-1` if it belongs to another client. The script never shortens an expiry, and never adds an
 /// expiry to a key that an operator made permanent.
 ///
-/// After its own write, the script reads the key again, because the write uses up the registration for the next change
-/// of the key: see `tracking`.
+/// After its own write, the script reads the key again, because the write uses up the registration for the next change:
+/// see `tracking`.
 pub(crate) const EXTEND: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) \
            if v==ARGV[1] then local p=redis.call('pttl',KEYS[1]) \
@@ -91,8 +90,8 @@ pub(crate) const EXTEND: Script = Script {
     sha1: "861c16b0751b430a3233aad3e2ab867202584ef5",
 };
 
-/// Does [`EXTEND`] for each of several keys, whose tokens and ttls alternate in the arguments, and answers with a list
-/// of the results. If a command fails for one key, the list contains the error for this key, and the other keys are
+/// Does [`EXTEND`] for each of several keys, and answers with a list of the results. The arguments contain a token and
+/// a ttl for each key. If a command fails for one key, the list contains the error for this key, and the other keys are
 /// still extended.
 pub(crate) const EXTEND_EACH: Script = Script {
     text: "local c,a=redis.pcall,{} for i,k in ipairs(KEYS) do \
@@ -104,8 +103,9 @@ pub(crate) const EXTEND_EACH: Script = Script {
     sha1: "ab45eed4405dc0e1a96a226b5088d35bf5f4512a",
 };
 
-/// Does [`RELEASE`] for each of several keys, whose tokens are the arguments, and answers with a list of the results.
-/// If a command fails for one key, the list contains the error for this key, and the other keys are still released.
+/// Does [`RELEASE`] for each of several keys, and answers with a list of the results. The arguments contain a token for
+/// each key. If a command fails for one key, the list contains the error for this key, and the other keys are still
+/// released.
 pub(crate) const RELEASE_EACH: Script = Script {
     text: "local c,a=redis.pcall,{} for i,k in ipairs(KEYS) do \
            local v=c('get',k) if v==ARGV[i] then v=c('del',k) \
@@ -113,11 +113,11 @@ pub(crate) const RELEASE_EACH: Script = Script {
     sha1: "d69605c5805009ab0e3862a8ef1a0ec74af88a05",
 };
 
-/// If the key contains the token, answers with the remaining milliseconds of the key, which may be zero, plus one.
-/// Otherwise answers `0` if the key is not there, and `-1` if the key belongs to another client. For a key that an
-/// operator made permanent, the answer is 285 000 years. Numbers in Lua are exact up to about this size.
+/// If the key contains the token, answers with the remaining milliseconds of the key (zero or more) plus one. Otherwise
+/// answers `0` if the key does not exist, and `-1` if it belongs to another client. For a key that an operator made
+/// permanent, the answer is 285 000 years. Up to about this size, numbers in Lua are exact.
 ///
-/// The script is always sent by its text, because it is used too rarely to load it in the handshake.
+/// The script is always sent as text, because it is too rarely used to load it in the handshake.
 pub(crate) const CONFIRM: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) \
            if v==ARGV[1] then local p=redis.call('pttl',KEYS[1]) \
@@ -127,11 +127,11 @@ pub(crate) const CONFIRM: Script = Script {
 };
 
 /// Replaces the token in the key with another token, and keeps the expiry. Answers with the remaining milliseconds of
-/// the key plus one, `0` if the key is not there, and `-1` if it belongs to another client. A key that already has the
-/// new token counts as replaced. A key without an expiry counts as a key of another client, because it would keep other
-/// clients out for ever.
+/// the key plus one, `0` if the key does not exist, and `-1` if it belongs to another client. A key that already has
+/// the new token counts as replaced. A key without an expiry counts as a key of another client, because it would block
+/// other clients for ever.
 ///
-/// The script is always sent by its text, because it is used too rarely to load it in the handshake.
+/// The script is always sent as text, because it is too rarely used to load it in the handshake.
 pub(crate) const OVERWRITE: Script = Script {
     text: "local v,t=redis.call('get',KEYS[1]),ARGV[2] \
            if v==ARGV[1] or v==t then local p=redis.call('pttl',KEYS[1]) \
@@ -140,10 +140,10 @@ pub(crate) const OVERWRITE: Script = Script {
     sha1: "a0c929ad7a26c6c16212348c2ec97887478c5218",
 };
 
-/// The first `SET` on a connection. This script takes the lock if the user may run, on its key, all commands in the
-/// arguments after the token and the ttl. Answers `1` if the lock was taken, and `0` if the key belongs to another
-/// client. Answers `-n` if the n-th command is forbidden and nothing was done. Without a ttl the script only checks the
-/// permissions. Redis 6.2 cannot check the permissions, and takes the lock.
+/// Takes the first lock on a connection, in place of `SET`. The script takes the lock only if the user may run all
+/// commands in the arguments after the token and the ttl. Answers `1` if the lock was taken, and `0` if the key belongs
+/// to another client. Answers `-n` if the n-th command is forbidden and nothing was done. Without a ttl the script only
+/// checks the permissions. Redis 6.2 cannot check permissions, so the script always tries to take the lock there.
 ///
 /// The script checks the permissions for the name of this lock, because permissions depend on the name.
 pub(crate) const SET_IF_PERMITTED: Script = Script {
@@ -156,17 +156,17 @@ pub(crate) const SET_IF_PERMITTED: Script = Script {
     sha1: "f44fbb47329f6240174dcf2a6d84c503009bf73e",
 };
 
-/// Returns three values. The first value is the remaining milliseconds of the key plus one, or `0` if the key is not
-/// there. The second value says whether the answer counts, if the arguments include the keys of a marker and a barrier
-/// (see the [module](self)). The third value is the token. A value that is longer than any token is cut to one byte
-/// more than the longest token.
+/// Returns three values. The first value is the remaining milliseconds of the key plus one, or `0` if the key does not
+/// exist. The second value says whether the answer counts, if the arguments include the keys of a marker and a barrier
+/// (see the [module](self)). The third value is the token. A value that is longer than any token is cut off one byte
+/// after the maximum length of a token.
 ///
-/// Shared locks and permits have a sorted set of members with deadlines. If the key is such a set with a live member,
-/// the third value lists the live members, each with its remaining milliseconds. The list has at most
-/// the [`HOLDERS_SHOWN_MAX`] members that expire first, and long members are cut in the same way.
+/// Shared locks and permits keep their holders as members of a sorted set, with deadlines. If the key is such a set
+/// with a live member, the third value lists the live members, each with its remaining milliseconds. The list has at
+/// most `HOLDERS_SHOWN_MAX` members, those that expire first, and long members are cut off in the same way.
 ///
-/// One script reads the time and the token, so that they belong together. The script is always sent by its text,
-/// because it is used too rarely to load it in the handshake.
+/// A single script reads the time and the token, so that the two values belong together. The script is always sent as
+/// text, because it is too rarely used to load it in the handshake.
 pub(crate) const INSPECT: Script = Script {
     text: "local c,k,s,b=redis.pcall,KEYS[1],0,0 local v=c('get',k) \
            if type(v)=='table' then local w,l=c('time'),c('zrange',k,-1,-1,'withscores') \
@@ -183,20 +183,21 @@ pub(crate) const INSPECT: Script = Script {
     sha1: "c5f4c7cf078ae5bb65e10725daf4cec708f82d1f",
 };
 
-/// Makes a node a member of a group, or says why the node does not become a member.
+/// Makes a node a member of a group, or answers why the node does not become a member.
 ///
 /// The keys are the marker and the barrier. The arguments are the `run_id`, the longest ttl, the number of nodes, the
-/// quorum, the name of the group, whether the server is durable (`1` yes, `0` no, `-` not known), the barrier for that
-/// ttl, and the mode `join`, `trust` or `anew`. Answers with three values. The first value is 1, or 0 if the marker
-/// belongs to another group and nothing was changed. The second value is the number of milliseconds that are left of
-/// the barrier. The third value is the present marker.
+/// quorum, the name of the group, whether the server is durable (`1` yes, `0` no, `-` unknown), the barrier for that
+/// ttl, and the mode `join`, `trust` or `anew`. The script answers with three values. The first value is 1, or 0 if the
+/// marker belongs to another group and nothing was changed. The second value is the number of milliseconds until the
+/// barrier ends. The third value is the current marker.
 ///
-/// The script writes a marker if the marker is missing, belongs to another incarnation of the server, or has a shorter
-/// longest ttl. Each time it also writes a barrier. A barrier is written before its marker, and is never shortened.
-/// Another incarnation gets no barrier if both the marker and this client say that a restart loses nothing. A server
-/// that has a replica, or was a replica, is not durable, even if the client has read that it is durable. The marker of
-/// a server that has or was a replica may come from another master. The mode `anew` makes the node a member of this
-/// group regardless of its marker. The mode `trust` omits the barrier.
+/// The script writes a marker if none exists, or if the marker belongs to another incarnation of the server or has a
+/// shorter longest ttl. Whenever the script writes a marker, it also writes a barrier. The script writes a barrier
+/// before the marker, and never shortens a barrier. The script writes no barrier for another incarnation if both the
+/// marker and this client say that a restart loses nothing. A server that has a replica, or was a replica, is never
+/// durable, whatever the client has read. The marker of a server that has or was a replica may come from another
+/// master. The mode `anew` makes the node a member of this group regardless of its marker. The mode `trust` omits the
+/// barrier.
 pub(crate) const JOIN: Script = Script {
     text: "local m,p=redis.call('get',KEYS[1]),redis.call('pttl',KEYS[2]) \
            local left=p+1 if p==-1 then left=1000 elseif p<0 then left=0 end \
@@ -224,8 +225,8 @@ pub(crate) const JOIN: Script = Script {
     sha1: "59534fe468c207290343f3f842fceb3d4c79f9bb",
 };
 
-/// The end of a script with a marker check. The script has put the answer of the plain command into `s`. The end of the
-/// script adds whether the answer counts. `$marker` is the argument with the expected marker.
+/// The end of a script with a marker check. The earlier part of the script puts the answer of the plain command into
+/// `s`. The end of the script adds whether the answer counts. `$marker` is the argument with the expected marker.
 macro_rules! said_and_whether_it_counts {
     ($marker:literal) => {
         concat!(

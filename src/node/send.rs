@@ -1,4 +1,4 @@
-//! The commands about locks that one node gets.
+//! Sends lock commands to one node.
 //!
 //! # Not here
 //!
@@ -30,21 +30,21 @@ use super::{Node, recipes};
 pub(crate) struct Asking<'a> {
     pub(crate) question: Question,
     pub(crate) operation: OperationKey,
-    /// The claim of the token, if this engine has one.
+    /// The claim of the token, if the token belongs to this engine.
     pub(crate) claim: Option<ClaimKey>,
     pub(crate) entry: &'a Entry,
-    /// How long the node has to keep the keys, if the question asks the node to keep them.
+    /// How long the node must keep the keys, if the question asks the node to keep them.
     pub(crate) life: Duration,
-    /// Whether the node also has to report the next change of the keys.
+    /// Whether the node must also report the next change of the keys.
     pub(crate) watched: bool,
-    /// Whether the node has refused another form of the question.
+    /// Whether the node has refused another form of this question.
     pub(crate) again: bool,
-    /// Whether this is a renewal of a kept lock, which the node may get together with other renewals.
+    /// Whether this is a renewal of a kept lock, which may share a command with other renewals.
     pub(crate) is_renewal: bool,
 }
 
 impl<'a> Asking<'a> {
-    /// Returns a question of `operation` that does not change the life of the keys, and concerns no claim.
+    /// Returns a question of `operation` that does not change how long keys live, and concerns no claim.
     pub(crate) const fn about(
         question: Question,
         operation: OperationKey,
@@ -78,8 +78,7 @@ impl<'a> Asking<'a> {
 }
 
 impl Node {
-    /// Puts `command` into the out buffer. If the clock watch is due, `TIME` is sent in front of a question about a
-    /// lock.
+    /// Puts `command` into the out buffer. If the clock watch is due, sends `TIME` before a question about a lock.
     #[inline(always)]
     pub(crate) fn send(&mut self, now: Instant, request: Request, command: &[u8]) {
         self.send_time(now, request);
@@ -96,7 +95,8 @@ impl Node {
         }
     }
 
-    /// Does `work` on the keys of `entry` as soon as no transaction is open. The result is the answer to `request`.
+    /// Does `work` on the keys of `entry` as soon as no other transaction is open. The result is the answer to
+    /// `request`.
     #[cold]
     #[inline(never)]
     pub(crate) fn transact(&mut self, now: Instant, request: Request, entry: &Entry, work: Work) {
@@ -130,9 +130,9 @@ impl Node {
         true
     }
 
-    /// Asks for the holder of the key `resource`, if the user may run scripts. The script cuts off a value that is
-    /// longer than any token, and registers nothing. This script follows a look, so the node reports a later change of
-    /// the key.
+    /// Asks for the holder of the key `resource`, if the user may run scripts. The script cuts off values that are
+    /// longer than any token, and does not register for a notification. A look precedes this script, so the node still
+    /// reports a later change of the key.
     pub(crate) fn ask_holder(
         &mut self,
         now: Instant,
@@ -150,12 +150,12 @@ impl Node {
 
     // ----- taking a lock --------------------------------------------------------------------
 
-    /// Takes the keys of `entry` for `life`. If there is a `proposal`, the number of the lock is at least the proposal.
-    /// Returns `false` if a [trial](Request::Probe) first has to show whether the user may release the lock.
+    /// Takes the keys of `entry` for `life`. If `proposal` is given, the fencing token is at least as high as the
+    /// proposal. Returns `false` if a [trial](Request::Probe) must first show whether the user may release the lock.
     ///
     /// # Errors
     ///
-    /// Fails if the node cannot give numbers. After an error, nothing was sent.
+    /// Fails if the node cannot assign fencing tokens. If this method fails, it has sent nothing.
     // This function is inlined into the loop over the nodes of an attempt. The other callers of this function send
     // copies to nodes that have lost the key, and run rarely.
     #[inline(always)]
@@ -219,12 +219,12 @@ impl Node {
         self.send(now, request, bytes);
     }
 
-    /// Takes the keys over a connection that has not shown yet whether the node runs scripts. Returns `None` without
-    /// sending anything if the keys can be taken in the usual way.
+    /// Takes the keys over a connection that has not shown yet whether the node runs scripts. Returns `None`, and sends
+    /// nothing, if the keys can be taken in the usual way.
     ///
     /// # Errors
     ///
-    /// Fails if the node runs no scripts and the lock needs them. After an error, nothing was sent.
+    /// Fails if the lock needs scripts and the node runs none. If this method fails, it has sent nothing.
     #[cold]
     #[inline(never)]
     fn take_unproved(
@@ -279,7 +279,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// Fails if the node runs no scripts, or does not report its `run_id`. After an error, nothing was sent.
+    /// Fails if the node runs no scripts, or does not report its `run_id`. If this method fails, it has sent nothing.
     #[cold]
     #[inline(never)]
     fn take_fenced(
@@ -354,7 +354,7 @@ impl Node {
         self.send(now, request, &command);
     }
 
-    /// Tries all ways. The answers come in order, except for the answer to the transaction, which may come at any time.
+    /// Tries all ways. The answers arrive in order, except that the answer to the transaction may arrive at any time.
     fn try_all(&mut self, now: Instant, claim: ClaimKey, entry: &Entry) {
         self.abilities.begin_trial(claim, entry);
         for way in ORDER {
@@ -362,7 +362,7 @@ impl Node {
         }
     }
 
-    /// Sends a script that does nothing, to see whether the node runs scripts.
+    /// Sends a script that does nothing, to check whether the node runs scripts.
     #[cold]
     fn try_script(&mut self, now: Instant, claim: ClaimKey, entry: &Entry) {
         self.abilities.begin_trial(claim, entry);
@@ -378,8 +378,8 @@ impl Node {
 
     // ----- held locks -----------------------------------------------------------------------
 
-    /// Sends the release of `entry`. If it has to `repair`, the release is never sent by digest. Returns `false` if
-    /// there is no room for the release.
+    /// Sends the release of `entry`. A release that must `repair` is never sent by digest. Returns `false` if there is
+    /// no room for the release.
     #[inline(always)]
     pub(crate) fn send_release(
         &mut self,
@@ -430,8 +430,8 @@ impl Node {
         true
     }
 
-    /// Asks this node the question in `asking`. The question is built in `command`. Nodes that take the question in the
-    /// same form share these bytes.
+    /// Asks this node the question in `asking`. The bytes are built in `command`. Nodes that need the command in the
+    /// same form share its bytes.
     pub(crate) fn ask_about(&mut self, now: Instant, command: &mut Command, asking: &Asking<'_>) {
         let Asking {
             question,
@@ -492,7 +492,7 @@ impl Node {
         self.connection.wire.put(now, purpose, bytes);
     }
 
-    /// Returns the form of a script that is sent by its text.
+    /// Returns the form of a script that is sent as text.
     #[cold]
     fn dialect_of_text(&self, entry: &Entry) -> Dialect {
         match (recipes::form(entry), self.abilities.is_without_scripts()) {
@@ -509,8 +509,8 @@ impl Node {
         self.send(now, Request::Why { operation }, &command);
     }
 
-    /// Writes to the node that a caller waits for the exclusive lock on `resource`. `spans` has the age and the
-    /// duration of this intent. `None` ends the intent. Does nothing if the node cannot be asked now.
+    /// Records on the node that a caller waits for the exclusive lock on `resource`. `spans` contains the age and the
+    /// remaining life of this intent. `None` ends the intent. Does nothing if the node cannot be asked now.
     #[cold]
     pub(crate) fn leave_intent(
         &mut self,
@@ -528,7 +528,7 @@ impl Node {
         }
     }
 
-    /// Takes the token of the permit of `entry` out of any slot on the node, except the right slot.
+    /// Removes the token of the permit of `entry` from every slot of the node, except the right slot.
     #[cold]
     pub(crate) fn take_out(&mut self, now: Instant, entry: &Entry) {
         let mut command = Vec::new();
@@ -538,7 +538,7 @@ impl Node {
 
     // ----- counters of fencing tokens -------------------------------------------------------
 
-    /// Raises the counters of `entry` to `token`, if the lock is there.
+    /// Raises the counters of `entry` to `token`, if the lock exists on the node.
     pub(crate) fn raise(&mut self, now: Instant, claim: ClaimKey, entry: &Entry, token: u64) {
         let mut command = Vec::new();
         let counters = Counters {
@@ -551,7 +551,7 @@ impl Node {
     }
 
     /// Sets the counter floor: see [`fenced::set_floor`]. `operation` waits for the answer. Returns `false` if the
-    /// `run_id` is not known. A node without a known `run_id` is not asked for locks with fencing tokens either.
+    /// `run_id` is not known. A node without a known `run_id` gets no requests for locks with fencing tokens either.
     pub(crate) fn set_floor(
         &mut self,
         now: Instant,
@@ -591,13 +591,13 @@ impl Node {
         }
     }
 
-    /// Asks how many counters there are: see [`fenced::count`].
+    /// Asks how many counters exist: see [`fenced::count`].
     pub(crate) fn count_counters(&mut self, now: Instant, operation: OperationKey, cursor: u64) {
         self.send(now, Request::Count { operation }, &fenced::count(cursor));
     }
 }
 
-/// If `node` has to report the next change of the key of `entry`, sends the command that goes before `request`.
+/// If `node` must report the next change of the key of `entry`, sends the command that must precede `request`.
 fn register_before(node: &mut Node, now: Instant, request: Request, entry: &Entry) {
     if entry.registers() {
         node.send_time(now, request); // Nothing may come between the two commands.

@@ -1,14 +1,13 @@
-//! The part of a claim that exists only while the claim is not at rest.
+//! The part of a claim that does not exist while the claim rests.
 //!
 //! A claim rests while its lock is held and kept, nothing else in this handle wants the lock, every node has answered,
-//! and no question about the claim is open. There may be many kept locks, and most of their claims rest most of the
-//! time. A resting claim needs no more memory than the `Claim` itself.
+//! and no question about the claim is open. A handle may keep many locks, and most of their claims rest most of the
+//! time. A resting claim needs only the memory of the `Claim` itself.
 //!
 //! # Not here
 //!
-//! Callers of [`Claims::rest`](super::Claims::rest) decide when a claim rests: they call it whenever something about
-//! the claim has ended. If a caller forgets this call, the claim takes more memory until its next extension. A
-//! forgotten call has no other effect.
+//! Callers of [`Claims::rest`](super::Claims::rest) decide when a claim may rest: they call it whenever some work on
+//! the claim has ended. If a caller forgets to call `rest`, the claim only uses more memory until its next extension.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -24,24 +23,24 @@ use super::copies::Copies;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Busy {
     pub(crate) stage: Stage,
-    /// The lock was granted to another engine, so this engine does not know which nodes have the token.
+    /// Whether the lock was granted to another engine, so that this engine does not know which nodes have the token.
     pub(crate) is_adopted: bool,
     /// The number of open extensions that count votes, up to 255. If more than 255 are open, the engine may later begin
     /// one extension too many, which costs one command to each node.
     pub(crate) extending: u8,
-    /// The longest time that a node was asked to keep the key: the ttl and the lock delay. While the claim rests, the
-    /// entry stores this time.
+    /// The longest time for which a node was asked to keep the key: the ttl plus the lock delay. The entry stores this
+    /// time while the claim rests.
     pub(crate) life: Duration,
     pub(crate) copies: Copies,
     pub(crate) questions: Questions,
-    /// The place of the held lock in the queues. [`PlaceKey::NONE`] if the lock is kept and no operation waits for it,
-    /// or if the lock has several places.
+    /// The held lock's place in the queues, or [`PlaceKey::NONE`] if the lock is kept and no operation waits for it, or
+    /// if the lock has several places.
     pub(crate) place: Option<PlaceKey>,
-    /// The number of ticks before the end of the lock at which the engine reports, once, that the lock is at risk. Zero
-    /// for never.
+    /// The number of ticks before the end of the lock at which the engine reports that the lock is at risk. Zero means
+    /// that the engine does not report the risk.
     pub(crate) alert: u64,
-    /// The earliest time of the next extension, after an extension was tried. [`Instant::ZERO`] if the next extension
-    /// can begin as soon as it is due.
+    /// The earliest time of the next extension, if an extension was tried before; [`Instant::ZERO`] means as soon as
+    /// the extension is due.
     pub(crate) again: Instant,
 }
 
@@ -72,7 +71,7 @@ impl Questions {
         self.open = self.open.checked_sub(1).must().unwrap_or(0);
     }
 
-    /// Returns `true` if any question other than the newest is open.
+    /// Returns `true` if a question other than the newest is open.
     pub(crate) fn are_older_open(self) -> bool {
         u32::from(self.newest.is_some()) < self.open
     }
@@ -83,7 +82,7 @@ impl Questions {
 pub(crate) enum Stage {
     /// An operation counts votes for the claim, or has won but not yet reported its outcome.
     Attempt {
-        /// The operation.
+        /// The operation that counts votes.
         operation: OperationKey,
     },
     /// A caller holds the lock.
@@ -99,7 +98,7 @@ pub(crate) enum Stage {
 }
 
 impl Busy {
-    /// The busy part of every claim at rest, except the fields `copies` and `life`. The claim itself stores the values
+    /// The busy part of a resting claim, except for the fields `copies` and `life`. The claim itself stores the values
     /// of these two fields.
     pub(super) const REST: Self = Self {
         place: Some(PlaceKey::NONE),
@@ -115,7 +114,7 @@ impl Busy {
         }
     }
 
-    /// Puts the busy part into `memory`, or into new memory if there is none to reuse.
+    /// Puts the busy part into `memory`, or into new memory if `memory` is `None`.
     pub(super) fn placed(self, memory: Option<Box<Self>>) -> Box<Self> {
         let Some(mut memory) = memory else {
             return Box::new(self);
@@ -124,7 +123,7 @@ impl Busy {
         memory
     }
 
-    /// Builds the busy part of a claim in this stage, with the default for everything else.
+    /// Builds the busy part of a claim in this stage, with defaults for all other fields.
     pub(super) const fn of(stage: Stage, life: Duration) -> Self {
         Self {
             stage,

@@ -1,9 +1,9 @@
 //! A claim: everything that one token may have left on the nodes.
 //!
 //! A claim begins with the first `SET` of an attempt. The claim ends when no node can have the token any longer,
-//! because each node has denied the token, confirmed its release, or let it expire. The claim may outlive its lock, and
-//! the operation that made the claim. Therefore the engine sends each release until a node answers it or the release is
-//! no longer needed.
+//! because each node has denied the token, confirmed its release, or let it expire. The claim may outlive both its lock
+//! and the operation that created the claim. Therefore the engine resends each release until the node answers it or the
+//! release is no longer needed.
 //!
 //! ```text
 //!   Attempt --granted--> Held --release, lost, detach--> Releasing --last node--> gone
@@ -32,23 +32,23 @@ use crate::engine::claims::copy::{Copy, Event};
 pub(crate) struct Claim {
     /// The name and token of the claim, shared with its lock.
     pub(crate) entry: Entry,
-    /// The nodes that may have the token, which means that their copy is not [`Copy::Absent`]. This set is also known
-    /// while the claim rests.
+    /// The nodes that may have the token, which means that their copy is not [`Copy::Absent`]. The set of these nodes
+    /// stays known while the claim rests.
     pub(crate) may_hold: NodeSet,
-    /// When every copy with a known expiry has expired.
+    /// When all copies with a known expiry have expired.
     pub(crate) gone_by: Instant,
     pub(crate) timer: Option<TimerKey>,
-    /// Present if this engine extends the lock by itself.
+    /// `Some` if this engine extends the lock automatically.
     pub(crate) kept: Option<Arc<Kept>>,
-    /// When the lock was handed out or adopted. [`Instant::MAX`] if the lock was neither handed out nor adopted, or if
-    /// it was adopted only to release it.
+    /// When the lock was handed out or adopted, or [`Instant::MAX`] if neither happened or the lock was adopted only to
+    /// release it.
     since: Instant,
-    /// `None` while the claim rests.
+    /// The busy part of the claim, or `None` while the claim rests.
     pub(in crate::engine) busy: Option<Box<Busy>>,
 }
 
 impl Claim {
-    /// Makes a claim that has sent nothing yet.
+    /// Creates a claim that has sent nothing yet.
     pub(super) fn new(entry: Entry, busy: Box<Busy>) -> Self {
         Self {
             entry,
@@ -64,13 +64,13 @@ impl Claim {
     // ----- the busy part ---------------------------------------------------------------------
 
     /// Returns the busy part. While the claim rests, use [`copies`](Self::copies) and [`life`](Self::life) instead,
-    /// because only these methods know the copies and the life.
+    /// because the resting claim itself stores these values.
     #[inline]
     pub(crate) fn busy(&self) -> &Busy {
         self.busy.as_deref().unwrap_or(&Busy::REST)
     }
 
-    /// Like [`busy`](Self::busy), but mutable. Wakes the claim.
+    /// Like [`busy`](Self::busy), but mutable. The call wakes a resting claim.
     #[inline]
     pub(crate) fn busy_mut(&mut self) -> &mut Busy {
         match self.busy {
@@ -86,8 +86,8 @@ impl Claim {
         self.busy.insert(busy.placed(memory))
     }
 
-    /// Lets the claim rest if no work on it is open. Returns the memory of the busy part if the claim rests from now
-    /// on.
+    /// Lets the claim rest if no work on it is open. If the claim rests from now on, returns the memory of its busy
+    /// part.
     pub(super) fn rest(&mut self) -> Option<Box<Busy>> {
         self.kept.as_ref()?;
         let mut rest = Busy::woken(self.may_hold, self.life());
@@ -95,7 +95,7 @@ impl Claim {
         self.busy.take_if(|busy| **busy == rest)
     }
 
-    /// Returns its copies.
+    /// Returns the copies of the claim.
     pub(crate) fn copies(&self) -> Copies {
         let busy = self.busy.as_ref();
         busy.map_or_else(|| Copies::on(self.may_hold), |busy| busy.copies)
@@ -116,7 +116,7 @@ impl Claim {
         self.may_hold.filter(|node| self.copy_on(node).may_run())
     }
 
-    /// Returns the longest time that a node was asked to keep the key: the ttl and the lock delay.
+    /// Returns the longest time for which a node was asked to keep the key: the ttl plus the lock delay.
     #[inline(always)]
     pub(crate) fn life(&self) -> Duration {
         match &self.busy {
@@ -148,7 +148,7 @@ impl Claim {
         self.apply(node, Event::Sent);
     }
 
-    /// Records that `node` has the token, until `gone_by` at the latest. The node has run the `SET`
+    /// Records that `node` has the token until `gone_by` at the latest. The node has run the `SET`
     /// ([`Event::Granted`]), or has answered a question ([`Event::Has`]). `counts` says whether this answer counts.
     #[inline(always)]
     pub(crate) fn found_on(&mut self, node: NodeId, event: Event, gone_by: Instant, counts: bool) {
@@ -160,7 +160,7 @@ impl Claim {
         }
     }
 
-    /// Records that `node` lacks the token. Returns `true` if the loss of the token was not known before.
+    /// Records that `node` does not have the token. Returns `true` if this loss was not known before.
     pub(crate) fn missed_on(&mut self, node: NodeId) -> bool {
         self.busy_mut().copies.missed(node)
     }
@@ -188,7 +188,7 @@ impl Claim {
         matches!(self.busy().stage, Stage::Releasing { .. })
     }
 
-    /// Returns the operation that makes this attempt.
+    /// Returns the operation that is making this attempt.
     pub(crate) fn attempted_by(&self) -> Option<OperationKey> {
         match self.busy().stage {
             Stage::Attempt { operation } => Some(operation),
@@ -201,19 +201,20 @@ impl Claim {
         self.busy().stage == (Stage::Held { told: false })
     }
 
-    /// Records that the lock is held from `now` on.
+    /// Records that a caller holds the lock from `now` on.
     pub(crate) fn begin_hold(&mut self, now: Instant) {
         self.busy_mut().stage = Stage::Held { told: false };
         self.since = now;
     }
 
-    /// Returns when the hold began. Returns `None` if the lock is not held, or was adopted only to release it.
+    /// Returns when the caller began to hold the lock. Returns `None` if no caller holds the lock, or if it was adopted
+    /// only to release it.
     #[inline]
     pub(crate) fn held_since(&self) -> Option<Instant> {
         (self.is_held() && self.since != Instant::MAX).then_some(self.since)
     }
 
-    /// Marks the end of the lock as reported. Returns `true` if the end has to be reported now.
+    /// Marks the end of the lock as reported. Returns `true` if the end must be reported now.
     pub(crate) fn tell_lost(&mut self) -> bool {
         let news = self.is_held();
         if news {

@@ -1,8 +1,8 @@
-//! The copies of one claim: what its token may have left on each node, and the later answers of the nodes.
+//! The copies of one claim: what its token may have left on each node, and what the nodes have answered since.
 //!
 //! # Not here
 //!
-//! The states and events of a copy are in `copy.rs`.
+//! The file `copy.rs` defines the states and events of a copy.
 
 use crate::invariant::Must as _;
 use crate::keys::NodeId;
@@ -18,23 +18,23 @@ pub(crate) struct Copies {
     pub(super) each: [Copy; NODES_MAX],
     /// The nodes whose latest answer says that they have the token.
     pub(crate) having: NodeSet,
-    /// The nodes whose latest answer says that they lack the token. The nodes in this set get another copy.
+    /// The nodes whose latest answer says that they do not have the token. The engine sends these nodes another copy.
     pub(crate) lacking: NodeSet,
     /// The nodes that have confirmed the token in the latest majority or since then, and have not denied it.
     pub(crate) confirmed: NodeSet,
-    /// The nodes that got the token before any step of their clocks, or have kept it since one of their answers
-    /// counted. A later step of the clock of a node in this set cannot have ended another client's key early.
+    /// The nodes that got the token before any step of their clocks, or whose answers have counted since then. A later
+    /// clock step of such a node cannot have ended another client's key early.
     pub(crate) sure: NodeSet,
-    /// The nodes that may have run an extension whose answer has not arrived, and may never arrive. The expiry of the
-    /// keys on the nodes in this set is not known.
+    /// The nodes that may have run an extension whose answer has not arrived, and perhaps never arrives. The engine
+    /// does not know when the keys on these nodes expire.
     pub(crate) extending: NodeSet,
-    /// The number of times that a node which lacked the token was found to have it again. A question compares this
-    /// number with the number at its beginning.
+    /// How often a node that had lost the token was found to have it again. Each question compares this number with the
+    /// number at its start.
     pub(crate) regained: u16,
 }
 
 impl Copies {
-    /// No node can have the token.
+    /// The copies of a claim whose token is on no node.
     pub(super) const NONE: Self = Self {
         each: [Copy::Absent; NODES_MAX],
         having: NodeSet::EMPTY,
@@ -45,7 +45,7 @@ impl Copies {
         regained: 0,
     };
 
-    /// Makes the copies of a claim whose token these nodes have confirmed.
+    /// Creates the copies of a claim whose token these nodes have confirmed.
     pub(super) fn on(nodes: NodeSet) -> Self {
         let mut copies = Self {
             having: nodes,
@@ -59,8 +59,8 @@ impl Copies {
         copies
     }
 
-    /// Makes the copies of a claim from another engine. Any of these nodes may have a copy, but no node has confirmed a
-    /// copy to this engine.
+    /// Creates the copies of a claim from another engine. Any of these nodes may have a copy, but no node has confirmed
+    /// a copy to this engine.
     pub(super) fn found_elsewhere(nodes: NodeSet) -> Self {
         Self {
             confirmed: NodeSet::EMPTY,
@@ -90,7 +90,7 @@ impl Copies {
         }
     }
 
-    /// Records that `node` lacks the token. Returns `true` if the loss of the token was not known before.
+    /// Records that `node` does not have the token. Returns `true` if this loss was not known before.
     pub(super) fn missed(&mut self, node: NodeId) -> bool {
         for nodes in [&mut self.having, &mut self.confirmed, &mut self.sure] {
             nodes.remove(node);

@@ -1,20 +1,20 @@
 //! The copy of one token on one node: its state, and the transitions that events cause.
 //!
-//! A node can have the token only after a `SET` was sent to it. The state says how each `SET` ended, and how far the
-//! release has come.
+//! A node can have the token only after a `SET` was sent to it. The state says how each `SET` has ended, and how far
+//! the release has progressed.
 //!
 //! # Guarantees
 //!
 //! * A copy becomes [`Absent`](Copy::Absent) only when each `SET` was withdrawn or denied, the release was answered,
-//!   the key has expired, or the lock was handed over. A `SET` of a lost connection may still run after the node has
-//!   answered the release. The engine cannot prevent a late `SET` of a lost connection, so the key then lasts until its
-//!   ttl has passed.
-//! * A denial is about one `SET` only. If an earlier `SET` may have left a key, the engine still releases that key.
+//!   the key has expired, or the lock was handed over. If a connection is lost, its `SET` may still run after the node
+//!   has answered the release on another connection. The engine cannot prevent such a late `SET`, so its key then lives
+//!   until the ttl has passed.
+//! * A denial concerns only one `SET`. If an earlier `SET` may have left a key, the engine still releases that key.
 //!
 //! # Not here
 //!
-//! Later answers of the node about the key, and the states of all nodes, are in `copies.rs`. The claim stores the
-//! expiry of a copy.
+//! The file `copies.rs` handles later answers of the node about the key, and the states of all nodes. The claim stores
+//! the expiry of a copy.
 
 /// See the [module](self).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -31,7 +31,7 @@ pub(crate) enum Copy {
     Resent,
     /// Another `SET` is unanswered, and an earlier `SET` may still run.
     ResentLost,
-    /// There were several `SET`s, and one of them may still run.
+    /// Several `SET`s were sent, and one `SET` may still run.
     StandsLost,
     /// The release is unanswered, and every `SET` was answered.
     Releasing,
@@ -45,7 +45,7 @@ pub(crate) enum Copy {
     OwedSent,
     /// The release is a debt, a `SET` is unanswered, and an earlier `SET` may have left a key.
     OwedResent,
-    /// The release is a debt, and a `SET` may still run, so time does not end the debt.
+    /// The release is a debt, and a `SET` may still run, so the debt does not end by time.
     OwedLost,
 }
 
@@ -54,17 +54,17 @@ pub(crate) enum Copy {
 pub(crate) enum Event {
     /// A `SET` was queued on the connection.
     Sent,
-    /// The latest `SET` did not run, because the node denied it or it was withdrawn before a byte of it left.
+    /// The latest `SET` did not run, because the node denied it, or because it was withdrawn before any byte was sent.
     NotRun,
-    /// The latest `SET` may or may not have run, because its answer is unclear or will not come.
+    /// The latest `SET` may or may not have run, because its answer is unclear or will never arrive.
     Lost,
     /// The latest `SET` has run.
     Granted,
-    /// The node was asked, and has the key.
+    /// The node has answered a question, and has the key.
     Has,
     /// The release was queued on the connection.
     Asked,
-    /// The release is a debt, because it cannot be sent now, was refused, proved nothing, or its answer is lost.
+    /// The release is a debt, because it cannot be sent now, was refused, proved nothing, or lost its answer.
     Owed,
     /// The release was answered, or the key has expired.
     Freed,
@@ -80,8 +80,8 @@ use self::Copy::{
 impl Copy {
     /// Returns the state after `event`. Returns `None` if the event cannot happen in this state.
     ///
-    /// In `StandsLost`, `ReleasingLost` and `OwedLost`, a `SET` may be open that the state does not show. The answer to
-    /// this `SET` changes nothing, and neither does a late answer to a question.
+    /// In `StandsLost`, `ReleasingLost` and `OwedLost`, the state does not show whether a `SET` is still unanswered.
+    /// The answer to such a `SET` changes nothing, nor does a late answer to a question.
     #[inline(always)]
     pub(super) fn after(self, event: Event) -> Option<Self> {
         Some(match (event, self) {
@@ -131,8 +131,8 @@ impl Copy {
         !matches!(self, Absent)
     }
 
-    /// Returns `true` if a `SET` is known to be unanswered. Even if the result is `false`, a `SET` may still be open
-    /// behind a lost `SET`: see [`may_run`](Self::may_run).
+    /// Returns `true` if a `SET` is known to be unanswered. Even if the result is `false`, a `SET` may still be
+    /// unanswered behind a lost `SET`: see [`may_run`](Self::may_run).
     pub(crate) const fn is_open(self) -> bool {
         matches!(
             self,

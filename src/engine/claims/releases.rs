@@ -1,8 +1,8 @@
-//! The releases of claims: when the engine sends them, keeps them as debts, retries them, and ends them.
+//! The releases of claims: when the engine sends, postpones, retries and ends them.
 //!
 //! # Not here
 //!
-//! The node describes how a release is written. The file `copy.rs` describes how a release changes a copy.
+//! The module `node` describes how a release is written. The file `copy.rs` describes how a release changes a copy.
 
 use core::time::Duration;
 
@@ -22,8 +22,8 @@ use super::{Claims, ClaimsAt, note_name};
 const TRY_AGAIN: Duration = Duration::from_millis(250);
 
 impl ClaimsAt<'_> {
-    /// Releases the token of `key` on every node that may hold it, for `operation`, which waits for the outcome.
-    /// Returns the nodes that were asked.
+    /// Releases the token of `key` on every node that may hold it, for the `operation` that waits for the outcome.
+    /// Returns the nodes that were asked to release the token.
     pub(in crate::engine) fn release(
         &mut self,
         operation: Option<OperationKey>,
@@ -66,8 +66,8 @@ impl ClaimsAt<'_> {
         asked
     }
 
-    /// Hands the lock of `key` over with the copies that are known to exist, so that these are not released. Withdraws
-    /// `SET`s that have not left. Returns the nodes of the copies.
+    /// Hands the lock of `key` over together with its known copies, so that these copies are not released. Withdraws
+    /// `SET`s that were not sent. Returns the nodes that keep a copy.
     pub(in crate::engine) fn hand_over(&mut self, key: ClaimKey) -> NodeSet {
         let Some(claim) = self.claims.get_mut(key).must() else {
             return NodeSet::EMPTY;
@@ -85,8 +85,8 @@ impl ClaimsAt<'_> {
     /// Sends the debts of `node`, oldest first, while there is room.
     ///
     /// A handshake does not end the debt of an unanswered `SET`. A server that postpones writes still answers the
-    /// handshake. Later the server may still run the `SET` from the old connection, if it has not noticed the end of
-    /// that connection.
+    /// handshake. The server may run the `SET` from the old connection later, until it notices that the old connection
+    /// has ended.
     pub(in crate::engine) fn pay_debts(&mut self, node: NodeId) {
         while let Some(key) = self.nodes[node].debts.pop() {
             let owed = |claim: &&mut Claim| claim.copy_on(node).is_owed();
@@ -160,7 +160,8 @@ impl ClaimsAt<'_> {
         operation
     }
 
-    /// Handles a `request` that `node` will never answer. `left` is `true` if any part of the request may have arrived.
+    /// Handles a `request` that `node` will never answer. `left` is `true` if any part of the request may have been
+    /// sent.
     pub(in crate::engine) fn unanswered(&mut self, node: NodeId, request: Request, left: bool) {
         if let Request::Take { claim: key, .. } = request {
             let event = match guard!(SentSetForgotten, left) {
@@ -185,7 +186,7 @@ impl ClaimsAt<'_> {
     }
 
     /// Ends the latest `SET` of `key` to `node` with this `event`. If the `SET` left no key, the release that waited
-    /// for room behind it is no longer a debt.
+    /// behind it for room is no longer a debt.
     pub(in crate::engine) fn end_set(&mut self, node: NodeId, key: ClaimKey, event: Event) {
         // After a lock was handed over, a late answer does not restore the copy.
         if let Some(claim) = self.claims.get_mut(key)
@@ -199,14 +200,14 @@ impl ClaimsAt<'_> {
         }
     }
 
-    /// Removes claims without a debt at `node` from the queue of the debts of `node`.
+    /// Removes claims that are no longer debts of `node` from its queue.
     fn forget_debts(&mut self, node: NodeId) {
         let claim = |key| self.claims.get(key);
         let is_owed = |claim: &Claim| claim.copy_on(node).is_owed();
         (self.nodes[node].debts).forget(|key| claim(key).is_some_and(is_owed));
     }
 
-    /// Makes the release of `key` a debt of `node`, which is sent again as soon as possible.
+    /// Makes the release of `key` a debt of `node`, which is sent as soon as possible.
     fn owe(&mut self, node: NodeId, key: ClaimKey) {
         if let Some(claim) = self.claims.get_mut(key) {
             claim.apply(node, Event::Owed);
@@ -215,7 +216,7 @@ impl ClaimsAt<'_> {
         }
     }
 
-    /// Retries the release of `key` after a while, because `node` has not carried it out.
+    /// Retries the release of `key` later, because `node` did not carry it out.
     fn defer(&mut self, node: NodeId, key: ClaimKey) {
         let Some(claim) = self.claims.slab.get_mut(key.0).must() else {
             return;
@@ -234,8 +235,8 @@ impl ClaimsAt<'_> {
         self.settle(key);
     }
 
-    /// If the claim of `key` is being released, ends the claim once no node can have its token any longer. While a node
-    /// can still hold the token, arms a timer if time can end the debts.
+    /// If the claim of `key` is being released, ends the claim as soon as no node can have its token. If a node may
+    /// still have the token, sets a timer for debts that can end by time.
     pub(in crate::engine) fn settle(&mut self, key: ClaimKey) {
         let claim = self.claims.get_mut(key);
         let Some(claim) = claim.filter(|claim| claim.is_leaving()) else {
@@ -248,7 +249,7 @@ impl ClaimsAt<'_> {
         }
     }
 
-    /// Handles the timer of `key`, which is being released. Ends the debts at the nodes where the key is known to have
+    /// Handles the timer of `key`, which is being released. Ends the debts of the nodes where the key has certainly
     /// expired.
     pub(in crate::engine) fn expire_debts(&mut self, key: ClaimKey) {
         let claim = self.claims.get_mut(key);
@@ -264,8 +265,8 @@ impl ClaimsAt<'_> {
         self.settle(key);
     }
 
-    /// Keeps the claim of `key`, whose lock is over and was not released, until the keys are gone. A late release then
-    /// goes to the nodes that may have the keys. Withdraws `SET`s that still wait for room.
+    /// Keeps the claim of `key`, whose lock has ended without a release, until the keys have expired. A late release
+    /// then goes to the nodes that may still have the keys. Withdraws `SET`s that still wait for room.
     pub(in crate::engine) fn remember(&mut self, key: ClaimKey) {
         self.take_back(key, self.nodes.set());
         let Some(claim) = self.claims.get_mut(key).must() else {
@@ -280,7 +281,8 @@ impl ClaimsAt<'_> {
         claim.wake_at(at, key, self.timers);
     }
 
-    /// Withdraws the `SET`s of `key` to nodes of `from` if no byte of them has left. Returns those nodes.
+    /// Withdraws the `SET`s of `key` to nodes in `from` if none of their bytes has been sent. Returns the nodes of the
+    /// withdrawn `SET`s.
     pub(in crate::engine) fn take_back(&mut self, key: ClaimKey, from: NodeSet) -> NodeSet {
         let Some(claim) = self.claims.get_mut(key) else {
             return NodeSet::EMPTY;
@@ -298,8 +300,8 @@ impl ClaimsAt<'_> {
 
 impl Claims {
     /// Returns a function that returns `true` for a claim that shares a resource with `entry`, is being released, and
-    /// may still have its key on `node`. If the node is known to lack the token of the claim, the key there belongs to
-    /// another client.
+    /// may still have its key on `node`. If the node certainly does not have the token of the claim, the key there
+    /// belongs to another client.
     pub(in crate::engine) fn meets_own(
         &self,
         node: NodeId,

@@ -1,17 +1,17 @@
-//! Looks: the engine extends kept locks at once if their keys may have changed.
+//! Looks: the engine immediately extends kept locks whose keys may have changed.
 //!
-//! An extension also asks each node to report the next change of the keys. A write ends the registration of the client
-//! that writes. So the extension reads the keys after its own write, in order to register again. If a node reports a
-//! change, the engine *looks at* the lock, which means that it extends the lock at once. If the keys of a lock are
-//! deleted, the holder learns two round trips later that the lock is over.
+//! An extension also asks each node to report the next change of the keys. When a client writes a key, the server ends
+//! the client's registration for the key. So the extension reads the keys after its own write, which registers the
+//! client again. If a node reports a change, the engine *looks at* the lock, which means that it extends the lock
+//! immediately. If the keys of a lock are deleted, the holder learns two round trips later that the lock has ended.
 //!
-//! A lock is *watched* from the time when it is kept, if there is room for its keys. The first look comes soon and
-//! registers the keys. A lost connection loses its registrations, so a look follows each new connection.
+//! A lock is *watched* as soon as it is kept, if there is room for its keys. The first look follows soon and registers
+//! the keys. A lost connection loses its registrations, so a look follows each new connection.
 //!
 //! # Guarantees
 //!
-//! * A lock whose keys are changed again and again gets eight looks at once, and then one look every 250 ms. While
-//!   looks find no copy missing, the time between them doubles, up to half of the validity. Looks may find nothing
+//! * If the keys of a lock change repeatedly, the first eight looks come immediately, and then one look comes every 250
+//!   ms. While looks find every copy, the time between them doubles, up to half of the validity. Such looks happen
 //!   because a server reports our own writes (Redis up to 6.2.7 and 7.0.4 reports the writes of scripts), or reports
 //!   all keys that do not fit into its table.
 //! * At most [`WATCHED_MAX`] keys are watched. The engine does not look at locks whose keys are not watched.
@@ -28,44 +28,44 @@ use crate::limits::WATCHED_MAX;
 use crate::slab::Key;
 use crate::time::Instant;
 
-/// The delay between taking a lock, or a new connection, and the look that registers the keys. A lock that is released
-/// before this delay has passed causes no look.
+/// The delay from a new lock or a new connection to the look that registers the keys. A lock that is released within
+/// this delay causes no look.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 
-/// The time between looks at a lock whose keys are changed again and again.
+/// The time between looks at a lock whose keys change repeatedly.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// How far the looks at a lock may run ahead of the regular pace. Looks may come early, because the nodes may report
-/// one deletion at different times.
+/// How far the looks at a lock may run ahead of their regular pace. Looks may come early, because nodes may report the
+/// same deletion at different times.
 const LOOKS_AHEAD: Duration = Duration::from_secs(2);
 
-/// After this number of looks that have found every copy, the time between looks doubles.
+/// If this number of looks has found every copy, the time between looks doubles.
 const LOOKS_IN_VAIN: u32 = 8;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::engine) struct Looks {
-    /// The watched keys, each with the kept lock on it. A key is stored as a hash of the part of its name that a report
+    /// The watched keys, each with its kept lock. A key is stored as a hash of the part of its name that a report
     /// contains.
     watched: BTreeSet<(u64, ClaimKey)>,
     /// The watched locks that need a look, or had one recently.
     looks: BTreeMap<ClaimKey, Look>,
     /// The locks whose keys have just changed.
     changed: Vec<ClaimKey>,
-    /// The largest number of watched keys.
+    /// The maximum number of watched keys.
     pub(in crate::engine) most: usize,
 }
 
-/// The schedule of the looks at one lock.
+/// The schedule of looks at one lock.
 #[derive(Clone, Copy, Debug, Default)]
 struct Look {
     /// When a look is due. `None` if nothing has changed since the last look at the lock.
     due: Option<Instant>,
     /// When the next look is due at the regular pace.
     next: Instant,
-    /// The number of looks since the last look that found a copy missing.
+    /// The number of looks since the last look that found a missing copy.
     in_vain: u32,
-    /// No look happens before this instant, because many looks have found every copy.
+    /// Until this instant, no look happens, because many looks have found every copy.
     rests_until: Instant,
 }
 
@@ -106,7 +106,7 @@ impl Default for Looks {
 }
 
 impl Looks {
-    /// If there is room, watches the keys of `claim`, whose lock is kept from now on, and looks at the keys soon.
+    /// If there is room, watches the keys of `claim`, whose lock is kept from now on, and plans a look soon.
     pub(super) fn begin(&mut self, key: ClaimKey, claim: &Claim, queues: &Queues) {
         self.watch(key, claim, queues);
         if claim.kept.as_ref().is_some_and(|kept| kept.is_watched()) {
@@ -129,7 +129,7 @@ impl Looks {
         }
     }
 
-    /// Forgets the lock of `claim`, which is no longer held.
+    /// Forgets the lock of `claim`, which the caller no longer holds.
     pub(super) fn forget(&mut self, key: ClaimKey, claim: &Claim, queues: &Queues) {
         for name in claim.entry.names() {
             self.watched.remove(&(queues.hash_cut(name), key));
@@ -151,9 +151,9 @@ impl Looks {
             .is_some_and(|look| look.due.is_some())
     }
 
-    /// Decides whether the extension of `claim` that can begin now is a look. `ttl` is the ttl that an extension would
-    /// have now, or `None` if no extension is allowed now. Returns `Some(true)` if the extension is a look,
-    /// `Some(false)` if a look has to wait, and `None` if nothing has changed.
+    /// Decides whether the next extension of `claim` is a look. `ttl` is the ttl of an extension that begins now, or
+    /// `None` if no extension may begin now. Returns `Some(true)` if the extension is a look, `Some(false)` if a look
+    /// must wait, and `None` if nothing has changed.
     pub(super) fn take(
         &mut self,
         now: Instant,
@@ -172,7 +172,7 @@ impl Looks {
         Some(is_look)
     }
 
-    /// Records that a node lacks a copy of the lock of `claim`.
+    /// Records that a node does not have its copy of the lock of `claim`.
     pub(in crate::engine) fn found_missing(&mut self, claim: ClaimKey) {
         if let Some(look) = self.looks.get_mut(&claim) {
             (look.in_vain, look.rests_until) = (0, Instant::ZERO);
@@ -180,7 +180,7 @@ impl Looks {
     }
 
     /// Records that the key with this `hash` of its name has changed. `None` means that any key may have changed.
-    /// Returns `true` if a kept lock is on the key.
+    /// Returns `true` if the key belongs to a kept lock.
     pub(in crate::engine) fn changed(&mut self, hash: Option<u64>) -> bool {
         let first = hash.map_or(Unbounded, |hash| Included((hash, ClaimKey(Key::LEAST))));
         let watched = self.watched.range((first, Unbounded));
@@ -196,7 +196,7 @@ impl Looks {
         Some(claim)
     }
 
-    /// Makes a look at every watched lock due soon. Returns the locks.
+    /// Plans a look at every watched lock soon. Returns the watched locks.
     pub(super) fn register_again(&mut self, now: Instant) -> Vec<ClaimKey> {
         let watched: Vec<_> = self.watched.iter().map(|(_, claim)| *claim).collect();
         for claim in &watched {

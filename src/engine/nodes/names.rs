@@ -1,5 +1,5 @@
-//! A configuration may list one server under several names. A quarantine, an alarm, or the trust of an operator under
-//! one name applies to all names of that server.
+//! A configuration may list one server under several names. A quarantine, an alarm, or an operator's trust under one
+//! name applies to all names of that server.
 
 use core::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::time::Instant;
 use super::Nodes;
 
 impl Nodes {
-    /// Returns another ready node that is the same server process.
+    /// Returns another ready node that leads to the same server process.
     pub(in crate::engine) fn twin_of(&self, node: NodeId) -> Option<NodeId> {
         let own = self[node].handshake.run_id()?;
         self.ids().find(|&other| {
@@ -30,12 +30,12 @@ impl Nodes {
         self.set().filter(same)
     }
 
-    /// Begins the quarantine of `node`, whose handshake is done, if the node needs a quarantine.
+    /// Begins the quarantine of `node` after its handshake, if the node needs a quarantine.
     ///
-    /// A server that is configured under several names gets one quarantine: the longest quarantine that any of its
-    /// names knows. A name that is connected has already served its own quarantine. If the other names need the
-    /// quarantine too, returns these names and the end of the quarantine. After an alarm the other names always need
-    /// the quarantine. With markers the other names need every quarantine, because they see no change of identity.
+    /// A server with several names gets one quarantine: the longest quarantine that any of its names knows. A connected
+    /// name has already served its own quarantine. If the other names need the quarantine too, returns these names and
+    /// the end of the quarantine. After an alarm, the other names always need the quarantine. If the guard uses
+    /// markers, the other names need every quarantine, because they see no change of identity.
     pub(in crate::engine) fn begin_quarantine(
         &mut self,
         now: Instant,
@@ -62,7 +62,7 @@ impl Nodes {
         Some((names, until))
     }
 
-    /// Records that all names of the server behind `node`, both present and earlier names, lead to the same server.
+    /// Records that all current and earlier names of the server behind `node` lead to the same server.
     fn note_names(&mut self, node: NodeId, present: NodeSet) {
         let mut names = self[node].trust.names.union(present);
         names.insert(node);
@@ -74,8 +74,8 @@ impl Nodes {
         }
     }
 
-    /// A server that loads its data or follows another server may come back without its locks. If `error` says so,
-    /// returns the other names under which the server is connected, and the reason to close these connections too.
+    /// A server that loads its data or follows another server may come back without its locks. If `error` shows this,
+    /// returns the other names under which the server is connected, and the reason to close their connections too.
     pub(in crate::engine) fn alarm(
         &mut self,
         node: NodeId,
@@ -91,8 +91,8 @@ impl Nodes {
         Some((names, trouble))
     }
 
-    /// Asks `node` to join with the `longest` ttl, if the node has to join and was not asked yet. If the result is an
-    /// error, the caller ends the connection.
+    /// Asks `node` to join with the `longest` ttl, unless the node has joined or was already asked. If this method
+    /// fails, the caller closes the connection.
     pub(in crate::engine) fn rejoin(
         &mut self,
         now: Instant,
@@ -105,7 +105,7 @@ impl Nodes {
         }
     }
 
-    /// Trusts the server with this `run_id` behind `node`, under any of its names. Returns `true` if the server did not
+    /// Trusts the server with this `run_id` behind `node`, under all of its names. Returns `true` if the server did not
     /// vote before.
     pub(in crate::engine) fn trust(
         &mut self,

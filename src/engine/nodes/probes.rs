@@ -1,19 +1,19 @@
-//! Probes: the engine asks over a second connection whether the server behind a silent connection is alive.
+//! Probes: the engine uses a second connection to check whether the server behind a silent connection is alive.
 //!
-//! If packets of a connection are lost, the connection waits until TCP sends them again. After an outage of some
-//! seconds, this wait takes some more seconds. While too few nodes for a majority answer, each silent node gets a probe
-//! every 250 ms: a second connection, which carries `HELLO` and nothing else. An answer shows that the server and the
-//! path are alive. A stopped server does not answer, because its kernel accepts connections but sends nothing. If the
-//! probe was answered and the old connection is still silent, the engine resets the old connection and opens another.
+//! A connection that loses packets waits until TCP sends them again. After an outage of some seconds, the connection
+//! waits for several seconds more. While no majority answers, each silent node gets a probe every 250 ms: a second
+//! connection that carries only `HELLO`. An answer to the probe shows that the server and the path are alive. A stopped
+//! server does not answer, because its kernel accepts connections but sends nothing. If the probe is answered and the
+//! old connection stays silent, the engine resets the old connection and opens a new one.
 //!
 //! # Guarantees
 //!
 //! * **Order.** The probe never becomes the connection of its node. The engine first resets the old connection, then
-//!   asks for a new connection, and sends debts over it before any `SET`.
-//! * **Only if needed.** A connection that is up is probed only while an operation is open or a token may be on some
-//!   node. A connection that is being opened is probed only while an operation is open.
-//! * **Never hot.** A node is probed every 250 ms at most, and a distant node less often. If a connection that was
-//!   opened because of a probe also brings no answer to a lock command, the time until the next probe doubles.
+//!   requests a new connection, and sends debts on it before any `SET`.
+//! * **Only if needed.** The engine probes an open connection only while an operation is open or a token may be on some
+//!   node. The engine probes a connection that is being opened only while an operation is open.
+//! * **At a low rate.** The engine probes a node at most every 250 ms, and a distant node less often. If the connection
+//!   after a probe also brings no answer to a lock command, the time until the next probe doubles.
 
 use core::time::Duration;
 
@@ -34,14 +34,14 @@ pub(in crate::engine) const PROBE_AGAIN: Duration = Duration::from_millis(250);
 pub(super) struct Probes {
     /// The nodes that have a probe.
     open: NodeSet,
-    /// The nodes whose probe the driver has to open, and the nodes whose probe it has to close.
+    /// The nodes whose probe the driver must open or close.
     pub(super) to_open: NodeSet,
     pub(super) to_close: NodeSet,
     timer: Option<TimerKey>,
 }
 
 impl Probes {
-    /// Closes the probe of `node`, if there is one.
+    /// Closes the probe of `node`, if the node has one.
     pub(super) fn close(&mut self, node: NodeId) {
         if self.open.remove(node) && !self.to_open.remove(node) {
             self.to_close.insert(node);
@@ -61,7 +61,7 @@ impl Nodes {
         self.probes.close(node);
     }
 
-    /// Arms the timer of the probes if no majority answers and the nodes are `wanted`, because an operation is open or
+    /// Sets the timer of the probes if no majority answers and the nodes are `wanted`, because an operation is open or
     /// a token may be on some node.
     pub(in crate::engine) fn watch_lines(
         &mut self,
@@ -75,7 +75,7 @@ impl Nodes {
         }
     }
 
-    /// Handles the timer of the probes, which was armed because no majority answered. `asked` says whether an operation
+    /// Handles the timer of the probes, which was set because no majority answered. `asked` says whether an operation
     /// is open.
     pub(in crate::engine) fn lines_due(
         &mut self,
@@ -95,7 +95,8 @@ impl Nodes {
         }
     }
 
-    /// If the connection of `node` is silent, opens another probe. If the node is in back-off, opens a connection.
+    /// If the connection of `node` is silent, opens another probe. If the node is in back-off, opens a connection
+    /// instead.
     fn look_at_line(&mut self, now: Instant, node: NodeId, asked: bool, timers: &mut Timers) {
         let there = &self[node];
         let before = now.saturating_sub(PROBE_AGAIN);
@@ -110,8 +111,8 @@ impl Nodes {
         }
     }
 
-    /// Handles an answer to the probe of `node`. Returns `true` if the connection of the node was silent in the
-    /// meantime and has to be replaced.
+    /// Handles an answer to the probe of `node`. Returns `true` if the node's connection has stayed silent and must be
+    /// replaced.
     pub(in crate::engine) fn probed(&mut self, now: Instant, node: NodeId) -> bool {
         if !self.probes.open.contains(node) || self.probes.to_open.contains(node) {
             return false; // The answer is from a probe that was closed.
@@ -124,7 +125,7 @@ impl Nodes {
         silent
     }
 
-    /// Connects to `node` at once. The old connection was closed because the probe of the node was answered.
+    /// Connects to `node` immediately. The old connection was closed because the node answered its probe.
     pub(in crate::engine) fn replace(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
         if !self[node].handshake.has_link() {
             self.connect(now, node, timers);

@@ -1,20 +1,19 @@
-//! Turns make sure that not all nodes extend kept locks at the same time.
+//! Turns prevent all nodes from extending kept locks at the same time.
 //!
-//! While a node extends many locks, it answers nothing else. So at any time, only as many nodes extend locks as a
-//! majority can spare. A client that takes a lock during this time gets its answers from the other nodes. When a node
-//! has answered, the next node has its turn.
+//! While a node extends many locks, it answers no other commands. So at any time, a majority of the nodes extends no
+//! locks. A client that takes a lock at that time gets its answers from the other nodes. When a node has answered, the
+//! next node gets its turn.
 //!
 //! # Guarantees
 //!
-//! * Renewals wait at most [`RENEWALS_WAIT`] after the first renewal, whether or not other nodes answer. The longest
-//!   wait of renewals is shorter than the node timeout.
-//! * When the turn of a node comes, all of its renewals are written at once. The node that has waited the longest has
-//!   its turn first.
-//! * If there are few renewals, they are written without a wait.
+//! * Renewals wait for at most [`RENEWALS_WAIT`] after the first renewal, whether or not other nodes answer. The
+//!   longest wait of a renewal is shorter than the node timeout.
+//! * In its turn, a node gets all of its renewals at once. The node that has waited longest gets the first turn.
+//! * A small number of renewals is written without a wait.
 //!
 //! # Not here
 //!
-//! There are no turns for one or two nodes, because a majority needs every node.
+//! With one or two nodes, no turns are needed, because a majority needs every node.
 
 use core::time::Duration;
 
@@ -28,16 +27,16 @@ use crate::time::Instant;
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Turns {
-    /// The largest number of nodes that may extend locks at the same time. Zero means all nodes.
+    /// The maximum number of nodes that may extend locks at the same time. Zero means all nodes.
     most: usize,
-    /// The longest wait of a renewal: [`RENEWALS_WAIT`], or half of a fixed node timeout if that is shorter.
+    /// The maximum wait of a renewal: [`RENEWALS_WAIT`], or half of a fixed node timeout if that is shorter.
     wait: Duration,
-    /// The nodes with renewals that wait for a turn. The set may also contain nodes whose renewals are gone.
+    /// The nodes with renewals that wait for a turn. The set may also contain nodes that no longer have renewals.
     waiting: NodeSet,
 }
 
 impl Turns {
-    /// Makes the record of turns for the nodes of `config`.
+    /// Creates the record of turns for the nodes of `config`.
     pub(super) fn new(config: &Config) -> Self {
         let nodes = config.nodes().len();
         let wait = config.node_timeout().map(|timeout| timeout / 2);
@@ -48,7 +47,7 @@ impl Turns {
         }
     }
 
-    /// Lets the renewals of `node` wait if the node does not have its turn. Returns `true` if anything else has to be
+    /// Makes the renewals of `node` wait if the node does not have its turn. Returns `true` if anything else must be
     /// written now.
     #[cold]
     #[inline(never)]
@@ -92,7 +91,7 @@ impl Turns {
         Some(since.saturating_add(self.wait))
     }
 
-    /// Returns the next node whose renewals no longer have to wait.
+    /// Returns the next node whose renewals no longer need to wait.
     #[inline]
     pub(super) fn next(&mut self, now: Instant, all: &mut [Node]) -> Option<NodeId> {
         match self.waiting.is_empty() {

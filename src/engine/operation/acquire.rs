@@ -1,8 +1,9 @@
-//! Taking a lock: attempts, verdicts, retries.
+//! Takes a lock: attempts, verdicts, retries.
 //!
-//! The module implements steps 1 to 5 of "The Redlock Algorithm". The engine takes the time before the first byte, and
-//! sends the same `SET` with `NX` and `PX` to all nodes at once. A majority decides. After a failed attempt, the engine
-//! releases what the attempt has locked, waits a random time, and begins again with a fresh token.
+//! This module implements steps 1 to 5 of "The Redlock Algorithm". The engine reads the time before the first byte, and
+//! sends the same `SET` with `NX` and `PX` to all nodes at once. A majority of the nodes decides. After a failed
+//! attempt, the engine releases what the attempt has locked, waits for a random time, and begins again with a fresh
+//! token.
 
 mod answers;
 pub(in crate::engine) mod fencing;
@@ -44,27 +45,28 @@ use shared::Reading;
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::engine) struct Acquire {
-    /// The claim of the present attempt.
+    /// The claim of the current attempt.
     claim: Option<ClaimKey>,
-    /// The place of the resource. For several resources, this is the place at which the acquisition waits.
+    /// The place of the resource in the queues. For several resources, this is the place where the acquisition waits.
     place: PlaceKey,
-    /// The acquisition's record in the queue of that place, if it waits or has waited for its turn. The caller knows
-    /// the acquisition by this record. For several resources, the acquisition has one record in each queue instead of
-    /// this record.
+    /// The acquisition's record in the queue of that place, if it waits or has waited for its turn. The caller
+    /// identifies the acquisition by this record. An acquisition of several resources has a record in each queue, and
+    /// no record here.
     waiter: Option<WaiterKey>,
-    /// The number of attempts that the caller allows. `None` if only time limits the attempts.
+    /// The number of attempts that the caller allows. `None` if only time limits the number of attempts.
     tries_allowed: Option<u32>,
     extensions: u32,
-    /// The number of nanoseconds for which the engine keeps the lock. Zero if the engine does not keep the lock.
+    /// The number of nanoseconds for which the engine keeps the lock. Zero means that the engine does not keep the
+    /// lock.
     keep: u64,
     verdict: Verdict,
-    /// `None` if the caller wants an exclusive lock on one resource.
+    /// The additional state, or `None` if the caller wants an exclusive lock on one resource.
     special: Option<Box<Special>>,
-    /// `None` if the caller wants no fencing token and uses the owner of the handle.
+    /// The state for fencing tokens, or `None` if the caller wants no fencing token and uses the handle's owner.
     fencing: Option<Box<Fencing>>,
 }
 
-/// The additional state of an acquisition that wants something other than an exclusive lock on one resource.
+/// The additional state of an acquisition that wants anything but an exclusive lock on one resource.
 #[derive(Debug)]
 enum Special {
     Several(Several),
@@ -74,16 +76,16 @@ enum Special {
 /// The state of an attempt.
 #[derive(Debug)]
 enum Verdict {
-    /// No verdict yet.
+    /// The attempt has no verdict yet.
     Open,
     Granted(Majority, Instant),
     Refused(Refusal),
-    /// The lock was handed out. The place now belongs to the claim of the lock.
+    /// The lock was handed out. The claim of the lock now owns the place.
     HandedOut,
 }
 
 impl Acquire {
-    /// Makes the acquisition for `request`, and enters the places of the resources.
+    /// Creates the acquisition for `request`, and enters the places of its resources.
     #[inline]
     pub(in crate::engine) fn of(
         request: &Request<'_>,
@@ -129,7 +131,7 @@ impl Acquire {
         }
     }
 
-    /// Applies the options that few requests have: a fencing token, or an owner for this lock alone.
+    /// Applies options that few requests have: a fencing token, or an owner for this lock alone.
     #[cold]
     #[inline(never)]
     fn want(&mut self, fenced: bool, owner: Option<&Owner>, parts: &mut Parts) {
@@ -147,8 +149,7 @@ impl Acquire {
         self.fencing.as_deref().filter(|it| it.is_wanted)
     }
 
-    /// Restores the acquisition that has waited as `waiter`, from the record that was `kept` and the additional
-    /// options.
+    /// Restores an acquisition that has waited as `waiter`, from the `kept` record and the additional options.
     pub(in crate::engine) fn opened(
         waiter: WaiterKey,
         kept: &Waiter,
@@ -169,7 +170,8 @@ impl Acquire {
         acquire
     }
 
-    /// Returns the id by which the caller knows this acquisition. `key` is the key of the acquisition while it is open.
+    /// Returns the id by which the caller identifies this acquisition. `key` is the key of the acquisition while it is
+    /// open.
     pub(in crate::engine) fn name(&self, key: OperationKey) -> RoundId {
         RoundId(self.waiter.map_or(key, OperationKey::of_waiter))
     }
@@ -212,7 +214,7 @@ impl Acquire {
 
     // ----- attempts ---------------------------------------------------------------------------
 
-    /// Makes one attempt in a new round. The same bytes go to every node before any answer is read.
+    /// Makes one attempt in a new round. The engine sends the same bytes to every node before it reads any answer.
     fn ask_nodes(&mut self, cx: &mut Context<'_>) {
         let parts = &mut *cx.parts;
         let entry = self.fresh_entry(cx.now, parts);
@@ -231,7 +233,8 @@ impl Acquire {
         }
     }
 
-    /// Returns an entry for the resources with a fresh token, with room for a fencing token if the caller wants one.
+    /// Returns an entry for the resources with a fresh token, which has room for a fencing token if the caller wants
+    /// one.
     #[inline]
     fn fresh_entry(&mut self, now: Instant, parts: &mut Parts) -> Entry {
         let spare = parts.claims.spares.take().unwrap_or_default();
@@ -267,7 +270,7 @@ impl Acquire {
         }
     }
 
-    /// Asks `node`, which could not be asked when the other nodes were asked. Since then, the node has finished its
+    /// Asks `node`, which could not be asked together with the other nodes. Since then, `node` has finished its
     /// handshake, or has shown that it can release locks.
     fn ask_now(&mut self, node: NodeId, cx: &mut Context<'_>) {
         match cx.parts.nodes[node].access() {
@@ -294,9 +297,9 @@ impl Acquire {
     }
 
     /// Sends the `SET` to `node` again, because `node` did not run it. If `release` is `true`, the `SET` met a key of
-    /// this engine. The release of the key that was met goes first. If the release is not written yet, the `SET` waits
-    /// for it. An attempt repeats the `SET` once for each node, and only while it awaits the node. Returns `true` if
-    /// the `SET` was sent or waits.
+    /// this engine. If the `SET` met such a key, the release of that key goes first. If the release is not written yet,
+    /// the `SET` waits for it. An attempt repeats the `SET` once per node, and only while it still waits for the node's
+    /// answer. Returns `true` if the `SET` was sent or waits.
     fn ask_again(&mut self, node: NodeId, release: bool, cx: &mut Context<'_>) -> bool {
         let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
         let Some(claim) = claim.must() else {
@@ -321,7 +324,7 @@ impl Acquire {
         open
     }
 
-    /// Sends the `SET` to `node` if the commands that had to go first have been sent.
+    /// Sends the `SET` to `node` after the commands that must precede it.
     fn ask_behind(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
         if claim.is_some_and(|claim| !claim.copy_on(node).is_open()) {
@@ -342,8 +345,8 @@ impl Acquire {
         }
     }
 
-    /// Ends a failed attempt. Releases the locks that the attempt got, and plans another attempt if the caller has
-    /// tries and time left.
+    /// Ends a failed attempt. Releases everything that the attempt has locked, and plans another attempt if the caller
+    /// has tries and time left.
     fn fail(&mut self, refusal: Refusal, cx: &mut Context<'_>) {
         let Some(claim) = self.claim.take().must() else {
             return;
@@ -376,7 +379,8 @@ impl Acquire {
         }
     }
 
-    /// Withdraws each `SET` to `nodes` of which no byte has left. Returns the nodes that get no `SET` for this reason.
+    /// Withdraws the `SET`s to `nodes` if none of their bytes has been sent. Returns the nodes whose `SET` was
+    /// withdrawn.
     fn take_back(&mut self, nodes: NodeSet, cx: &mut Context<'_>) -> NodeSet {
         let claim = self.claim;
         claim.map_or(NodeSet::EMPTY, |key| {
@@ -384,7 +388,7 @@ impl Acquire {
         })
     }
 
-    /// Ends this acquisition, which is `operation`.
+    /// Ends this acquisition, whose key is `operation`.
     pub(in crate::engine) fn leave(&mut self, operation: OperationKey, parts: &mut Parts) {
         if let Some(fencing) = self.fencing.take() {
             parts.spares.give(fencing);
@@ -419,9 +423,9 @@ impl Acquire {
 }
 
 impl Operate for Acquire {
-    /// Asks at once if the operation has its turn. An operation that makes only one attempt never waits for its turn.
-    /// An operation that makes only one attempt asks at the same time as other operations. If this engine holds a lock
-    /// on one of the resources, such an operation is refused at once.
+    /// Begins the first attempt immediately if the operation has its turn. An operation that makes only one attempt
+    /// never waits for its turn. Such an operation may ask at the same time as other operations. If this engine holds a
+    /// lock on one of the resources, such an operation is refused immediately.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let once = self.tries_allowed == Some(1);
         let (mut turn, mut leaves) = (true, None);
@@ -463,7 +467,7 @@ impl Operate for Acquire {
         }
     }
 
-    /// Also asks nodes that do not vote, because the keys on these nodes keep other clients out.
+    /// Also asks nodes that do not vote, because the keys on these nodes block other clients.
     // Inlined into the loop over the nodes.
     #[inline(always)]
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
@@ -507,8 +511,7 @@ impl Operate for Acquire {
         }
     }
 
-    /// If the validity has run out since the grant, the engine releases the lock in this method instead of handing it
-    /// out.
+    /// If the validity has ended since the grant, this method releases the lock instead of handing it out.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         if let Verdict::Granted(_, valid_until) = self.verdict
             && guard!(StaleNow, has_run_out(cx.now, valid_until))
@@ -595,7 +598,7 @@ impl Operate for Acquire {
     }
 }
 
-/// Returns `true` if a lock that was valid until `valid_until` is over at `now`.
+/// Returns `true` if a lock that was valid until `valid_until` has ended at `now`.
 fn has_run_out(now: Instant, valid_until: Instant) -> bool {
     guard!(ValidityUnchecked, valid_until <= now)
 }

@@ -6,9 +6,9 @@
 //! | if it does not say itself that the node's marker or barrier forbids it | `node::trust`, as the answer is read |
 //! | if it comes in time, and from a node that the lock stands on | [`Bounds::ballot`] |
 //!
-//! A node whose answer will not count is left out before it is asked ([`Bounds::leave_out`]), so that an operation
-//! without a chance ends at once. If a node stops counting later, or its answer shows that the node does not count, its
-//! vote is [lost](super::Operate::lose).
+//! If a node's answer cannot count, the node is excluded before it is asked ([`Bounds::leave_out`]), so that a hopeless
+//! operation ends immediately. If a node stops counting later, or its answer shows that it does not count, its vote
+//! is [lost](super::Operate::lose).
 //!
 //! # Not here
 //!
@@ -24,16 +24,16 @@ use super::Context;
 /// The conditions under which an answer counts.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::engine) struct Bounds {
-    /// A yes counts before this instant. `None` if a yes counts at any time.
+    /// The time before which a yes counts, or `None` if a yes counts at any time.
     pub(super) end: Option<Instant>,
-    /// The nodes whose yes counts. `None` if the yes of every node counts.
+    /// The nodes whose yes counts, or `None` if the yes of every node counts.
     pub(super) voters: Option<NodeSet>,
-    /// The claim of the copies that the answer is about. These copies may be older than any step of the nodes' clocks.
+    /// The claim whose copies the answer describes. These copies may be older than any step of the nodes' clocks.
     pub(super) claim: Option<ClaimKey>,
 }
 
 impl Bounds {
-    /// Every answer counts if the node counts.
+    /// The conditions under which every answer counts if its node counts.
     pub(super) const NONE: Self = Self {
         end: None,
         voters: None,
@@ -68,8 +68,8 @@ impl Bounds {
         trust.kept_until_about(cx.now, is_old)
     }
 
-    /// Records that the answer of `node` to the next question will not count, if this is already known. A node with a
-    /// barrier is asked again after a second, because its answer says whether the barrier is still there.
+    /// Records that the next answer of `node` will not count, if this is already known. A node with a barrier is asked
+    /// again after a second, because its answer shows whether the barrier still exists.
     #[inline(always)]
     pub(super) fn leave_out(&self, node: NodeId, cx: &mut Context<'_>) {
         if cx.parts.nodes[node].trust.unasked_until(cx.now).is_some()

@@ -1,17 +1,18 @@
-//! Confirming a lock means to ask how much longer a majority keeps it.
+//! Confirms a lock by asking how much longer a majority keeps it.
 //!
 //! Every node is asked how much longer it keeps the key with the token. The question changes nothing. The lock is valid
-//! for as long as a majority of the nodes keeps it. This time is the q-th largest answer, counted from before the send,
-//! less the lock delay and the drift. The new end replaces the known end. A lock from another clock, whose end was not
-//! known, becomes valid, and a lock whose keys were shortened ends earlier.
+//! for as long as a majority of the nodes keeps it. The validity is the q-th largest answer, counted from before the
+//! send, minus the lock delay and the drift. The new end replaces the known end. A lock from another clock, whose end
+//! was unknown, becomes valid, and a lock whose keys were shortened ends earlier.
 //!
-//! A lock that was reported as over does not become valid again, because its holder has stopped and the engine would
-//! not report a second end. If the nodes keep a lock for no longer than the lock delay and the drift, the lock is over,
-//! and the engine reports this at once.
+//! A lock that was reported as lost does not become valid again, because its holder has stopped and the engine would
+//! not report a second end. If the nodes keep a lock for at most the lock delay plus the drift, the lock has ended, and
+//! the engine reports this immediately.
 //!
 //! # Not here
 //!
-//! A confirmation only notes the nodes that have lost their copies. The next extension sends new copies to these nodes.
+//! A confirmation only records the nodes that have lost their copies. The next extension sends new copies to these
+//! nodes.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -27,12 +28,12 @@ use super::{Context, Operate};
 use crate::engine::parts::Parts;
 
 impl LockQuestion {
-    /// Makes the question how much longer the nodes keep `lock`.
+    /// Creates the question how much longer the nodes keep `lock`.
     ///
     /// # Errors
     ///
-    /// Returns [`ExtendError::Expired`] if `lock` is over. A lock whose end is not known ([`Instant::ZERO`]) is not
-    /// over.
+    /// Returns [`ExtendError::Expired`] if `lock` has ended. A lock with an unknown end ([`Instant::ZERO`]) has not
+    /// ended.
     pub(in crate::engine) fn confirm(
         now: Instant,
         lock: &Lock,
@@ -65,8 +66,8 @@ pub(super) fn kept_by_majority(answers: &[Duration], yes: NodeSet, quorum: usize
 
 impl LockQuestion {
     /// Handles the verdict that `majority` has the lock. If these nodes keep the lock for less time than was known, the
-    /// operation also waits for the other nodes, which may keep the lock longer. An earlier extension may have
-    /// succeeded on other nodes, so the answers of this majority alone are no reason to shorten the lock.
+    /// operation also waits for the other nodes, which may keep it longer. An earlier extension may have succeeded on
+    /// other nodes, so the answers of this majority alone must not shorten the lock.
     pub(super) fn confirmed_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let Asks::Confirm(answers) = &self.asks else {
             return;

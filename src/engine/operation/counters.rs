@@ -1,14 +1,14 @@
-//! Counts the counters of fencing tokens on each node, for an operator that wants to know what fills the memory.
+//! Counts the counters of fencing tokens on each node, for an operator who wants to know what fills the memory.
 //!
-//! For each question, a node looks at about two thousand keys, which takes one or two milliseconds. The node answers
-//! with the number of counters among these keys, and the cursor at which it continues. The engine repeats the question
-//! until the node has looked at all keys.
+//! For each question, a node scans about two thousand keys, which takes one or two milliseconds. The node answers with
+//! the number of counters among these keys, and the cursor where it continues. The engine repeats the question until
+//! the node has scanned all keys.
 //!
 //! # Guarantees
 //!
-//! * A count without a reason is complete, because the node has said that no keys are left. If the time is up or the
-//!   connection is lost, the count so far comes with a reason.
-//! * The engine waits for no node longer than [`COUNTING_MAX`].
+//! * A count without a reason is complete, because the node has said that no keys are left. If the time has passed or
+//!   the connection is lost, the count so far comes with a reason.
+//! * The engine waits for each node for at most [`COUNTING_MAX`].
 //!
 //! # Not here
 //!
@@ -32,9 +32,9 @@ use crate::engine::parts::Parts;
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::engine) struct CountCounters {
-    /// The number that each node has counted.
+    /// The number of counters on each node so far.
     numbers: Box<[u64]>,
-    /// The cursor of each node. Zero means both the beginning and the end.
+    /// The cursor of each node. Zero means either the beginning or the end of the count.
     cursors: Box<[u64]>,
     /// When the count ends for all nodes.
     until: Instant,
@@ -49,15 +49,15 @@ impl CountCounters {
         }
     }
 
-    /// Gives `node` time to answer. An answer is useful at any time, so the node gets as much time as it gets for the
-    /// longest lock.
+    /// Sets the time in which `node` must answer. An answer is useful at any time, so the node gets as much time as it
+    /// gets for the longest lock.
     fn give_time(&self, node: NodeId, cx: &mut Context<'_>) {
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         let until = patience.until(cx.now, &mut cx.parts.nodes[node]);
         cx.round[node].deadline = until.min(self.until);
     }
 
-    /// Asks `node` to continue. The node must be able to run scripts.
+    /// Asks `node` to continue the count. The node must be able to run scripts.
     fn put(&self, node: NodeId, cx: &mut Context<'_>) {
         self.give_time(node, cx);
         let cursor = self.cursors[node.index()];

@@ -1,8 +1,8 @@
-//! Extending a lock.
+//! Extends a lock.
 //!
-//! A majority has to confirm, within the old validity, that it has the token and keeps it for at least the new ttl. An
+//! Within the old validity, a majority must confirm that it has the token and keeps it for at least the new ttl. An
 //! extension never revives or shortens a lock. The new validity counts from before the send. A lock whose validity has
-//! run out is refused before any byte is sent.
+//! ended is refused before any byte is sent.
 
 use crate::error::ExtendError;
 use crate::quorum::{Lock, Majority};
@@ -14,7 +14,7 @@ use crate::engine::contract::{Event, Extension, RoundId};
 use crate::engine::parts::Parts;
 
 impl LockQuestion {
-    /// Returns an error if `lock` cannot be extended. This check comes before any node is asked.
+    /// Returns an error if `lock` cannot be extended. The check happens before any node is asked.
     pub(in crate::engine) fn check_extension(now: Instant, lock: &Lock) -> Result<(), ExtendError> {
         if !lock.is_valid_at(now) {
             return Err(ExtendError::Expired);
@@ -25,7 +25,7 @@ impl LockQuestion {
         }
     }
 
-    /// Makes the extension of `lock`.
+    /// Creates the extension of `lock`.
     pub(in crate::engine) fn extend(lock: &Lock, parts: &mut Parts) -> Result<Self, ExtendError> {
         Self::new(lock, Asks::Extend { is_beyond: false }, parts)
     }

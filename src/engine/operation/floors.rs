@@ -1,17 +1,18 @@
-//! Gives counter floors: each node that an operator trusts gets one. The operator learns which nodes did not get one, if
-//! a caller of this engine has asked for a fencing token. Without tokens, a node needs no permission to store a floor.
+//! Sends counter floors: each node that an operator trusts gets a floor. If a caller of this engine has requested a
+//! fencing token, the operator learns which nodes got none. Without fencing tokens, a node needs no permission to store
+//! a floor.
 //!
-//! If the handshake of a node is under way, the engine asks the node after the handshake. The operation waits for all
-//! trusted nodes, but at most for a connect timeout.
+//! During a handshake of the node, the engine waits until the handshake has ended. The operation waits for all trusted
+//! nodes, but at most for a connect timeout.
 //!
 //! # Guarantees
 //!
-//! * A node counts as having a floor only if it has answered that it wrote the floor. A node that has not answered may
-//!   still have written the floor.
+//! * A node counts as having a floor only after it has answered that it wrote the floor. A node that has not answered
+//!   may still have written the floor.
 //!
 //! # Not here
 //!
-//! The module `engine::fencing` decides how high the floor is, and when an operator gives it.
+//! The module `engine::fencing` decides how high the floor is, and when nodes get one.
 
 use alloc::vec::Vec;
 

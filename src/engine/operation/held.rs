@@ -1,8 +1,7 @@
 //! A question about a held lock: the common part of extensions and confirmations.
 //!
-//! Extensions and confirmations count the same nodes, find that the lock is over when a majority lacks it, and end with
-//! the same verdicts. Each operation has its own file, which contains its question and the meaning of a majority of
-//! answers.
+//! Extensions and confirmations count the same nodes, end the lock when a majority does not have it, and reach the same
+//! verdicts. Each operation has its own file, which contains its question and the meaning of a majority of answers.
 
 mod answers;
 
@@ -33,18 +32,17 @@ use crate::engine::parts::{EXPIRED, Parts};
 #[derive(Debug)]
 pub(in crate::engine) struct LockQuestion {
     pub(super) lock: LockId,
-    /// The engine has begun the extension by itself to keep the lock, and no caller waits for the extension.
+    /// Whether the engine itself has begun the extension to keep the lock, so that no caller waits for it.
     pub(super) own: bool,
-    /// The claim of the lock, if this engine has one.
+    /// The claim of the lock, if this engine has the claim.
     pub(super) claim: Option<ClaimKey>,
     pub(super) entry: Entry,
     pub(super) asks: Asks,
     /// The nodes whose yes counts.
     voters: NodeSet,
-    /// The nodes that were known to lack the key before the first node was asked.
+    /// The nodes that certainly did not have the key before the first node was asked.
     pub(super) lacking: NodeSet,
-    /// The number of times that a node which lacked the key was found to have it again, before the first node was
-    /// asked.
+    /// How often a node without the key was found to have it again, before the first node was asked.
     pub(super) regained: u16,
     verdict: Verdict,
 }
@@ -54,7 +52,8 @@ pub(in crate::engine) struct LockQuestion {
 pub(super) enum Asks {
     /// Asks the nodes to keep the lock for longer.
     Extend {
-        /// A majority keeps the lock for longer, but other extensions have used up the allowed number in the meantime.
+        /// Whether a majority keeps the lock for longer, but other extensions have used up the limit since this one
+        /// began.
         is_beyond: bool,
     },
     /// Asks how much longer the nodes keep the lock. The value contains the answer of each node.
@@ -64,12 +63,12 @@ pub(super) enum Asks {
 /// The result of the question.
 #[derive(Debug)]
 pub(in crate::engine) enum Verdict {
-    /// No result yet.
+    /// The question has no result yet.
     Open,
     /// This majority keeps the lock, at least until this instant.
     Kept(Majority, Instant),
     Lost,
-    /// A majority keeps the lock, but the validity of the lock has run out.
+    /// A majority keeps the lock, but the validity of the lock has ended.
     RunOut,
     Unconfirmed,
     /// The lock was released or handed over while the question was open.
@@ -77,12 +76,12 @@ pub(in crate::engine) enum Verdict {
 }
 
 impl LockQuestion {
-    /// Makes a question about `lock`.
+    /// Creates a question about `lock`.
     ///
     /// # Errors
     ///
-    /// Returns [`ExtendError::Expired`] if the lock had a claim in this engine and no longer has one, because the lock
-    /// was reported as over or lost.
+    /// Returns [`ExtendError::Expired`] if the lock had a claim in this engine and no longer has one, because its end
+    /// was reported.
     pub(super) fn new(lock: &Lock, asks: Asks, parts: &mut Parts) -> Result<Self, ExtendError> {
         let is_ours = lock.id().engine == parts.claims.engine;
         let (key, claim) = parts.claims.of(lock.id()).unzip();
@@ -111,7 +110,7 @@ impl LockQuestion {
         })
     }
 
-    /// Makes the extension of the lock of `claim`, which must be held and kept by this engine.
+    /// Creates the extension of the lock of `claim`, which must be held and kept by this engine.
     pub(in crate::engine) fn of_kept(claim: ClaimKey, parts: &mut Parts) -> Option<Self> {
         let lock = parts.claims.lock_id(claim);
         let voters = parts.keeper.voters(claim, parts.nodes.set());
@@ -137,8 +136,8 @@ impl LockQuestion {
 
     // ----- asking -----------------------------------------------------------------------------
 
-    /// Sets how long the nodes may take to answer, and leaves out the nodes whose answers do not count. Makes this
-    /// question the newest question about its claim.
+    /// Sets how long the nodes may take to answer, and excludes nodes whose answers do not count. Makes this question
+    /// the newest question about its claim.
     fn prepare(&mut self, cx: &mut Context<'_>) {
         let end = self.entry.end();
         let ends = self.is_extension() || end != Instant::ZERO;
@@ -158,8 +157,8 @@ impl LockQuestion {
         }
     }
 
-    /// Sends the question to `node`. `again` is true if the node has already refused the question in another form.
-    /// Sends nothing if the question is already decided, or if the lock was released or handed over.
+    /// Sends the question to `node`. `again` is `true` if the node has already refused the question in another form.
+    /// Sends nothing if the outcome is already certain, or if the lock was released or handed over.
     pub(super) fn send(
         &self,
         node: NodeId,
@@ -198,8 +197,8 @@ impl LockQuestion {
         there.ask_about(cx.now, command, &asking);
     }
 
-    /// Makes the waiters for the same resources look again, because the write of an extension ends the registrations of
-    /// these waiters. A lock that was handed over or adopted may have waiters.
+    /// Makes waiters for the same resources look again, because the write of an extension ends their registrations. A
+    /// lock that was handed over or adopted may have waiters.
     fn tell_of_write(&self, cx: &mut Context<'_>) {
         if self.is_extension() && cx.parts.queues.is_anyone_waiting() {
             for name in self.entry.names() {
@@ -239,8 +238,8 @@ impl LockQuestion {
     }
 
     /// Reports to the holder that a majority has lost the lock, and releases the remaining copies. A lock without a
-    /// claim has no holder to report to. The copies of a lock without a claim are released too if there is room for a
-    /// claim. If the lock has a delay, the copies of the lock stay, because the holder may not stop at once.
+    /// claim has no holder who needs the report. If there is room for a claim, the copies of such a lock are released
+    /// too. If the lock has a delay, its copies stay, because the holder may not stop immediately.
     fn lose(&mut self, cx: &mut Context<'_>) {
         let stays = self.entry.delay() != Delay::default();
         let told = match self.claim {
@@ -265,8 +264,8 @@ impl LockQuestion {
         });
     }
 
-    /// Reports to the holder that the lock is over, because a majority keeps it for no longer than the lock delay and
-    /// the drift.
+    /// Reports to the holder that the lock has ended, because a majority keeps it for at most the lock delay plus the
+    /// drift.
     #[cold]
     pub(super) fn run_out(&mut self, cx: &mut Context<'_>) {
         cx.lost = self.claim.map(|claim| LostLock {
@@ -289,19 +288,20 @@ impl LockQuestion {
         }
     }
 
-    /// Returns `true` if this question is an extension. A confirmation does not change the keys.
+    /// Returns `true` if this question is an extension. The other kind of question, a confirmation, does not change the
+    /// keys.
     pub(in crate::engine) fn is_extension(&self) -> bool {
         matches!(self.asks, Asks::Extend { .. })
     }
 
-    /// Returns `true` if an answer can still have an effect, which means that the lock is held and its end was not
-    /// reported. For a lock without a claim, only the validity matters.
+    /// Returns `true` if an answer can still have an effect: the lock is held, and its end was not reported. For a lock
+    /// without a claim, only the validity matters.
     fn is_open(&self, claims: &Claims) -> bool {
         self.claim
             .is_none_or(|key| claims.get(key).is_some_and(Claim::is_held))
     }
 
-    /// Returns `true` if the question is open and about `claim`.
+    /// Returns `true` if the question is open and concerns `claim`.
     pub(in crate::engine) fn is_about(&self, claim: ClaimKey, round: &Round) -> bool {
         round.is_voting() && self.claim == Some(claim)
     }
@@ -416,7 +416,7 @@ impl Operate for LockQuestion {
         self.forget(cx);
     }
 
-    /// Lets waiting extensions begin. If a node was found to lack a kept lock, the node gets a copy at once.
+    /// Lets waiting extensions begin. If a node was found to have lost a kept lock, sends the node a copy immediately.
     fn end(&mut self, parts: &mut Parts) {
         let keeper = &mut parts.keeper;
         if let Some((key, claim)) = parts.claims.keyed(self.claim)
@@ -436,7 +436,7 @@ impl Operate for LockQuestion {
     }
 }
 
-/// Returns a word for an operator that says what happened to the key of a lost lock.
+/// Returns a word that tells operators what happened to the key of a lost lock.
 #[cold]
 fn loss(report: &Report) -> &'static str {
     let enough = report.nodes().len().saturating_sub(report.quorum()) + 1;

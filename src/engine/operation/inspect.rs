@@ -1,16 +1,16 @@
 //! Inspects a resource: who holds it, for how much longer, and which nodes disagree.
 //!
-//! The engine asks every node for the token in the key and for the time to live of the key, both in one step. The
-//! question changes nothing on the nodes. A majority decides. The resource is free if a majority has no such key, and
-//! held if a majority has the same token. The resource is held for as long as a majority keeps this token. This time is
-//! the q-th largest time to live, counted from before the question, less the drift.
+//! The engine asks every node for the token and the remaining time of the key, both in one step. The question changes
+//! nothing on the nodes. A majority of the nodes decides. The resource is free if a majority has no such key, and held
+//! if a majority has the same token. The resource is held for as long as a majority keeps this token. The validity is
+//! the q-th largest remaining time, counted from before the question, minus the drift.
 //!
-//! The outcome includes the nodes that disagree, so it is certain only when every node has answered or timed out. The
-//! outcome shows answers that do not count, but does not make them part of a majority.
+//! The outcome includes the nodes that disagree, so the outcome is certain only when every node has answered or timed
+//! out. The outcome shows answers that do not count, but they never belong to a majority.
 //!
 //! # Not here
 //!
-//! An inspection takes, keeps and releases no lock. A holder in this engine learns nothing from an inspection.
+//! An inspection never takes, keeps or releases a lock. A holder in this engine does not notice an inspection.
 
 pub(in crate::engine) mod watch;
 
@@ -42,11 +42,11 @@ use watch::Watch;
 pub(in crate::engine) struct Inspect {
     /// The name of the resource, with an empty token.
     pub(super) entry: Entry,
-    /// The nodes that the operation still awaits, including nodes whose answers do not count.
+    /// The nodes whose answers are still missing, including nodes that do not count.
     pending: NodeSet,
     seen: Box<[Seen]>,
-    /// Present if the operation is a watch. A watch ends only when the state of the nodes differs from the state that
-    /// the caller knows.
+    /// The watch, or `None` for a single inspection. A watch ends only when the state of the nodes differs from the
+    /// state that the caller knows.
     pub(in crate::engine) watch: Option<Box<Watch>>,
 }
 
@@ -64,7 +64,7 @@ impl Inspect {
         }
     }
 
-    /// Returns the resource.
+    /// Returns the resource to inspect.
     pub(super) fn resource(&self) -> &[u8] {
         self.entry.resource()
     }
@@ -97,7 +97,7 @@ impl Inspect {
         }
     }
 
-    /// Returns the holders that a majority has, each with the token.
+    /// Returns the holders that a majority has, each with its token.
     fn holders(&self, cx: &Context<'_>) -> Vec<(&[u8], Holder)> {
         let mut all: BTreeMap<_, (NodeSet, Vec<Duration>)> = BTreeMap::new();
         for node in cx.round.tally.yes().iter() {
@@ -146,7 +146,7 @@ impl Inspect {
         }
     }
 
-    /// Returns what `node` has, for the report. `held` is the token of the holder.
+    /// Returns the content of `node`, for the report. `held` is the token of the holder.
     fn found(&self, node: NodeId, held: Option<&[u8]>, outcome: NodeOutcome) -> Found {
         match &self.seen[node.index()] {
             Seen::Unknown => Found::Unknown(outcome),
@@ -167,7 +167,7 @@ impl Inspect {
         }
     }
 
-    /// Returns the index of the first node that has `token`. The index is used as a number for this token.
+    /// Returns the index of the first node that has `token`. The index serves as a number for the token.
     fn number_of(&self, token: &[u8]) -> usize {
         let same = |seen: &Seen| seen.token() == Some(token);
         self.seen.iter().position(same).unwrap_or_default()
@@ -202,7 +202,7 @@ impl Operate for Inspect {
         asked
     }
 
-    /// Waits for every node.
+    /// Waits for the answer of every node.
     fn judge(&mut self, cx: &mut Context<'_>) {
         if self.pending.is_empty() && self.is_news(cx) {
             cx.round.decide(cx.parts);
@@ -252,14 +252,14 @@ impl Operate for Inspect {
         self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx);
     }
 
-    /// Waits for every node, including the nodes whose answers do not count.
+    /// Waits for the answer of every node, including nodes that do not count.
     fn vote(&mut self, node: NodeId, (vote, outcome): (Vote, NodeOutcome), cx: &mut Context<'_>) {
         self.pending.remove(node);
         cx.round.count(cx.now, node, vote, outcome);
         judge_if_voting(self, cx);
     }
 
-    /// If only the connection of `node` is lost, keeps the answer of `node`, which was true when it was sent.
+    /// If only the connection of `node` is lost, keeps the node's answer, which was true when the node sent it.
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
         let changed = match lost {
             Lost::Connection(outcome) => {

@@ -1,4 +1,4 @@
-//! Operations: the work that callers wait for. Each operation is one type in its own file.
+//! Operations: the work that callers wait for. Each operation is a type with its own file.
 //!
 //! | operation | asks | each answer is |
 //! | --- | --- | --- |
@@ -13,13 +13,16 @@
 //! | [`counters`] | every node how many counters it has, piece by piece | a number each; it waits for all |
 //! | [`repair`] | every node for its counter floor | a number each, from which a lost floor is repaired |
 //!
-//! The operation [`watch`] is an inspection that continues until it finds something new. To turn an exclusive lock into
-//! a shared one, the engine confirms the shared lock, and each node that keeps the exclusive lock changes it.
+//! The operation [`watch`](inspect::watch) is an inspection that continues until it finds a change. To turn an
+//! exclusive lock into a shared lock, the engine confirms the shared lock, and each node with the exclusive lock
+//! converts it.
 //!
-//! The other files are shared by operations. The file [`ballot`] says which votes count, [`round`] counts
-//! them, [`patience`] limits how long a node may take, [`held`] is about held locks, and [`top_up`] sends copies.
+//! The other files contain code that operations share. The file [`ballot`] says which votes count, [`round`] counts
+//! them, [`patience`] limits how long a node may take, [`held`] handles questions about held locks, and [`top_up`]
+//! sends copies.
 //!
-//! To add an operation, write a type in this folder that implements [`Operate`], a line in [`Kind`], and an [`Event`].
+//! To add an operation, write a type in this folder that implements [`Operate`], a variant of [`Kind`], and
+//! an [`Event`].
 
 pub(super) mod acquire;
 mod ballot;
@@ -66,7 +69,7 @@ use release::Release;
 use repair::Repair;
 use round::{Round, State};
 
-/// An operation with its present round.
+/// An operation with its current round.
 #[derive(Debug)]
 pub(super) struct Operation {
     pub(super) round: Round,
@@ -87,37 +90,37 @@ pub(super) enum Kind {
     CountCounters(CountCounters),
 }
 
-/// An outcome for a caller, or news of a lock.
+/// An outcome for a caller, or news about a lock.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {
     /// The outcome of [`Engine::acquire`](crate::engine::Engine::acquire).
     Acquired {
-        /// The operation.
+        /// The operation that took the lock.
         round: RoundId,
         /// The lock, or the reason why it was not granted.
         result: Result<Lock, LockError>,
     },
     /// The outcome of [`Engine::extend`](crate::engine::Engine::extend).
     Extended {
-        /// The operation.
+        /// The operation that extended the lock.
         round: RoundId,
-        /// The extension, to be applied to the lock, or the reason why the lock was not extended.
+        /// The extension, which the caller applies to the lock, or the reason why the lock was not extended.
         result: Result<Extension, ExtendError>,
     },
     /// The outcome of [`Engine::confirm`](crate::engine::Engine::confirm).
     Confirmed {
-        /// The operation.
+        /// The operation that confirmed the lock.
         round: RoundId,
         /// The new end of the validity, or the reason why no end was found. If the error is [`Lost`](ExtendError::Lost)
-        /// or [`Expired`](ExtendError::Expired), the lock is over, and an [`Expired`](Self::Expired) event also reports
-        /// this end.
+        /// or [`Expired`](ExtendError::Expired), the lock has ended, and an [`Expired`](Self::Expired) event also
+        /// reports this end.
         result: Result<Extension, ExtendError>,
     },
     /// The outcome of [`Engine::inspect`](crate::engine::Engine::inspect)
     /// or [`Engine::watch`](crate::engine::Engine::watch).
     Inspected {
-        /// The operation.
+        /// The operation that inspected the resource.
         round: RoundId,
         /// The holder of the resource, or the reason why the holder is not known.
         result: Result<Inspection, OperatorError>,
@@ -125,65 +128,65 @@ pub enum Event {
     /// The outcome of [`Engine::break_lock`](crate::engine::Engine::break_lock)
     /// with [`Breaking::KeepOut`](crate::Breaking::KeepOut).
     Broken {
-        /// The operation.
+        /// The operation that broke the lock.
         round: RoundId,
-        /// The lock that was broken, or the reason why it was not broken.
+        /// The broken lock, or the reason why it was not broken.
         result: Result<Broken, OperatorError>,
     },
     /// The outcome of [`Engine::release`](crate::engine::Engine::release), and
     /// of [`Engine::break_lock`](crate::engine::Engine::break_lock) with [`Breaking::AtOnce`](crate::Breaking::AtOnce).
     Released {
-        /// The operation.
+        /// The operation that released the lock.
         round: RoundId,
-        /// The result.
+        /// The result of the release.
         result: Result<Released, UnlockError>,
     },
     /// The outcome of [`Engine::reinit`](crate::engine::Engine::reinit).
     Reinitialised {
-        /// The operation.
+        /// The operation that reinitialised the nodes.
         round: RoundId,
         /// `Ok` if every node now belongs to this group.
         result: Result<(), OperatorError>,
     },
-    /// An operator has [trusted](crate::engine::Engine::trust) nodes, so each node was sent a counter floor. No call
-    /// returns the id of this operation.
+    /// An operator has [trusted](crate::engine::Engine::trust) nodes, so the engine has sent each of them a counter
+    /// floor. No call returns the id of this operation.
     FloorsGiven {
-        /// The operation.
+        /// The operation that sent the floors.
         round: RoundId,
-        /// The nodes that have not said that they wrote a floor, each with the reason. Empty if all nodes wrote one, and
-        /// if this engine was not asked for a fencing token before.
+        /// The nodes that have not answered that they wrote a floor, each with the reason. Empty if all nodes have
+        /// written a floor, or if no caller of this engine has requested a fencing token.
         without: Vec<(NodeId, NodeOutcome)>,
     },
-    /// The nodes have counted their counters of fencing tokens, for a handle. No call of an engine returns the id of
-    /// this operation.
+    /// The nodes have counted their fencing-token counters for a handle. No call of an engine returns the id of this
+    /// operation.
     CountersCounted {
-        /// The operation.
+        /// The operation that counted the fencing-token counters.
         round: RoundId,
-        /// For each node, the number of counters, and a reason if there may be more.
+        /// The number of counters on each node, with a reason if there may be more.
         counters: Vec<(u64, Option<NodeOutcome>)>,
     },
     /// The engine has extended a lock that it [keeps](crate::LockOptions::keep), or has tried to extend it. The caller
-    /// has nothing to apply, because the lock already shows its new end.
+    /// applies nothing, because the lock already shows its new end.
     Kept {
-        /// The lock.
+        /// The lock that was extended.
         lock: LockId,
-        /// The end of the validity, or the reason why the end did not change. After a failure, the engine tries again.
-        /// If the error is [`Lost`](ExtendError::Lost), an [`Expired`](Self::Expired) event follows.
+        /// The new end of the validity, or the reason why the end did not change. After a failure, the engine tries
+        /// again. If the error is [`Lost`](ExtendError::Lost), an [`Expired`](Self::Expired) event follows.
         result: Result<Instant, ExtendError>,
     },
     /// A lock has less validity left than a caller has passed
-    /// to [`Engine::alert_below`](crate::engine::Engine::alert_below). The engine reports the event once for each such
-    /// call. A timer triggers the report, so the report comes even if every node is silent. The report never comes
-    /// after the lock was released, handed over or reported as over.
+    /// to [`Engine::alert_below`](crate::engine::Engine::alert_below). The engine reports this event once for each such
+    /// call. A timer triggers the report, so it comes even if every node is silent. The report never comes after the
+    /// lock was released, handed over or reported as lost.
     AtRisk {
-        /// The lock.
+        /// The lock at risk.
         lock: LockId,
     },
-    /// A lock that was not released is lost, because its validity ends within a tick or a majority of the nodes says
-    /// that the lock is gone. The engine reports the loss once for each lock. A timer triggers the report, so the
-    /// report comes even if every node is silent.
+    /// A lock that was not released is lost, because its validity ends within a tick or a majority of the nodes reports
+    /// that the lock is gone. The engine reports the loss once for each lock. A timer triggers the report, so it comes
+    /// even if every node is silent.
     Expired {
-        /// The lock.
+        /// The lost lock.
         lock: LockId,
     },
 }
@@ -225,15 +228,15 @@ pub(super) struct Context<'a> {
     pub(super) lost: Option<LostLock>,
 }
 
-/// A lock that a majority has lost, or whose validity has run out.
+/// A lock that a majority has lost, or whose validity has ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LostLock {
     pub(super) claim: ClaimKey,
-    /// The other open questions about the lock. These questions end after the question that found the loss.
+    /// The other open questions about the lock. The other questions end after the question that found the loss.
     pub(super) open: Questions,
     /// The verdict for the callers of the other questions.
     pub(super) verdict: fn() -> Verdict,
-    /// The remaining copies stay and are not released.
+    /// Whether the remaining copies stay instead of being released.
     pub(super) stays: bool,
 }
 
@@ -247,8 +250,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Returns whether `node` can be asked now. If the node is not connected and the other nodes are no majority, tries
-    /// to connect at once or soon.
+    /// Returns whether `node` can be asked now. If the node is not connected and the other nodes are not a majority,
+    /// tries to connect now or soon.
     #[inline]
     pub(super) fn access(&mut self, node: NodeId) -> Access {
         let access = self.parts.nodes[node].access();
@@ -261,8 +264,8 @@ impl<'a> Context<'a> {
         self.parts.nodes[node].access()
     }
 
-    /// Asks `node` by calling `put`, or queues the question until the handshake of the node is done. If the node cannot
-    /// be asked, records its abstention. Returns `false` if the abstention is new.
+    /// Asks `node` by calling `put`, or queues the question until the node's handshake is done. If the node cannot be
+    /// asked, records that it abstains. Returns `false` if the abstention is new.
     #[inline]
     pub(super) fn reach(
         &mut self,
@@ -301,8 +304,8 @@ pub(super) trait Operate {
 
     /// Sends the question to `node`, built in `command`, or queues it until the handshake is done.
     ///
-    /// Returns `false` if the node cannot be asked. If the node cannot be asked, the method records the abstention, and
-    /// the caller has to judge the votes.
+    /// Returns `false` if the node cannot be asked. In this case, `ask` records the abstention, and the caller must
+    /// judge the votes.
     #[must_use]
     fn ask(&mut self, _node: NodeId, _command: &mut Command, _cx: &mut Context<'_>) -> bool {
         true
@@ -316,7 +319,7 @@ pub(super) trait Operate {
         }
     }
 
-    /// Returns the decided outcome for the caller, or `None` if this outcome is no longer valid.
+    /// Returns the outcome for the caller, or `None` if the outcome is no longer valid.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event>;
 
     /// Adds the subject of the operation to a `report`.
@@ -340,7 +343,7 @@ pub(super) trait Operate {
         }
     }
 
-    /// Returns `true` if the operation may grant or prolong a lock, so that the loss of a yes matters.
+    /// Returns `true` if the operation may grant or extend a lock, so that the loss of a yes matters.
     fn rests_on_answers(&self) -> bool {
         false
     }
@@ -351,8 +354,8 @@ pub(super) trait Operate {
         Bounds::NONE
     }
 
-    /// Handles an answer of `node` that is `lost`. If a lock depends on this yes, the yes no longer counts. An answer
-    /// about a lasting change still counts.
+    /// Handles the loss of an answer that `node` had given. If a lock depends on the answer, a yes no longer counts. An
+    /// answer about a lasting change still counts.
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
         let changed = match (self.rests_on_answers(), lost) {
             (true, Lost::Trust(_)) if self.bounds(cx).kept_until(node, cx).is_none() => false,
@@ -367,7 +370,8 @@ pub(super) trait Operate {
         }
     }
 
-    /// Handles another change. The default asks a node whose handshake is done, as most operations do.
+    /// Handles a change that the operation may wait for. The default asks a node whose handshake is done, as most
+    /// operations do.
     fn heard(&mut self, change: Change, cx: &mut Context<'_>) {
         if let Change::Ready(node) = change {
             if self.rests_on_answers() {
@@ -379,7 +383,7 @@ pub(super) trait Operate {
 
     // ----- time, and the end of the operation -----------------------------------------------
 
-    /// Withdraws the question to `nodes` if no byte of it has left.
+    /// Withdraws the question to `nodes` if none of its bytes has been sent.
     fn withdraw(&mut self, _nodes: NodeSet, _cx: &mut Context<'_>) {}
 
     /// Handles the possible end of the random delay, or of the wait for a turn. The delay or wait ends at `until` at
@@ -402,12 +406,12 @@ pub(super) enum Lost {
     Trust(NodeOutcome),
 }
 
-/// A change, besides answers and time, that an operation may wait for.
+/// A change for which an operation may wait, besides answers and time.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
     /// The handshake of a node is done, and a question has waited for it.
     Ready(NodeId),
-    /// The commands that had to be sent to a node before a question may have been sent.
+    /// The commands that must precede a question to a node may have been sent.
     Behind(NodeId),
     /// A node has joined its group.
     Joined(NodeId),
@@ -417,7 +421,7 @@ pub(super) enum Change {
     MajorityBack,
     /// The resource or a node has changed.
     Stirred,
-    /// The operation now has its turn to ask.
+    /// The operation has its turn to ask now.
     Turn,
     /// The caller's deadline has passed, so there is no time for another attempt.
     OutOfTime,
@@ -436,7 +440,7 @@ fn ask_all<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
     cx.parts.claims.sent(command);
 }
 
-/// Asks every node. An answer is useful at any time, so a node gets as much time as it gets for the longest lock.
+/// Asks every node. An answer is useful at any time, so each node gets as much time as it gets for the longest lock.
 fn ask_patiently<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
     let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
     for node in cx.parts.nodes.ids() {
@@ -455,7 +459,7 @@ fn ask_one<O: Operate + ?Sized>(operation: &mut O, node: NodeId, cx: &mut Contex
     judge_if_voting(operation, cx);
 }
 
-/// Withdraws the question to `nodes` if no byte of it has left.
+/// Withdraws the question to `nodes` if none of its bytes has been sent.
 fn withdraw(nodes: NodeSet, cx: &mut Context<'_>) {
     let asker = Asker::Operation(cx.round.key);
     for node in nodes.iter() {
@@ -463,8 +467,8 @@ fn withdraw(nodes: NodeSet, cx: &mut Context<'_>) {
     }
 }
 
-/// A script may have stopped on `node` because of a missing permission that the `answer` does not name. If a script may
-/// have stopped for this reason, asks which permission is missing. Returns `false` if there is nothing to ask, or if
+/// A script may have stopped on `node` because of a missing permission that `answer` does not name. If a script may
+/// have stopped for this reason, asks which permission is missing. Returns `false` if no question is needed, or if
 /// `node` cannot be asked.
 fn ask_why(node: NodeId, entry: &Entry, answer: &Answer, cx: &mut Context<'_>) -> bool {
     let is_answer = matches!(answer.request, Request::Why { .. });
@@ -502,8 +506,8 @@ pub(super) fn due(operation: &mut dyn Operate, cx: &mut Context<'_>) {
     }
 }
 
-/// Ends the wait for nodes that took too long, and the wait for all nodes at the caller's deadline. A question that has
-/// not sent a byte is withdrawn, so that it never leaves late.
+/// Ends the wait for nodes that took too long, and ends the wait for all nodes at the caller's deadline. Withdraws
+/// questions whose bytes have not been sent, so that they never leave late.
 fn time_out(operation: &mut dyn Operate, cx: &mut Context<'_>) {
     let now = cx.now;
     let open = cx.round.tally.open();
@@ -532,8 +536,8 @@ impl Kind {
         }
     }
 
-    /// Returns `true` if the engine has begun this operation itself. No caller waits for the outcome of an operation
-    /// that the engine has begun itself, so the operation ends without an event as soon as it is decided.
+    /// Returns `true` if the engine itself has begun this operation. No caller waits for the outcome of such an
+    /// operation, so it ends without an event as soon as the outcome is certain.
     pub(super) fn is_own(&self) -> bool {
         matches!(self, Self::Repair(_))
     }

@@ -1,21 +1,21 @@
-//! Breaking another client's lock means that its keys get another token and keep their expiry.
+//! Breaks another client's lock: its keys get another token and keep their expiry.
 //!
-//! Each node that has the holder's token replaces the token in one step and keeps the expiry. So each node refuses
-//! other clients until the time when the lock would have become free anyway, even if the holder has extended the lock
-//! since it was seen. Afterwards no majority has the holder's token, so the holder cannot extend the lock again.
+//! Each node with the holder's token replaces the token in one step and keeps the expiry. So each node refuses other
+//! clients until the lock would have become free anyway, even if the holder has extended the lock since it was seen.
+//! After the break, no majority has the holder's token, so the holder cannot extend the lock again.
 //!
-//! Each try uses the same new token, so that a later try can build on the progress of an earlier try:
+//! Every try uses the same new token, so that a later try can build on an earlier try:
 //! see [`broken`](crate::resource::broken).
 //!
 //! # Guarantees
 //!
 //! * The lock counts as broken only if a majority has replaced the token.
-//! * The operation leaves the token of another holder alone, and creates no key.
+//! * The operation never replaces the token of another holder, and never creates a key.
 //!
 //! # Not here
 //!
-//! The [inspection](super::inspect) finds the holder. To break a lock at once, the [release](super::release) of its
-//! token is used.
+//! The [inspection](super::inspect) finds the holder. To break a lock immediately, the
+//! engine [releases](super::release) its token.
 
 use core::time::Duration;
 
@@ -38,7 +38,7 @@ pub(in crate::engine) struct Overwrite {
     /// The name and the token of the holder.
     entry: Entry,
     holder: Option<Holder>,
-    /// The longest time that a node keeps its key.
+    /// The longest remaining time of a key on any node.
     longest: Duration,
 }
 

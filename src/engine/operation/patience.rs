@@ -1,4 +1,4 @@
-//! How long a node may take to answer. One part of this time depends on the ttl only, the other part on the node.
+//! How long a node may take to answer. One part of the time depends only on the ttl, and the other part on the node.
 
 use core::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::engine::settings::Settings;
 const SHORTEST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(50);
 
-/// The longest node timeout, unless the user has configured one.
+/// The longest node timeout, unless the user has configured a timeout.
 const FARTHEST: Duration = Duration::from_secs(1);
 
 /// The time that nodes may take to answer about locks of one ttl, in nanoseconds.
@@ -24,7 +24,7 @@ pub(super) struct Patience {
     most: u64,
 }
 
-/// Returns the node timeout of a lock of `ttl` if none is configured and no node is far away.
+/// Returns the node timeout of a lock of `ttl` if no timeout is configured and no node is far away.
 pub(crate) fn usual_timeout(ttl: Duration) -> Duration {
     Duration::from_nanos(nanos(ttl) / 200).clamp(SHORTEST, LONGEST)
 }
@@ -32,8 +32,8 @@ pub(crate) fn usual_timeout(ttl: Duration) -> Duration {
 impl Patience {
     /// Returns the patience for a release, which is useful at any time.
     ///
-    /// The Redlock paper proposes 5 to 50 ms for a lock of 10 s. A node that is farther away gets four times its round
-    /// trip, but at most one second.
+    /// The Redlock paper proposes 5 to 50 ms for a lock of 10 s. A more distant node gets four times its round trip,
+    /// but at most one second.
     pub(super) fn for_release(ttl: Duration, settings: &Settings) -> Self {
         let fixed = settings.node_timeout;
         Self {
@@ -43,8 +43,8 @@ impl Patience {
         }
     }
 
-    /// Returns the patience for a question that is useless once half of the lock's life is over. A configured timeout
-    /// takes precedence. If it is longer than the ttl allows, the attempt ends as too slow.
+    /// Returns the patience for a question that is useless after half of the lock's life. A configured timeout takes
+    /// precedence. If the configured timeout is longer than the ttl permits, the attempt ends as too slow.
     pub(super) fn for_vote(ttl: Duration, settings: &Settings) -> Self {
         let patience = Self::for_release(ttl, settings);
         match patience.fixed {

@@ -1,6 +1,6 @@
 //! Reinitialisation: every node joins this group, regardless of its marker.
 //!
-//! An operator asks for the reinitialisation. The reinitialisation needs all nodes.
+//! An operator requests the reinitialisation. The reinitialisation needs all nodes.
 
 use alloc::vec::Vec;
 

@@ -17,13 +17,13 @@ use crate::engine::parts::Parts;
 #[derive(Debug)]
 pub(in crate::engine) struct Release {
     claim: ClaimKey,
-    /// Whether the lock was still valid when the caller asked for its release.
+    /// Whether the lock was still valid when the caller requested its release.
     valid: bool,
     verdict: Option<Releasing>,
 }
 
 impl Release {
-    /// Makes the release of `claim`.
+    /// Creates the release of `claim`.
     pub(in crate::engine) const fn new(claim: ClaimKey, valid: bool) -> Self {
         Self {
             claim,

@@ -1,18 +1,17 @@
-//! Repair of fencing tokens: a node that may have lost its counters gets a counter floor again. The floor comes from
+//! Repairs fencing tokens: a node that may have lost its counters gets a new counter floor. The new floor comes from
 //! the other nodes.
 //!
-//! The engine asks every node for its floor. A node without a floor marks itself with a nonce in the same script. The
-//! node is then in repair under this nonce, or under the nonce of another handle that came first. When the mark has
-//! been there for as long as the longest lock lasts, the engine asks every node again. If N - q + 1 of the other nodes
-//! have a floor, the largest of these floors becomes the floor of the node, provided that the mark is still there.
+//! The engine asks every node for its counter floor. In the same script, a node without a floor marks itself with a
+//! nonce. The node is then in repair under this nonce, or under the nonce of another handle that came first. When the
+//! mark has existed for as long as the longest lock lasts, the engine asks every node again. If N - q + 1 of the other
+//! nodes have a floor, the largest of these floors becomes the floor of the node, provided that the mark still exists.
 //!
 //! # Guarantees
 //!
-//! * A repair uses only numbers that were asked for after the mark had been there for as long as the longest lock
-//!   lasts.
+//! * A repair uses only numbers that were requested after the mark had existed for as long as the longest lock lasts.
 //! * A node counts only if it has its own floor, is not in quarantine, and is connected at the same time.
-//! * If a restart or a `FLUSHALL` deletes data in between, the mark is gone, or a mark with another `run_id` is left.
-//!   The wait then begins again from zero.
+//! * If a restart or a `FLUSHALL` deletes data in between, the mark is gone, or a mark with another `run_id` remains.
+//!   The wait then begins again.
 //! * Several handles may repair one node. The handles share the mark, and only the first write still finds it.
 //!
 //! # Not here
@@ -52,8 +51,8 @@ impl Repair {
         }
     }
 
-    /// Returns the floor for a node in repair. The floor is at least as large as every token that the node confirmed
-    /// before it was marked. Returns `None` if too few of the other nodes have reported their floors.
+    /// Returns the floor for a node in repair. The floor is at least as large as every fencing token that the node
+    /// confirmed before it was marked. Returns `None` if too few other nodes have reported their floors.
     fn number(&self, cx: &Context<'_>) -> Option<u64> {
         let sound = cx.round.tally.yes();
         let needed = cx.parts.nodes.len() - cx.round.tally.quorum() + 1;
@@ -80,7 +79,8 @@ impl Repair {
 }
 
 impl Operate for Repair {
-    /// Asks every node. An answer is useful at any time, so a node gets as much time as it gets for the longest lock.
+    /// Asks every node. An answer is useful at any time, so each node gets as much time as it gets for the longest
+    /// lock.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
@@ -105,7 +105,7 @@ impl Operate for Repair {
         }
     }
 
-    /// Waits for every node.
+    /// Waits for the answer of every node.
     fn judge(&mut self, cx: &mut Context<'_>) {
         if cx.round.tally.open().is_empty() {
             self.repair(cx);
@@ -128,7 +128,7 @@ impl Operate for Repair {
         self.vote(node, said, cx);
     }
 
-    /// If a connection is lost in the meantime, the floor of its node is no longer known.
+    /// If the connection of a node is lost, its floor is no longer known.
     fn rests_on_answers(&self) -> bool {
         true
     }

@@ -1,7 +1,7 @@
 //! A round: one question to all nodes, and their votes.
 //!
 //! Every operation has one round at a time. An acquisition has one round for each attempt. A round counts votes until
-//! the outcome is certain. A round owns no key. The keys that a `SET` may leave on the nodes belong to
+//! the outcome is certain. A round owns no keys. The keys that a `SET` may leave on the nodes belong to
 //! a [claim](crate::engine::claims::claim).
 
 use alloc::boxed::Box;
@@ -27,24 +27,24 @@ use crate::engine::parts::Parts;
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Round {
-    /// The operation that asks.
+    /// The operation that asks the question.
     pub(crate) key: OperationKey,
     pub(crate) state: State,
     pub(crate) tally: Tally,
     pub(crate) ballots: Vec<Ballot>,
-    /// The nodes that are asked although their answers do not count, until their time to answer is over.
+    /// The nodes that are asked although their answers do not count, until their time to answer ends.
     uncounted: NodeSet,
     /// When the call was made.
     pub(crate) started: Instant,
-    /// When the present attempt began, before its first byte. The Redlock paper calls this time t1.
+    /// When the current attempt began, before its first byte was sent. The Redlock paper calls this time t1.
     pub(crate) sent: Instant,
-    /// When the caller wants an outcome, whatever the outcome is.
+    /// When the caller wants an outcome at the latest.
     pub(crate) deadline: Option<Instant>,
-    /// The number of attempts, including the present one.
+    /// The number of attempts, including the current one.
     pub(crate) tries: u32,
     pub(crate) ttl: Duration,
     timer: Option<TimerKey>,
-    /// The reason for the timer.
+    /// The reason why the timer is set.
     pub(crate) wake: Cause,
 }
 
@@ -68,11 +68,11 @@ pub(crate) struct Ballot {
     pub(crate) latency: Option<Duration>,
     /// When the node's time to answer ends.
     pub(crate) deadline: Instant,
-    /// The question was put to the node. If the question was not put, it waits for the handshake.
+    /// Whether the question was put to the node. A question that was not put to the node waits for the handshake.
     pub(crate) asked: bool,
-    /// The question was repeated in this attempt.
+    /// Whether the question was repeated in this attempt.
     pub(crate) asked_again: bool,
-    /// The reason from earlier attempts that explains most.
+    /// The most informative reason from earlier attempts.
     before: NodeOutcome,
 }
 
@@ -86,13 +86,13 @@ impl Ballot {
         before: NodeOutcome::Pending,
     };
 
-    /// Returns the answer of the node in this attempt, and its latency.
+    /// Returns the node's answer in this attempt, and its latency.
     fn said(&self) -> (NodeOutcome, Option<Duration>) {
         (self.outcome, self.latency)
     }
 
     /// Returns the outcome to report for the node if too few nodes answered. If the node did not answer in this
-    /// attempt, returns an earlier reason, whose latency is no longer known.
+    /// attempt, returns an earlier reason, without a latency.
     pub(crate) fn cause(&self) -> (NodeOutcome, Option<Duration>) {
         let silent = matches!(self.outcome, NodeOutcome::Pending | NodeOutcome::TimedOut);
         match more_telling(self.before, self.outcome) {
@@ -110,7 +110,7 @@ impl Ballot {
     }
 }
 
-/// Returns the outcome that explains better why a node did not vote. Returns `other` if both outcomes explain this
+/// Returns the outcome that better explains why a node did not vote. Returns `other` if both outcomes explain it
 /// equally well.
 fn more_telling(one: NodeOutcome, other: NodeOutcome) -> NodeOutcome {
     let weight = |outcome| match outcome {
@@ -184,7 +184,7 @@ impl Round {
         matches!(self.state, State::Voting)
     }
 
-    /// Lets the operation rest in this `state` and ask no node.
+    /// Lets the operation rest in this `state`, in which it asks no node.
     pub(in crate::engine) fn rest(&mut self, state: State, parts: &mut Parts) {
         self.stop_resting(parts);
         self.state = state;
@@ -192,7 +192,7 @@ impl Round {
         self.arm(&mut parts.timers);
     }
 
-    /// Stops counting the operation as resting, because the operation asks nodes again or ends.
+    /// Stops counting the operation as resting, because it asks nodes again or ends.
     #[inline]
     pub(in crate::engine) fn stop_resting(&self, parts: &mut Parts) {
         if matches!(self.state, State::Queued { .. } | State::Resting { .. }) {
@@ -209,13 +209,12 @@ impl Round {
         self.is_voting() && self.tally.open().contains(node)
     }
 
-    /// Returns `true` if it is useful to ask `node`, because its answer would count, or at least its key keeps other
-    /// clients out.
+    /// Returns `true` if asking `node` is useful, because its answer counts, or because its key blocks other clients.
     pub(crate) fn asks(&self, node: NodeId) -> bool {
         self.awaits(node) || self.is_voting() && self.uncounted.contains(node)
     }
 
-    /// Ends the time to answer of the uncounted nodes that have taken too long at `now`, and returns these nodes.
+    /// Ends the wait for uncounted nodes that have taken too long at `now`, and returns these nodes.
     pub(crate) fn end_uncounted(&mut self, now: Instant) -> NodeSet {
         let over = |node: NodeId| self[node].deadline <= now;
         let ended = self.uncounted.filter(over);
@@ -240,8 +239,8 @@ impl Round {
         counts
     }
 
-    /// Handles the loss of the connection to `node`. Withdraws the yes of the node, or stops waiting for its answer.
-    /// Returns `true` if the loss changed anything.
+    /// Handles the loss of the connection to `node`. Withdraws the node's yes, or stops waiting for its answer. Returns
+    /// `true` if the loss changed anything.
     pub(crate) fn lose(&mut self, node: NodeId, outcome: NodeOutcome) -> bool {
         let changed = self.is_voting()
             && (guard!(VoteKeptOverReconnect, self.tally.withdraw(node))
@@ -252,7 +251,7 @@ impl Round {
         changed
     }
 
-    /// Marks the outcome as certain, so that the next poll reports it. A round is decided once for each attempt,
+    /// Marks the outcome as certain, so that the next poll reports it. A round is decided only once per attempt,
     /// because a decided round no longer votes.
     pub(in crate::engine) fn decide(&mut self, parts: &mut Parts) {
         self.state = State::Decided;
@@ -266,7 +265,7 @@ impl Round {
         }
     }
 
-    /// Arms the timer for the next deadline of the round.
+    /// Sets the timer for the next deadline of the round.
     pub(crate) fn arm(&mut self, timers: &mut Timers) {
         self.disarm(timers);
         if let Some((at, wake)) = self.next_wake() {
@@ -280,7 +279,7 @@ impl Round {
         self.timer = None;
     }
 
-    /// Lets the question to `node` wait for the handshake. Returns `false` if there is no room for the question. If
+    /// Makes the question to `node` wait for the handshake. Returns `false` if there is no room for the question. If
     /// there is no room, `node` is not asked.
     pub(crate) fn wait_for(&mut self, node: NodeId, whose: Whose, nodes: &mut Nodes) -> bool {
         let room = nodes[node].connection.waiting.push(self.key, whose);
@@ -292,8 +291,8 @@ impl Round {
 
     /// Returns `true` if the question that waited for the handshake of `node` should be asked now.
     ///
-    /// If an operation makes several attempts while the question waits, the question is in the queue once for each
-    /// attempt. No operation waits for a node that does not vote, so such a node is not asked late.
+    /// If an operation makes several attempts while the question waits, the question is queued once for each attempt.
+    /// No operation waits for a node that does not vote, so such a node is not asked late.
     pub(crate) fn asks_late(&self, now: Instant, node: NodeId) -> bool {
         let ballot = &self[node];
         let in_time = self.awaits(node) || now < ballot.deadline;
@@ -315,15 +314,15 @@ impl Round {
         counts
     }
 
-    /// Records that `node` has granted the lock, although its vote depends on the answers of other nodes and may be
-    /// decided much later. The report says that the node granted the lock.
+    /// Records that `node` has granted the lock, although its vote depends on other nodes' answers and may be decided
+    /// much later. The report says that the node granted the lock.
     pub(crate) fn granted(&mut self, now: Instant, node: NodeId) {
         self[node].outcome = NodeOutcome::Granted;
         self[node].latency = Some(now.saturating_since(self.sent));
         self[node].deadline = Instant::MAX;
     }
 
-    /// Ends the wait for every node whose time to answer is over at `now`.
+    /// Ends the wait for every node whose time to answer has passed at `now`.
     pub(crate) fn time_out(&mut self, now: Instant, nodes: &Nodes) {
         for node in self.tally.open().iter() {
             if self[node].deadline <= now {
@@ -336,14 +335,14 @@ impl Round {
         }
     }
 
-    /// Ends the wait for every node, because the caller's time is over.
+    /// Ends the wait for every node, because the caller's time has passed.
     pub(crate) fn close(&mut self) {
         for node in self.tally.open().iter() {
             self.record(node, Vote::Abstain, self[node].outcome);
         }
     }
 
-    /// Returns the next deadline of the round, with the reason for it.
+    /// Returns the next deadline of the round, and its reason.
     pub(crate) fn next_wake(&self) -> Option<(Instant, Cause)> {
         let own = match &self.state {
             State::Voting => self

@@ -1,24 +1,24 @@
-//! A top-up gives a node that lacks its copy of a held lock another copy.
+//! A top-up sends a copy of a held lock to a node that does not have one.
 //!
-//! When a lock is extended, a node may answer that the key is missing. The node may have restarted without the key, may
-//! have been down when the lock was taken, or may have held another client's key at that time. Without this copy, fewer
-//! nodes than possible have the lock, and the loss of one more copy may end the lock.
+//! When a lock is extended, a node may answer that the key does not exist. The node may have restarted without the key,
+//! may have been down when the lock was taken, or may have held another client's key at that time. Without a copy on
+//! this node, fewer nodes than possible have the lock, and the loss of one more copy may end the lock.
 //!
 //! The copy is a `SET NX` that expires when the other copies expire. The engine sends the copy only after it has seen
 //! the loss, when a majority *without* that node has confirmed the token in a later round. So the copy follows the
 //! second extension, because the first extension finds the loss. If the node had the key again in between, this round
 //! sends no copy, because the node may have lost the key since the round began. A nil in reply to the copy is not a
-//! vote. A node in quarantine gets a copy too. The copy counts when the quarantine is over.
+//! vote. A node in quarantine gets a copy too. The copy counts as soon as the quarantine ends.
 //!
-//! A node without scripts may show how it releases locks only after a majority has granted the lock. The `SET` to
-//! another node may not have been sent before the lock was granted. In both cases, the node gets its first copy at
-//! once, unless an extension has already found that the node lacks the lock.
+//! A node without scripts may show how it releases locks only after a majority has granted the lock. A `SET` to another
+//! node may still be unsent when the lock is granted. In both situations, the node gets its first copy immediately,
+//! unless an extension has already found that the node does not have the lock.
 //!
 //! # Not here
 //!
-//! An adopted lock gets no copies, because the previous engine may still release a copy for which it got no answer. A
-//! lock gets no copies if another process may have got its bytes during an extension, because that process may have
-//! released the lock. A lock that is not extended ends without new copies.
+//! An adopted lock gets no copies, because the previous engine may still release a copy whose answer it never received.
+//! A lock gets no copies if another process may have received its bytes during an extension, because that process may
+//! have released the lock. A lock that is not extended ends without new copies.
 
 use core::time::Duration;
 
@@ -49,8 +49,8 @@ pub(super) fn life_of_copy(
     whole(entry.delay().life(ttl))
 }
 
-/// Sends `node` a copy of the lock of `key`, which ends at `end`, if the node got no copy before. The lock was granted
-/// before this node had shown how it releases locks.
+/// Sends `node` a copy of the lock of `key`, which ends at `end`, if the node has not received one before. The lock was
+/// granted before this node had shown how it releases locks.
 #[cold]
 pub(in crate::engine) fn copy_late(
     now: Instant,
@@ -81,8 +81,8 @@ pub(in crate::engine) fn copy_late(
 }
 
 impl LockQuestion {
-    /// Sends a copy to each node that lacked the key before the extension began and still lacks the key. `majority` has
-    /// confirmed the extension until `end`.
+    /// Sends a copy to each node that did not have the key before the extension began and still does not have it.
+    /// `majority` has confirmed the extension until `end`.
     pub(super) fn top_up(&self, majority: &Majority, end: Instant, cx: &mut Context<'_>) {
         let lacking = self.lacking.without(majority.nodes());
         let claim = self.claim_in(&mut cx.parts.claims);
@@ -95,8 +95,8 @@ impl LockQuestion {
         }
     }
 
-    /// Sends a copy to those of `nodes` that have received none in the meantime, provided that the lock is held here
-    /// and every node that has the lock counts. If a copy cannot be sent, the next extension tries again.
+    /// Sends a copy to each of `nodes` that has received none since, if the lock is held here and every node with the
+    /// lock counts. If a copy cannot be sent, the next extension tries again.
     pub(super) fn send_copies(&self, nodes: NodeSet, end: Instant, cx: &mut Context<'_>) {
         let mut command = cx.parts.claims.command();
         let drift = cx.parts.settings.drift;

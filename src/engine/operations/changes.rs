@@ -1,4 +1,4 @@
-//! Changes that concern several operations or the holder of a lock, and the work that the engine begins by itself.
+//! Handles changes that concern several operations or the holder of a lock, and begins the engine's own operations.
 
 use core::time::Duration;
 
@@ -32,7 +32,7 @@ impl Operations {
         }
     }
 
-    /// Handles what `node` has `said`: how long the key of `place` will live, and whether the node pushes the next
+    /// Handles what `node` has `said`: how much longer the key of `place` lives, and whether the node pushes the next
     /// change.
     #[cold]
     #[inline(never)]
@@ -48,7 +48,7 @@ impl Operations {
         self.stir(now, contender);
     }
 
-    /// Wakes all operations, because a node can be asked again or cannot be asked for some time.
+    /// Wakes all operations, because a node can be asked again, or cannot be asked for some time.
     pub(in crate::engine) fn stir_all(&mut self, now: Instant) {
         self.parts.queues.look_soon(now);
         self.each(now, |operation, cx| operation.heard(Change::Stirred, cx));
@@ -81,7 +81,7 @@ impl Operations {
         self.extend_kept(now);
     }
 
-    /// Wakes the operations if a node that answers again completes a majority.
+    /// Wakes the operations if the return of a node completes a majority.
     pub(in crate::engine) fn regained(&mut self, now: Instant) {
         if self.parts.nodes.answering() == self.parts.nodes.quorum() {
             self.each(now, |operation, cx| {
@@ -146,7 +146,7 @@ impl Operations {
         }
     }
 
-    /// Reports to the holder of `claim` that its lock is over. After the report, even an answer within the last tick
+    /// Reports to the holder of `claim` that its lock has ended. After this report, even an answer within the last tick
     /// does not make the lock valid again.
     fn lock_is_over(&mut self, now: Instant, claim: ClaimKey) {
         let open = self.parts.tell_lost(now, claim, EXPIRED);
@@ -204,10 +204,10 @@ impl Operations {
 
     // ----- counter floors -----------------------------------------------------------------------
 
-    /// Gives each of `nodes`, which an operator trusts, a counter floor.
+    /// Sends a counter floor to each of `nodes`, because an operator trusts these nodes.
     ///
-    /// The limit on open operations does not apply. Giving floors ends soon, because a node with many unanswered
-    /// commands is not asked.
+    /// The limit on open operations does not apply to an operation that gives floors. Such an operation ends soon,
+    /// because a node with many unanswered commands is not asked.
     pub(in crate::engine) fn give_floors(
         &mut self,
         now: Instant,
@@ -218,7 +218,7 @@ impl Operations {
         gives.then(|| self.begin(now, Duration::ZERO, None, kind))
     }
 
-    /// Looks at the counter floors of all nodes, and repairs missing floors where this is possible.
+    /// Checks the counter floors of all nodes, and repairs missing floors where this is possible.
     #[cold]
     #[inline(never)]
     pub(in crate::engine) fn look_at_floors(&mut self, now: Instant) {

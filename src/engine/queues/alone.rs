@@ -1,13 +1,13 @@
-//! Locks that are kept alone: no other operation wants their names, so the table of names leads straight to their
-//! claims.
+//! Handles locks that are kept alone: no other operation wants their names, so the table of names leads directly to
+//! their claims.
 //!
-//! A place takes more memory than a lock that is kept alone needs. When another operation wants the name, the queues
-//! open a place. The state of the new place is as if the place had always existed.
+//! A place uses more memory than a lock that is kept alone needs. When another operation wants the name, the queues
+//! open a place. The new place has the same state as if it had always existed.
 //!
 //! # Not here
 //!
-//! A lock that is not kept has a place. A lock that is not kept is held for a short time, and keeping its place costs
-//! less than closing and opening it again.
+//! A lock that is not kept always has a place. A lock that is not kept is held for only a short time, and keeping its
+//! place costs less than closing and reopening it.
 
 use alloc::vec::Vec;
 
@@ -19,7 +19,7 @@ use crate::time::Instant;
 use super::Queues;
 use super::names::Where;
 
-/// In the table of names, this bit is set in the number of a claim and clear in the number of a place.
+/// In the table of names, this bit is set in the number of a claim, and clear in the number of a place.
 const CLAIM: u32 = 1 << 31;
 
 impl Where {
@@ -35,7 +35,7 @@ impl Where {
         }
     }
 
-    /// Returns the index of the claim. The number must be that of a claim.
+    /// Returns the index of the claim. The number must belong to a claim.
     pub(super) const fn claim(self) -> u32 {
         self.0 & !CLAIM
     }
@@ -48,9 +48,9 @@ impl From<PlaceKey> for Where {
 }
 
 impl Queues {
-    /// Closes `place`, where the lock of `claim` is held and kept from now on, if nothing else uses the place. Returns
-    /// the buffer of the name if the place was closed. The table of names then refers to the claim, which also stores
-    /// the name.
+    /// Closes `place`, where the lock of `claim` is held and kept from now on, if nothing else uses the place. If it
+    /// was closed, returns the buffer of the name. The table of names then refers to the claim, which also stores the
+    /// name.
     #[cold]
     pub(in crate::engine) fn leave_alone(
         &mut self,
@@ -90,7 +90,7 @@ impl Queues {
         place
     }
 
-    /// Records that the lock of `claim` on `name`, which was kept alone, is no longer held.
+    /// Records that no caller holds the lock of `claim` on `name` any longer, which was kept alone.
     pub(in crate::engine) fn vacate_alone(&mut self, now: Instant, name: &[u8], claim: ClaimKey) {
         let hash = self.names.hash(name);
         self.rows.of(now, hash).released(now);

@@ -1,15 +1,15 @@
-//! The belief of a refused contender says, for each node, when the resource becomes free and who holds it.
+//! The belief of a refused contender: when the resource becomes free on each node, and who holds it there.
 //!
 //! The belief depends on three things: the node's answer about the key (`PTTL` and the token), the node's notification
 //! when the key changes (a push), and time. This file sends no questions. Other files decide when to ask a node.
 //!
 //! # Guarantees
 //!
-//! * A node counts as free only if the node has said something about the key.
+//! * A node counts as free only after it has reported something about the key.
 //! * A resource is believed to be free when it is free on a majority of the configured nodes. Each node counts only
-//!   from the time at which its vote counts.
-//! * Readers or permits hold a sorted set. A sorted set keeps a reader out no longer than the random delay. A change of
-//!   the set does not mean that the lock is free, unless the contender wants a permit.
+//!   from the time when its vote counts.
+//! * Readers or permits hold a sorted set. A sorted set blocks a reader for at most the random delay. A change of the
+//!   set does not mean that the lock is free, unless the contender wants a permit.
 //! * Only the owner text of a token leaves this file. The random part of a token is never shown.
 
 use alloc::vec::Vec;
@@ -21,21 +21,21 @@ use crate::quorum::quorum_of;
 use crate::resource::{OwnedToken, Token};
 use crate::time::Instant;
 
-/// How long after its reported end a key is still believed to exist. The node has rounded its answer down by up to a
+/// How long a key is believed to exist after its reported end. The node may have rounded its answer down by up to a
 /// millisecond.
 pub(in crate::engine) const ROUNDED: Duration = Duration::from_millis(1);
 
 /// Whether the node will push the next change of the key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Registration {
-    /// The node was asked, and has not answered.
+    /// The node was asked for notifications, and has not answered.
     Asked,
-    /// The node was asked. Before it answered, this engine has written to the key itself, so the answer registers
-    /// nothing.
+    /// The node was asked for notifications. Before the node answered, this engine wrote to the key itself, so the
+    /// answer registers nothing.
     Erased,
     /// The node will push the next change.
     Pushed,
-    /// The node was asked and sends no notifications, so it will not push the next change.
+    /// The node was asked for notifications, but it sends none.
     Untold,
     /// The node was not asked since its last push, so it will not push the next change.
     None,
@@ -44,16 +44,16 @@ enum Registration {
 /// The belief about one node.
 #[derive(Debug)]
 struct Seen {
-    /// When the resource becomes free on the node. [`Instant::MAX`] if this time is not known.
+    /// When the resource becomes free on the node, or [`Instant::MAX`] if this time is not known.
     free: Instant,
-    /// The node is not believed to be free before this time, whatever the node says.
+    /// The time before which the node is not believed to be free, whatever it says.
     not_before: Instant,
-    /// The key has no expiry, so it does not become free by itself.
+    /// Whether the key has no expiry, so that it does not become free by itself.
     permanent: bool,
     registration: Registration,
-    /// The token in the key, if the node has named it.
+    /// The token in the key, if the node has reported it.
     token: Option<OwnedToken>,
-    /// The node has said that the key is a sorted set.
+    /// Whether the node has said that the key is a sorted set.
     is_set: bool,
 }
 
@@ -71,7 +71,7 @@ const UNKNOWN: Seen = Seen {
 pub(crate) struct Belief {
     nodes: Vec<Seen>,
     wants: Wants,
-    /// From this time on, a reader believes that a sorted set is free.
+    /// The time from which a reader believes that a sorted set is free.
     reads_from: Instant,
 }
 
@@ -82,7 +82,7 @@ pub(in crate::engine) enum Wants {
     Lock,
     /// A shared lock.
     Reader,
-    /// A permit. A node is free when it has a free slot.
+    /// A permit. A node counts as free when it has a free slot.
     Slot,
 }
 
@@ -105,7 +105,7 @@ impl Seen {
 }
 
 impl Belief {
-    /// Makes a belief about this number of `nodes` in an unknown state.
+    /// Creates a belief about this number of `nodes` in an unknown state.
     pub(crate) fn new(nodes: usize) -> Self {
         let nodes = (0..nodes).map(|_| UNKNOWN);
         Self {
@@ -114,7 +114,7 @@ impl Belief {
         }
     }
 
-    /// Sets what the contender wants. For a reader, a sorted set is free from `from` on.
+    /// Sets what the contender wants. For a reader, a sorted set counts as free from `from` on.
     pub(in crate::engine) fn set_wants(&mut self, wants: Wants, from: Instant) {
         (self.wants, self.reads_from) = (wants, from);
     }
@@ -130,7 +130,7 @@ impl Belief {
     }
 
     /// Records that `node` has no free slot before `until`. `pushes` says whether the node will push the next change.
-    /// `None` means that the node was not asked to push.
+    /// `None` means that the node was not asked to push changes.
     pub(in crate::engine) fn is_full(
         &mut self,
         node: NodeId,
@@ -158,7 +158,7 @@ impl Belief {
         }
     }
 
-    /// Makes the next look also ask the nodes that have answered. The earlier answers of these nodes stay.
+    /// Makes the next look also ask the nodes that have answered. The earlier answers of these nodes stay for now.
     pub(crate) fn ask_again(&mut self) {
         for seen in &mut self.nodes {
             if !seen.is_asked() {
@@ -174,8 +174,8 @@ impl Belief {
         }
     }
 
-    /// Records that `node` was asked how long the key will still exist, and to push its next change. The earlier answer
-    /// of the node stays until the new answer comes.
+    /// Records that `node` was asked how much longer the key lives, and to push its next change. The node's earlier
+    /// answer stays until the new answer arrives.
     pub(crate) fn asked(&mut self, node: NodeId) {
         self.nodes[node.index()].registration = Registration::Asked;
     }
@@ -207,17 +207,16 @@ impl Belief {
         seen.is_set &= left != Remaining::Missing;
     }
 
-    /// Records the token in the key as `node` has named it, if there is a token. `is_set` means that the key is a
-    /// sorted set.
+    /// Records the token in the key, as `node` has reported it. `is_set` means that the key is a sorted set.
     pub(crate) fn named(&mut self, node: NodeId, token: Option<OwnedToken>, is_set: bool) {
         let seen = &mut self.nodes[node.index()];
         (seen.token, seen.is_set) = (token, is_set);
     }
 
-    /// Records that `node` has reported a change of the key. The node is free at `now`, unless the change may only mean
-    /// that a holder has joined or left a sorted set. The key may also have changed on nodes that push nothing, so the
-    /// contender has to ask these nodes. A reader asks after `rest` at the latest, because the reason that kept the
-    /// reader out may be gone.
+    /// Records that `node` has reported a change of the key. The node is free from `now` on, unless the change may only
+    /// mean that a holder has joined or left a sorted set. The key may also have changed on nodes that push nothing, so
+    /// the contender must ask these nodes. A reader asks after `rest` at the latest, because the reason for its refusal
+    /// may be gone.
     pub(crate) fn changed(&mut self, now: Instant, node: NodeId, rest: Duration) {
         let latest = match self.wants == Wants::Reader {
             true => now.saturating_add(rest),
@@ -250,7 +249,7 @@ impl Belief {
         self.nodes[node.index()].registration = Registration::None;
     }
 
-    /// Returns `true` if `node` has to be asked, because it was not asked since its last report.
+    /// Returns `true` if `node` must be asked, because it was not asked since its last report.
     pub(crate) fn is_to_be_asked(&self, node: NodeId) -> bool {
         matches!(
             self.nodes[node.index()].registration,
@@ -264,8 +263,8 @@ impl Belief {
         quorum_of(self.nodes.len()) <= told
     }
 
-    /// Returns the owner text of the holder. The text is empty if the holder has none. Returns `None` if no majority of
-    /// the nodes has the same token. Only nodes whose answers `count` are included.
+    /// Returns the owner text of the holder. The text is empty if the holder has no owner text. Returns `None` if no
+    /// majority of the nodes has the same token. Only nodes whose answers `count` are included.
     pub(crate) fn holder(&self, counts: impl Fn(NodeId) -> bool) -> Option<&[u8]> {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
         let counted = nodes.filter(|(node, _)| counts(*node));
@@ -278,15 +277,15 @@ impl Belief {
         tokens.iter().find(has_majority).map(|token| token.label())
     }
 
-    /// Returns `true` if the key has no expiry on so many nodes that no majority becomes free by itself. Only nodes
-    /// whose answers `count` are included.
+    /// Returns `true` if too many nodes have a key without an expiry for a majority to become free by itself. Only
+    /// nodes whose answers `count` are included.
     pub(crate) fn is_permanent(&self, counts: impl Fn(NodeId) -> bool) -> bool {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
         let permanent = nodes.filter(|(node, seen)| seen.permanent && counts(*node));
         self.nodes.len() - permanent.count() < quorum_of(self.nodes.len())
     }
 
-    /// Returns `true` if `node` has said that the key is a sorted set, and has said nothing else since.
+    /// Returns `true` if the latest report of `node` said that the key is a sorted set.
     pub(in crate::engine) fn is_set_on(&self, node: NodeId) -> bool {
         self.nodes[node.index()].is_set
     }
@@ -297,8 +296,8 @@ impl Belief {
         quorum_of(self.nodes.len()) <= sets
     }
 
-    /// Returns when the contender believes that a majority of the nodes becomes free. `from` returns when the vote of
-    /// each node begins to count.
+    /// Returns when the contender believes that a majority of the nodes becomes free. `from` returns when each node's
+    /// vote begins to count.
     pub(crate) fn free_at(&self, from: impl Fn(NodeId) -> Instant) -> Instant {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
         let mut times: Vec<_> = nodes

@@ -1,11 +1,11 @@
-//! Callers in the order of their arrival. Each caller can leave at any time.
+//! A line contains callers in the order of their arrival. Each caller can leave the line at any time.
 //!
 //! All lines share one memory for waiters, which grows to the largest number of waiters at one time. Each call takes
 //! constant time.
 //!
-//! A waiter is not an operation yet, because it has no round, no ballots and no claim. The operation is opened when its
-//! turn comes or its time is over. From then on, the record of the waiter leads to the operation, because the caller
-//! knows only the key of the record.
+//! A waiter is not an operation yet: it has no round, no ballots and no claim. The operation is opened when its turn
+//! comes or its time has passed. From then on, the waiter's record leads to the operation, because the caller knows
+//! only the key of the record.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -37,12 +37,12 @@ pub(in crate::engine) struct Waiters {
     extras: BTreeMap<Key, Extra>,
 }
 
-/// A caller whose operation waits, or has waited, for its turn.
+/// A caller whose operation waits for its turn, or has waited for it.
 #[derive(Debug)]
 pub(in crate::engine) enum Caller {
     Waits(Waiter),
     /// The operation is open under this key. The operation is a set, which waits in the line of each of its names, or a
-    /// reader that was refused beside others.
+    /// reader that was refused while other operations were asking.
     Set(OperationKey),
     /// The operation is open under this key, and is no longer in a line.
     Open(OperationKey),
@@ -58,31 +58,31 @@ struct Links {
 /// The additional options of a waiter.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(in crate::engine) struct Extra {
-    /// The number of nanoseconds for which the engine keeps the lock. Zero if the engine does not keep the lock.
+    /// The number of nanoseconds for which the engine keeps the lock. Zero means that the engine does not keep the
+    /// lock.
     pub(in crate::engine) keep: u64,
     /// Whether the caller wants a fencing token.
     pub(in crate::engine) fenced: bool,
     /// Whether the caller wants a shared lock.
     pub(in crate::engine) shared: bool,
-    /// The number of permits, if the caller wants a permit. Zero if the caller does not want a permit.
+    /// The number of permits, if the caller wants a permit. Zero means that the caller does not want a permit.
     pub(in crate::engine) permits: u16,
-    /// The owner of the lock. `None` for the owner of the handle.
+    /// The owner of the lock, or `None` for the owner of the handle.
     pub(in crate::engine) owner: Option<Box<Owner>>,
 }
 
-/// The record of an operation that waits for its turn. The record is packed, because otherwise it would take eight more
-/// bytes together with the links of the slab and the line.
+/// The record of an operation that waits for its turn. The record is packed, because padding would add eight bytes.
 #[derive(Clone, Copy, Debug)]
 #[repr(Rust, packed(4))]
 pub(in crate::engine) struct Waiter {
     pub(in crate::engine) place: PlaceKey,
     /// When the call was made.
     pub(in crate::engine) started: Instant,
-    /// The caller's deadline. [`Instant::MAX`] if the caller waits without end.
+    /// The caller's deadline, or [`Instant::MAX`] if the caller waits without a limit.
     deadline: Instant,
     /// The ttl in nanoseconds.
     ttl: u64,
-    /// The number of attempts that the caller allows. `u32::MAX` if only time limits the attempts.
+    /// The number of attempts that the caller allows. `u32::MAX` means that only time limits the attempts.
     tries_allowed: u32,
     pub(in crate::engine) extensions: u32,
     pub(in crate::engine) timer: Option<TimerKey>,
@@ -142,7 +142,7 @@ impl Line {
 }
 
 impl Waiters {
-    /// Makes an empty list of waiters.
+    /// Creates an empty list of waiters.
     pub(super) const fn new() -> Self {
         Self {
             slab: Slab::new(),
@@ -201,7 +201,7 @@ impl Waiters {
         WaiterKey(key)
     }
 
-    /// Puts the open `operation` at the front of `line`, but behind the other open operations in this line.
+    /// Puts the open `operation` at the front of `line`, but behind other open operations in this line.
     pub(super) fn push_front(&mut self, line: &mut Line, operation: OperationKey) -> WaiterKey {
         let (mut before, mut behind) = (Link::NONE, line.first);
         while let Some(index) = behind.index()
@@ -228,8 +228,8 @@ impl Waiters {
         self.extras.get(&waiter.0).cloned().unwrap_or_default()
     }
 
-    /// Returns the first caller of `line`, which becomes the contender. A set leaves the line at once, and a waiter
-    /// leaves it when it is opened.
+    /// Returns the first caller of `line`, which becomes the contender. A set leaves the line immediately, and a waiter
+    /// leaves it when its operation is opened.
     pub(super) fn next(&mut self, line: &mut Line) -> Option<OperationKey> {
         let index = line.first.index()?;
         let key = WaiterKey(self.slab.key_at(index));
@@ -247,7 +247,7 @@ impl Waiters {
         extra.is_some_and(|extra| extra.permits != 0)
     }
 
-    /// Takes `waiter` out of `line` and turns it into `operation`.
+    /// Removes `waiter` from `line`, and turns it into `operation`.
     pub(super) fn open(&mut self, line: &mut Line, waiter: WaiterKey, operation: OperationKey) {
         if let Some((caller, links)) = self.slab.get_mut(waiter.0).must() {
             let before = core::mem::replace(caller, Caller::Open(operation));
@@ -256,7 +256,7 @@ impl Waiters {
         }
     }
 
-    /// Ends `waiter`, and takes it out of `line` if it is still in this line.
+    /// Ends `waiter`, and removes it from `line` if it is still in this line.
     pub(super) fn remove(&mut self, line: &mut Line, waiter: WaiterKey) {
         if let Some(caller) = self.slab.remove(waiter.0) {
             self.leave(line, waiter, caller);
@@ -272,7 +272,7 @@ impl Waiters {
         }
     }
 
-    /// Makes `behind` follow `before`. If one of the two is missing, the other becomes an end of `line`.
+    /// Makes `behind` follow `before`. If either neighbour is missing, the other becomes an end of `line`.
     fn join(&mut self, line: &mut Line, before: Link, behind: Link) {
         match before.index() {
             None => line.first = behind,
@@ -284,7 +284,7 @@ impl Waiters {
         }
     }
 
-    /// Forgets `waiter`, which must no longer wait.
+    /// Forgets `waiter`, which must not be waiting any longer.
     pub(in crate::engine) fn forget(&mut self, waiter: WaiterKey) {
         self.slab.discard(waiter.0);
     }

@@ -1,15 +1,15 @@
-//! A table that finds a name by its hash.
+//! A hash table of names.
 //!
-//! The table uses open addressing with linear probing. A removal closes the gap and leaves no marker (Knuth, *The Art
-//! of Computer Programming*, volume 3, section 6.4, algorithms L and R). The slots are in the order of the hashes, so
-//! that the table can grow by an eighth. To grow, the table reads and writes its slots once from front to back. The
-//! table does not store the names themselves, so the caller compares them.
+//! The table uses open addressing with linear probing. A removal closes the gap instead of leaving a marker
+//! (Knuth, *The Art of Computer Programming*, volume 3, section 6.4, algorithms L and R). The slots are in the order of
+//! the hashes, so that the table can grow by only an eighth. To grow, the table reads and writes its slots once, from
+//! front to back. The table does not store names, so the caller compares them.
 //!
 //! # Guarantees
 //!
-//! * Finding, inserting and removing take constant time on average, if the names were chosen without knowing the seed.
+//! * Finding, inserting and removing take constant time on average, if names were chosen without knowledge of the seed.
 //! * The table allocates only when it has more names than ever before.
-//! * Each name takes at most twelve bytes, if there are more than a few names and none was removed.
+//! * Each name takes at most twelve bytes, if the table has more than a few names and none was removed.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -19,14 +19,14 @@ use crate::invariant::Must;
 /// The multiplier of the hash: 2^64 divided by the golden ratio, an odd number without a pattern.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The smallest number of slots of a table with names.
+/// The minimum number of slots in a table that contains names.
 const SLOTS_MIN: usize = 16;
 
-/// The place of a name. The place is a number of the caller's choice, below 2^32 - 1.
+/// The place of a name. The caller chooses the number of a place, below 2^32 - 1.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Where(pub(super) u32);
 
-/// A name: half of its hash, and its place. Half a hash is enough for a table of 2^32 slots.
+/// Half of the hash of a name, and the name's place. Half a hash is enough for a table of 2^32 slots.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     hash: u32,
@@ -43,7 +43,7 @@ const EMPTY: Slot = Slot {
 #[derive(Debug)]
 pub(super) struct Names {
     seed: u64,
-    /// The slots. At most three quarters of the slots are taken.
+    /// The slots of the table. At most three quarters of the slots are taken.
     slots: Vec<Slot>,
     taken: usize,
 }
@@ -55,7 +55,7 @@ impl Slot {
 }
 
 impl Names {
-    /// Makes an empty table. The seed has to be secret if names come from strangers.
+    /// Creates an empty table. The seed must be secret if names come from strangers.
     pub(super) const fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -64,7 +64,7 @@ impl Names {
         }
     }
 
-    /// Returns the hash of `name`. Each step takes eight bytes and folds them by a multiplication of 128 bits.
+    /// Returns the hash of `name`. Each step takes eight bytes and folds them in with a 128-bit multiplication.
     #[inline]
     pub(super) fn hash(&self, name: &[u8]) -> u64 {
         let mut hash = self.seed ^ name.len() as u64;
@@ -152,7 +152,7 @@ impl Names {
         ((u64::from(hash) * self.slots.len() as u64) >> u32::BITS) as usize
     }
 
-    /// Returns all slots, beginning with `first`.
+    /// Returns all slots, starting at `first`.
     fn from(&self, first: usize) -> impl Iterator<Item = usize> + use<> {
         (first..self.slots.len()).chain(0..first)
     }

@@ -1,5 +1,5 @@
 //! Decides when a refused contender asks again, and when an engine leaves a lock to other programs. Only
-//! `acquire::waiting` draws the random delay, because the delay depends on the remaining tries and time.
+//! `acquire::waiting` chooses the random delay, because it depends on the remaining tries and time.
 //!
 //! | the latest attempt | the next one |
 //! | --- | --- |
@@ -10,28 +10,28 @@
 //! | no node granted the last [`WASTED_MAX`], and the key changes often | two round trips after that, so that it looks before it asks |
 //! | a node did not take the `SET`, or another name of its set was taken | not believed free before the random delay |
 //!
-//! During a window, the contender looks whether another client was faster. The contender also looks from time to time:
-//! often if nodes send no notifications, and rarely if they do. If one lock lasts for long, or if the contender has
-//! waited for several locks, the contender also asks who holds the lock.
+//! During a window, the contender checks whether another client was faster. The contender also looks from time to time:
+//! often if nodes send no notifications, and rarely if they do. If one lock lasts long, or if the contender has waited
+//! for several locks, it also asks who holds the lock.
 //!
 //! A reader asks as soon as the lock may be free. If other readers hold the lock, the reader asks after the random
-//! delay. With each look the reader asks who holds the lock, because a `PTTL` does not say whether the holder keeps
-//! readers out. A contender for the exclusive lock that finds readers leaves its *intent* on all nodes. The intent
-//! keeps new readers out, and each look renews it. A contender with an intent looks when the set of readers has
-//! changed, and asks for the lock when the set is gone.
+//! delay. With each look, a reader asks who holds the lock, because a `PTTL` does not say whether the holder blocks
+//! readers. A contender for the exclusive lock that finds readers records its *intent* on all nodes. The intent blocks
+//! new readers, and each look renews it. A contender with an intent looks when the set of readers has changed, and asks
+//! for the lock when the set is gone.
 //!
-//! A contender that wants a permit does not look, but makes an attempt. A refused attempt says when the first slot
+//! A contender that wants a permit makes attempts instead of looks. A refused attempt reports when the first slot
 //! becomes free, and registers the key for notifications.
 //!
-//! A program that releases a lock and asks for it again at once is always faster than a program that first has to learn
-//! of the release. So an engine leaves the lock to others for a moment after a [`Row`] of its own locks. The engine
-//! leaves the lock often if it has met other clients lately. An engine that has met no other clients leaves the lock
-//! rarely, but still from time to time, because it may not notice other clients.
+//! A program that releases a lock and immediately asks for it again is always faster than a program that must first
+//! learn of the release. So an engine leaves the lock to others for a moment after a [`Row`] of its own locks. The
+//! engine leaves the lock often if it has met other clients lately. An engine that has met no other clients leaves the
+//! lock rarely, but still from time to time, because it may not notice other clients.
 //!
-//! The comment of each constant gives the reason for its value. The figures were measured with the simulator
+//! The comment of each constant gives the reason for its value. The simulator measured the figures
 //! (`contention_in_numbers`: three nodes, holds of 1 ms, and unless stated otherwise 16 programs with one caller each
-//! and a round trip of 200 us). The longest wait is given as a multiple of a fair share. Messages are counted for each
-//! node and hand-over.
+//! and a round trip of 200 us). The figures give the longest wait as a multiple of a fair share. The figures count
+//! messages per node and hand-over.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -47,85 +47,85 @@ use crate::time::{Instant, NANOS_PER_TICK, nanos};
 
 use super::belief::{Belief, Wants};
 
-/// How long a contender that gets notifications waits between looks. The wait takes this time, or up to twice as long.
-/// No push reports a `SWAPDB`, so without this look a contender that gets notifications would wait until its call ends.
-/// The rate of these looks costs a node one look in three seconds. No figure of contention depends on this constant:
+/// The minimum wait between looks of a contender that gets notifications. The actual wait is up to twice as long. No
+/// push reports a `SWAPDB`, so without this look a contender that gets notifications would wait until its call ends. At
+/// this rate, a contender costs a node one look in three seconds. No figure of contention depends on this constant:
 /// half a second and eight seconds give the same figures.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// A contender that has looked at one lock for this long then asks with each look who holds the lock. If there are
-/// attempts in between, the contender asks who holds the lock at most twice in this time. If the contender asked for
-/// the holder from its first look on, a hand-over between two programs would cost six messages instead of five. Apart
-/// from this, no figure of contention depends on this constant: 100 ms and two seconds give the same figures. Yet a
-/// contender for the exclusive lock finds readers only in this way. With twice this time, readers that hold for two
-/// seconds keep it waiting for more than 2.5 s.
+/// If a contender has looked at one lock for this long, each of its looks then asks who holds the lock. With attempts
+/// in between, the contender asks for the holder at most twice in this time. If the contender asked for the holder from
+/// its first look on, a hand-over between two programs would cost six messages instead of five. Otherwise, no figure of
+/// contention depends on this constant: 100 ms and two seconds give the same figures. However, a contender for the
+/// exclusive lock notices readers only when it asks for the holder. With twice this time, readers that hold the lock
+/// for two seconds make the contender wait for more than 2.5 s.
 const WHO: Duration = Duration::from_millis(200);
 
 /// After one node has reported a change, the contender waits this long for a majority to report it, before the
 /// contender asks that node again. In a measurement with 0.1 ms, a hand-over costs one more message.
 const LOOK_SOON: Duration = Duration::from_millis(2);
 
-/// For each count of its splits, a contender that has just arrived waits this many round trips longer than a contender
-/// that has waited for [`OLD`]. A split adds two to the count, and each later lock of another client subtracts one. In
-/// a measurement with a round trip of 1 ms, two programs with one caller each have 202 hand-overs in a second instead
-/// of 308 if the first split costs 30 round trips. Sixteen such programs have 366 instead of 432.
+/// A newly arrived contender waits this many round trips longer per counted split than a contender that has waited
+/// for [`OLD`]. A split adds two to the count, and each later lock of another client subtracts one. In a measurement
+/// with a round trip of 1 ms, two programs with one caller each have 202 hand-overs per second instead of 308 if the
+/// first split costs 30 round trips. Sixteen such programs have 366 hand-overs instead of 432.
 const BEHIND: u32 = 3;
 
-/// After this wait a contender no longer gives way to others. In a measurement with 32 programs and a round trip of 1
-/// ms, 50 ms give a longest wait of 3.6 at 86 messages, instead of 1.9 at 59.
+/// After this wait, a contender no longer gives way to others. With 50 ms, 32 programs and a round trip of 1 ms, a
+/// measurement has a longest wait of 3.6 and 86 messages, instead of 1.9 and 59.
 const OLD: Duration = Duration::from_millis(100);
 
-/// The number of round trips for which an engine leaves the lock to others. The shortest such time is a tick. The tick
-/// is needed because the other programs have to be scheduled. In a measurement with a round trip of 50 us, there is one
-/// more message without the tick. In a measurement with a round trip of 1 ms and two programs of eight callers, a tick
-/// alone costs 4.2 messages instead of 3.3, and four round trips cost 3.7. Sixteen round trips cost the same as eight.
+/// The number of round trips for which an engine leaves the lock to others. The shortest time for which an engine
+/// leaves the lock is a tick. The tick is needed because the operating system must schedule the other programs. In a
+/// measurement with a round trip of 50 us, one more message is sent without the tick. In a measurement with a round
+/// trip of 1 ms and two programs of eight callers, a single tick costs 4.2 messages instead of 3.3, and four round
+/// trips cost 3.7. Sixteen round trips cost as many messages as eight.
 const LEFT_TO_OTHERS: u32 = 8;
 
-/// This number of attempts in a row that no node has granted, with less than a [`ROW`] between the changes, means that
-/// the key changes without becoming free. The contender then looks first, because a look costs two messages and an
-/// attempt three. After twice this number of attempts, the contender reacts to a reported change more and more slowly,
-/// up to ten times [`LOOK_SOON`]. Without this slowdown, the contender would look 1,000 times in a second at a key that
-/// other clients write that often. If the changes are further apart than a row, others were just faster each time, and
-/// a contender that looks first would always be too late. In a measurement in the world `readers`, with six programs
-/// and holds of 50 ms, one contender that looked first made no attempt in 40 hand-overs.
+/// If no node has granted this number of consecutive attempts, with less than a [`ROW`] between the changes, the key
+/// changes without becoming free. The contender then looks first, because a look costs two messages and an attempt
+/// three. After twice this number of attempts, the contender reacts to reported changes more and more slowly, up to ten
+/// times [`LOOK_SOON`]. Without this slowdown, the contender would look 1,000 times per second at a key that other
+/// clients write that often. If more than a row passes between the changes, others were just faster each time, and a
+/// contender that looks first would always be too late. In the world `readers`, with six programs and holds of 50 ms, a
+/// contender that looked first made no attempt in 40 hand-overs.
 const WASTED_MAX: u32 = 20;
 
-/// After this number of attempts in which nodes gave different slots, a contender asks after the random delay. Each
+/// After this number of attempts in which nodes assigned different slots, a contender asks after the random delay. Each
 /// node may have a free slot, but no majority has the same free slot.
 const MISSED_MAX: u32 = 3;
 
-/// The length of a row if the engine has met others lately. In a measurement with two programs of eight callers, the
-/// longest wait is 123 without this limit, and 6.4 with it. A further limit, of sixteen locks in a row, changed
+/// The length of a row if the engine has met other clients lately. In a measurement with two programs of eight callers,
+/// the longest wait is 123 without this limit, and 6.4 with it. An additional limit of sixteen locks in a row changed
 /// nothing.
 const ROW: Duration = Duration::from_millis(10);
 
-/// The length of a row of several callers of an engine that has met no others. In a measurement with a second instead,
-/// a program overtakes another waiting program more than 350 times.
+/// The length of a row of several callers in an engine that has met no other clients. In a measurement with one second
+/// instead, a program overtakes another waiting program more than 350 times.
 const ROW_AMONG_US: Duration = Duration::from_millis(100);
 
-/// The length of a row of one caller that has met no others. The engine also remembers others for this time. Leaving
-/// the lock for a tick then costs a thousandth of the time. With 100 ms, leaving the lock would cost a hundredth of the
-/// time, and no measured figure improves. With 300 ms or three seconds no figure differs by a fifth.
+/// The length of a row of one caller that has met no other clients. The engine also remembers other clients for this
+/// time. Leaving the lock for a tick then costs a thousandth of the time. With 100 ms, leaving the lock would cost a
+/// hundredth of the time, and no measured figure improves. With 300 ms or three seconds, no figure differs by a fifth.
 const LATELY: Duration = Duration::from_secs(1);
 
 /// The time between the looks of a contender that wants the exclusive lock and knows of readers. Each look renews its
 /// intent.
 const BEHIND_READERS: Duration = Duration::from_millis(250);
 
-/// A contender for the exclusive lock that has waited for this long leaves its intent as soon as it knows of readers.
-/// In the world `readers`, 2 of 100 histories have a wait of more than 2.5 s without this rule. With the rule, none of
-/// these histories and 2 of 300 have a wait of this length.
+/// A contender for the exclusive lock that has waited for this long records its intent as soon as it knows of readers.
+/// In the world `readers`, 2 of 100 histories have a wait of more than 2.5 s without this rule. With this rule, none of
+/// these histories and 2 of 300 have such a wait.
 const POLITE: Duration = Duration::from_millis(750);
 
 /// The life of an intent: two looks and a round trip. A contender that gets the lock ends its intent. If the intent
-/// stayed, it would keep readers out for longer than the lock itself does. In a measurement with four programs of six
-/// callers, each with holds of 10 ms, ending the intent gives 4,900 locks in 20 s instead of 440, and a longest wait
-/// of 0.7 s instead of 2.7. If a contender leaves without the lock, its intent keeps readers out until the intent
-/// expires.
+/// stayed, it would block readers for longer than the lock itself. In a measurement with four programs of six callers,
+/// each with holds of 10 ms, ending the intent gives 4,900 locks in 20 s instead of 440, and a longest wait of 0.7 s
+/// instead of 2.7 s. If a contender leaves without the lock, its intent blocks readers until the intent expires.
 pub(in crate::engine) const INTENT: Duration = Duration::from_millis(600);
 
-/// The shortest time between two looks at nodes that report nothing, and the shortest time for which a lock is left to
-/// others.
+/// The minimum time between two looks at nodes that send no notifications, and the minimum time for which a lock is
+/// left to others.
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 /// Why an attempt to take a lock failed.
@@ -151,14 +151,14 @@ pub(in crate::engine) struct Wait {
     /// When the delay after the latest attempt ends, and the length of a random delay.
     delay: Instant,
     rest: Duration,
-    /// The random place of the contender in the window after the latest attempt, as a fraction of `u32::MAX`.
+    /// The random position of the contender in the window after the latest attempt, as a fraction of `u32::MAX`.
     luck: u32,
     /// The time until which the contender leaves the lock to others.
     left: Option<Instant>,
     /// When the contender made its first look, and when it made the first look after the latest attempt.
     began: Instant,
     since: Instant,
-    /// The time from which looks after an attempt ask at once who holds the lock. The flag says whether the looks after
+    /// The time from which looks after an attempt immediately ask who holds the lock. The flag says whether looks after
     /// the latest attempt ask who holds the lock.
     who: Instant,
     asks_at_once: bool,
@@ -166,16 +166,16 @@ pub(in crate::engine) struct Wait {
     look: Instant,
     /// When the contender looks next if nodes send no notifications.
     often: Instant,
-    /// When the contender looks at the nodes that no longer have anything registered.
+    /// When the contender looks at nodes where it is no longer registered.
     soon: Instant,
-    /// When the contender renews its intent, if readers hold the lock, and the time since which it has had an intent.
+    /// When the contender renews its intent, if readers hold the lock, and since when it has had an intent.
     intent: Instant,
     behind: Option<Instant>,
-    /// When the contender last sent a look, and how long the answers take: the average, and the shortest time.
+    /// When the contender last sent a look, and how long answers take: the average and the shortest time.
     asked: Instant,
     took: Duration,
     round_trip: Duration,
-    /// The number of attempts in a row that no node has granted.
+    /// The number of consecutive attempts that no node has granted.
     wasted: u32,
     /// The count of recent splits. Each split adds two, and each other holder that the contender saw after its own
     /// attempt subtracts one.
@@ -190,7 +190,7 @@ pub(in crate::engine) struct Wait {
 pub(in crate::engine) enum Next {
     /// The contender asks for the lock.
     Attempt(Instant),
-    /// The contender looks whether the lock is free.
+    /// The contender checks whether the lock is free.
     Look(Instant),
 }
 
@@ -212,7 +212,7 @@ impl Next {
 }
 
 impl Wait {
-    /// Makes the wait of a contender that asks this number of `nodes`, in an unknown state.
+    /// Creates the wait of a contender that asks this number of `nodes`, in an unknown state.
     pub(in crate::engine) fn new(nodes: usize) -> Self {
         Self {
             belief: Belief::new(nodes),
@@ -228,7 +228,7 @@ impl Wait {
 
     // ----- decisions --------------------------------------------------------------------------
 
-    /// Returns the next step of a contender that has waited since `started`. `from` returns when the vote of each node
+    /// Returns the next step of a contender that has waited since `started`. `from` returns when each node's vote
     /// begins to count.
     pub(in crate::engine) fn next(
         &self,
@@ -287,13 +287,13 @@ impl Wait {
 
     // ----- attempts ---------------------------------------------------------------------------
 
-    /// Returns `true` if an attempt was made and refused.
+    /// Returns `true` if the contender has made an attempt that was refused.
     pub(in crate::engine) const fn has_asked(&self) -> bool {
         !self.said.is_empty()
     }
 
-    /// Leaves the lock, which this engine has released, to other clients. Afterwards the contender behaves as if its
-    /// votes had been split, because it has met other clients.
+    /// Leaves the lock, which this engine has released, to other clients. Afterwards the contender behaves as after
+    /// split votes, because it has met other clients.
     pub(in crate::engine) fn leave_to_others(&mut self, now: Instant, round_trip: Duration) {
         let left = now.saturating_add((round_trip * LEFT_TO_OTHERS).max(TICK));
         self.left = Some(left);
@@ -302,9 +302,9 @@ impl Wait {
     }
 
     /// Records that an attempt was refused. The delay after the attempt ends at `delay`, and a random delay takes
-    /// `rest`. The nodes in `elsewhere` have refused the attempt because of another resource of the set. The nodes in
-    /// `elsewhere` are not believed to be free before the delay is over, whatever they say about this resource. Nodes
-    /// that did not take the `SET` are not believed to be free before the delay is over either.
+    /// `rest`. The nodes in `elsewhere` have refused the attempt because of another resource of the set. Until the
+    /// delay ends, the nodes in `elsewhere` are not believed to be free, whatever they say about this resource. Until
+    /// the delay ends, nodes that did not take the `SET` are not believed to be free either.
     pub(in crate::engine) fn refused(
         &mut self,
         why: Refusal,
@@ -355,23 +355,23 @@ impl Wait {
         self.since.saturating_add(WHO) <= now
     }
 
-    /// Makes the contender look, at `at`, at the nodes that no longer have anything registered.
+    /// Makes the contender look at the time `at`, at nodes where it is no longer registered.
     pub(in crate::engine) fn look_soon(&mut self, at: Instant) {
         self.soon = self.soon.min(at);
     }
 
-    /// Returns `true` if the contender waits for readers to end, and if its intent still exists.
+    /// Returns `true` if the contender waits for readers to end, and its intent still exists.
     pub(in crate::engine) fn is_behind_readers(&self, now: Instant) -> bool {
         let stands = INTENT.saturating_sub(BEHIND_READERS);
         now < self.intent.saturating_add(stands) && self.intent != Instant::ZERO
     }
 
-    /// Makes the first look ask who holds the lock, because readers have had the lock until now.
+    /// Makes the first look ask who holds the lock, because readers have held it until now.
     pub(in crate::engine) fn ask_at_once(&mut self) {
         self.who = Instant::ZERO;
     }
 
-    /// Prepares a look of the contender. If the regular look is due, makes this look ask all nodes, and returns `true`.
+    /// Prepares a look of the contender. If the regular look is due, makes this look ask all nodes and returns `true`.
     pub(in crate::engine) fn begin_to_look(&mut self, now: Instant) -> bool {
         let is_due = self.look <= now;
         if self.since == Instant::MAX || is_due {
@@ -402,8 +402,8 @@ impl Wait {
         self.told = true;
     }
 
-    /// If the contender has to leave its intent now, returns the age of the intent. The contender looks again before
-    /// the intent ends. After an attempt the contender waits for a while, so that readers that have waited behind
+    /// If the contender must record its intent now, returns the age of the intent. The contender looks again before the
+    /// intent expires. After an attempt, the contender first waits for a while, so that readers that have waited behind
     /// another contender for the exclusive lock come first. A contender that has waited for long skips this wait,
     /// because such readers come again and again.
     pub(in crate::engine) fn leaves_intent(&mut self, now: Instant) -> Option<Duration> {
@@ -427,7 +427,7 @@ impl Wait {
         Some(now.saturating_since(behind).as_millis() as u64)
     }
 
-    /// Records that, at `now`, the contender has asked all nodes that had to be asked. If nodes send no notifications,
+    /// Records that the contender has asked all nodes that had to be asked at `now`. If nodes send no notifications,
     /// the next look follows after one of these `delays`.
     pub(in crate::engine) fn looked(
         &mut self,
@@ -455,14 +455,14 @@ impl Wait {
         self.look_often();
     }
 
-    /// If no majority sends notifications, makes the contender look often.
+    /// Makes the contender look often if no majority sends notifications.
     fn look_often(&mut self) {
         if !self.belief.is_told() {
             self.look = self.look.min(self.often);
         }
     }
 
-    /// Records how long the key will still exist, as `node` has said.
+    /// Records how much longer the key lives, as `node` has reported.
     pub(in crate::engine) fn answered(
         &mut self,
         now: Instant,
@@ -486,9 +486,9 @@ impl Wait {
     }
 
     /// Records that `node` has reported a change of the key. If the contender still does not believe that a majority is
-    /// free, the contender looks soon. If no change was reported before for as long as a row, the contender is not one
-    /// of many, and a lock was held in the meantime. After many unsuccessful attempts, the contender reacts to a change
-    /// more and more slowly, because another client may be writing the key all the time.
+    /// free, the contender looks soon. If no change was reported for as long as a row, the contender is not one of
+    /// many, and another client held the lock for that time. After many unsuccessful attempts, the contender reacts to
+    /// changes more and more slowly, because another client may be writing the key all the time.
     pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId) {
         if self.asked.saturating_add(ROW) <= now {
             (self.splits, self.wasted) = (self.splits.saturating_sub(1), 0);
@@ -511,8 +511,8 @@ impl Wait {
     }
 }
 
-/// Returns `false` if `said` means that the node did not take the `SET`, and may still not take a `SET`. A node on
-/// which others were faster counts as a node that takes a `SET`.
+/// Returns `false` if `said` means that the node did not take the `SET`, and may still not take a `SET`. A node where
+/// others were faster counts as a node that takes a `SET`.
 const fn takes_a_set(said: NodeOutcome) -> bool {
     matches!(
         said,
@@ -530,13 +530,13 @@ pub(in crate::engine) fn between(random: &mut StdRng, from: Duration, to: Durati
 /// The number of resources that are remembered, a power of two.
 const REMEMBERED: usize = 64;
 
-/// A series of locks that one engine has had on one resource.
+/// A series of locks that one engine has held on one resource.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Row {
     /// When the row began. `None` if the row has not begun.
     since: Option<Instant>,
     released: Instant,
-    /// The time until which the engine remembers that it met others.
+    /// The time until which the engine remembers that it met other clients.
     met: Instant,
 }
 
@@ -548,7 +548,7 @@ impl Row {
         self.released = now;
     }
 
-    /// Records that other clients hold the lock or ask for it. This ends the row, unless these clients may hold the
+    /// Records that other clients hold the lock or ask for it. The row then ends, unless these clients may hold the
     /// lock at the same time as this engine.
     pub(super) fn met_others(&mut self, now: Instant, ends: bool) {
         self.met = now.saturating_add(LATELY);
@@ -556,8 +556,8 @@ impl Row {
     }
 
     /// Returns `true` if the engine leaves the lock to others before its next caller gets the lock. If the engine
-    /// leaves the lock to others, a new row begins. `lone` means that the next caller has just come back to the lock.
-    /// If that caller comes back after the engine has met others, the engine leaves the lock to the others each time.
+    /// leaves the lock, a new row begins. `lone` means that the next caller has just come back to the lock. If the
+    /// engine has met other clients, it leaves the lock to them each time such a caller comes back.
     #[inline]
     pub(super) fn is_over(&mut self, now: Instant, lone: bool) -> bool {
         let most = match (now < self.met, lone) {
@@ -571,8 +571,8 @@ impl Row {
     }
 }
 
-/// The rows of the resources that were released most recently, each in the slot of its hash. A row outlives the place
-/// of its resource for a moment, because a thread that locks in a loop has no place between two of its locks.
+/// The rows of the most recently released resources, each in the slot of its hash. A row outlives the place of its
+/// resource for a moment, because a thread that locks in a loop has no place between two of its locks.
 #[derive(Debug)]
 pub(super) struct Rows {
     slots: [(u64, Row); REMEMBERED],
@@ -585,7 +585,7 @@ impl Rows {
         }
     }
 
-    /// Returns the row of the name with this `hash`. The result is the present row if it continues at `now`, and
+    /// Returns the row of the name with this `hash`. The result is the current row if it continues at `now`, and
     /// otherwise a new row.
     #[inline]
     pub(super) fn of(&mut self, now: Instant, hash: u64) -> &mut Row {

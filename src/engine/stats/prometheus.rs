@@ -8,7 +8,7 @@ use core::time::Duration;
 use super::{Outcomes, Stats};
 use crate::histogram::Histogram;
 
-/// The bounds of the buckets, in microseconds. The histogram itself has more buckets.
+/// The upper bounds of the buckets, in microseconds. The histogram itself has more buckets.
 const BOUNDS: [u64; 14] = [
     100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 500_000, 1_000_000,
     5_000_000, 30_000_000,
@@ -16,9 +16,9 @@ const BOUNDS: [u64; 14] = [
 
 impl Stats {
     /// Returns the statistics in the text format of Prometheus (version 0.0.4). The page `troubles` of the manual has
-    /// alert rules for these statistics. A histogram has fourteen buckets, from 0.1 ms to 30 s.
+    /// alert rules for these statistics. Each histogram has fourteen buckets, from 0.1 ms to 30 s.
     ///
-    /// A program can serve this text from its own web server, or as the example `prometheus` does:
+    /// A program can serve this text from its own web server, as the example `prometheus` does:
     ///
     /// ```
     /// let page = shearline::Stats::default().to_prometheus();
@@ -53,7 +53,7 @@ impl Stats {
         page.0
     }
 
-    /// Returns the calls: a name, a help text, and the count of each outcome.
+    /// Returns the name, the help text, and the count of each outcome, for each kind of call.
     fn outcomes(&self) -> [(&str, &str, Outcomes); 3] {
         let [taken, extended] = [self.acquisitions.each(), self.extensions.each()];
         [
@@ -63,7 +63,7 @@ impl Stats {
         ]
     }
 
-    /// Returns the single numbers, each with its name and a help text. Names of counters end in `_total`.
+    /// Returns the single numbers, each with its name and a help text. The names of counters end in `_total`.
     fn numbers(&self) -> [(&str, &str, u64); 7] {
         let adopted = "Locks from another engine or process.";
         let lost = "Locks that ended before they were released.";
@@ -97,7 +97,7 @@ impl Stats {
     }
 }
 
-/// The text of the page so far.
+/// The text that was written so far.
 struct Page(String);
 
 impl Page {
@@ -113,7 +113,7 @@ impl Page {
         self.0 += &format!("shearline_{name}{labels} {value}\n");
     }
 
-    /// A bucket counts all times that are no longer than its bound, so it includes all shorter buckets.
+    /// A bucket counts all times up to its bound, so it includes all buckets with lower bounds.
     fn buckets(&mut self, name: &str, label: &str, histogram: &Histogram) {
         let before = if label.is_empty() { "" } else { "," };
         let bucket = |bound: &dyn Display| format!("{label}{before}le=\"{bound}\"");

@@ -1,9 +1,9 @@
-//! A proxy or server may refuse scripts in unknown words, with errors that Redis and Valkey do not have. Nodes of this
-//! kind are proxies, or servers that resemble Redis.
+//! A proxy or server may refuse scripts with error texts that Redis and Valkey do not use. A node of this kind is a
+//! proxy, or a server that imitates Redis.
 //!
-//! A refusal in unknown words may mean that the node runs no scripts, or only that the node is in trouble for a while.
-//! So the node is asked in another way only if the refused command cannot have left a key. Scripts are tried again
-//! later:
+//! A refusal with an unknown text may mean that the node never runs scripts, or only that the node has a temporary
+//! problem. So the engine tries another form only if the refused command cannot have left a key. The engine tries
+//! scripts again later:
 //!
 //! | what the node does | what follows |
 //! | --- | --- |
@@ -12,8 +12,8 @@
 //! | it has loaded the scripts, and refuses one of them in words that name scripts | doubt |
 //! | it has loaded them, and refused one in such words on an earlier connection | doubt |
 //!
-//! If a node in doubt refuses a question or a release, the command is sent again without scripts. A refused `SET` is
-//! reported. Before the next `SET`, the node gets a script that does nothing:
+//! If a node in doubt refuses a question or a release, the engine sends the command again without scripts. If the node
+//! refuses a `SET`, the engine reports the refusal. Before the next `SET`, the engine sends a script that does nothing:
 //!
 //! | what the node does | what follows |
 //! | --- | --- |
@@ -23,15 +23,15 @@
 //!
 //! # Guarantees
 //!
-//! * If a node refuses a `SET` by a script in unknown words, the `SET` counts as a `SET` that may have run. A question
-//!   or a release does no harm if it runs twice.
-//! * On every connection to a node in doubt, a script is tried before the first `SET`.
+//! * If a node refuses a script that takes a lock, and the error text is unknown, the engine assumes that the script
+//!   may have run. A question or a release does no harm if it runs twice.
+//! * On every connection to a node in doubt, the engine tries a script before it sends the first `SET`.
 //!
 //! # Not here
 //!
-//! A node with a marker is never in doubt, because it has already run a script. Nothing can replace the scripts of
-//! fenced locks, shared locks and permits. So nodes in doubt also get these scripts, and the answer shows whether a
-//! node runs them.
+//! A node with a marker is never in doubt, because it has already run a script. No other commands can replace the
+//! scripts of fenced locks, shared locks and permits. So the engine sends these scripts to nodes in doubt too, and the
+//! answer shows whether the node runs scripts.
 
 use crate::error::{NodeOutcome, ServerError, names_scripts};
 use crate::node::handshake::Words;
@@ -40,7 +40,7 @@ use crate::node::request::{Dialect, Request, Taking};
 
 use super::Abilities;
 
-/// The way in which the node refused scripts: the error, and its text for reports.
+/// How the node refused scripts: the error, and its text for reports.
 #[derive(Clone, Debug)]
 pub(super) struct Doubt {
     error: ServerError,
@@ -55,24 +55,24 @@ impl Doubt {
 }
 
 impl Abilities {
-    /// Returns `true` if the node seems to run no scripts, but has not said so in known words.
+    /// Returns `true` if the node seems to run no scripts, but has not said so in a known error text.
     fn is_doubted(&self) -> bool {
         (self.scripts.refused || self.doubt.is_some()) && self.may_be_doubted()
     }
 
-    /// Returns `true` if this handle can work without scripts, and the node has not said in known words that it runs
-    /// none.
+    /// Returns `true` if this handle can work without scripts, and the node has not refused scripts in a known error
+    /// text.
     fn may_be_doubted(&self) -> bool {
         !self.needs_scripts && !self.runs_no_scripts()
     }
 
-    /// Returns `true` if the first `SET` to the node has to wait until a script was tried.
+    /// Returns `true` if a script must be tried before the first `SET` is sent to the node.
     pub(in crate::node) fn is_to_try_scripts(&self) -> bool {
         self.scripts.refused && !self.scripts.tried && self.is_doubted()
     }
 
-    /// Handles the answer to a script that does nothing. Returns the reason why the first `SET` is not sent. Returns
-    /// `None` if the `SET` can be sent, with or without scripts.
+    /// Handles the answer to a script that does nothing. Returns the reason if the first `SET` must not be sent.
+    /// Returns `None` if the `SET` can be sent, with or without scripts.
     pub(super) fn scripts_tried(
         &mut self,
         refusal: Option<Refusal>,
@@ -106,8 +106,8 @@ impl Abilities {
         self.doubt = Some(Doubt { error, words });
     }
 
-    /// Doubts again whether the node runs scripts, because the node has refused the same request without scripts too.
-    /// Scripts will be tried again later, and the report names the refusal of the script.
+    /// Doubts again that the node runs scripts, because the node has also refused the same request without scripts. The
+    /// engine will try scripts again later, and the report names the refusal of the script.
     #[cold]
     pub(super) fn doubt_again(&mut self, words: &mut Words) -> Option<ServerError> {
         let doubt = self.doubt.clone()?;
@@ -116,7 +116,7 @@ impl Abilities {
         Some(doubt.error)
     }
 
-    /// Doubts that the node runs scripts if it has refused `request` in these `words`, and the words name scripts.
+    /// Starts to doubt that the node runs scripts if the text of this `refusal` mentions scripts.
     pub(in crate::node) fn suspect(&mut self, request: Request, refusal: Refusal, words: &Words) {
         if refusal.is_in_own_words()
             && are_about_scripts(words)

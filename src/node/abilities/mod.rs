@@ -1,8 +1,8 @@
-//! The commands for locks that one node can run, because its server knows them and permits them to our user.
+//! The lock commands that a node's server knows and permits to our user.
 //!
-//! If a user could take a lock but not release it, the key would stay until its ttl has passed. So the first lock on a
-//! connection is taken by a script that first checks whether the user could release it. Permissions can depend on the
-//! name of the key, so the script checks the permissions for the name of this lock.
+//! If a user could take a lock but not release it, the key would stay until its ttl has passed. So a script takes the
+//! first lock on a connection, and first checks whether the user could release it. Permissions can depend on the name
+//! of the key, so the script checks the permissions for the name of this lock.
 //!
 //! | the user may not | what follows |
 //! | --- | --- |
@@ -13,13 +13,13 @@
 //!
 //! # Guarantees
 //!
-//! * No plain `SET` goes over a connection until the connection has shown that the user may release locks in some way.
-//! * Afterwards no more checks are needed on this connection.
+//! * The engine sends no plain `SET` over a connection until the user has shown there that it may release locks.
+//! * After the first lock, a connection needs no more checks.
 //!
 //! # Not here
 //!
-//! This file does not send commands, but returns the commands to send as [`Then`]. The node itself refuses a command
-//! when a permission is taken away later, or when a name needs other permissions than the first name (see `refused`).
+//! This file sends no commands. The file returns the commands to send as [`Then`]. If a permission is revoked later, or
+//! another name needs other permissions, the node itself refuses the command (see `refused`).
 
 mod doubt;
 mod refused;
@@ -46,7 +46,7 @@ use ways::Ways;
 pub(super) use ways::ORDER;
 
 /// The commands that a lock needs if a script releases it, in the order in which they are checked. `EVALSHA` is checked
-/// only if scripts are sent by their digests.
+/// only if scripts are sent by digest.
 const TO_LOCK: [&str; 4] = ["get", "del", "set", "evalsha"];
 
 /// The commands that an extension or a confirmation needs.
@@ -55,29 +55,28 @@ pub(super) const TO_EXTEND: [&str; 3] = ["get", "pttl", "pexpire"];
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Abilities {
-    /// Whether the restart guard reads a marker and therefore needs scripts.
+    /// Whether the node needs scripts because the restart guard reads a marker.
     needs_scripts: bool,
     pub(super) scripts: Scripts,
-    /// How the node refused scripts, if it refused them in unknown words.
+    /// How the node refused scripts, if the error text was unknown.
     doubt: Option<Doubt>,
     ways: Ways,
-    /// The server's native command for a release. `None` if the server's version has none, or if the node has refused
-    /// it.
+    /// The server's native command for a release. `None` if this version of the server has no such command, or if the
+    /// node has refused it.
     native: Option<Dialect>,
-    /// Whether the node has refused its native command for a release, and has not refused a script since then.
+    /// Whether the node has refused its native release command, without refusing a script since then.
     native_refused: bool,
-    /// The ways to release locks that this connection has shown.
+    /// The ways to release locks that have worked on this connection.
     shown: Shown,
-    /// The permission that the latest check found missing, on this or an earlier connection.
+    /// The permission that was missing in the latest check, on this or an earlier connection.
     pub(crate) missing: Option<Unusable>,
-    /// How long a counter of fencing tokens lives after it was last used for a token.
+    /// How long a fencing-token counter lives after its last use.
     pub(super) counter_ttl: Duration,
-    /// The locks that wait for a trial on this connection, or that the first script of the connection is taking, in
-    /// order.
+    /// The locks that wait for a trial on this connection, or that the connection's first script is taking, in order.
     trials: VecDeque<(ClaimKey, Entry)>,
 }
 
-/// The ways to release locks that a connection has shown.
+/// The way to release locks that has worked on a connection.
 #[derive(Clone, Copy, Debug, Default)]
 enum Shown {
     #[default]
@@ -100,7 +99,7 @@ pub(super) enum Then {
     TryAll(Entry),
 }
 
-/// The facts about a refusal that the connection knows, in addition to the refusal itself.
+/// The facts that the connection adds to a refusal.
 #[derive(Debug)]
 pub(super) struct Hints<'a> {
     /// The text of the error, for reports.
@@ -130,9 +129,9 @@ impl Abilities {
         self.native = native.filter(|_| !self.native_refused);
     }
 
-    /// Handles the end of the handshake. If the server has loaded the scripts, commands use them. If the server has
-    /// refused a script on an earlier connection, in words that name scripts, the server first has to show that it runs
-    /// them.
+    /// Handles the end of the handshake. If the server has loaded the scripts, commands use these scripts. If the
+    /// server has refused scripts on an earlier connection, with an error that names scripts, the server must first
+    /// show that it runs scripts.
     pub(super) fn ready(&mut self) {
         if self.scripts.knows(Taught::Release) {
             let doubt = self.doubt.take();
@@ -141,7 +140,7 @@ impl Abilities {
         }
     }
 
-    /// Handles the end of the connection. The next connection has to show its abilities again.
+    /// Handles the end of the connection. The next connection must show its abilities again.
     pub(super) fn disconnected(&mut self) {
         self.scripts = Scripts::default();
         self.shown = Shown::Nothing;
@@ -150,7 +149,7 @@ impl Abilities {
 
     // ----- abilities ------------------------------------------------------------------------
 
-    /// Returns `true` if this connection has shown that a lock may be released.
+    /// Returns `true` if the user has shown on this connection that it may release locks.
     pub(super) fn may_release(&self) -> bool {
         match self.shown {
             Shown::Scripts => true,
@@ -159,18 +158,18 @@ impl Abilities {
         }
     }
 
-    /// Returns `true` if this connection has shown that scripts may be run.
+    /// Returns `true` if a script has run on this connection.
     pub(super) const fn may_run_scripts(&self) -> bool {
         matches!(self.shown, Shown::Scripts)
     }
 
-    /// Returns `true` if the connection may run a script that only reads. A node that has only ever given shared locks
-    /// and permits has not shown how it releases other locks.
+    /// Returns `true` if the connection may run a script that only reads. A node that has granted only shared locks and
+    /// permits has not shown how it releases other locks.
     pub(super) const fn may_read_by_scripts(&self) -> bool {
         self.may_run_scripts() || !matches!(self.scripts.members, Digests::Unknown)
     }
 
-    /// Returns the form in which the node gets this script.
+    /// Returns the form in which this script is sent to the node.
     #[inline]
     pub(super) fn dialect(&self, taught: Taught) -> Dialect {
         match self.scripts.knows(taught) {
@@ -185,12 +184,12 @@ impl Abilities {
         &TO_LOCK[..TO_LOCK.len() - usize::from(!self.takes_digests())]
     }
 
-    /// Returns `true` if the node gets scripts by their digests.
+    /// Returns `true` if the node receives scripts by digest.
     pub(super) fn takes_digests(&self) -> bool {
         self.dialect(Taught::Release) == Dialect::Sha1
     }
 
-    /// Returns the form in which the node gets a script that adds a member.
+    /// Returns the form in which a script that adds a member is sent to the node.
     pub(super) fn dialect_of_members(&self) -> Dialect {
         match self.scripts.members == Digests::Known && self.takes_digests() {
             true => Dialect::Sha1,
@@ -198,7 +197,7 @@ impl Abilities {
         }
     }
 
-    /// Returns how the node releases locks, as far as this connection has shown the way. This text is for operators.
+    /// Returns how the node releases locks, if this connection has shown it. The text is for operators.
     pub(crate) fn releasing(&self) -> Option<&'static str> {
         let native = match self.shown {
             Shown::Nothing => return None,
@@ -213,11 +212,11 @@ impl Abilities {
         })
     }
 
-    /// Returns the form of a release for this node. The form is never a digest if the release has to `repair`.
+    /// Returns the form of a release for this node. The form of a `repair` is never a digest.
     ///
-    /// Debts are also released natively first, because the user may not be permitted to run scripts. If the previous
-    /// connection has refused the native command, the script comes first. A connection that is closed after its
-    /// handshake, because the same server is connected under another name, has time for one way only.
+    /// Debts are also released natively first, because the user may lack the permission to run scripts. If the node
+    /// refused the native command on the previous connection, scripts come first. A second connection to the same
+    /// server is closed after its handshake, so it has time for only one way.
     pub(super) fn release_dialect(&self, repair: bool) -> Dialect {
         match self.native_release() {
             Some(native) => native,
@@ -228,7 +227,7 @@ impl Abilities {
 
     // ----- answers --------------------------------------------------------------------------
 
-    /// Keeps `entry` until the node has answered the commands for `claim`.
+    /// Keeps `entry` until the node has answered the trial for `claim`.
     pub(super) fn begin_trial(&mut self, claim: ClaimKey, entry: &Entry) {
         self.trials.push_back((claim, entry.clone()));
     }
@@ -240,8 +239,8 @@ impl Abilities {
         Some(self.trials.remove(place)?.1)
     }
 
-    /// Handles the answer of a script that has taken the keys of `claim`, or has said why it did not. Returns the
-    /// meaning of the answer, and the next commands.
+    /// Handles the answer of a script that should take the keys of `claim`. Returns the meaning of the answer, and the
+    /// next commands.
     #[cold]
     #[inline(never)]
     pub(super) fn taken(&mut self, claim: ClaimKey, by: Taking, reply: Reply) -> (Reply, Then) {
@@ -285,8 +284,7 @@ impl Abilities {
         self.shown = Shown::Native;
     }
 
-    /// Records that the user lacks a permission. A permission that is missing for one key says nothing about other
-    /// names.
+    /// Records that the user lacks a permission. A missing permission for one key says nothing about other names.
     pub(crate) fn forbidden(&mut self, missing: Unusable) {
         if missing != Unusable::KeyPermission {
             self.shown = Shown::Nothing;
@@ -308,7 +306,7 @@ pub(super) fn forbidden_to_fence(answer: i64) -> Option<Unusable> {
     }
 }
 
-/// Returns the command that the user may not run, from the answer of the script that takes a shared lock or a permit.
+/// Returns the command that the user may not run, from the answer of a script that takes a shared lock or a permit.
 pub(super) fn forbidden_to_join(answer: i64) -> Option<Unusable> {
     let answer = answer.checked_add(4)?;
     named(&TO_JOIN, answer).or_else(|| named(&TO_NUMBER, answer.checked_add(TO_JOIN.len() as i64)?))

@@ -1,5 +1,4 @@
-//! Decides what follows when a node refuses a command about a lock: the command is sent in another form, or the reason
-//! is reported.
+//! Decides what to do when a node refuses a lock command: send the command in another form, or report the reason.
 //!
 //! | refused | what follows |
 //! | --- | --- |
@@ -15,7 +14,7 @@
 //!
 //! # Not here
 //!
-//! The file `doubt` handles refusals in unknown words that may be about scripts. The file `ways` handles trials of a
+//! The file `doubt` handles refusals with unknown texts that may concern scripts. The file `ways` handles trials of a
 //! way to release.
 
 use crate::error::{NodeOutcome, ServerError, Unusable};
@@ -99,8 +98,8 @@ impl Abilities {
         (Reply::Later, entry.map_or(Then::Nothing, Then::TryAll))
     }
 
-    /// Tries the native release of the node, if there is one. The script that takes a lock has found that no script of
-    /// this user may release it.
+    /// Tries the native release command of the node, if it has one. The script that takes a lock has found that this
+    /// user may not release the lock by a script.
     #[cold]
     pub(super) fn first_withheld(&mut self, claim: ClaimKey, missing: Unusable) -> (Reply, Then) {
         let withheld = self.withheld(missing);
@@ -239,8 +238,7 @@ impl Abilities {
         })
     }
 
-    /// Finds another way to write a release that a node with scripts has refused. Returns `true` if there is another
-    /// way.
+    /// Looks for another form of a release that a node with scripts has refused. Returns `true` if another form exists.
     fn find_another_way(&mut self, by: Dialect, error: ServerError) -> bool {
         let refused = refuses_the_verb(error);
         match by {
@@ -277,15 +275,15 @@ fn count_refused(refusal: Refusal) -> Reply {
     }
 }
 
-/// Returns the reply for a script that did not run because the user may not run `verb`. From now on, the node is asked
-/// without scripts.
+/// Returns the reply for a script that did not run because the user may not run `verb`. From now on, the engine sends
+/// no scripts to the node.
 const fn again_for(verb: &'static str) -> Reply {
     Reply::Again(NodeOutcome::Unusable(Unusable::Permission {
         command: verb,
     }))
 }
 
-/// Reports the `refusal` of `command`, and does nothing else.
+/// Reports the `refusal` of `command`, without further action.
 fn reported(refusal: Refusal, command: &'static str) -> Reply {
     if refusal == Refusal::Forbidden(Forbidden::Within) {
         // The earlier commands of the script have already run.

@@ -18,7 +18,7 @@ impl Taught {
         }
     }
 
-    /// Returns the index of the script in [`Scripts`]. A server never loads both of the scripts for extensions.
+    /// Returns the index of the script in [`Scripts`]. A server loads only one of the two scripts for extensions.
     const fn place(self) -> usize {
         match self {
             Self::Release => 0,
@@ -55,15 +55,15 @@ impl Digests {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Scripts {
     known: [bool; 5],
-    /// Whether the server could not load the scripts when it was asked.
+    /// Whether the server was temporarily unable to load the scripts.
     postponed: bool,
-    /// Whether the server has refused to load or run the scripts, in unknown words.
+    /// Whether the server has refused to load or run the scripts, with an unknown error text.
     pub(super) refused: bool,
-    /// Whether a script that does nothing was tried after the server refused scripts. The server has run the script
-    /// that does nothing, or has refused it.
+    /// Whether a script that does nothing was tried after the server had refused scripts. The server has run this
+    /// script, or has refused it.
     pub(super) tried: bool,
-    /// Whether the script that takes a fenced lock has run, and was not refused since then. If it has, the next such
-    /// script is sent by its digest.
+    /// Whether the script that takes a fenced lock has run, and has not been refused since. After it has run, the next
+    /// script of this kind is sent by digest.
     pub(in crate::node) has_run_fenced: bool,
     pub(super) members: Digests,
 }
@@ -86,7 +86,7 @@ impl Scripts {
     }
 
     /// Records that the server has run the script that does nothing. If the server has refused to load the other
-    /// scripts, the server is asked again after its next answer.
+    /// scripts, they are sent again after its next answer.
     pub(super) fn ran(&mut self) {
         let is_loaded = self.knows(Taught::Release);
         self.tried = true;
@@ -99,8 +99,7 @@ impl Scripts {
         core::mem::take(self).known.contains(&true)
     }
 
-    /// Records that the server runs scripts again. Returns `true` if the server has to be asked to load the scripts
-    /// again.
+    /// Records that the server runs scripts again. Returns `true` if the scripts must be loaded again.
     pub(crate) fn take_postponed(&mut self) -> bool {
         core::mem::take(&mut self.postponed)
     }

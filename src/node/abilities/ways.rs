@@ -1,14 +1,13 @@
-//! The ways to release a lock on one node without a script. The answers of the node show which of these ways it
-//! permits.
+//! The ways to release a lock on one node without a script. The node's answers show which of these ways it permits.
 //!
 //! A node may refuse to run a script, because the user may not run it or the server does not know the command. From
-//! then on, the node is asked without scripts. If the node loads the scripts in a later handshake, it is asked with
-//! scripts again.
+//! then on, the engine sends no scripts to this node. If the node loads the scripts in a later handshake, the engine
+//! sends scripts again.
 //!
-//! Before the first `SET` of a connection, the engine tries all ways at once with a token that no key has. From then
-//! on, the engine uses the first way that the node knows and permits. The engine remembers this way for the next
-//! connection, which begins with debts. The engine does not rely on the version of the server, because a proxy that
-//! answers instead of the server may know fewer commands.
+//! Before the first `SET` of a connection, the engine tries all ways at once with a token that no key contains.
+//! Afterwards, the engine uses the first way that the node knows and permits. The engine remembers this way for the
+//! next connection, which starts by releasing debts. The engine ignores the version of the server, because a proxy in
+//! front of the server may know fewer commands.
 //!
 //! | answer to a way | means |
 //! | --- | --- |
@@ -18,10 +17,10 @@
 //!
 //! # Guarantees
 //!
-//! * No `SET` goes over a connection until the connection has shown that some way to release is permitted.
-//! * The engine tries one way after another to send an owed release, even if the node has refused all of the ways.
-//!   After the last way, the engine sends the owed release by a script again, unless the configuration forbids scripts.
-//! * If a node runs scripts, the engine does not try other ways.
+//! * The engine sends no `SET` over a connection until one way to release has worked there.
+//! * The engine tries all ways to send an owed release, one after another, even if the node has refused each of them.
+//!   After the last way, the engine tries a script again, unless the configuration forbids scripts.
+//! * If a node runs scripts, the engine tries no other ways.
 //!
 //! # Not here
 //!
@@ -47,17 +46,17 @@ pub(in crate::node) const ORDER: [Dialect; 4] = [
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Ways {
-    /// Whether the engine now avoids scripts on this node.
+    /// Whether the engine currently avoids scripts on this node.
     on: bool,
     /// Whether the configuration forbids scripts.
     never: bool,
-    /// The command for scripts that the node has refused.
+    /// The script command that the node has refused.
     script_verb: &'static str,
     /// The index of the way that is in use, or is tried next.
     place: usize,
-    /// The ways that the node does not know or forbids.
+    /// The ways that the node does not know or does not permit.
     refused: [bool; ORDER.len()],
-    /// Whether the only way for a lock on several resources was refused.
+    /// Whether the node has refused the only way to release a lock on several resources.
     several_refused: bool,
 }
 
@@ -106,8 +105,8 @@ impl Ways {
         }
     }
 
-    /// Records that the node permits `way`. A way that was `used` always replaces the present way. Any other way
-    /// replaces the present way only if it is better.
+    /// Records that the node permits `way`. A way that was `used` always replaces the current way. Any other way
+    /// replaces the current way only if it is better.
     fn permit(&mut self, way: Dialect, used: bool) {
         if let Some(place) = ORDER.iter().position(|other| *other == way) {
             self.refused[place] = false;
@@ -119,7 +118,7 @@ impl Ways {
 }
 
 impl Abilities {
-    /// Returns `true` if the node is not asked to run scripts.
+    /// Returns `true` if the engine sends no scripts to the node.
     #[inline]
     pub(crate) fn is_without_scripts(&self) -> bool {
         self.ways.on
@@ -138,12 +137,13 @@ impl Abilities {
         self.ways.on && self.doubt.is_none()
     }
 
-    /// Returns `true` if the configuration lets the node have our scripts.
+    /// Returns `true` if the configuration permits our scripts on the node.
     pub(in crate::node) fn gets_scripts(&self) -> bool {
         !self.ways.never
     }
 
-    /// Records that the node has refused `verb`, which runs scripts. From now on, the node is asked without scripts.
+    /// Records that the node has refused `verb`, which runs scripts. From now on, the engine sends no scripts to the
+    /// node.
     ///
     /// # Errors
     ///
@@ -164,7 +164,7 @@ impl Abilities {
         Ok(())
     }
 
-    /// Uses scripts again, because the node runs them or because scripts are worth another try.
+    /// Uses scripts again, because the node runs them or because a new try is due.
     #[cold]
     pub(super) fn use_scripts(&mut self) {
         if self.ways.never || !self.ways.on {
@@ -176,7 +176,7 @@ impl Abilities {
         self.scripts.tried = false;
     }
 
-    /// Uses scripts again if the node has refused every other way to release one resource, or the transaction that
+    /// Uses scripts again if the node has refused all other ways to release one resource, or the transaction that
     /// releases several resources.
     #[cold]
     pub(crate) fn reconsider_scripts(&mut self) {
@@ -191,8 +191,8 @@ impl Abilities {
         self.ways.several_refused |= is_final(Dialect::Watch, refusal);
     }
 
-    /// Returns the command for which the user needs a permission, after a transaction was refused because of
-    /// `forbidden`. The permission to run scripts is enough, unless the configuration forbids scripts.
+    /// Returns the command for which the user needs a permission, after a transaction failed because of `forbidden`.
+    /// The permission to run scripts is enough, unless the configuration forbids scripts.
     pub(super) fn verb_of_transaction(&self, forbidden: &'static str) -> &'static str {
         match forbidden {
             "watch" | "multi" | "exec" if !self.ways.never => self.ways.script_verb,
@@ -218,7 +218,7 @@ impl Abilities {
 
     // ----- trials ---------------------------------------------------------------------------
 
-    /// Handles the answer to the trial of a way to release. The trial names a token that no key has, so any answer
+    /// Handles the answer to the trial of a way to release. The trial names a token that no key contains, so any answer
     /// about the key shows that the user may use the way.
     #[cold]
     #[inline(never)]
@@ -258,8 +258,8 @@ impl Abilities {
         }
     }
 
-    /// Handles the answer to a trial of the native way. The native way was tried because scripts may not delete the
-    /// key.
+    /// Handles the answer to a trial of the native way. The native way was tried because scripts were not permitted to
+    /// delete the key.
     fn native_tried(&mut self, refusal: Option<Refusal>) -> Reply {
         match refusal.map(Refusal::error) {
             None => {
@@ -275,8 +275,8 @@ impl Abilities {
         }
     }
 
-    /// Handles the answer to the trial of one way, while all ways are on trial. The first way that is permitted
-    /// decides. If all ways are refused, the last answer decides.
+    /// Handles the answer to the trial of one way, while all ways are on trial. The first permitted way is chosen. If
+    /// the node refuses all ways, the last answer decides.
     fn way_tried(
         &mut self,
         claim: ClaimKey,
@@ -322,7 +322,7 @@ impl Abilities {
         ))
     }
 
-    /// Records that the node has refused `way`. If the node permitted the way before, this is no longer true.
+    /// Records that the node has refused `way`. If the node permitted this way before, it no longer permits the way.
     pub(super) fn way_refused(
         &mut self,
         way: Dialect,
@@ -347,7 +347,7 @@ impl Abilities {
     }
 }
 
-/// Returns `true` if `refusal` means that the node does not know `way`, or forbids it to the user.
+/// Returns `true` if `refusal` means that the node does not know `way`, or does not permit it to the user.
 fn is_final(way: Dialect, refusal: Refusal) -> bool {
     match refusal {
         Refusal::Forbidden(Forbidden::Command | Forbidden::Part) => true,

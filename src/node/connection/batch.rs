@@ -1,29 +1,30 @@
-//! Batches: renewals of kept locks that are due together go to a node in one command.
+//! Batches: one command renews many kept locks that are due together.
 //!
-//! The node collects renewals until another command is sent, or until the socket is written to. The node then writes
-//! the collected renewals as scripts that take many keys. A single renewal is written as an ordinary extension.
-//! Renewals wait for the turn of the node. Another module decides which node has its turn and how long renewals wait.
+//! The node collects renewals until it sends another command, or until the driver writes to the socket. The node then
+//! writes the collected renewals as scripts that take many keys. A single renewal is written as an ordinary extension.
+//! Renewals wait for the node's turn. Another module decides which node has its turn and how long renewals wait.
 //!
-//! Releases have batches too. Another module makes those batches, and this module handles the answers to both kinds.
+//! Releases have batches too. Another module makes the batches of releases, and this module handles the answers to both
+//! kinds.
 //!
-//! Among the commands in flight, a batch comes in front of its renewals. Each renewal gets its own answer, as if it
+//! Among the commands in flight, a batch stands in front of its renewals. Each renewal gets its own answer, as if it
 //! were a separate command, so the layers above do not know about batches.
 //!
 //! # Guarantees
 //!
 //! * Each renewal gets the answer for its own key. If the number of answers is wrong, the connection ends.
-//! * A command that is sent after a renewal is also written after the renewal. Only the `SET`s and releases of other
-//!   locks overtake renewals that wait for the turn of their node.
-//! * If a refusal may be due to the batch, the refusal is not passed on. Each renewal of the batch is then sent again
-//!   alone, and so are all later renewals on this connection.
+//! * A command that follows a renewal is also written after the renewal. Only `SET`s and releases of other locks
+//!   overtake renewals that wait for the node's turn.
+//! * If the batch itself may have caused a refusal, the layers above do not see the refusal. Each renewal of the batch
+//!   is then sent again in a separate command, as are all later renewals on this connection.
 //!
 //! # Not here
 //!
-//! After a command was written, the node cannot take a renewal out of this command. If the connection has no room for a
-//! long time, a renewal may reach the server after its lock is over, but still before the release of the lock.
+//! After a batch is written, the node cannot remove a renewal from it. If the connection has no room for a long time, a
+//! renewal may reach the server after its lock has expired, but always before the lock's release.
 //!
-//! Renewals to nodes with a marker, to nodes that have forgotten the script, and for locks on several resources are
-//! sent one at a time.
+//! Renewals are sent one at a time for locks on several resources, to nodes with a marker, and to nodes that have
+//! forgotten the script.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -51,22 +52,22 @@ const KEPT_BYTES: usize = 64 << 10;
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    /// The collected renewals. A renewal that also asks for a notification of the next change of its key is in the
-    /// first pile. The first pile is written first, in separate commands.
+    /// The collected renewals. The first pile holds the renewals that also ask for a notification of the next change of
+    /// their key. The first pile is written before the second pile, in separate commands.
     piles: [Pile; 2],
     /// When the first renewal was added.
     pub(super) since: Instant,
-    /// Whether the renewals wait for this node's turn (`nodes::turns`). This flag is set only while some renewals are
-    /// collected.
+    /// Whether the renewals wait for this node's turn (`nodes::turns`). The flag is set only while the batch holds
+    /// renewals.
     pub(crate) waits: bool,
     /// The number of renewals in unanswered batches.
     unanswered: usize,
     /// Whether the server has refused a batch on this connection.
     pub(in crate::node) is_refused: bool,
-    /// The number of renewals or releases at the front of the commands in flight that were done.
+    /// The number of renewals or releases at the front of the commands in flight that have succeeded.
     done: usize,
-    /// The answers to the renewals or releases at the front, if some were not done. `None` for an answer that made no
-    /// sense.
+    /// The answers to the renewals or releases at the front, if some have failed. `None` stands for an answer that made
+    /// no sense.
     answers: VecDeque<Result<Option<Reply>, Refusal>>,
 }
 
@@ -93,9 +94,9 @@ struct Collected {
 pub(in crate::node) struct Renewal<'a> {
     pub(in crate::node) request: Request,
     pub(in crate::node) entry: &'a Entry,
-    /// The shortest time for which the key has to live, from now on.
+    /// The minimum time for which the key must live, from now on.
     pub(in crate::node) life: Duration,
-    /// Whether the node also has to report the next change of the key.
+    /// Whether the node must also report the next change of the key.
     pub(in crate::node) watched: bool,
 }
 
@@ -104,7 +105,7 @@ impl Batch {
         self.piles.iter().all(|pile| pile.collected.is_empty())
     }
 
-    /// Returns `true` if renewals are collected and do not wait for the node's turn.
+    /// Returns `true` if the batch holds renewals that do not wait for the node's turn.
     pub(in crate::node) fn is_to_write(&self) -> bool {
         !self.is_empty() && !self.waits
     }
@@ -137,7 +138,7 @@ impl Batch {
             .any(|pile| pile.collected.iter().any(about))
     }
 
-    /// Returns `true` if the collected renewals have to be written before a command with this `purpose`.
+    /// Returns `true` if the collected renewals must be written before a command with this `purpose`.
     pub(super) fn is_before(&self, purpose: Purpose) -> bool {
         if let Purpose::Asked(Request::Release { claim, .. }) = purpose {
             return !self.waits || self.has_about(claim);
@@ -204,7 +205,7 @@ impl Batch {
         drop(self.collected());
     }
 
-    /// Returns `true` if the node is busy with so many renewals that other commands have to wait.
+    /// Returns `true` if the node is busy with so many renewals that other commands must wait.
     pub(super) fn is_worked_on(&self) -> bool {
         RENEWALS_FEW < self.unanswered
     }
@@ -216,8 +217,8 @@ impl Batch {
         watched.taken().chain(others.taken())
     }
 
-    /// Forgets everything because the connection is gone. Yields the collected renewals. No byte of these renewals has
-    /// left.
+    /// Forgets everything because the connection is lost. Yields the collected renewals. No byte of these renewals has
+    /// been sent.
     pub(in crate::node) fn drain(&mut self) -> impl Iterator<Item = (Request, bool)> {
         self.done = 0;
         self.answers.clear();
@@ -265,7 +266,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Takes the next answer to a renewal or release, if the answers to a batch have arrived.
+    /// Takes the next answer to a renewal or release of the batch, if the batch was answered.
     pub(in crate::node) fn next_answer(&mut self) -> Option<Result<Option<Reply>, Refusal>> {
         match self.done.checked_sub(1) {
             Some(left) => {
@@ -276,9 +277,9 @@ impl Batch {
         }
     }
 
-    /// Handles the refusal of a whole batch, and returns the refusal for each of its parts. If the batch may be the
-    /// reason for the refusal, each part is sent again alone, with the text of the ordinary script. A part that runs
-    /// twice does no harm.
+    /// Handles the refusal of a whole batch, and returns the refusal for each item. If the batch itself may have caused
+    /// the refusal, each item is sent again in a separate command, with the text of the ordinary script. An item that
+    /// runs twice does no harm.
     fn refusal(&mut self, refusal: Refusal) -> Refusal {
         let error = refusal.error();
         let code = error.code();
@@ -322,8 +323,8 @@ impl Pile {
         true
     }
 
-    /// Returns how many renewals go into the next command, beginning with `first`, and how many bytes of `keys` and of
-    /// `arguments` belong to them.
+    /// Returns how many renewals go into the next command, starting at `first`, and how many bytes of `keys` and
+    /// `arguments` they take.
     fn next_command(&self, first: usize) -> (usize, usize, usize) {
         let (mut count, mut keys, mut arguments) = (0, 0, 0);
         for renewal in &self.collected[first..] {
@@ -353,7 +354,7 @@ pub(super) fn empty(buffer: &mut Vec<u8>) {
     }
 }
 
-/// Writes the part of a command before its keys. The command runs `script` on this number of `keys`. `words` is the
+/// Writes the start of a command, up to its keys. The command runs `script` on this number of `keys`. `words` is the
 /// number of keys and arguments.
 pub(super) fn begin_command(out: &mut Vec<u8>, script: &Script, keys: usize, words: usize) {
     out.push(b'*');

@@ -1,6 +1,6 @@
 //! The commands that one node has not answered, in the order in which the node will answer them.
 //!
-//! Replies are matched by count alone, so the next reply answers the command at the front.
+//! Replies are matched by order alone, so the next reply answers the command at the front.
 
 use alloc::collections::{BTreeMap, VecDeque};
 
@@ -15,7 +15,8 @@ use crate::node::request::{Asker, Purpose, Remaining, Request};
 /// An event from a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Heard {
-    /// The command was done, as most commands are. This variant exists because an `Answer` is twice as large.
+    /// The command succeeded, as most commands do. This variant is separate from `Answer`, because an `Answer` is twice
+    /// as large.
     Done(Request),
     /// Another answer to a command about locks.
     Answer(Answer),
@@ -27,39 +28,39 @@ pub(crate) enum Heard {
         answer: Answer,
         /// The outcome for the report.
         outcome: NodeOutcome,
-        /// Whether the answers of the node counted until now.
+        /// Whether the answers of the node counted before this answer.
         first: bool,
     },
-    /// The server has identified itself, and has to be asked to join.
+    /// The server has identified itself, and must now be asked to join.
     Introduced,
-    /// The node has joined again.
+    /// The node has joined the group again.
     Joined,
     /// The handshake is done.
     Ready,
-    /// The node's clock has stepped.
+    /// The node's clock was stepped.
     Stepped,
     /// The answer to a look.
     Looked {
         place: PlaceKey,
-        /// How much longer the key lives. `None` if the answer does not say how long.
+        /// The remaining life of the key. `None` if the answer does not report the remaining life.
         left: Option<Remaining>,
         /// Whether the node will push the next change of the key.
         pushes: bool,
     },
-    /// The node has shown whether it can release a lock in some way without scripts.
+    /// The node has shown whether it can release a lock without scripts.
     Tried {
-        /// The answer for the claim, if the answer is already known.
+        /// The answer for the claim, if it is already known.
         answer: Option<Answer>,
         /// The error with which the node has refused the command.
         error: Option<ServerError>,
-        /// Whether the user now has a permission that was missing, so that the node may be asked for locks again.
+        /// Whether the user now has a permission that was missing, so that the engine may ask the node for locks again.
         is_usable_again: bool,
-        /// Whether the node has shown its ability for the first time.
+        /// Whether the node has shown this ability for the first time.
         is_news: bool,
     },
     /// The answers to a batch: see [`Node::next_in_batch`](crate::node::Node::next_in_batch).
     Batch,
-    /// A push. If the push says that keys have changed, `changed` has already received their names.
+    /// A push. If the push reports changed keys, `changed` has already received their names.
     Pushed,
 }
 
@@ -73,7 +74,7 @@ pub(crate) struct Sent {
     /// batch.
     start: u64,
     len: u32,
-    /// The number of the marker for which the command was written.
+    /// The era of the marker for which the command was written.
     pub(crate) era: u32,
 }
 
@@ -92,19 +93,19 @@ pub(crate) struct InFlight {
     unsent: Unsent,
 }
 
-/// An index from each asker to the start of its question, for the bytes that are not written to the socket yet. The
-/// index is empty until a question has to be found among many.
+/// An index from each asker to the start of its question, for questions that are not written to the socket yet. The
+/// index is empty until a search among many questions needs it.
 #[derive(Debug, Default)]
 struct Unsent {
     starts: BTreeMap<Asker, u64>,
-    /// The index contains the questions that start before this position, except the questions that had already left.
+    /// The index contains the unsent questions that start before this position.
     until: u64,
     /// The number of commands that a search has visited.
     #[cfg(test)]
     steps: usize,
 }
 
-/// Up to this number of commands are searched one by one.
+/// A search visits up to this number of commands one by one.
 const FEW: usize = 32;
 
 impl InFlight {
@@ -126,15 +127,15 @@ impl InFlight {
         });
     }
 
-    /// Returns the command that the next reply answers. Returns `None` if there is no such command.
+    /// Returns the command that the next reply answers. Returns `None` if no command is unanswered.
     pub(crate) fn pop(&mut self) -> Option<Sent> {
         let sent = self.queue.pop_front()?;
         self.left(sent.purpose);
         Some(sent)
     }
 
-    /// Handles a reply to the latest command from [`pop`](Self::pop) that made no sense. Puts the command back, and
-    /// returns why the connection ends.
+    /// Handles a nonsensical reply to the command that [`pop`](Self::pop) returned last. Puts the command back, and
+    /// returns why the connection must end.
     #[cold]
     #[inline(never)]
     pub(in crate::node) fn nonsense(&mut self, sent: Sent) -> Trouble {
@@ -145,17 +146,17 @@ impl InFlight {
     }
 
     /// Returns the start of the last command, so that this command can move from the out buffer into a new row of
-    /// releases. Returns `None` if the server has already answered the command without receiving it, or if `unsent`
-    /// returns `false` for its start.
+    /// releases. Returns `None` if the server has already answered the command, or if `unsent` returns `false` for its
+    /// start.
     pub(super) fn begin_row(&self, unsent: impl Fn(u64) -> bool) -> Option<u64> {
         let first = self.queue.back()?.start;
         unsent(first).then_some(first)
     }
 
-    /// Records that the last `count` commands, the releases of a row, are written as one command.
+    /// Records that the last `count` commands, which are the releases of a row, are written as one command.
     ///
-    /// If the server has already answered some of these releases, without receiving them, the row has more keys than
-    /// the server is expected to answer. The answer of the server then ends the connection.
+    /// If the server has answered some of these releases before it received them, the row has more keys than expected
+    /// answers. The server's answer then ends the connection.
     pub(super) fn end_row(&mut self, count: usize) {
         let place = self.queue.len().saturating_sub(count);
         let count = self.queue.len() - place;
@@ -167,27 +168,27 @@ impl InFlight {
         self.queue.insert(place, Sent { purpose, ..*first });
     }
 
-    /// Records that, from now on, commands are written for another marker.
+    /// Records that commands are written for another marker from now on.
     pub(crate) fn begin_era(&mut self) {
         self.era = self.era.wrapping_add(1);
     }
 
-    /// Returns `true` if the command was written for the present marker.
+    /// Returns `true` if the command was written for the current marker.
     pub(crate) fn is_of_this_era(&self, sent: &Sent) -> bool {
         sent.era == self.era
     }
 
-    /// Reserves a place for waiting work.
+    /// Reserves a place for work that is not written yet.
     pub(in crate::node) fn reserve(&mut self) {
         self.sets += 1;
     }
 
-    /// Gives back the reserved place.
+    /// Frees the reserved place.
     pub(in crate::node) fn unreserve(&mut self) {
         self.sets -= 1;
     }
 
-    /// Returns the number of places that are taken by the commands and by the later releases of their `SET`s.
+    /// Returns the number of places that the commands and the later releases of their `SET`s take.
     pub(crate) fn reserved(&self) -> usize {
         self.len() + self.sets
     }
@@ -196,14 +197,14 @@ impl InFlight {
         self.queue.len() - self.withdrawn
     }
 
-    /// Returns the start of the first command as a position in the stream.
+    /// Returns the position of the first command in the stream.
     #[inline]
     pub(crate) fn front(&self) -> Option<u64> {
         self.queue.front().map(|sent| sent.start)
     }
 
-    /// Returns `true` if a repeated release is in flight for which `same` returns `true`. The search takes one step for
-    /// each command, but happens only while there is a repeated release.
+    /// Returns `true` if a repeated release is in flight for which `same` returns `true`. The search visits each
+    /// command, but only while a repeated release is in flight.
     pub(crate) fn is_repairing(&self, mut same: impl FnMut(ClaimKey) -> bool) -> bool {
         self.repairs != 0
             && self.queue.iter().any(|sent| {
@@ -212,7 +213,7 @@ impl InFlight {
     }
 
     /// Withdraws the question of `asker` if `unsent` returns `true` for its start. Returns the length of the question.
-    /// The question keeps its place until [`sweep`](Self::sweep), so that the commands behind it do not move each time.
+    /// The question keeps its place until [`sweep`](Self::sweep), so that the later commands do not move each time.
     ///
     /// If no question is unsent, the search ends after one comparison. So a failed attempt does not search through the
     /// releases of all other locks. If many questions are unsent, an index finds the right question.
@@ -237,7 +238,7 @@ impl InFlight {
     }
 
     /// Returns the index of the question of `asker`. No byte of the command at `first`, or of any later command, has
-    /// left.
+    /// been sent.
     #[cold]
     fn find(&mut self, first: usize, asker: Asker) -> Option<usize> {
         let Self { queue, unsent, .. } = self;
@@ -264,12 +265,12 @@ impl InFlight {
         (first <= place && found.start == start && asker.asks(found.purpose)).then_some(place)
     }
 
-    /// Returns `true` if more than half of the commands are withdrawn, and if their number is worth a sweep.
+    /// Returns `true` if more than half of the commands are withdrawn, and a sweep is worthwhile.
     pub(crate) fn is_mostly_withdrawn(&self) -> bool {
         FEW < self.withdrawn && self.queue.len() < 2 * self.withdrawn
     }
 
-    /// Records that the command from [`pop`](Self::pop) was withdrawn.
+    /// Records that the command that [`pop`](Self::pop) returned was withdrawn.
     #[cold]
     pub(in crate::node) fn popped_withdrawn(&mut self) {
         self.withdrawn -= 1;
@@ -297,14 +298,14 @@ impl InFlight {
         self.unsent.until = 0;
     }
 
-    /// Returns how many commands were visited in searches for commands to withdraw.
+    /// Returns how many commands the searches for withdrawn commands have visited.
     #[cfg(test)]
     pub(crate) fn steps(&self) -> usize {
         self.unsent.steps
     }
 
-    /// Removes all commands because the connection is gone. Yields each request, together with a flag that is `true` if
-    /// its bytes may have left.
+    /// Removes all commands because the connection is lost. Yields each request, together with a flag that is `true` if
+    /// its bytes may have been sent.
     pub(crate) fn drain(
         &mut self,
         unsent: impl Fn(u64) -> bool,

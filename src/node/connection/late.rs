@@ -1,8 +1,8 @@
-//! The operations whose question to one node has to wait. A question waits until the handshake is done. Later, a
-//! question may also wait until the release of an earlier key of this engine is written.
+//! The operations whose question to a node must wait. A question waits until the handshake is done. Later, a question
+//! may also wait until the release of an earlier key of this engine is written.
 //!
-//! There are two queues, each with its own limit. Questions about held locks are asked first, and other questions never
-//! take the room of such questions.
+//! The operations wait in two queues, each with its own limit. Questions about held locks come first, and other
+//! questions never take the room of these questions.
 
 use alloc::collections::VecDeque;
 

@@ -2,7 +2,7 @@
 //!
 //! # Not here
 //!
-//! The module `handshake` contains the beginning of a connection. Other modules decide what to send, and interpret the
+//! The module `handshake` handles the start of a connection. Other modules decide what to send, and interpret the
 //! answers.
 
 mod batch;
@@ -54,17 +54,17 @@ pub(crate) struct Connection {
     pub(super) pushes: u32,
     /// Operations whose question waits until the handshake is done.
     pub(crate) waiting: Late,
-    /// The token that an inspection or a look has found, until it is taken.
+    /// The token that an inspection or a look has found, until the engine takes it.
     pub(crate) token: Option<OwnedToken>,
-    /// The holders that an inspection has found instead of a token, until they are taken.
+    /// The holders that an inspection has found instead of a token, until the engine takes them.
     pub(crate) members: Option<Box<[Member]>>,
-    /// The number of times that a probe has ended the connection since the node last answered a command about locks.
-    /// The engine opens no further probe before the given time.
+    /// How often a probe has ended the connection since the node last answered a lock command. Before the given time,
+    /// the engine opens no further probe.
     pub(super) probed: u32,
     pub(super) probed_until: Instant,
     /// The node timeout of the latest question, in nanoseconds.
     pub(crate) timeout: u64,
-    /// The timer for a silence, and the time at which it fires.
+    /// The timer for a silence, and the time when it fires.
     pub(crate) silence_timer: Option<(TimerKey, Instant)>,
 }
 
@@ -97,8 +97,8 @@ impl Connection {
         self.pulse.connected(now);
     }
 
-    /// Handles the loss of the connection, or the failure to open it. Forgets everything that belongs to the
-    /// connection. Returns every unanswered request, with a flag that is `true` if its command may have left.
+    /// Handles the loss of the connection, or a failure to open it. Forgets everything that belongs to the connection.
+    /// Returns every unanswered request, with a flag that is `true` if its command may have been sent.
     pub(super) fn disconnected(&mut self) -> Vec<(Request, bool)> {
         let mut lost = self.wire.drain();
         lost.extend(self.transactions.drain());
@@ -113,7 +113,7 @@ impl Connection {
         self.wire.in_flight.len() + self.wire.batch.len() + self.transactions.len()
     }
 
-    /// Returns `true` if nothing that was requested in an earlier turn still waits.
+    /// Returns `true` if no request of an earlier turn is still waiting.
     #[inline]
     pub(super) fn keeps_up(&self) -> bool {
         let wire = &self.wire;
@@ -122,7 +122,7 @@ impl Connection {
 
     // ----- withdrawing ----------------------------------------------------------------------
 
-    /// Takes the question of `asker` out of the out buffer if none of its bytes has left.
+    /// Removes the question of `asker` from the out buffer if none of its bytes has been sent.
     #[inline(always)]
     pub(crate) fn withdraw(&mut self, asker: Asker) -> bool {
         let is_idle = self.wire.outbox.is_empty() && self.wire.batch.is_empty();
@@ -138,8 +138,8 @@ impl Connection {
 
     // ----- listening ------------------------------------------------------------------------
 
-    /// Looks for a silence after a turn has read everything that had arrived. If the node is silent, returns when the
-    /// silence began. Commands that still wait to be written do not count as unanswered.
+    /// Checks for a silence after a turn has read all bytes that had arrived. If the node is silent, returns when the
+    /// silence began. Commands that are not written yet do not count as unanswered.
     pub(crate) fn listen(&mut self, now: Instant) -> Option<Instant> {
         let first = self.wire.in_flight.front();
         let open = first.is_some_and(|start| !self.wire.outbox.is_unsent(start));
@@ -152,14 +152,14 @@ impl Connection {
         Duration::from_nanos(timeouts).max(SUSPECT_MIN)
     }
 
-    /// Records that a probe was answered while the connection was silent. If the next connection is silent too, the
-    /// next probe waits twice as long.
+    /// Records that the node answered a probe while the connection was silent. If the next connection is silent too,
+    /// the next probe waits twice as long.
     pub(crate) fn probed(&mut self, now: Instant, least: Duration) {
         self.probed_until = now.saturating_add(least * (1 << self.probed.min(5)));
         self.probed = self.probed.saturating_add(1);
     }
 
-    /// Returns `true` if the node is busy with so many renewals that other commands have to wait.
+    /// Returns `true` if the node is busy with so many renewals that other commands must wait.
     pub(crate) fn is_renewing(&self) -> bool {
         self.wire.batch.is_worked_on() && !self.pulse.is_suspect()
     }

@@ -1,12 +1,12 @@
-//! The bytes that wait to be written to one node.
+//! The bytes that are queued for one node.
 //!
-//! A position counts from the first byte of the connection, so it stays valid when bytes leave at the front. Bytes that
-//! the operating system has taken are removed. A command can be withdrawn if the operating system has taken none of its
-//! bytes.
+//! A position counts from the first byte of the connection, so it stays valid when earlier bytes are removed. Once the
+//! operating system has accepted bytes, the bytes are removed. A command can be withdrawn if the operating system has
+//! accepted none of its bytes.
 
 use alloc::vec::Vec;
 
-/// Once this many bytes have left, the rest moves to the front.
+/// After this many bytes have been sent, the rest moves to the front of the buffer.
 const COMPACT_BYTES: usize = 64 << 10;
 
 /// An emptied buffer that is larger than this goes back to the allocator.
@@ -15,14 +15,14 @@ const KEPT_BYTES: usize = 256 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     bytes: Vec<u8>,
-    /// The number of bytes in `bytes` that have already left.
+    /// The number of bytes in `bytes` that have already been sent.
     sent: usize,
-    /// The number of bytes that belong to withdrawn commands and have not left.
+    /// The number of unsent bytes that belong to withdrawn commands.
     withdrawn: usize,
     /// The position of the first byte of `bytes`.
     base: u64,
-    /// Whether the last write was cut short. After a write that was cut short, nothing is offered until the socket is
-    /// writable.
+    /// Whether the operating system accepted only part of the last write. Until the socket is writable again, no bytes
+    /// are offered.
     blocked: bool,
 }
 
@@ -40,12 +40,12 @@ impl Outbox {
         start
     }
 
-    /// Returns the bytes from `start` on. None of these bytes may have left.
+    /// Returns the bytes from `start` on. None of these bytes may have been sent.
     pub(crate) fn bytes_from(&self, start: u64) -> &[u8] {
         &self.bytes[(start - self.base) as usize..]
     }
 
-    /// Removes the bytes from `start` on. None of these bytes may have left or be withdrawn.
+    /// Removes the bytes from `start` on. None of these bytes may have been sent or withdrawn.
     pub(crate) fn cut_off(&mut self, start: u64) {
         self.bytes.truncate((start - self.base) as usize);
     }
@@ -55,14 +55,13 @@ impl Outbox {
         (self.end() - start) as usize
     }
 
-    /// Returns what to write now, if anything may be written.
+    /// Returns the bytes to write now, if any may be written.
     pub(crate) fn offer(&self) -> Option<&[u8]> {
         (!self.blocked && !self.is_empty()).then(|| &self.bytes[self.sent..])
     }
 
-    /// Records that the operating system has taken the first `len` of the offered bytes. A `len` larger than the offer
-    /// counts as all of the offered bytes. After the end of the connection, nothing is offered, and this call does
-    /// nothing.
+    /// Records that the operating system has accepted the first `len` of the offered bytes. A `len` that is larger than
+    /// the offer counts as the whole offer. After the end of the connection, this call does nothing.
     pub(crate) fn transmitted(&mut self, len: usize) {
         let offered = self.len();
         let len = len.min(offered);
@@ -92,12 +91,12 @@ impl Outbox {
         self.blocked = false;
     }
 
-    /// Returns `true` if none of the bytes from `start` on has left.
+    /// Returns `true` if none of the bytes from `start` on has been sent.
     pub(crate) fn is_unsent(&self, start: u64) -> bool {
         self.base + self.sent as u64 <= start
     }
 
-    /// Marks `len` bytes that have not left as withdrawn. The bytes stay in the buffer until [`remove`](Self::remove).
+    /// Marks `len` unsent bytes as withdrawn. The withdrawn bytes stay in the buffer until [`remove`](Self::remove).
     pub(crate) fn withdraw(&mut self, len: usize) {
         self.withdrawn += len;
     }
@@ -140,7 +139,7 @@ impl Outbox {
         self.len() == 0
     }
 
-    /// Forgets everything because the connection is gone. Keeps the memory.
+    /// Forgets everything because the connection is lost. Keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         (self.sent, self.withdrawn, self.base, self.blocked) = (0, 0, 0, false);

@@ -5,18 +5,17 @@ use core::time::Duration;
 use crate::histogram::Histogram;
 use crate::time::Instant;
 
-/// The number of answers that are compared: the round trip of a node is the shortest among them.
+/// The number of compared answers: the round trip of a node is the shortest round trip among them.
 const SAMPLES: usize = 32;
 
-/// If the path becomes longer during a connection, the node timeout follows up to a round trip of this many
-/// nanoseconds. Four times this round trip is 240 ms. An even longer path looks the same as a node that stalls at each
-/// question.
+/// If the path grows longer during a connection, the node timeout adapts to round trips of up to this many nanoseconds.
+/// Four times this round trip is 240 ms. A longer path looks the same as a node that stalls at each question.
 const FOLLOWED: u64 = 60_000_000;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Pulse {
-    /// The latest round trips in nanoseconds. [`u64::MAX`] for round trips that do not exist yet.
+    /// The latest round trips in nanoseconds; [`u64::MAX`] marks a sample that is not measured yet.
     samples: [u64; SAMPLES],
     /// The index of the latest round trip.
     latest: usize,
@@ -26,11 +25,12 @@ pub(crate) struct Pulse {
     nearest: u64,
     /// When the latest sample was taken.
     sampled_at: Instant,
-    /// An answer to a command that was sent before this time may have arrived earlier than it was read.
+    /// Only answers to commands that were sent after this time are measured, because earlier answers may have waited
+    /// unread.
     measured_from: Instant,
-    /// The round trips of all answers, except answers that may have arrived earlier than they were read.
+    /// The round trips of all answers, except answers that may have arrived before the driver read them.
     pub(crate) latency: Histogram,
-    /// When the present silence began. During a silence, answers are due and no byte arrives.
+    /// When the current silence began. During a silence, answers are due but no bytes arrive.
     silent_since: Option<Instant>,
     /// Whether the silence has lasted too long.
     suspect: bool,
@@ -53,7 +53,7 @@ impl Default for Pulse {
 }
 
 impl Pulse {
-    /// Records that a connection is up. The handshake of the connection will measure the path.
+    /// Records that a connection was opened. The handshake of the connection will measure the path.
     pub(in crate::node) fn connected(&mut self, now: Instant) {
         self.samples = [u64::MAX; SAMPLES];
         self.nearest = u64::MAX;
@@ -61,7 +61,7 @@ impl Pulse {
     }
 
     /// Records that the driver did not read for a while before `now`. The arrival times of the answers that the driver
-    /// reads now are not known.
+    /// reads now are unknown.
     #[cfg(any(test, feature = "std"))]
     pub(crate) fn was_away(&mut self, now: Instant) {
         self.measured_from = now;
@@ -73,8 +73,8 @@ impl Pulse {
         self.suspect = false;
     }
 
-    /// Records that a command sent at `sent` was answered at `now`. All answers that are read at once give one sample,
-    /// which is their shortest round trip, because together they measure only one round trip.
+    /// Records that a command sent at `sent` was answered at `now`. All answers that are read together give only one
+    /// sample, their shortest round trip.
     pub(in crate::node) fn answered(&mut self, now: Instant, sent: Instant) {
         if sent < self.measured_from {
             return;
@@ -97,8 +97,8 @@ impl Pulse {
         self.nearest = self.nearest.min(sample);
     }
 
-    /// Looks for a silence after a turn has read everything that had arrived. If answers are still `open`, a silence
-    /// begins now, unless one has begun before. Returns when the silence began.
+    /// Checks for a silence after a turn has read all bytes that had arrived. If answers are still `open`, a silence
+    /// begins now, unless a silence has already begun. Returns when the silence began.
     pub(in crate::node) fn listen(&mut self, now: Instant, open: bool) -> Option<Instant> {
         if !open {
             self.silent_since = None;
@@ -126,16 +126,16 @@ impl Pulse {
         (self.round_trip != u64::MAX).then(|| Duration::from_nanos(self.round_trip))
     }
 
-    /// Returns `true` if the path seems to have become so much longer that no answer arrives in time. Only the
-    /// handshake of another connection can distinguish a longer path from stalls.
+    /// Returns `true` if the path seems to have become so long that no answer arrives in time. Only the handshake of
+    /// another connection can distinguish a longer path from stalls.
     pub(in crate::node) fn has_moved_away(&self) -> bool {
         let far = self.nearest.max(FOLLOWED).saturating_mul(4) < self.round_trip;
         // If the oldest sample exists, which is the next to be replaced, all samples exist.
         far && self.samples[(self.latest + 1) % SAMPLES] != u64::MAX
     }
 
-    /// Returns the round trip for which the node timeout allows. This round trip exceeds [`FOLLOWED`] only after a new
-    /// connection. So stalls, however many, do not make all callers wait longer for the node.
+    /// Returns the round trip on which the node timeout is based. The result can exceed [`FOLLOWED`] only after a new
+    /// connection. So stalls never make all callers wait longer for the node.
     pub(crate) fn distance(&self) -> Duration {
         Duration::from_nanos(self.distance_nanos())
     }

@@ -1,17 +1,17 @@
-//! A row of releases that follow one another becomes one command.
+//! Joins a row of consecutive releases into one command.
 //!
-//! The first release of a row enters the out buffer as a separate command. When a second release follows it, the row
-//! takes both, and all later releases. A row of releases is written as one script that takes many keys. The row is
-//! written before another command goes behind it, or before the socket is written to. In a measurement with 64 keys, a
-//! server needs two thirds of the time for a script that takes many keys.
+//! The first release of a row enters the out buffer as an ordinary command. When a second release follows, the row
+//! takes both releases and all later releases. A row of releases is written as one script that takes many keys. The row
+//! is written before another command follows it, or before the driver writes to the socket. In a measurement with 64
+//! keys, such a script took a server two thirds of the time of single releases.
 //!
 //! Among the commands in flight, a batch of releases works like a batch of renewals: see [`batch`](super::batch).
 //!
 //! # Guarantees
 //!
 //! * The commands keep their order.
-//! * A release in a row is an ordinary command until the row ends. If the connection ends before, the release counts as
-//!   not sent.
+//! * Until the row ends, a release in the row is an ordinary command. If the connection ends first, the release counts
+//!   as not sent.
 //!
 //! # Not here
 //!
@@ -35,7 +35,7 @@ const HEAD: usize =
 #[derive(Debug, Default)]
 pub(super) struct Row {
     count: usize,
-    /// The length of the first key. The first release stays in the out buffer until the second release comes.
+    /// The length of the first key. The first release stays in the out buffer until a second release follows.
     first_key: usize,
     /// The keys and the tokens of all releases, as arguments in wire form.
     keys: Vec<u8>,
@@ -57,14 +57,14 @@ impl Row {
         self.keys.len() + self.tokens.len()
     }
 
-    /// Begins the row with a release that is put into the out buffer.
+    /// Begins the row with a release that enters the out buffer.
     #[inline(always)]
     pub(super) fn begin(&mut self, key: &[u8]) {
         (self.count, self.first_key) = (1, key.len());
     }
 
-    /// Adds a release. The caller adds the command in flight of this release next. Returns `false` if there is no row
-    /// to which the release can be added.
+    /// Adds a release. The caller then adds the command in flight for this release. Returns `false` if no row can take
+    /// the release.
     pub(super) fn add(
         &mut self,
         key: &[u8],

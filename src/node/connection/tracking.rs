@@ -1,20 +1,21 @@
-//! A look at a key asks for the remaining time of the key, and for a notification of its next change.
+//! A look asks for the remaining time of a key, and for a notification of its next change.
 //!
-//! Redis and Valkey call such notifications client-side caching. When the first look of a connection needs
-//! notifications, the node sends `CLIENT TRACKING ON OPTIN NOLOOP` once. `CLIENT CACHING YES` makes the next command
-//! register its key. The node writes this command in one piece with the `PTTL` behind it, because a command between the
-//! two would take the registration. The server then pushes the next change of the key, once, to this connection.
+//! Redis and Valkey call such notifications client-side caching. When the first look on a connection needs
+//! notifications, the node sends `CLIENT TRACKING ON OPTIN NOLOOP` once. `CLIENT CACHING YES` makes the server register
+//! the keys of the next command. The node writes `CLIENT CACHING YES` together with the `PTTL` that follows, because a
+//! command between the two would use up the registration. The server then pushes the next change of the key to this
+//! connection, once.
 //!
 //! # Guarantees
 //!
-//! * Nothing comes between `CLIENT CACHING YES` and its `PTTL`.
-//! * The answer to a look says whether the look has registered the key. If the user may not track, or the connection
-//!   speaks RESP2, which has no pushes, only the `PTTL` is sent.
+//! * No command comes between `CLIENT CACHING YES` and its `PTTL`.
+//! * The answer to a look says whether the look has registered the key. If the user may not use tracking, or the
+//!   connection speaks RESP2, which has no pushes, the node sends only the `PTTL`.
 //!
 //! # Not here
 //!
-//! Other modules handle the consequences of a look. Other modules also handle a later write of this engine to the key,
-//! which uses up the registration.
+//! Other modules handle the result of a look. Other modules also handle later writes of this engine to the key, which
+//! use up the registration.
 
 use core::time::Duration;
 
@@ -55,7 +56,7 @@ impl Waking {
     }
 }
 
-/// Makes the next command register the keys that it reads, if the node supports registrations.
+/// Makes the server register the keys that the next command reads, if the node supports notifications.
 pub(in crate::node) fn register_next(
     now: Instant,
     waking: &mut Waking,
@@ -75,7 +76,7 @@ pub(in crate::node) fn register_next(
     }
 }
 
-/// Handles the answer to a look at the key of `place`. A look that is forbidden registers nothing.
+/// Handles the answer to a look at the key of `place`. A forbidden look registers no key.
 pub(in crate::node) fn looked(waking: &mut Waking, place: PlaceKey, value: Value<'_>) -> Heard {
     let forbidden = |line: &[u8]| line.starts_with(b"NOPERM");
     if value.as_error().is_some_and(forbidden) {
@@ -88,8 +89,8 @@ pub(in crate::node) fn looked(waking: &mut Waking, place: PlaceKey, value: Value
     }
 }
 
-/// Returns the remaining time of the key from this answer to a look. Returns `None` if the answer does not say how
-/// long.
+/// Returns the remaining time of the key from this answer to a look. Returns `None` if the answer contains no remaining
+/// time.
 fn left(value: Value<'_>) -> Option<Remaining> {
     match value.as_integer()? {
         -2 => Some(Remaining::Missing),
@@ -101,9 +102,9 @@ fn left(value: Value<'_>) -> Option<Remaining> {
     }
 }
 
-/// Passes the keys that a push reports as changed to `changed`. `None` means all keys. A key
-/// of [`STRING_BYTES_MAX`](crate::limits::STRING_BYTES_MAX) bytes means every key that begins with these bytes. Other
-/// pushes are ignored. Returns `true` if `changed` returns `true` for any key.
+/// Passes each key that a push reports as changed to `changed`. `None` stands for all keys. A key
+/// of [`STRING_BYTES_MAX`](crate::limits::STRING_BYTES_MAX) bytes stands for every key that begins with these bytes.
+/// Other pushes are ignored. Returns `true` if `changed` returns `true` for any key.
 #[cold]
 #[inline(never)]
 pub(in crate::node) fn changes(

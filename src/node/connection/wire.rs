@@ -1,15 +1,15 @@
-//! The commands to one node that wait to be written, and the commands that the node has not answered.
+//! The commands that are queued for one node, and the commands that the node has not answered.
 //!
 //! # Guarantees
 //!
-//! * **Order.** Commands leave in the order in which they were put, and get their answers in the same order. Collected
-//!   renewals are written before a command that has to follow them: see [`Batch`]. A row of releases is written as one
-//!   command, at the place of the row: see [`releases`](super::releases).
-//! * A command is withdrawn only if none of its bytes has left.
+//! * **Order.** Commands leave in the order in which they were queued, and receive their answers in the same order.
+//!   Collected renewals are written before any command that must follow them: see [`Batch`]. A row of releases is
+//!   written as one command, in the place of the row: see [`releases`](super::releases).
+//! * A command can be withdrawn only if none of its bytes has been sent.
 //!
 //! # Not here
 //!
-//! The file `transaction` handles work that takes several commands. Other modules decide what to send.
+//! The file `transaction` handles work that needs several commands. Other modules decide what to send.
 
 use alloc::vec::Vec;
 
@@ -27,7 +27,7 @@ use super::tracking::register_next;
 #[cfg(test)]
 mod tests;
 
-/// A node with this many unanswered commands gets no looks that can wait.
+/// The number of unanswered commands from which a node is busy, so that looks wait.
 const BUSY: usize = 512;
 
 /// See the [module](self).
@@ -55,7 +55,7 @@ impl Wire {
         self.push(now, purpose, command);
     }
 
-    /// Puts `command` into the out buffer, behind everything that has to go before it.
+    /// Puts `command` into the out buffer, behind everything that must precede it.
     #[inline(always)]
     fn push(&mut self, now: Instant, purpose: Purpose, command: &[u8]) {
         let start = self.outbox.push(command);
@@ -77,8 +77,8 @@ impl Wire {
         self.in_flight.push(purpose, now, start, len);
     }
 
-    /// Makes the next command register the keys that it reads, if the node supports registrations. A `MULTI` makes the
-    /// server register all keys that are read until `EXEC`.
+    /// Makes the server register the keys that the next command reads, if the node supports notifications. If a `MULTI`
+    /// comes next, the server registers all keys that are read until `EXEC`.
     pub(in crate::node) fn register(&mut self, now: Instant) {
         if !self.batch.is_empty() {
             self.write_batch(now);
@@ -88,7 +88,7 @@ impl Wire {
         register_next(now, &mut self.waking, outbox, in_flight);
     }
 
-    /// Returns `true` if a question can be sent, with room for a release later.
+    /// Returns `true` if there is room for a question and for its later release.
     #[inline]
     pub(in crate::node) fn has_room_for_question(&self) -> bool {
         self.in_flight.reserved() + self.batch.len() + 2 <= IN_FLIGHT_MAX / 2
@@ -102,21 +102,21 @@ impl Wire {
             && self.outbox.len() + self.row.bytes() + len <= OUT_BYTES_MAX
     }
 
-    /// Returns `true` if half of the room is taken.
+    /// Returns `true` if half of the room is used.
     #[inline]
     pub(in crate::node) fn is_half_full(&self) -> bool {
         self.in_flight.len() >= IN_FLIGHT_MAX / 2 || self.outbox.len() >= OUT_BYTES_MAX / 2
     }
 
-    /// Returns `true` if so many commands are unanswered that looks have to wait.
+    /// Returns `true` if the node is so busy that looks must wait.
     pub(crate) fn is_busy(&self) -> bool {
         BUSY <= self.in_flight.len()
     }
 
     // ----- releases -------------------------------------------------------------------------
 
-    /// Works like [`put`](Self::put) for the release of `entry` by digest. The release may join its neighbours in one
-    /// command.
+    /// Works like [`put`](Self::put) for the release of `entry` by digest. The release may be joined with neighbouring
+    /// releases into one command.
     // This function is inlined into its only caller, which is on the hot path.
     #[inline(always)]
     pub(in crate::node) fn put_release(
@@ -134,7 +134,7 @@ impl Wire {
         self.push(now, purpose, command);
     }
 
-    /// The part of `put_release` for a release that comes after a row of releases or after renewals.
+    /// The part of `put_release` for a release that follows a row of releases or collected renewals.
     // With many callers, nearly all releases come here.
     #[inline(always)]
     fn put_release_behind(
@@ -168,13 +168,13 @@ impl Wire {
 
     // ----- bytes that go before a command ---------------------------------------------------
 
-    /// Returns `true` if something may have to be written before the next command.
+    /// Returns `true` if collected renewals or a row of releases may have to be written before the next command.
     #[inline(always)]
     fn has_before(&self) -> bool {
         !self.row.is_empty() || !self.batch.is_empty()
     }
 
-    /// Ends the row of releases. Writes the collected renewals if they have to go before a command with this `purpose`.
+    /// Ends the row of releases. Writes the collected renewals if they must precede a command with this `purpose`.
     #[cold]
     #[inline(never)]
     fn write_before(&mut self, now: Instant, purpose: Purpose) {
@@ -203,13 +203,13 @@ impl Wire {
         self.batch.flush(now, &mut self.waking, outbox, in_flight);
     }
 
-    /// Returns `true` if renewals can be written now, and their number is so large that the node needs a turn.
+    /// Returns `true` if renewals can be written now, and if they are so many that the node needs a turn.
     #[inline]
     pub(crate) fn is_to_renew(&self) -> bool {
         RENEWALS_FEW < self.batch.len() && !self.batch.waits && !self.outbox.is_blocked()
     }
 
-    /// Returns when renewals began to wait for the turn of the node. Returns `None` if the renewals also wait for the
+    /// Returns when renewals began to wait for the node's turn. Returns `None` if the renewals also wait for the
     /// socket.
     pub(crate) fn waiting_since(&self) -> Option<Instant> {
         (self.batch.waits && !self.outbox.is_blocked()).then_some(self.batch.since)
@@ -217,7 +217,7 @@ impl Wire {
 
     // ----- withdrawing ----------------------------------------------------------------------
 
-    /// Takes the question of `asker` out of the out buffer if none of its bytes has left.
+    /// Removes the question of `asker` from the out buffer if none of its bytes has been sent.
     pub(super) fn withdraw(&mut self, asker: Asker) -> bool {
         if self.outbox.is_empty() {
             return false;
@@ -249,7 +249,7 @@ impl Wire {
         !(empty || self.outbox.is_blocked())
     }
 
-    /// Returns what to write now, if anything may be written.
+    /// Returns the bytes to write now, if any may be written.
     pub(crate) fn offer(&mut self, now: Instant) -> Option<&[u8]> {
         if self.batch.is_to_write() && !self.outbox.is_blocked() {
             self.write_batch(now);
@@ -261,7 +261,7 @@ impl Wire {
         self.outbox.offer()
     }
 
-    /// Records that the operating system has taken the first `len` of the offered bytes.
+    /// Records that the operating system has accepted the first `len` of the offered bytes.
     pub(crate) fn transmitted(&mut self, len: usize) {
         if self.outbox.has_withdrawn() {
             self.sweep();
@@ -275,7 +275,7 @@ impl Wire {
     }
 
     /// Handles the loss of the connection. Returns every unanswered request, with a flag that is `true` if its command
-    /// may have left.
+    /// may have been sent.
     pub(super) fn drain(&mut self) -> Vec<(Request, bool)> {
         let unsent = |start| self.outbox.is_unsent(start);
         let lost = self.in_flight.drain(unsent).chain(self.batch.drain());

@@ -1,7 +1,7 @@
-//! The delay before a connection is tried again. There is no delay at first, and then the delay grows.
+//! The delay before a new connection attempt. The first new attempt has no delay, and then the delay grows.
 //!
-//! The delay starts at 50 ms and doubles up to 2 s. Each delay is shortened by a random part of up to one half, so that
-//! many clients do not come back at the same time.
+//! The delay starts at 50 ms and doubles up to 2 s. Each delay is shortened by a random part of at most one half, so
+//! that many clients do not reconnect at the same time.
 
 use core::time::Duration;
 
@@ -25,7 +25,7 @@ impl Backoff {
         half + Duration::from_nanos(random.random_range(0..=half.as_nanos() as u64))
     }
 
-    /// Records that a connection lasted, so that the next delay is the shortest again.
+    /// Records that a connection lasted, so the next delay is the shortest again.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }

@@ -1,4 +1,4 @@
-//! The commands of the handshake. These commands depend on the user, the password, the client name and the database.
+//! The commands of the handshake that depend on the user, the password, the client name and the database.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -9,12 +9,12 @@ use crate::error::{ServerError, said};
 use crate::node::request::{Purpose, Step};
 use crate::resp;
 
-/// The parts of the handshake that depend on the configuration: user, password, client name, database.
+/// The configured parts of the handshake: user, password, client name, database.
 #[derive(Debug)]
 pub(in crate::node) struct Credentials {
     node: NodeConfig,
     client_name: Option<String>,
-    /// Whether a provider gives the credentials for each connection.
+    /// Whether a provider supplies the credentials for each connection.
     is_given: bool,
     given: Option<Given>,
 }
@@ -29,7 +29,7 @@ impl Credentials {
         }
     }
 
-    /// Prepares for a connection that is being opened. Returns `true` if a provider has to give the credentials.
+    /// Prepares for a connection that is being opened. Returns `true` if a provider must supply the credentials.
     pub(super) fn ask_again(&mut self) -> bool {
         self.given = None;
         self.is_given
@@ -40,12 +40,12 @@ impl Credentials {
         self.given = Some(given);
     }
 
-    /// Returns `true` if a provider still has to give the credentials.
+    /// Returns `true` if a provider has not supplied the credentials yet.
     pub(super) fn are_missing(&self) -> bool {
         self.is_given && self.given.is_none()
     }
 
-    /// Returns the text of a server's error, unless the error is about a login or repeats our user or password.
+    /// Returns the text of a server's error, unless the error concerns a login or repeats our user or password.
     #[cold]
     pub(super) fn words_of(
         &self,

@@ -1,15 +1,13 @@
-//! The beginning of a connection to one node: when it is opened, which server answers, and whether this server can be
-//! used.
+//! The start of a connection to one node: when it is opened, which server answers, and whether this server is usable.
 //!
-//! The command `HELLO 3`, with credentials and client name, is sent first and alone, because its answer shows whether
-//! anything else makes sense. Everything else is sent in one write: the database, the debts from the previous
-//! connection, the questions that identify the server, and the scripts. A server that does not know `HELLO` gets the
-//! same questions in RESP2.
+//! The engine first sends only `HELLO 3`, with credentials and client name, because the answer shows whether the server
+//! accepts us. One write then sends everything else: the database, debts of the previous connection, the questions that
+//! identify the server, and the scripts. A server that does not know `HELLO` gets the same questions in RESP2.
 //!
 //! # Not here
 //!
-//! The [`Node`](super::Node) sends the questions to the node, and passes the answers to the handshake. The module
-//! `trust` decides whether the node's votes count.
+//! The [`Node`](super::Node) sends the questions, and passes the answers to the handshake. The module `trust` decides
+//! whether the node's votes count.
 
 mod backoff;
 mod credentials;
@@ -38,18 +36,18 @@ use super::request::Purpose;
 use backoff::Backoff;
 use credentials::Credentials;
 
-/// The command of a probe. Every server answers this command in some way, even a server that refuses us.
+/// The command of a probe. Every server answers this command in some way, even a server that refuses our connection.
 pub(crate) const HELLO: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";
 
-/// If a connection that lasted at least this long ends, the next connection is opened at once. The reason is probably
-/// that the connection was idle, or that its server restarted.
+/// If a connection that lasted at least this long ends, the next connection is opened immediately. A connection that
+/// lasted this long was probably idle, or its server restarted.
 const LASTED: Duration = Duration::from_secs(1);
 
-/// The time by which a server may overstate its uptime. The server subtracts two times in whole seconds, and may tick
-/// some milliseconds early.
+/// The maximum time by which a server may overstate its uptime. The server subtracts two times in whole seconds, and
+/// its clock may tick some milliseconds early.
 pub(super) const UPTIME_GRAIN: Duration = Duration::from_secs(2);
 
-/// A text about the node, with the error to which the text belongs.
+/// A text about the node, with the error that the text describes.
 pub(super) type Words = Option<(Option<ServerError>, Arc<str>)>;
 
 /// See the [module](self).
@@ -58,18 +56,18 @@ pub(crate) struct Handshake {
     pub(super) phase: Phase,
     /// Why the node is not ready. This field has no meaning while the node is ready.
     pub(crate) trouble: Trouble,
-    /// The latest text about the node. The text comes from the server, with its error, or from the provider of the
-    /// credentials, with `None`.
+    /// The latest text about the node. The server has sent the text with its error, or the provider of the credentials
+    /// has given the text without an error.
     pub(super) words: Words,
-    /// The latest error on this connection that an operator can repair, and the number of locks that the node had
-    /// granted before.
+    /// The latest error on this connection that an operator can fix, and the number of locks that the node had granted
+    /// before.
     refused: Option<(ServerError, u64)>,
     pub(super) credentials: Credentials,
     backoff: Backoff,
-    /// When a connection was last tried.
+    /// When the engine last tried to connect.
     pub(crate) tried_at: Instant,
-    /// The timer of the connection and the time at which it fires. This time is the end of a back-off, or the deadline
-    /// for the connection and its handshake.
+    /// The timer of the connection, and the time when it fires. This time is the end of a back-off, or the deadline for
+    /// the connection and its handshake.
     pub(crate) timer: Option<(TimerKey, Instant)>,
 }
 
@@ -96,7 +94,7 @@ impl Handshake {
         }
     }
 
-    /// Takes the credentials for the connection that is being opened, or the reason why the provider has none.
+    /// Receives the credentials for the connection that is being opened, or the reason why the provider has none.
     #[cfg(feature = "std")]
     pub(crate) fn log_in(&mut self, given: Result<config::Credentials, Arc<str>>) {
         match given {
@@ -117,14 +115,14 @@ impl Handshake {
         is_new
     }
 
-    /// Records that the connection is lost, or could not be opened.
+    /// Records that the connection was lost or could not be opened.
     pub(super) fn disconnected(&mut self, trouble: Trouble) {
         self.phase = Phase::Down;
         self.trouble = trouble;
         self.refused = None;
     }
 
-    /// Returns the trouble of a connection that has received bytes other than RESP.
+    /// Returns the trouble of a connection that has received bytes that are not RESP.
     #[cold]
     pub(super) fn not_resp(&self) -> Trouble {
         match self.phase {
@@ -135,8 +133,8 @@ impl Handshake {
         }
     }
 
-    /// Keeps the text of an error that answers a command with this `purpose`. The node has granted this number of locks
-    /// so far.
+    /// Keeps the text of an error that answers a command with this `purpose`. `grants` is the number of locks that the
+    /// node has granted so far.
     #[cold]
     pub(super) fn keep_words(&mut self, purpose: Purpose, line: &[u8], grants: u64) {
         self.words = self.credentials.words_of(purpose, line);
@@ -146,15 +144,15 @@ impl Handshake {
         }
     }
 
-    /// Returns the error that an operator can repair, if the node has sent one and granted no lock since. It has
-    /// granted this number of locks so far.
+    /// Returns the error that an operator can fix, if the node has sent one and has granted no lock since. `grants` is
+    /// the number of locks that the node has granted so far.
     pub(crate) fn refused(&self, grants: u64) -> Option<ServerError> {
         let (error, before) = self.refused?;
         (before == grants).then_some(error)
     }
 
     /// Returns how long to wait before the next connection. The delay depends on how long the last connection lasted,
-    /// so this method must be called before [`Self::disconnected`].
+    /// so call this method before [`Self::disconnected`].
     pub(crate) fn delay(&mut self, now: Instant, random: &mut StdRng) -> Duration {
         let lasted = matches!(&self.phase, Phase::Ready { since, .. }
             if since.saturating_add(LASTED) <= now);
@@ -165,7 +163,7 @@ impl Handshake {
         self.backoff.failed(random)
     }
 
-    /// Returns `true` if the node is down and no connection was tried after `before`.
+    /// Returns `true` if the node is down and no connection attempt began after `before`.
     pub(crate) fn is_down_since(&self, before: Instant) -> bool {
         matches!(self.phase, Phase::Down) && self.tried_at <= before
     }
@@ -179,34 +177,34 @@ impl Handshake {
         matches!(self.phase, Phase::Ready { .. })
     }
 
-    /// Returns `true` if the node's connection is up, so that bytes from it have a meaning.
+    /// Returns `true` if the node's connection is up, so received bytes have a meaning.
     pub(crate) fn hears(&self) -> bool {
         self.phase.server().is_some()
     }
 
-    /// Returns `true` if a provider still has to give the credentials for the connection.
+    /// Returns `true` if a provider has not supplied the credentials for the connection yet.
     pub(crate) fn lacks_credentials(&self) -> bool {
         self.credentials.are_missing()
     }
 
-    /// Returns the text that belongs to this outcome, from the field `words`.
+    /// Returns the text from the field `words` that belongs to this outcome.
     pub(crate) fn words_of(&self, outcome: NodeOutcome) -> Option<&Arc<str>> {
         let (error, words) = self.words.as_ref()?;
         outcome.is_due_to(*error).then_some(words)
     }
 
-    /// Returns the identity that the server gave on this connection.
+    /// Returns the identity that the server has reported on this connection.
     pub(crate) fn identity(&self) -> Option<&Identity> {
         self.phase.server().map(|server| &server.identity)
     }
 
-    /// Returns the `run_id` of the server on the present connection, once it is known.
+    /// Returns the `run_id` of the server on the current connection, once it is known.
     pub(crate) fn run_id(&self) -> Option<&str> {
         self.identity()?.run_id.as_deref()
     }
 
-    /// Returns the shortest time for which the server has been up. A server reports whole seconds, and may overstate
-    /// its uptime by [`UPTIME_GRAIN`].
+    /// Returns the minimum time for which the server has been up. A server reports whole seconds, and may overstate its
+    /// uptime by [`UPTIME_GRAIN`].
     pub(crate) fn uptime(&self, now: Instant) -> Option<Duration> {
         let Phase::Ready { server, since } = &self.phase else {
             return None;

@@ -1,4 +1,4 @@
-//! The phases of a connection, and the questions that each phase allows.
+//! The phases of a connection, and whether a node can be asked in each phase.
 
 use core::fmt;
 use core::time::Duration;
@@ -19,18 +19,18 @@ pub enum NodeState {
     Connecting,
     /// The node votes.
     Ready,
-    /// The node is asked and answers, but does not vote yet. Either the node restarted or was replaced and may have
-    /// forgotten locks, or its clock has stepped, or it has a barrier. See [`RestartGuard`](crate::RestartGuard)
+    /// The node answers questions, but its votes do not count yet. The node may have forgotten locks in a restart or a
+    /// replacement, its clock was stepped, or it has a barrier. See [`RestartGuard`](crate::RestartGuard)
     /// and [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     Quarantined {
-        /// The time until the node may vote. Zero while the node is being asked.
+        /// The time until the node may vote. This time is zero while the node is being asked.
         left: Duration,
     },
-    /// The node has a connection, but is not asked, because it has been silent for too long.
+    /// The node is connected, but gets no questions because it has been silent for too long.
     Suspect,
-    /// There is no connection. The next connection is tried after a delay.
+    /// The node is not connected. The next connection attempt follows after a delay.
     Down(LinkError),
-    /// The node can be reached but cannot serve. The connection is tried again after a delay.
+    /// The node can be reached but cannot serve. The next connection attempt follows after a delay.
     Unusable(Unusable),
 }
 
@@ -58,9 +58,9 @@ impl fmt::Display for NodeState {
 #[derive(Debug)]
 #[repr(u8)]
 pub(in crate::node) enum Phase {
-    /// There is no connection. The next connection is tried when the timer fires.
+    /// The node is not connected. The next connection attempt begins when the timer fires.
     Down,
-    /// A connection is wanted, and is not up yet.
+    /// A connection is wanted, but is not up yet.
     Connecting,
     /// The connection is up, and the server has not identified itself yet.
     Handshake(Server),
@@ -83,8 +83,8 @@ impl Trouble {
         }
     }
 
-    /// Returns the trouble behind an unexpected reply. Some servers say why they close a connection before they receive
-    /// a command.
+    /// Returns the trouble behind an unexpected reply. Some servers send the reason for closing a connection before
+    /// they receive a command.
     pub(in crate::node) fn of_unasked(value: Value<'_>) -> Self {
         let Some(line) = value.as_error() else {
             return Self::Link(LinkFault::Protocol);

@@ -2,8 +2,8 @@
 //!
 //! # Not here
 //!
-//! This file does not decide whether a node restarted, or is the same server as another node. `Trust` decides this
-//! together with the engine, which knows all nodes.
+//! This file does not decide whether a node restarted, or whether two nodes are the same server. `Trust` decides these
+//! questions together with the engine, which knows all nodes.
 
 use alloc::string::String;
 use core::time::Duration;
@@ -17,11 +17,11 @@ use crate::resp::Value;
 pub(crate) enum Next {
     /// Wait for the other answers.
     Wait,
-    /// Ask the questions again in RESP2, then continue as after [`Next::Survey`].
+    /// Repeat the questions in RESP2, then continue as after [`Next::Survey`].
     Fallback,
-    /// The server accepts the connection: send the debts, then ask the remaining questions.
+    /// Send the debts, then the remaining questions, because the server accepts the connection.
     Survey,
-    /// The node has joined once more after its handshake.
+    /// The node has joined again, after its handshake.
     Joined,
 }
 
@@ -30,26 +30,27 @@ pub(crate) enum Next {
 pub(crate) struct Identity {
     /// The identifier that the server chooses at each of its starts. `None` if `INFO` is forbidden.
     pub(crate) run_id: Option<String>,
-    /// The replication history that the server belongs to.
+    /// The replication history of the server.
     pub(crate) replid: Option<String>,
     /// How long the server has run, by its own clock.
     pub(crate) uptime: Option<Duration>,
-    /// Whether the server's policy evicts keys that have an expiry. A server with such a policy may evict locks.
+    /// Whether the server's policy may evict keys with an expiry, such as locks.
     pub(crate) evicts_locks: bool,
-    /// The share of `maxmemory` in use, in percent, if there is such a limit.
+    /// The percentage of `maxmemory` in use, if the server has such a limit.
     pub(crate) memory_percent: Option<u8>,
-    /// Whether every write is on disk before it is answered. `None` if the server does not report these settings.
+    /// Whether every write reaches the disk before the server answers it. `None` if the server does not report these
+    /// settings.
     writes_through: Option<bool>,
     /// Whether the server has no replica, is no replica, and never was one.
     is_alone: bool,
-    /// Product and version as the server reports them, such as `valkey 9.1.2`.
+    /// The product and version that the server reports, such as `valkey 9.1.2`.
     pub(crate) product: Option<String>,
-    /// The shortest command for a release that this version of the server has.
+    /// The shortest release command that this version of the server supports.
     pub(in crate::node) native_release: Option<Dialect>,
 }
 
 impl Identity {
-    /// Returns whether the server loses nothing in a restart, if the server has reported this fact.
+    /// Returns whether the server loses no data in a restart, if the server has reported this fact.
     pub(in crate::node) fn is_durable(&self) -> Option<bool> {
         Some(self.writes_through? && self.is_alone)
     }
@@ -68,7 +69,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Returns `true` if every question was sent and answered.
+    /// Returns `true` if all questions were sent and answered.
     pub(crate) fn is_done(&self) -> bool {
         self.surveyed && self.open == 0
     }
@@ -145,8 +146,8 @@ fn evicts_locks(info: &[u8]) -> bool {
     limited && !keeps
 }
 
-/// Returns, from this `INFO memory`, the share of `maxmemory` in use in percent, at most 255. Returns `None` if there
-/// is no limit.
+/// Returns the percentage of `maxmemory` in use from this `INFO memory`, at most 255. Returns `None` if `maxmemory`
+/// sets no limit.
 fn memory_percent(info: &[u8]) -> Option<u8> {
     let number = |name: &[u8]| core::str::from_utf8(field(info, name)?).ok()?.parse().ok();
     let (used, most): (u64, u64) = (number(b"used_memory")?, number(b"maxmemory")?);
@@ -154,8 +155,8 @@ fn memory_percent(info: &[u8]) -> Option<u8> {
     Some(u8::try_from(percent).unwrap_or(u8::MAX))
 }
 
-/// Returns whether `CONFIG GET *append*` says that writes go through to the disk. The reply is a map, or a flat array
-/// of the same items. Returns `None` if the server refuses the command.
+/// Returns whether writes reach the disk immediately, according to this answer to `CONFIG GET *append*`. The answer is
+/// a map, or a flat array of the same items. Returns `None` if the server refuses the command.
 fn writes_through(value: Value<'_>) -> Option<bool> {
     let is = |key: &[u8], wanted: &[u8]| {
         let text = match value.as_pairs() {
@@ -194,8 +195,8 @@ pub(in crate::node) fn refused(error: ServerError) -> Unusable {
     }
 }
 
-/// Returns the meaning of a refused `AUTH`. An error without its own code comes from a server that wants no password,
-/// or from an old server that refuses this password. In both cases the configured credentials are wrong.
+/// Returns the meaning of a refused `AUTH`. If the error has no code, the server wants no password, or the server is
+/// old and refuses this password. In both cases, the configured credentials are wrong.
 fn auth_refused(error: ServerError) -> Unusable {
     match error.code() {
         "NOAUTH" | "NOPERM" | "DENIED" => refused(error),
@@ -215,9 +216,9 @@ fn error_in(value: Value<'_>) -> Option<ServerError> {
     value.as_error().map(ServerError::from_line)
 }
 
-/// Returns the text of an `INFO`. Returns `None` if `INFO` is forbidden or not available, because the node can be used
+/// Returns the text of an `INFO`. Returns `None` if `INFO` is forbidden or not available, because the node is usable
 /// without these facts. If the server is busy with a script, the handshake fails and is retried later. Without this
-/// `INFO`, one server could have two votes, and a busy server does not vote anyway.
+/// answer to `INFO`, one server could have two votes, and a busy server cannot vote anyway.
 fn info(value: Value<'_>) -> Result<Option<&[u8]>, Unusable> {
     match error_in(value).as_ref().map(ServerError::code) {
         Some("NOAUTH") => Err(Unusable::NoCredentials),
@@ -244,7 +245,7 @@ fn check_mode(mode: Option<&[u8]>) -> Result<(), Unusable> {
     right.then_some(()).ok_or(Unusable::Mode)
 }
 
-/// Returns `text` if it can be an identifier, which is alphanumeric and no longer than the identifier of any server.
+/// Returns `text` if it is alphanumeric and not too long, so it can be an identifier of a server.
 fn name(text: &[u8]) -> Option<String> {
     let fits = (1..=64).contains(&text.len()) && text.iter().all(u8::is_ascii_alphanumeric);
     let text = fits.then(|| core::str::from_utf8(text).ok())??;
@@ -255,7 +256,7 @@ fn number(text: &[u8]) -> Option<u64> {
     core::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Returns the product and the version of a server, if both can be shown.
+/// Returns the product and the version of a server, if both are printable.
 fn product(server: Option<&[u8]>, version: Option<&[u8]>) -> Option<String> {
     const LONGEST: usize = 64;
     let text = [server?, b" ", version?].concat();

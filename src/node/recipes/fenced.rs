@@ -1,8 +1,8 @@
 //! The commands about fencing tokens.
 //!
-//! A script takes a fenced lock and raises a counter for each name of the lock. A node refuses this script unless the
-//! counter floor of the node belongs to the present `run_id`: see [`script::fencing`](crate::node::script). All other
-//! commands about a fenced lock are the same as for a lock without a fencing token.
+//! A script takes a fenced lock, and raises one counter for each name of the lock. A node refuses this script unless
+//! its counter floor belongs to the current `run_id`: see [`script::fencing`](crate::node::script). All other commands
+//! about a fenced lock are the same as for a lock without a fencing token.
 //!
 //! # Not here
 //!
@@ -26,9 +26,9 @@ use super::{Filling, permit, to_ask};
 /// The variable parts of a command about counters.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::node) struct Counters<'a> {
-    /// The number to which the counters are raised at least.
+    /// The smallest value that the counters may have afterwards.
     pub(in crate::node) number: u64,
-    /// How long the counters live after they were last used for a token.
+    /// How long the counters live after their last use.
     pub(in crate::node) ttl: Duration,
     pub(in crate::node) run_id: &'a str,
 }
@@ -50,7 +50,7 @@ pub(in crate::node) fn take(
     to_ask(out, commands);
 }
 
-/// Adds a reader or takes a slot, and raises the counter. Each command of this kind also checks the user's permissions.
+/// Adds a reader or takes a slot, and raises the counter. Every such command also checks the user's permissions.
 fn take_member(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>, counters: &Counters<'_>) {
     let (life, marker) = (Decimal::millis(filling.life), filling.marker);
     let commands = TO_JOIN.len() + TO_NUMBER.len();
@@ -72,10 +72,10 @@ fn take_member(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>, counters
     to_ask(out, &TO_NUMBER);
 }
 
-/// The command that a fencing token needs, besides [`TO_JOIN`].
+/// The command for which a fencing token needs a permission, besides [`TO_JOIN`].
 pub(in crate::node) const TO_NUMBER: [&str; 1] = ["set"];
 
-/// Raises the counters of `entry`, if the keys of `entry` are there.
+/// Raises the counters of `entry`, if its keys exist.
 pub(in crate::node) fn raise(
     out: &mut Vec<u8>,
     entry: &Entry,
@@ -94,14 +94,14 @@ pub(in crate::node) fn raise(
     }
 }
 
-/// Binds the counter floor to this `run_id`. Raises the floor to `seen`, and to `proposal` as far as the server's clock
-/// allows.
+/// Binds the counter floor to this `run_id`. Raises the floor to `seen`, and to `proposal` up to the limit that the
+/// server's clock sets.
 pub(in crate::node) fn set_floor(run_id: &str, [seen, proposal]: [u64; 2]) -> Vec<u8> {
     about_floor(&SET_FLOOR, run_id, [seen, proposal])
 }
 
-/// Asks for the counter floor. If the floor is missing or belongs to another `run_id`, the floor is in repair under
-/// `nonce` from then on.
+/// Asks for the counter floor. If the floor is missing or belongs to another `run_id`, a repair of the floor begins
+/// under `nonce`.
 pub(in crate::node) fn look_at_floor(run_id: &str, nonce: u64) -> Vec<u8> {
     about_floor(&LOOK_AT_FLOOR, run_id, [nonce])
 }
@@ -111,7 +111,7 @@ pub(in crate::node) fn repair_floor(run_id: &str, nonce: u64, number: u64) -> Ve
     about_floor(&REPAIR_FLOOR, run_id, [nonce, number])
 }
 
-/// Asks how many counters there are behind `cursor`, among the keys that the node scans in one step.
+/// Asks how many of the keys that the node scans in one step, from `cursor` on, are counters.
 pub(in crate::node) fn count(cursor: u64) -> Vec<u8> {
     let (mut out, cursor) = (Vec::new(), Decimal::new(cursor));
     let script = COUNT_COUNTERS.text.as_bytes();
@@ -119,7 +119,7 @@ pub(in crate::node) fn count(cursor: u64) -> Vec<u8> {
     out
 }
 
-/// Writes a script whose only key is the counter floor. The script is sent as text, because it is used rarely.
+/// Writes a script whose only key is the counter floor. The script is always sent as text, because it is rarely used.
 fn about_floor<const N: usize>(script: &Script, run_id: &str, numbers: [u64; N]) -> Vec<u8> {
     let (mut out, numbers) = (Vec::new(), numbers.map(Decimal::new));
     let (script, run_id) = (script.text.as_bytes(), run_id.as_bytes());

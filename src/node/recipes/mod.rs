@@ -1,5 +1,4 @@
-//! The commands about locks, as bytes. A kind of lock is a [`Recipe`], which is a row with one command for each
-//! question.
+//! Writes the bytes of lock commands. Each kind of lock has a [`Recipe`], a row with one command for each question.
 //!
 //! | kind | take | release | extend | confirm | inspect, overwrite |
 //! | --- | --- | --- | --- | --- | --- |
@@ -9,14 +8,14 @@
 //! | shared by readers: [`shared`] | a script | a script | a script | a script | none |
 //! | a permit: [`permit`] | a script | as shared | as shared | as shared | none |
 //!
-//! A node without scripts gets a transaction instead of each script. A node without scripts gets no fenced lock, shared
-//! lock or permit: see [`transaction`](super::connection). To add a kind of lock, write its file with its row, and
-//! let [`of`] choose it.
+//! A node without scripts receives a transaction instead of each script. A node without scripts receives no fenced
+//! lock, shared lock or permit: see [`transaction`](super::connection). To add a kind of lock, write a file with its
+//! recipe, and let [`of`] choose the recipe.
 //!
-//! Each command is a template that was encoded at compile time. At run time, the entry (key and token in wire form) and
-//! the numbers are filled in. A command is filled in once for each form in each round, because nodes that take a
-//! command in the same form share its bytes. A node that carries a marker gets scripts that check the marker, except
-//! for releases: see [`script`](super::script). Commands with such scripts are written for one node alone.
+//! Each command is a template that is encoded at compile time. At run time, the engine fills in the entry (key and
+//! token in wire form) and the numbers. In each round, every form of a command is written once, and all nodes that need
+//! this form share the bytes. A node with a marker receives scripts that check the marker, except for releases:
+//! see [`script`](super::script). Scripts that check a marker are written for each node separately.
 
 pub(super) mod fenced;
 pub(super) mod one;
@@ -57,7 +56,7 @@ impl Command {
     }
 
     /// Returns the command in the form `dialect`. Calls `write` unless the command already has this form. A command
-    /// that checks a `marker` is written for one node alone.
+    /// that checks a `marker` is written for each node separately.
     #[inline]
     pub(super) fn written(
         &mut self,
@@ -74,7 +73,7 @@ impl Command {
     }
 }
 
-/// The variable parts of a command, in addition to the entry.
+/// The variable parts of a command, besides the entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Filling<'a> {
     /// How long the keys are kept.
@@ -86,7 +85,7 @@ pub(super) struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    /// The parts of a command that only checks the permissions.
+    /// The values for a command that only checks permissions.
     const TO_ASK: Self = Self {
         life: Duration::ZERO,
         marker: None,
@@ -111,14 +110,14 @@ pub(super) struct Recipe {
     form: Form,
 }
 
-/// How nodes get the scripts for a kind of lock.
+/// How scripts for a kind of lock are sent to nodes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Form {
-    /// Nodes load the scripts, or have native commands that replace them. A `SET` takes such a lock, after a trial has
-    /// shown that the user may release it.
+    /// Nodes load the scripts, or replace them with native commands. After a trial has shown that the user may release
+    /// the lock, a `SET` takes it.
     Taught,
-    /// The scripts are sent by their text each time, and the script that takes a lock checks the permissions itself. On
-    /// a node without scripts, transactions replace the scripts.
+    /// The scripts are always sent as text, and the script that takes a lock checks the permissions itself. On a node
+    /// without scripts, transactions replace the scripts.
     Untaught,
     /// Like `Untaught`, but nothing replaces the scripts on a node without scripts.
     Only,
@@ -133,7 +132,7 @@ pub(super) fn of(entry: &Entry) -> &'static Recipe {
     }
 }
 
-/// Returns how nodes get the scripts of the lock of `entry`.
+/// Returns how the scripts for the lock of `entry` are sent to nodes.
 #[inline]
 pub(super) fn form(entry: &Entry) -> Form {
     match entry.is_bare() {
@@ -181,17 +180,17 @@ pub(super) fn question(
     write(out, entry, filling);
 }
 
-/// Asks which of `commands` the user may not run on the keys of `entry`, and does nothing.
+/// Asks which of `commands` the user may not run on the keys of `entry`, and changes nothing.
 pub(super) fn ask(out: &mut Vec<u8>, entry: &Entry, commands: &[&'static str]) {
     (of(entry).ask)(out, entry, commands);
 }
 
-/// The empty argument that replaces the marker if none is checked.
+/// The empty argument that takes the marker's place if no marker is checked.
 const NO_MARKER: &[u8] = b"$0\r\n\r\n";
 
-/// Writes a command that runs a script about `entry`, up to the token. The keys of the script are the names, then
-/// `more`, each in two parts, then the marker and the barrier if a marker is checked. After the keys, this number of
-/// `words` follows.
+/// Writes the start of a command that runs a script about `entry`, up to the token. The keys are the names, then
+/// `more`, each in two parts, then the marker and the barrier if the script checks a marker. `words` is the number of
+/// arguments that follow the keys.
 #[cold]
 fn head<'a>(
     out: &mut Vec<u8>,
@@ -234,7 +233,7 @@ fn tail(out: &mut Vec<u8>, ttl: &[u8], marker: Option<&[u8]>) {
     out.extend_from_slice(marker.unwrap_or(NO_MARKER));
 }
 
-/// Writes the names of the commands whose permissions a script has to check.
+/// Writes the names of the commands whose permissions a script must check.
 fn to_ask(out: &mut Vec<u8>, commands: &[&str]) {
     for command in commands {
         argument(out, command.as_bytes());

@@ -24,7 +24,7 @@ pub(super) static RECIPE: Recipe = Recipe {
     form: Form::Taught,
 };
 
-/// The commands that run a script. The last words of each command are the keys and the arguments.
+/// Commands that run a script. The keys and the arguments come last in each command.
 struct Run<const HOLES: usize, const BYTES: usize> {
     by_sha1: Template<HOLES, 192>,
     by_text: Template<HOLES, BYTES>,
@@ -99,7 +99,7 @@ static OVERWRITE: Run<2, 448> = run!(script::OVERWRITE, Text(b"1"), Encoded(2), 
 static INSPECT: Run<1, 960> = run!(script::INSPECT, Text(b"1"), Encoded(1));
 static CHECKED_INSPECT: Run<2, 1024> = run_checked!(script::INSPECT);
 
-/// `SET NX PX`, or a script that does the same and checks the marker.
+/// Writes `SET NX PX`, or a script that does the same and checks the marker.
 fn take(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
     let ttl = Decimal::millis(filling.life);
     let ttl = ttl.as_bytes();
@@ -149,23 +149,23 @@ fn inspect(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
     }
 }
 
-/// Writes the command without a marker check, because the node changes the key even if its answers do not count.
+/// Writes the command without a marker check, because the node must change the key even if its answers do not count.
 fn overwrite(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
     let mut other = Vec::new();
     argument(&mut other, &broken(entry.token()));
     OVERWRITE.write(out, [entry.arguments(), &other], filling.by);
 }
 
-/// Writes a release of the name of `entry` that deletes nothing, in order to see whether the user may use this `way`.
-/// The token of this release is longer than the token of `entry`, and no key has it.
+/// Writes a release that deletes nothing, to check whether the user may use this `way` on the name of `entry`. The
+/// token of the release is longer than the token of `entry`, so no key contains it.
 pub(in crate::node) fn trial(out: &mut Vec<u8>, entry: &Entry, way: Dialect) {
     let longer = [entry.token().as_bytes(), b"?"].concat();
     let entry = Entry::new(Vec::new(), entry.resource(), &longer);
     release(out, &entry, way);
 }
 
-/// Takes the key for `life` if the user may run all of `commands` on it. Without a life and a marker, only asks which
-/// of the commands the user may not run.
+/// Takes the key for `life` if the user may run all of `commands` on it. Without a life and a marker, the command only
+/// asks which of `commands` the user may not run.
 pub(in crate::node) fn take_if_permitted(
     out: &mut Vec<u8>,
     entry: &Entry,

@@ -1,4 +1,5 @@
-//! The commands about a permit: one of several slots. For the script, see [`script::permit`](crate::node::script).
+//! The commands for a permit, which is one of several slots. For the script,
+//! see [`script::permit`](crate::node::script).
 
 use alloc::vec::Vec;
 use core::iter::empty;
@@ -25,8 +26,8 @@ pub(super) static RECIPE: Recipe = Recipe {
     form: Form::Only,
 };
 
-/// Takes the first free slot, or the one slot that is wanted. The first such command also checks whether the user may
-/// release the slot. With an empty ttl, the command only checks.
+/// Takes the first free slot, or only the slot that is wanted. The first such command also checks whether the user may
+/// release the slot. If the ttl is empty, the command only checks permissions.
 #[cold]
 fn take_if_permitted(out: &mut Vec<u8>, entry: &Entry, ttl: &[u8], filling: &Filling<'_>) {
     let Filling { marker, by, .. } = *filling;

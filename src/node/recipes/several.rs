@@ -1,7 +1,7 @@
 //! The commands about a lock on several names.
 //!
-//! These commands are scripts. The scripts are sent by their text, because the number of keys varies and such locks are
-//! rare. Every kind of node gets the same form, except for the marker. For the scripts,
+//! Each command runs a script. The scripts are sent as text, because the number of keys varies and such locks are rare.
+//! All nodes receive the same form, apart from the marker. For the scripts,
 //! see [`script::several`](crate::node::script).
 
 use alloc::vec::Vec;
@@ -26,9 +26,9 @@ pub(super) static RECIPE: Recipe = Recipe {
     form: Form::Untaught,
 };
 
-/// The commands that a lock on several names needs. An answer names a forbidden command by its index, so the order is
-/// the same as in `TO_LOCK` in `abilities`. The command `evalsha` is not needed, because the release of a lock on
-/// several names is always sent by its text.
+/// The commands for which a lock on several names needs permissions. An answer names a forbidden command by its index,
+/// so the order must be the same as in `TO_LOCK` in `abilities`. The list omits `evalsha`, because the release script
+/// of a lock on several names is always sent as text.
 const TO_LOCK_SEVERAL: [&str; 3] = ["get", "del", "set"];
 
 /// Takes all keys, or none. Each command of this kind also checks whether the user may release the keys.
@@ -39,8 +39,8 @@ fn take(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
     take_if_permitted(out, entry, ttl.as_bytes(), filling.marker, &TO_LOCK_SEVERAL);
 }
 
-/// Takes the keys if the user may run all of `commands`. With an empty ttl, only asks which of these commands the user
-/// may not run.
+/// Takes the keys if the user may run all of `commands`. If the ttl is empty, only asks which of these commands the
+/// user may not run.
 #[cold]
 #[inline(never)]
 fn take_if_permitted(

@@ -1,7 +1,7 @@
-//! The commands about a shared lock, and the commands that permits share with it.
+//! The commands for a shared lock, some of which permits use too.
 //!
-//! These commands are scripts that are sent by their text. Nothing replaces these scripts on a node without scripts.
-//! For the scripts, see [`script::shared`](crate::node::script).
+//! Each command contains the text of its script. Nothing replaces these scripts on a node without scripts. For the
+//! scripts, see [`script::shared`](crate::node::script).
 
 use alloc::vec::Vec;
 use core::iter::{empty, once};
@@ -43,8 +43,8 @@ pub(in crate::node) const TO_JOIN: [&str; 7] = [
     "zscore",
 ];
 
-/// Returns the commands that a script has to check. There is nothing to check if the script is sent by its digest,
-/// because then it has run before.
+/// Returns the commands that a script must check. A script that is sent by its digest has run before, so it has nothing
+/// to check.
 pub(super) fn to_check(by: Dialect) -> &'static [&'static str] {
     match by {
         Dialect::Sha1 => &[],
@@ -57,8 +57,8 @@ pub(super) fn to_check(by: Dialect) -> &'static [&'static str] {
     }
 }
 
-/// Adds the reader. The first such command also checks whether the user may remove the reader. With an empty ttl, the
-/// command only checks.
+/// Adds the reader. The first such command also checks whether the user may remove the reader. If the ttl is empty, the
+/// command only checks permissions.
 #[cold]
 fn take_if_permitted(out: &mut Vec<u8>, entry: &Entry, ttl: &[u8], filling: &Filling<'_>) {
     let Filling { marker, by, .. } = *filling;
@@ -78,7 +78,7 @@ pub(super) fn release(out: &mut Vec<u8>, entry: &Entry, _by: Dialect) {
     argument(out, &prefix(entry));
 }
 
-/// Removes the token of a permit from any slot except its own.
+/// Removes the token of a permit from every slot except its own.
 #[cold]
 pub(in crate::node) fn take_out(out: &mut Vec<u8>, entry: &Entry) {
     let script = (&RELEASE_MEMBER, Dialect::TextOnly);
@@ -112,8 +112,8 @@ pub(super) fn question(
     argument(out, &prefix(entry));
 }
 
-/// Leaves the intent of a caller that waits for the exclusive lock on `resource`. The intent has this age. The intent
-/// ends after `life`.
+/// Records on the node the intent of a caller that waits for the exclusive lock on `resource`. `age` is how long the
+/// caller has waited. The intent expires after `life`.
 #[cold]
 pub(in crate::node) fn leave_intent(
     out: &mut Vec<u8>,
@@ -126,7 +126,7 @@ pub(in crate::node) fn leave_intent(
     command(out, &[script, words].concat());
 }
 
-/// Ends the intent.
+/// Removes the intent.
 #[cold]
 pub(in crate::node) fn end_intent(out: &mut Vec<u8>, resource: &[u8]) {
     command(out, &[b"DEL", &intent(resource)]);
@@ -140,7 +140,7 @@ pub(super) fn not_asked(_: &mut Vec<u8>, _: &Entry, _: &Filling<'_>) {
     unreachable!("no such question is asked about this kind of lock");
 }
 
-/// Returns the prefix of the token in a member.
+/// Returns the text that precedes the token in a member.
 pub(super) fn prefix(entry: &Entry) -> Vec<u8> {
     match entry.kind() {
         Kind::Plain | Kind::Shared => b"r/".to_vec(),
@@ -148,7 +148,7 @@ pub(super) fn prefix(entry: &Entry) -> Vec<u8> {
     }
 }
 
-/// Returns the argument that says whether the reader passes the intent. The reader passes if it held the lock before.
+/// Returns the argument that says whether the reader may pass the intent. A reader passes if it already held the lock.
 pub(super) fn passes(entry: &Entry) -> &'static [u8] {
     match entry.ttl() == Duration::ZERO {
         true => b"",

@@ -1,19 +1,18 @@
 //! The scripts of fencing tokens: a counter for each name, and one counter floor for the whole node.
 //!
-//! The keys are the names, the counter of each name, the floor, and the keys of
-//! the [marker](super::super::trust::marker) and the barrier if a marker is checked. The arguments are the token, the
-//! ttl, the marker (empty if none is checked), a number, the life of a counter in milliseconds, and the `run_id` of the
-//! server.
+//! The keys are the names, the counter of each name, the floor, and, if a marker is checked, the keys of
+//! the [marker](super::super::trust::marker) and the barrier. The arguments are the token, the ttl, the marker (empty
+//! if none is checked), a number, the life of a counter in milliseconds, and the `run_id` of the server.
 //!
-//! * A missing counter reads as the floor. The floor is at least as high as every counter has ever been.
+//! * If a counter is missing, the floor is used instead. The floor is at least as high as every counter has ever been.
 //! * The floor is `run_id:base:number`. If the floor is missing, or belongs to another `run_id`, the node may have lost
 //!   counters. A node without a usable floor refuses fenced locks, and changes nothing.
-//! * During a repair, the floor is `run_id:?nonce:number`. A node in repair may have lost its data, and refuses fenced
-//!   locks as well. The nonce is random, and new for each loss that is seen, so the repair of an earlier loss changes
-//!   nothing.
-//! * The base is the number with which the floor of this `run_id` began. A counter below the base is an old counter
-//!   that came back from a disk. An old counter of this kind reads as the base.
-//! * Counters are whole numbers below 2^53, which Lua keeps exactly, and are printed by `%.0f`.
+//! * During a repair, the floor is `run_id:?nonce:number`. A node whose floor is in repair may have lost its data, so
+//!   it refuses fenced locks as well. Each detected loss gets a new random nonce, so the repair of an earlier loss
+//!   changes nothing.
+//! * The base is the first number of the floor under this `run_id`. A counter below the base is an old counter that was
+//!   restored from a disk. If a counter is below the base, the base is used instead.
+//! * Counters are whole numbers below 2^53, which are exact in Lua, and are printed by `%.0f`.
 
 use super::{Script, end_unless_permitted};
 
@@ -26,8 +25,8 @@ macro_rules! read_arguments {
     };
 }
 
-/// Puts the floor into `r`, `o` and `x` (its `run_id`, its base as text, and its number). Puts the base as a number
-/// into `l`. If there is no usable floor, `r` becomes nil.
+/// Puts the floor's `run_id`, its base as text, and its number into `r`, `o` and `x`. Puts the base as a number into
+/// `l`. If the floor is not usable, `r` becomes nil.
 ///
 /// The script converts a number to text only if the number changes, because `%.0f` costs a server as much as a `SET`.
 macro_rules! read_floor {
@@ -38,8 +37,8 @@ macro_rules! read_floor {
     };
 }
 
-/// Puts the counter with this key into `k`. A counter that is not a number, or is too large to be a counter of this
-/// library, reads as the floor.
+/// Puts the counter with this key into `k`. If the counter is not a number, or is too large for a counter of this
+/// library, the floor is used instead.
 macro_rules! read_counter {
     ($key:literal) => {
         concat!(
@@ -50,14 +49,14 @@ macro_rules! read_counter {
     };
 }
 
-/// Raises the floor to the number `s`, if the floor is lower. `d` is the same number as text.
+/// Raises the floor to the number `s`, if the floor is lower. `d` is the number `s` as text.
 macro_rules! lift_floor {
     () => {
         "if s>x then call('set',f,r..':'..o..':'..d) end "
     };
 }
 
-/// Puts into `b` whether the answer counts, as the [module](super) above describes.
+/// Sets `b` to whether the answer counts, as the [module](super) above describes.
 macro_rules! whether_it_counts {
     () => {
         "local b=0 if g~='' then \
@@ -68,11 +67,11 @@ macro_rules! whether_it_counts {
 
 pub(super) use {lift_floor, read_counter, read_floor};
 
-/// Takes all names or none, and raises the counters of all names to one number. The new number of the counters is
-/// higher than each counter, and at least the proposal. The script limits the proposal to one second more than the
-/// server's clock, unless the token says that nodes have asked for the proposal. If the script has taken the names and
-/// checks no marker, it answers with the number alone, as text, because three integers cost a server half a microsecond
-/// more. Otherwise the script answers with three integers:
+/// Takes all names or none, and raises the counters of all names to the same number. The new number is higher than each
+/// counter was, and at least the proposal. The script limits the proposal to the server's clock plus one second, unless
+/// the token says that nodes have asked for the proposal. If the script has taken the names and checks no marker, it
+/// answers only with the number as text, because three integers cost a server half a microsecond more. Otherwise the
+/// script answers with three integers:
 ///
 /// ```text
 /// {1, b, number}   taken
@@ -116,10 +115,10 @@ pub(crate) const TAKE_FENCED: Script = Script {
     sha1: "2a551eb002439e625d86d348863b23d88f2f1f44",
 };
 
-/// Raises all counters and the floor to at least the number, if all names have the token. Answers `1` if they were
-/// raised. Otherwise the script changes nothing. The answer is then `-1` if a name belongs to another client, and `0`
-/// if a name is not there, or if the floor is missing or belongs to another `run_id`. With a marker check, the script
-/// adds whether the answer counts.
+/// Raises all counters and the floor to at least the number, if all names have the token. Answers `1` if the counters
+/// and the floor were raised. Otherwise the script changes nothing. The answer is then `-1` if a name belongs to
+/// another client, and `0` if a name does not exist, or if the floor is missing or belongs to another `run_id`. With a
+/// marker check, the script adds whether the answer counts.
 pub(crate) const RAISE_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -137,8 +136,9 @@ pub(crate) const RAISE_FENCED: Script = Script {
     sha1: "e69f119ba81e7b0ed194a4dc871fbeb827a62803",
 };
 
-/// Writes a floor for this `run_id`, no lower than the present floor. Answers `1`. The arguments are the `run_id`, a
-/// number, and a second number, which is limited to the server's clock plus one second. The floor is the only key.
+/// Writes a floor for this `run_id` that is not lower than the current floor. Answers `1`. The arguments are the
+/// `run_id`, a number, and a second number, which is limited to the server's clock plus one second. The floor is the
+/// only key.
 pub(crate) const SET_FLOOR: Script = Script {
     text: "local x=tonumber(string.match(redis.call('get',KEYS[1]) or '',':(%d+)$') or 0) \
            if x>9e15 then x=0 end \
@@ -148,9 +148,9 @@ pub(crate) const SET_FLOOR: Script = Script {
     sha1: "41b00d3cd485a66d39e18a0cdabf292d516004a3",
 };
 
-/// Looks at the floor. Answers `{1, number}` if the floor belongs to this `run_id`. Otherwise the floor is in repair,
-/// from now on if not before, and the answer is `{0, nonce}` with the nonce of the repair. The arguments are the
-/// `run_id`, and the nonce for a repair that begins now. The floor is the only key.
+/// Reads the floor. Answers `{1, number}` if the floor belongs to this `run_id`. Otherwise the floor is now in repair,
+/// and the script answers `{0, nonce}` with the nonce of the repair. The arguments are the `run_id`, and the nonce for
+/// a repair that begins now. The floor is the only key.
 pub(crate) const LOOK_AT_FLOOR: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) or '' local \
            r,m,n,x=string.match(v,'^(.+):(%??)(%d+):(%d+)$') x=tonumber(x or \
@@ -163,9 +163,8 @@ pub(crate) const LOOK_AT_FLOOR: Script = Script {
 };
 
 /// Ends the repair of the floor under this nonce. Answers `1` if the repair has ended. The floor then belongs to this
-/// `run_id`, and was raised to the number if it was lower. Answers `0` if the floor is not in repair, or is in repair
-/// under another nonce. If `0` is the answer, nothing is changed. The arguments are the `run_id`, the nonce and the
-/// number. The floor is the only key.
+/// `run_id`, and is at least the number. Answers `0`, and changes nothing, if the floor is not in repair or is in
+/// repair under another nonce. The arguments are the `run_id`, the nonce and the number. The floor is the only key.
 pub(crate) const REPAIR_FLOOR: Script = Script {
     text: "local r,n,x=string.match(redis.call('get',KEYS[1]) or '','^(.+):%?(%d+):(%d+)$') if \
            r~=ARGV[1] or n~=ARGV[2] then return 0 end local \
@@ -176,9 +175,9 @@ pub(crate) const REPAIR_FLOOR: Script = Script {
 
 /// Counts the counters among about the next two thousand keys, which takes a server one or two milliseconds. The answer
 /// has the form of [`INSPECT`](super::INSPECT): the count, 0, and the cursor for the next call, which is `0` at the
-/// end. The only argument is the cursor, and there is no key.
+/// end. The only argument is the cursor, and the script has no keys.
 ///
-/// The cursor stays a text, because its 64 bits do not fit into a number of Lua.
+/// The cursor stays a text, because Lua numbers cannot hold its 64 bits.
 pub(crate) const COUNT_COUNTERS: Script = Script {
     text: "local r=redis.call('scan',ARGV[1],'match','shearline:fence:*','count',2000) \
            return {#r[2],0,r[1]}",

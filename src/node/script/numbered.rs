@@ -2,11 +2,11 @@
 //!
 //! These scripts do the same as the scripts in [`shared`](super::shared) and [`permit`](super::permit), and also raise
 //! the counter of the name as in [`fencing`](super::fencing). All slots of a name share one counter, so a permit keeps
-//! its number when it moves to another slot. From one holder of a slot to the next, the numbers grow as the numbers of
-//! a plain lock do.
+//! its number when it moves to another slot. From one holder of a slot to the next, the numbers grow as they do for a
+//! plain lock.
 //!
-//! The keys are the name, the counter, the floor, the intent of a shared lock, and the keys of the marker and the
-//! barrier if a marker is checked. The arguments are the token, the ttl, the marker, a number, the life of a counter in
+//! The keys are the name, the counter, the floor, the intent of a shared lock, and, if a marker is checked, the keys of
+//! the marker and the barrier. The arguments are the token, the ttl, the marker, a number, the life of a counter in
 //! milliseconds, the `run_id`, and then the arguments of the script without a number.
 
 use super::Script;
@@ -17,8 +17,8 @@ use super::shared::{
     read_what_is_over, said_and_whether_it_counts, whether_it_counts, write_member,
 };
 
-/// Puts the next number into `D` (as text) and `S`. If this number needs a higher floor, puts that floor into `L`. Ends
-/// the script if the floor cannot be used, or if there is no larger number.
+/// Puts the next number into `D` (as text) and `S`. If this number needs a higher floor, puts the new floor into `L`.
+/// Ends the script if the floor is not usable, or if no larger number exists.
 macro_rules! choose_number {
     () => {
         concat!(
@@ -81,9 +81,10 @@ pub(crate) const TAKE_SLOT_FENCED: Script = Script {
     sha1: "2e339c5161596cf90229882a1c6d423de4477115",
 };
 
-/// Raises the counter and the floor to at least the number, if the member is live. Answers `1` if they were raised.
-/// Otherwise nothing changes, and the answer is `0`. There is no such member, its time is over, or the floor cannot be
-/// used. The ttl is empty, and the last argument is the prefix of the member.
+/// Raises the counter and the floor to at least the number, if the member is live. Answers `1` if the counter and the
+/// floor were raised. Otherwise the script changes nothing and answers `0`. The answer is `0` if the member does not
+/// exist or has expired, or if the floor is not usable. The ttl is empty, and the last argument is the prefix of the
+/// member.
 pub(crate) const RAISE_MEMBER: Script = Script {
     text: concat!(
         read_arguments!(),

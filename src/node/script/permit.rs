@@ -1,8 +1,8 @@
 //! The scripts of permits.
 //!
-//! A permit is one of K slots, and each slot is held like a lock. The holders are in the same sorted set as the holders
-//! of [shared locks](super::shared). The module of shared locks also describes the answers, the members and the other
-//! scripts. All permits in a set have the same K, and no slot has two live members.
+//! A permit is one of K slots, and each slot has at most one holder, like a lock. The holders are members of the same
+//! sorted set as the holders of [shared locks](super::shared). The module of shared locks also describes the answers,
+//! the members and the other scripts. All permits in a set have the same K, and no slot has two live members.
 
 use super::Script;
 use super::shared::{
@@ -47,8 +47,8 @@ macro_rules! add_holder {
 }
 pub(super) use add_holder;
 
-/// Takes the first free slot. The search begins at the given slot, and wraps around at the last slot. Answers with
-/// three integers:
+/// Takes the first free slot. The search begins at the given slot, and continues at the first slot after it has passed
+/// the last slot. Answers with three integers:
 ///
 /// ```text
 /// {1, b, slot}   taken, or the token has this slot already; then it gets at least this ttl
@@ -74,11 +74,10 @@ pub(crate) const TAKE_SLOT: Script = Script {
     sha1: "0e20e6e079c90657ec0ec1a87c5423f926375279",
 };
 
-/// Moves the token to another slot if that slot is free, and keeps the deadline. The script also removes a member in
-/// the new slot whose time is over. If a member whose time is over stayed in the slot, it could become live again if
-/// the clock is set back. Answers `1` if the token has the new slot, `0` if the token has no slot or its time is over,
-/// and `-1` if another client has the new slot. The ttl is empty, and the fourth argument is the prefix of the member
-/// in the new slot.
+/// Moves the token to another slot if that slot is free, and keeps the deadline. The script also removes an expired
+/// member from the new slot. If an expired member stayed in the slot, it could become live again when the clock is set
+/// back. Answers `1` if the token has the new slot, `0` if the token has no slot or has expired, and `-1` if another
+/// client has the new slot. The ttl is empty, and the fourth argument is the prefix of the member in the new slot.
 pub(crate) const MOVE_SLOT: Script = Script {
     text: concat!(
         read_arguments!(),

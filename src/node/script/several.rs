@@ -1,22 +1,22 @@
 //! The scripts of a lock on several resources. Each script works on all keys or on none, except that a release deletes
 //! every key that it finds.
 //!
-//! All of these scripts take the same keys and arguments. The keys are the names, and the keys of
-//! the [marker](super::super::trust::marker) and the barrier if a marker is checked. The arguments are the token, the
-//! ttl, and the marker, which is empty if none is checked. The answers have the same form as for one key, with and
-//! without the check.
+//! All of these scripts have the same keys and arguments. The keys are the names, and, if a marker is checked, the keys
+//! of the [marker](super::super::trust::marker) and the barrier. The arguments are the token, the ttl, and the marker,
+//! which is empty if no marker is checked. The answers have the same form as the answers for one key, with and without
+//! the marker check.
 //!
-//! The scripts are always sent by their text, because such locks are rare.
+//! The scripts are always sent as text, because such locks are rare.
 
 use super::{Script, end_unless_permitted};
 
-/// Takes all keys or none. A missing key is set. A key that already contains the token gets at least this ttl. Answers
-/// `1` if the keys are taken. Otherwise the script changes nothing. The answer is then `n + 1` if the n-th key belongs
-/// to another client or has another type, and `-n` if the user may not run the n-th of the commands after the marker on
-/// one of the keys. Without a ttl the script only checks the permissions:
+/// Takes all keys or none. A missing key is set. A key that already contains the token is kept for at least this ttl.
+/// Answers `1` if the keys are taken. Otherwise the script changes nothing. The answer is then `n + 1` if the n-th key
+/// belongs to another client or has another type, and `-n` if the user may not run the n-th of the commands after the
+/// marker on one of the keys. Without a ttl the script only checks the permissions:
 /// see [`SET_IF_PERMITTED`](super::SET_IF_PERMITTED).
 ///
-/// A key that contains the token is no obstacle, so a node that has lost some of the keys gets these keys again.
+/// A key that already contains the token is no obstacle, so a node that has lost some of the keys can take them again.
 pub(crate) const TAKE_SEVERAL: Script = Script {
     text: concat!(
         "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end \
@@ -39,9 +39,9 @@ pub(crate) const TAKE_SEVERAL: Script = Script {
     sha1: "02d2bfa7cbaa9d0862098e337d89a633e6e268e1",
 };
 
-/// Raises the expiry of all keys, as [`EXTEND`](super::EXTEND) does, if all of them contain the token. Answers `1` if
-/// the expiry was raised. Otherwise the script changes nothing. The answer is then `-1` if a key belongs to another
-/// client, and `0` if a key is not there.
+/// Raises the expiry of all keys, as [`EXTEND`](super::EXTEND) does, if each key contains the token. Answers `1` if the
+/// expiry was raised. Otherwise the script changes nothing. The answer is then `-1` if a key belongs to another client,
+/// and `0` if a key does not exist.
 pub(crate) const EXTEND_SEVERAL: Script = Script {
     text: "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end \
            local s=1 for i=1,n do local v=redis.call('get',KEYS[i]) \
@@ -57,8 +57,8 @@ pub(crate) const EXTEND_SEVERAL: Script = Script {
     sha1: "b62c3f0e0e2d7978e812f89852a7e58ab5434e44",
 };
 
-/// Answers how much longer all keys live, in the form of [`CONFIRM`](super::CONFIRM), if all of them contain the token.
-/// Otherwise answers `-1` if a key belongs to another client, and `0` if a key is not there. The ttl is empty.
+/// Answers how much longer all keys live, in the form of [`CONFIRM`](super::CONFIRM), if each key contains the token.
+/// Otherwise answers `-1` if a key belongs to another client, and `0` if a key does not exist. The ttl is empty.
 pub(crate) const CONFIRM_SEVERAL: Script = Script {
     text: "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end \
            local s=1 for i=1,n do local v=redis.call('get',KEYS[i]) \
@@ -73,8 +73,8 @@ pub(crate) const CONFIRM_SEVERAL: Script = Script {
 };
 
 /// Deletes each key that contains the token. Answers `1` if all keys contained the token, `-1` if a key belongs to
-/// another client, and `0` if a key was not there. A key of another type counts as a key of another client. Any other
-/// error is returned after the other keys were deleted.
+/// another client, and `0` if a key did not exist. A key of another type counts as a key of another client. The script
+/// returns any other error after it has deleted the other keys.
 pub(crate) const RELEASE_SEVERAL: Script = Script {
     text: "local t,n,f,e=ARGV[1],0,0,nil for i=1,#KEYS do local v=redis.pcall('get',KEYS[i]) \
            if v==t then n=n+redis.call('del',KEYS[i]) \

@@ -1,25 +1,26 @@
-//! The scripts of a shared lock, including the scripts that permits use too.
+//! The scripts of a shared lock, some of which permits use too.
 //!
-//! The holders are in a sorted set under the name of the lock. A member is a prefix, which shows the kind of the
-//! holder, and the token. The score of a member is its deadline, in milliseconds of the server's clock.
+//! The holders are members of a sorted set under the name of the lock. A member consists of a prefix, which shows the
+//! kind of the holder, and the token. The score of a member is its deadline, in milliseconds of the server's clock.
 //!
 //! ```text
 //! r/TOKEN         a reader: it holds a shared lock
 //! K/SLOT/TOKEN    it holds the slot SLOT of K permits: see `permit`
 //! ```
 //!
-//! * A member is live up to and including the millisecond of its deadline, like a key. Afterwards the member is over
-//!   and does not count.
-//! * The key expires at the latest deadline of its members. A script never removes a live member of another client, and
+//! * Like a key, a member is live up to and including the millisecond of its deadline. After its deadline, a member has
+//!   expired and does not count.
+//! * The key expires at the latest deadline of its members. A script never removes another client's live member, and
 //!   never makes the deadline of such a member earlier.
-//! * A set that this library has not written counts as a key of another client, and stays as it is. The scripts
-//!   recognise the set of another program if a member that is over, or the last member, has another form, or if the
-//!   last deadline is no whole number up to 9e15. Therefore the scripts remove members that are over one by one. The
-//!   scripts check the last member first, because a set of another program may be large.
+//! * A set that this library did not write counts as a key of another client, and is never changed. The scripts
+//!   recognise such a set if an expired member, or the last member, has another form, or if the last deadline is not a
+//!   whole number up to 9e15. Therefore the scripts remove expired members one by one. The scripts check the last
+//!   member first, because a set of another program may be large.
 //!
-//! The keys are the name, and the keys of the [marker](super::super::trust::marker) and the barrier if a marker is
-//! checked. The arguments are the token, the ttl, and the marker, which is empty if none is checked. The answers have
-//! the same form as for a plain lock, with and without the check. All scripts of shared locks are sent by their text.
+//! The keys are the name, and, if a marker is checked, the keys of the [marker](super::super::trust::marker) and the
+//! barrier. The arguments are the token, the ttl, and the marker, which is empty if no marker is checked. The answers
+//! have the same form as for a plain lock, with and without the marker check. All scripts of shared locks are sent as
+//! text.
 
 use super::Script;
 
@@ -30,9 +31,8 @@ macro_rules! read_arguments {
     };
 }
 
-/// Ends a script with the expression `$refused` if the user may not run the command `ARGV[i]`, for each argument from
-/// the index `$first` on. If there is no ttl, then ends the script with 0, because the caller only asked for the
-/// permissions.
+/// Ends a script with the expression `$refused` if the user may not run one of the commands `ARGV[i]`, from the index
+/// `$first` on. If the ttl is empty, ends the script with 0, because the caller only asked for the permissions.
 macro_rules! end_unless_all_permitted {
     ($first:literal, $refused:literal) => {
         concat!(
@@ -64,7 +64,7 @@ macro_rules! kind_of_member {
     };
 }
 
-/// Puts the members that are over into `z`, and makes `y` false if one of these members has another form.
+/// Puts the expired members into `z`, and sets `y` to false if one of them has another form.
 macro_rules! read_what_is_over {
     () => {
         "z=call('zrange',k,'-inf','('..n,'byscore') for i=1,#z do y=y and o(z[i]) end "
@@ -72,7 +72,7 @@ macro_rules! read_what_is_over {
 }
 
 /// Puts the deadline of the member `m` into `v`. If the key contains only the token, because the lock was exclusive
-/// until now, the key becomes a set with this member and the same end.
+/// until now, the key becomes a set with this member and the same deadline.
 macro_rules! read_deadline {
     () => {
         "local v=redis.pcall('zscore',k,m) if type(v)=='table' then \
@@ -82,7 +82,7 @@ macro_rules! read_deadline {
     };
 }
 
-/// Puts whether the answer counts into `b`, if a marker is checked.
+/// Sets `b` to whether the answer counts, if a marker is checked.
 macro_rules! whether_it_counts {
     () => {
         "local b=0 if g~='' then \
@@ -91,7 +91,7 @@ macro_rules! whether_it_counts {
     };
 }
 
-/// Ends a script. The script returns the answer `s` and, if it checks a marker, whether the answer counts.
+/// Ends a script with its answer `s`. If the script checks a marker, it also returns whether the answer counts.
 macro_rules! said_and_whether_it_counts {
     () => {
         concat!(
@@ -110,9 +110,9 @@ macro_rules! is_time {
 }
 
 /// Adds a reader, and puts the answer into `s`: see [`TAKE_SHARED`]. `$intent` is the key of the intent, `$passes` is
-/// the argument with which a reader passes the intent, and `$before` runs before the first write.
+/// the argument that lets a reader pass the intent, and `$before` runs before the first write.
 ///
-/// The function [`keeps_out`] describes at which ages the intent keeps readers out.
+/// The function [`keeps_out`] describes at which ages the intent blocks readers.
 macro_rules! add_reader {
     ($intent:literal, $passes:literal, $before:expr) => {
         concat!(
@@ -142,7 +142,7 @@ macro_rules! add_reader {
     };
 }
 
-/// Adds the member `m` to the live members, or raises its deadline. `x` is the last deadline in the set.
+/// Adds the live member `m`, or raises its deadline. `x` is the last deadline in the set.
 macro_rules! write_member {
     () => {
         "for i=1,#z do call('zrem',k,z[i]) end \
@@ -154,15 +154,15 @@ pub(super) use {
     read_what_is_over, said_and_whether_it_counts, whether_it_counts, write_member,
 };
 
-/// Adds a reader. A reader that is already a member gets at least this ttl. Answers `1` if the reader has the lock, and
-/// `2` if the key belongs to another client. An answer of `3` or more means that a caller waits for the exclusive lock.
-/// The intent of this caller keeps readers out for two milliseconds less than the answer. After this time, readers may
-/// pass or the intent has ended. An answer of `-5` or less means that the user may not run one of the commands after
-/// the fourth argument. For the first of these commands, the answer is `-5`. The script does nothing unless it takes
-/// the lock. Without a ttl the script only checks the permissions.
+/// Adds a reader. A reader that is already a member keeps the lock for at least this ttl. Answers `1` if the reader has
+/// the lock, and `2` if the key belongs to another client. An answer of `3` or more means that a caller waits for the
+/// exclusive lock. The intent of this caller blocks readers for two milliseconds less than the answer. After this time,
+/// readers may pass the intent, or the intent has expired. An answer of `-5` or less means that the user may not run
+/// one of the commands after the fourth argument. For the first of these commands, the answer is `-5`. The script does
+/// nothing unless it takes the lock. Without a ttl the script only checks the permissions.
 ///
-/// The second key is the intent of the caller that waits: see [`LEAVE_INTENT`]. The reader passes the intent if the
-/// fourth argument is not empty, or if the reader is already a member. The further arguments are the commands to check.
+/// The second key is the intent of the waiting caller: see [`LEAVE_INTENT`]. The reader passes the intent if the fourth
+/// argument is not empty, or if the reader is already a member. The further arguments are the commands to check.
 pub(crate) const TAKE_SHARED: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -174,9 +174,9 @@ pub(crate) const TAKE_SHARED: Script = Script {
     sha1: "f45d89ed74f88a152c75c82af8d6b4cbb2bec3f3",
 };
 
-/// Leaves the intent of a caller that waits for the exclusive lock. The intent contains the time when the wait began.
-/// The two arguments are how long the caller has waited, by its own clock, and how long the intent lasts, both in
-/// milliseconds. An earlier time that is already in the intent stays, so that the caller that has waited the longest
+/// Records the intent of a caller that waits for the exclusive lock. The intent contains the time when the wait began.
+/// The two arguments, both in milliseconds, are how long the caller has waited by its own clock, and how long the
+/// intent lasts. If the intent already contains an earlier time, that time stays, so the caller that has waited longest
 /// counts.
 pub(crate) const LEAVE_INTENT: Script = Script {
     text: concat!(
@@ -191,13 +191,13 @@ pub(crate) const LEAVE_INTENT: Script = Script {
 /// The length of a window, in milliseconds.
 const WINDOW: u64 = 250;
 
-/// The age of an intent at which the first window begins, in milliseconds. Readers that hold their locks for less than
-/// two seconds have gone by then. Each further window begins at twice the age at which the previous window began. So
-/// there is a time without new readers that is longer than any reader holds its lock.
+/// The age of an intent at which the first window begins, in milliseconds. At this age, readers that hold their locks
+/// for less than two seconds have released them. Each later window begins at twice the age at which the previous window
+/// began. So the gap between two windows eventually becomes longer than any reader holds its lock.
 const FIRST_WINDOW: u64 = 2_200;
 
-/// Returns how many milliseconds an intent of this age keeps readers out. Readers pass the intent together, in windows
-/// of [`WINDOW`].
+/// Returns for how many milliseconds an intent of this age still blocks readers. Readers pass the intent together, in
+/// windows of [`WINDOW`].
 pub(crate) fn keeps_out(age: u64) -> u64 {
     let mut window = FIRST_WINDOW;
     while window.saturating_add(WINDOW) <= age {
@@ -207,8 +207,8 @@ pub(crate) fn keeps_out(age: u64) -> u64 {
 }
 
 /// Raises the deadline of a member: see also `read_deadline`. Answers `1` if the member now lives at least that long,
-/// `0` if there is no such member or it is over, and `-1` if this library has not written the set. The fourth argument
-/// is the prefix of the member.
+/// `0` if it does not exist or has expired, and `-1` if this library did not write the set. The fourth argument is the
+/// prefix of the member.
 ///
 /// After its own write, the script reads the key again, as [`EXTEND`](super::EXTEND) does.
 pub(crate) const EXTEND_MEMBER: Script = Script {
@@ -229,8 +229,8 @@ pub(crate) const EXTEND_MEMBER: Script = Script {
 };
 
 /// Answers how much longer a member and its key live, in the form of [`CONFIRM`](super::CONFIRM): see also
-/// `read_deadline`. Answers `0` if there is no such member, or if the member is over. The ttl is empty, and the fourth
-/// argument is the prefix of the member.
+/// `read_deadline`. Answers `0` if the member does not exist or has expired. The ttl is empty, and the fourth argument
+/// is the prefix of the member.
 pub(crate) const CONFIRM_MEMBER: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -245,10 +245,10 @@ pub(crate) const CONFIRM_MEMBER: Script = Script {
 
 /// Removes a member, or removes the key if it contains only the token. If no live member is left, removes the key. If
 /// live members are left, the key expires at the latest deadline of these members. Answers `1` if the member was
-/// removed, and `0` if there was no such member or if it was over.
+/// removed, and `0` if it did not exist or had expired.
 ///
-/// The arguments are the token and the prefix. If the permit of this token is in another slot than the prefix says, the
-/// script also finds the permit there. With a third argument, the script removes the permit only from another slot. A
+/// The arguments are the token and the prefix. If the token's permit is in another slot than the prefix says, the
+/// script also finds the permit there. With a third argument, the script only removes the permit from other slots. A
 /// node that runs such a script late must not remove the token from the slot that the permit has at that time.
 pub(crate) const RELEASE_MEMBER: Script = Script {
     text: concat!(

@@ -1,34 +1,35 @@
-//! The clock watch of one node: checks whether the server's wall clock was stepped.
+//! The clock watch of one node: detects steps of the server's wall clock.
 //!
-//! Keys expire by the server's wall clock. A step forward ends locks early, and nothing else shows it, because the
-//! connection stays up and the identity of the server stays the same. But the command `TIME` reads the server's clock,
-//! and the clock of this process is never stepped. So without a step the difference between the two clocks changes no
-//! faster than clocks drift.
+//! Keys expire by the server's wall clock. A forward step ends locks early, and the client notices nothing, because the
+//! connection and the server's identity do not change. However, the command `TIME` reads the server's clock, and the
+//! clock of this process is never stepped. So without a step, the difference between the two clocks changes only as
+//! fast as clocks drift.
 //!
-//! The engine sends `TIME` right before a lock command, in the same write, at most once a second. So the answer to
-//! `TIME` comes before the answer to the command. If the clock has stepped since the last `TIME`, the vote of the node
-//! already does not count in this round. A node that gets no lock command is not asked for its time.
+//! The engine sends `TIME` directly before a lock command, in the same write, at most once a second. So the answer to
+//! `TIME` arrives before the answer to the lock command. If the clock was stepped since the last `TIME`, the node's
+//! vote does not count even in this round. The engine does not ask a node for its time if the node gets no lock
+//! commands.
 //!
-//! The server has read its time after the question was sent and before the answer was read. So each answer bounds the
+//! The server reads its time after the question is sent and before the answer is read. So each answer bounds the
 //! difference from both sides, no matter how long the answer takes. The bounds widen as fast as clocks drift. If two
-//! answers contradict each other, the clock was set in between, and the contradiction is the amount. These amounts add
-//! up, because the node keeps bounds that contradict each other, and the contradiction shrinks only as the bounds
+//! answers contradict each other, the clock was set in between, and the size of the contradiction is the size of the
+//! step. Small steps add up, because contradictory bounds are kept, and the contradiction shrinks only as the bounds
 //! widen.
 //!
 //! # What is allowed
 //!
-//! The drift of a lock covers both the rates of the clocks and their steps, while the keys of the lock live. One fifth
-//! of the drift is for the rate ([`Drift::rate`](crate::quorum::Drift::rate)), and the bounds widen at this rate. After
-//! two seconds without an answer (a [`PAUSE`]), the bounds widen by at most 0.05 % of the further time, because no
-//! clock is slewed faster. The rest of the drift is for steps. The steps of one clock may add up to the allowance of
-//! the shortest ttl that a caller has asked for. Up to that sum, no lock with this ttl or a longer ttl has ended early.
-//! If the steps add up to more than the allowance, the clock counts as stepped, and a new sum begins.
+//! The drift of a lock covers both the rates and the steps of the clocks while the lock's keys live. One fifth of the
+//! drift is for the rate ([`Drift::rate`](crate::quorum::Drift::rate)), and the bounds widen at this rate. After two
+//! seconds without an answer (a [`PAUSE`]), the bounds widen by at most 0.05 % of the further time, because no kernel
+//! slews a clock faster. The rest of the drift is for steps. The steps of one clock may add up to the step allowance of
+//! the shortest ttl that a caller has requested. Up to that sum, no lock with this ttl or a longer ttl has expired
+//! early. If the steps add up to more than the allowance, the clock counts as stepped, and a new sum begins.
 //!
 //! # Not here
 //!
-//! The restart guard and the engine decide what follows from a step. Some steps are not seen: a step that is taken back
-//! before the next question, a step within the last second, and a step below [`SLACK`]. The drift of the locks has to
-//! cover these unseen steps.
+//! The restart guard and the engine decide what to do after a step. The clock watch misses some steps: a step that is
+//! undone before the next question, a step within the last second, and a step below [`SLACK`]. The drift of the locks
+//! must cover these missed steps.
 
 use core::time::Duration;
 
@@ -42,11 +43,11 @@ use crate::node::refusal::{Refusal, refuses_the_verb};
 /// The `TIME` command.
 pub(in crate::node) const TIME: &[u8] = b"*1\r\n$4\r\nTIME\r\n";
 
-/// The shortest time between two questions for the time.
+/// The minimum time between two `TIME` questions.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// After this time without an answer, the bounds widen only as fast as a kernel slews a clock. The node was not asked
-/// during this pause, so any gain of its clock was not seen.
+/// during this pause, so any gain of its clock stayed undetected.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// The sum of steps that is always allowed.
@@ -56,19 +57,19 @@ const SLACK: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(crate) struct Clock {
     watched: bool,
-    /// When the node may be asked again. [`Instant::MAX`] while a question is open.
+    /// When the node may be asked again, or [`Instant::MAX`] while a question is open.
     next: Instant,
     known: Option<Difference>,
     /// How fast the server's clock may diverge from our clock, in parts per billion.
     rate: u64,
     /// The sum of steps that is allowed, in nanoseconds.
     allowed: i128,
-    /// The number of times that the clock was seen to be stepped.
+    /// How often the clock watch has detected a step.
     steps: u32,
 }
 
 /// The number of nanoseconds by which the server's clock is ahead of our clock: at least `least`, and at most `most`.
-/// If `most` is less than `least`, the clock was set by the difference of the two.
+/// If `most` is less than `least`, the clock was set by the difference between them.
 #[derive(Clone, Copy, Debug)]
 struct Difference {
     at: Instant,
@@ -100,15 +101,16 @@ impl Clock {
         self.next = Instant::MAX;
     }
 
-    /// Records that the connection is lost, and with it any open answer. The next connection asks for the time at once.
+    /// Records that the connection is lost, together with any open answer. The next connection asks for the time
+    /// immediately.
     pub(crate) fn disconnected(&mut self) {
         if self.watched {
             self.next = Instant::ZERO;
         }
     }
 
-    /// Allows the steps to add up to `steps`, or to [`SLACK`] if that is more. If the steps already add up to more, the
-    /// node is asked at once.
+    /// Allows steps that add up to at most `steps`, or to [`SLACK`] if that is more. If the steps already exceed this
+    /// sum, the node is asked immediately.
     pub(crate) fn allow(&mut self, steps: Duration) {
         self.allowed = nanos(steps.max(SLACK)).into();
         if self.next != Instant::MAX
@@ -125,7 +127,7 @@ impl Clock {
     }
 
     /// Handles the answer at `now` to the question that was sent at `sent`. Returns `true` if the clock was stepped. If
-    /// the user may not run `TIME`, the node is not asked again over this connection.
+    /// the user may not run `TIME`, the node is not asked again on this connection.
     #[cold]
     #[inline(never)]
     pub(crate) fn told(&mut self, sent: Instant, now: Instant, value: Value<'_>) -> bool {
@@ -160,8 +162,8 @@ impl Difference {
         allowed < self.least - self.most
     }
 
-    /// Returns the bounds that both answers permit. Since the earlier answer, the clocks have diverged by at most
-    /// `rate`, and in a [`PAUSE`] only as fast as a kernel slews a clock.
+    /// Returns the bounds that satisfy both answers. Since the earlier answer, the clocks have diverged by at most
+    /// `rate`, and in a [`PAUSE`] at most as fast as a kernel slews a clock.
     fn narrowed(self, later: Self, rate: u64) -> Self {
         let passed = later.at.saturating_since(self.at);
         let by =

@@ -1,14 +1,14 @@
-//! The marker of the strict restart guard: a key on each node that names the group of the node.
+//! The marker of the strict restart guard: a key on each node that names the node's group.
 //!
 //! The value of this key is a text of words, such as `1 4f1c..9b 60000 5 3 0 default`. The words are the version of the
 //! format, the `run_id` of the server that the marker was written on, the longest ttl of all clients in milliseconds,
-//! the number of nodes, the number of nodes in a majority, whether the server loses nothing in a restart, and the name
-//! of the group. The addresses are not part of the marker, because a node may have several addresses.
+//! the number of nodes, the number of nodes in a majority, whether the server loses no data in a restart, and the name
+//! of the group. The marker does not contain addresses, because a node may have several addresses.
 //!
 //! # Guarantees
 //!
-//! * A marker is read only if the script for joining a group can have written it.
-//! * A [barrier](Cluster::barrier) for a ttl lasts until every lock with that ttl is over.
+//! * A marker is valid only if the script for joining a group can have written it.
+//! * A [barrier](Cluster::barrier) for a ttl lasts until every lock with that ttl has expired.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -22,7 +22,7 @@ use crate::quorum::{Drift, quorum_of};
 /// The length of the longest marker, with a `run_id` of 64 bytes, a ttl, two numbers of nodes, and the name.
 pub(crate) const MARKER_BYTES_MAX: usize = 2 + 65 + 14 + 3 + 3 + 2 + CLUSTER_BYTES_MAX;
 
-/// The group that a handle expects. This group is the same for all nodes of the handle.
+/// The group that a handle expects. The group is the same for all nodes of the handle.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cluster {
     pub(crate) nodes: usize,
@@ -43,8 +43,8 @@ impl Cluster {
         quorum_of(self.nodes)
     }
 
-    /// Returns the length of a barrier in milliseconds. When the barrier ends, no lock with a ttl of `longest` can be
-    /// valid.
+    /// Returns the length of a barrier in milliseconds. When the barrier ends, every lock with a ttl of up to `longest`
+    /// has expired.
     pub(crate) fn barrier(&self, longest: Duration) -> u64 {
         let drift = self.drift.of(longest).max(Drift::default().of(longest));
         whole_millis(longest.saturating_add(drift))
@@ -67,7 +67,7 @@ pub(crate) struct Marker {
 }
 
 impl Marker {
-    /// Returns `None` if the text has another version, or is not a marker.
+    /// Reads a marker. Returns `None` if the text has another version, or is not a marker.
     pub(crate) fn read(text: &[u8]) -> Option<Self> {
         let text = core::str::from_utf8(text).ok()?;
         let mut words = text.split(' ');
@@ -87,7 +87,7 @@ impl Marker {
         (whole && marker.longest <= TTL_HARD_MAX).then_some(marker)
     }
 
-    /// Returns how the marker differs from `cluster`, or `None` if it does not differ.
+    /// Returns how the marker differs from `cluster`, or `None` if they agree.
     pub(crate) fn differs(&self, cluster: &Cluster) -> Option<Unusable> {
         let differs = usize::from(self.nodes) != cluster.nodes
             || usize::from(self.quorum) != cluster.quorum()
@@ -100,7 +100,7 @@ impl Marker {
     }
 }
 
-/// The result of [`Marker::differs`] for a marker that cannot be read.
+/// The result of [`Marker::differs`] for an unreadable marker.
 pub(crate) const UNREADABLE: Unusable = Unusable::OtherCluster {
     nodes: 0,
     quorum: 0,

@@ -1,15 +1,15 @@
-//! The membership of one node in the group, for the strict restart guard.
+//! One node's membership in the group, for the strict restart guard.
 //!
-//! A node is *joined* while the engine knows the marker that its scripts have to check. The node stops being joined
-//! when an answer says that this marker is gone, or when a ttl becomes known that is longer than the ttl in the marker.
-//! The node is joined again when it answers [`JOIN`](crate::node::script::JOIN). The node itself checks the marker, so
-//! an answer to a question for an old marker is never counted by mistake.
+//! A node is *joined* while the engine knows the marker that the node's scripts must check. The node is no longer
+//! joined when an answer says that this marker is gone, or when the engine learns of a ttl that is longer than the ttl
+//! in the marker. The node is joined again when it answers [`JOIN`](crate::node::script::JOIN). The node itself checks
+//! the marker, so the answer to a question for an old marker never counts by mistake.
 //!
 //! # Guarantees
 //!
-//! * If the node's last answer said that it belongs to another group, the engine believes this until the node has
-//!   joined.
-//! * An operator's request is valid for the connection that carries it, and for no later connection.
+//! * If the node's last answer says that it belongs to another group, the engine relies on this answer until the node
+//!   has joined.
+//! * An operator's request is valid only for the connection on which it is sent.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -26,11 +26,11 @@ use crate::time::Instant;
 
 use super::marker::{Cluster, Marker, UNREADABLE, whole_millis};
 
-/// How long the engine believes in a barrier before it asks the node again. An operator may have ended the barrier
-/// through another client.
+/// How long the engine relies on a barrier before it asks the node again. An operator may end the barrier through
+/// another client in the meantime.
 const BELIEVED: Duration = Duration::from_secs(1);
 
-/// See the [module](self). This type is used only with a strict guard.
+/// See the [module](self). Only a strict guard uses this type.
 #[derive(Debug, Default)]
 pub(crate) struct Membership {
     cluster: Cluster,
@@ -41,7 +41,7 @@ pub(crate) struct Membership {
     /// The longest ttl in the last `JOIN`.
     asked: Duration,
     pub(super) joined: bool,
-    /// Whether the handshake is done, so that the node is asked for votes.
+    /// Whether the handshake is done, so that the engine asks the node for votes.
     pub(super) is_ready: bool,
     /// The number of requests to join that the node has not answered.
     pub(in crate::node) open: u32,
@@ -51,7 +51,7 @@ pub(crate) struct Membership {
     pub(super) barrier: Option<Instant>,
     /// The time of the node's last answer.
     answered: Instant,
-    /// The reason why the node belongs to another group, if its last answer said so.
+    /// The reason why the node belongs to another group, according to its last answer.
     pub(crate) other: Option<Unusable>,
 }
 
@@ -61,7 +61,8 @@ pub(crate) enum Mode {
     /// Join as any client does.
     #[default]
     Join,
-    /// Join without a barrier, because an operator vouches that every lock that the node may have forgotten is over.
+    /// Join without a barrier, because an operator vouches that every lock that the node may have forgotten has
+    /// expired.
     Trust,
     /// Make the node a member of this group, regardless of its marker.
     Reinit,
@@ -174,8 +175,8 @@ impl Membership {
         Ok(())
     }
 
-    /// Returns the outcome for the report if the answer does not count. `stale` says whether the question was sent
-    /// under an older marker. Returns `None` if the answer says nothing about the marker, although it should.
+    /// Returns the outcome for the report, if the answer does not count. `stale` says whether the question was sent
+    /// under an older marker. Returns `None` if the answer omits the required report about the marker.
     pub(super) fn judge(
         &mut self,
         now: Instant,
@@ -201,8 +202,9 @@ impl Membership {
         Some(NodeOutcome::Quarantined { until })
     }
 
-    /// Returns when the node's answers count again, or `None` if they count at `now`. If this time is not known before
-    /// the node has joined again, returns `now`. During its handshake, a node joins before it is asked anything else.
+    /// Returns when the node's answers count again, or `None` if they count at `now`. If this time is unknown because
+    /// the node has not joined again, returns `now`. During its handshake, a node joins before it is asked any other
+    /// question.
     pub(super) fn until(&self, now: Instant) -> Option<Instant> {
         let barrier = self.barrier.filter(|until| now < *until);
         match self.is_ready && !self.joined {
@@ -240,8 +242,8 @@ impl Membership {
         self.answered = now;
     }
 
-    /// Trusts the node, so that its barrier is over. From now on, questions check the known marker, if its ttl is at
-    /// least `longest`.
+    /// Trusts the node, which ends its barrier. If the ttl of the known marker is at least `longest`, questions check
+    /// this marker from now on.
     pub(in crate::node) fn trust(&mut self, longest: Duration) {
         self.mode = Mode::Trust;
         self.barrier = None;
@@ -257,8 +259,8 @@ impl Membership {
     }
 }
 
-/// Writes the request to join, with these `arguments` of [`JOIN`]. The request is always sent by its text, because it
-/// is used rarely.
+/// Writes the request to join, with these `arguments` of [`JOIN`]. The request is always sent as text, because it is
+/// rarely used.
 fn join(out: &mut Vec<u8>, arguments: [&[u8]; 8]) {
     let mut words: Vec<&[u8]> = Vec::with_capacity(13);
     words.extend([b"EVAL", JOIN.text.as_bytes(), b"2", MARKER_KEY, BARRIER_KEY]);

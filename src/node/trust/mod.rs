@@ -1,7 +1,7 @@
-//! Decides whether the answers of one node count, and if they do not, why and until when.
+//! Decides whether the answers of one node count, and if not, why and until when.
 //!
 //! Three parts decide whether an answer counts: the restart guard in this file, the [membership] in the group with its
-//! marker, and the [clock] watch. The guard also decides how commands to the node are written.
+//! marker, and the [clock] watch. The guard also decides whether commands to the node check a marker.
 //!
 //! | guard | an answer counts | commands |
 //! | --- | --- | --- |
@@ -9,29 +9,29 @@
 //! | observed | unless the node is in quarantine | are plain |
 //! | strict | unless the node is in quarantine, or its answer reports a wrong marker or a barrier | check the marker |
 //!
-//! A node that restarts without its data has forgotten which locks it has granted, and would vote a second time.
-//! Therefore it is *quarantined* until every lock that it may have forgotten is over. A node in quarantine is still
-//! asked, because its key keeps other clients out, but its answers do not count.
+//! A node that restarts without its data has forgotten its granted locks, and could vote for a second holder. Therefore
+//! the node is *quarantined* until every lock that it may have forgotten has expired. The engine still asks a node in
+//! quarantine, because its key blocks other clients, but its answers do not count.
 //!
-//! Each handshake identifies the server by its `run_id`, which is new at each start, and its `master_replid`, which is
-//! new at each promotion. If one of the two differs or can no longer be read, the server counts as another server, even
-//! if it still has its keys. At the first connection to a node, the uptime shows whether the server restarted a short
-//! while ago.
+//! Each handshake identifies the server by its `run_id`, which changes at each start, and its `master_replid`, which
+//! changes at each promotion. If the `run_id` or the `master_replid` changes or becomes unreadable, the server counts
+//! as another server, even if it still has its keys. At the first connection to a node, the uptime shows whether the
+//! server restarted recently.
 //!
 //! # Guarantees
 //!
-//! * A quarantine counts from the *end* of the handshake that showed the change, never from the loss of the connection.
-//!   The restart happened before that end, but may have happened long after the loss.
+//! * A quarantine starts at the *end* of the handshake that showed the change, never at the loss of the connection. The
+//!   restart happened before the end of the handshake, but perhaps long after the loss.
 //! * Only [`Trust::lift`] shortens a quarantine.
 //!
 //! # Not here
 //!
 //! The [`Node`](super::Node) sends the requests to join, and asks for the time.
 //!
-//! No client can see some losses from outside: a restart before the first handshake of a client that does not know the
-//! longest ttl, keys that were deleted, and a server that became a replica and a master again between two questions.
-//! Markers on the nodes show these losses ([`membership`]), unless the server has followed a copy of itself. With
-//! markers, the guard uses identities only for a server that has followed a copy of itself.
+//! A client cannot detect some losses from outside: a restart before the first handshake of a client that does not know
+//! the longest ttl, deleted keys, and a server that became a replica and then a master again between two questions.
+//! Markers on the nodes reveal these losses ([`membership`]), unless the server was meanwhile a replica of its own
+//! copy. With markers, the guard needs identities only for a server that was a replica of its own copy.
 
 mod clock;
 pub(super) mod marker;
@@ -61,7 +61,7 @@ pub(crate) use membership::Mode;
 /// The length of a quarantine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    /// The time until every lock is over, by this clock.
+    /// The time until every lock has expired, by this clock.
     pub(crate) span: Duration,
     /// Whether the longest ttl of all clients is known, so that the guard can use the uptime of a node at its first
     /// handshake.
@@ -75,18 +75,18 @@ pub(crate) struct Trust {
     /// The latest `run_id` of the server.
     run_id: Option<String>,
     replid: Option<String>,
-    /// Whether the server refused a command because it was loading or a replica. When the server accepts writes again,
-    /// its keys may have been replaced, even if its identity is the same.
+    /// Whether the server has refused a command because it was loading its data or was a replica. When the server
+    /// accepts writes again, its keys may have been replaced, even if its identity is the same.
     alarmed: bool,
-    /// How long the server had been up at the first handshake, if this time is shorter than an assumed longest ttl. A
-    /// server that is younger than the assumed longest ttl counts at once, although it may have forgotten locks.
+    /// How long the server had been up at the first handshake, if this time was shorter than an assumed longest ttl.
+    /// Answers of a young server count immediately, although it may have forgotten locks.
     pub(crate) met_young: Option<Duration>,
-    /// When the quarantine for forgotten locks ends, or [`Instant::ZERO`] if there was none.
+    /// When the quarantine for forgotten locks ends, or [`Instant::ZERO`] if there was no quarantine.
     until: Instant,
-    /// When the quarantine for a step of the clock ends.
+    /// When the quarantine for a clock step ends.
     stepped_until: Instant,
     /// This node, and the nodes of the configuration that were seen to be the same server. This set is kept for good,
-    /// because a server that restarts gets another `run_id` and keeps its names.
+    /// because a server that restarts gets another `run_id` but keeps its names.
     pub(crate) names: NodeSet,
     pub(crate) clock: Clock,
 }
@@ -119,8 +119,8 @@ impl Trust {
 
     // ----- commands -------------------------------------------------------------------------
 
-    /// Returns the marker that commands have to check, as an argument in wire form. Returns `None` if commands are
-    /// plain.
+    /// Returns the marker that commands must check, as an argument in wire form. Returns `None` if commands check no
+    /// marker.
     pub(super) fn marker(&self) -> Option<&[u8]> {
         Some(&self.membership()?.marker)
     }
@@ -160,7 +160,7 @@ impl Trust {
         }
     }
 
-    /// Returns the node's membership in the group, if there are markers.
+    /// Returns the node's membership in the group, if the guard uses markers.
     pub(crate) fn membership(&self) -> Option<&Membership> {
         match &self.kind {
             Kind::Off | Kind::Observed => None,
@@ -177,14 +177,14 @@ impl Trust {
 
     // ----- answers that count ---------------------------------------------------------------
 
-    /// Returns when the node's answers count again, or `None` if they count at `now`. The result considers both what
-    /// this handle has seen, and the node's answers about its marker and its barrier.
+    /// Returns when the node's answers count again, or `None` if they count at `now`. The result combines what this
+    /// handle has seen with the node's answers about its marker and its barrier.
     pub(crate) fn kept_until(&self, now: Instant) -> Option<Instant> {
         self.kept_until_about(now, false)
     }
 
-    /// Like [`kept_until`](Self::kept_until), but for an answer about a copy. If the copy `is_old`, which means that it
-    /// is older than any step of the node's clock, only a loss of data matters. A step makes the node forget nothing.
+    /// Like [`kept_until`](Self::kept_until), but for an answer about a copy. If the copy `is_old`, which means older
+    /// than any step of the node's clock, only a loss of data matters. A clock step does not make the node forget keys.
     #[inline]
     pub(crate) fn kept_until_about(&self, now: Instant, is_old: bool) -> Option<Instant> {
         let there = match self.membership() {
@@ -210,8 +210,8 @@ impl Trust {
         }
     }
 
-    /// Decides whether the answer of a server whose handshake is done counts. `stale` says whether the question was
-    /// sent under an older marker. Returns `None` if the answer says nothing about the marker, although it should.
+    /// Decides whether an answer counts, if the server has finished its handshake. `stale` says whether the question
+    /// was sent under an older marker. Returns `None` if the answer omits the required report about the marker.
     pub(super) fn judge(
         &mut self,
         now: Instant,
@@ -238,8 +238,8 @@ impl Trust {
         })
     }
 
-    /// Like [`judge`](Self::judge), but for a refusal, which does not mention the marker. A refusal may say that the
-    /// lock's key has another type, but does not say whether the answer counts.
+    /// Like [`judge`](Self::judge), but for a refusal, which contains no report about the marker. A refusal may say
+    /// that the lock's key has another type, but never says whether the answer counts.
     #[cold]
     pub(super) fn judge_refusal(&self, request: Request, reply: Reply) -> Heard {
         let answer = Answer { request, reply };
@@ -254,14 +254,14 @@ impl Trust {
         }
     }
 
-    /// Returns when the node's answers count again, or `None` if nothing that this handle has seen prevents them from
+    /// Returns when the node's answers count again, or `None` if this handle has seen nothing that stops them from
     /// counting at `now`.
     pub(crate) fn until(&self, now: Instant) -> Option<Instant> {
         let until = self.until.max(self.stepped_until);
         guard!(QuarantineIgnored, now < until).then_some(until)
     }
 
-    /// Returns why the connection has to be closed, if `error` shows that the server may come back without its locks.
+    /// Returns why the connection must be closed, if `error` shows that the server may come back without its locks.
     #[cold]
     pub(crate) fn heard(&mut self, error: ServerError) -> Option<Trouble> {
         match self.kind {
@@ -278,14 +278,14 @@ impl Trust {
         self.run_id.is_some() && self.run_id == other.run_id
     }
 
-    /// Records that the server refused a command because it loads its data or follows another server, so that its keys
-    /// may be replaced. Afterwards an unchanged identity in the next handshake proves nothing.
+    /// Records that the server has refused a command because it loads its data or follows another server, so its keys
+    /// may be replaced. After such a refusal, an unchanged identity in the next handshake proves nothing.
     pub(crate) fn alarm(&mut self) {
         self.alarmed = true;
     }
 
-    /// Handles the end of the handshake at `now`. Returns `true` if the other names of the server have to take over the
-    /// quarantine, because no change of identity shows them the reason.
+    /// Handles the end of the handshake at `now`. Returns `true` if the other names of the server must take over the
+    /// quarantine, because they see no change of identity.
     pub(crate) fn handshake_done(
         &mut self,
         now: Instant,
@@ -307,7 +307,7 @@ impl Trust {
         }
     }
 
-    /// Looks for a change of identity.
+    /// Checks for a change of identity.
     fn identified(&mut self, now: Instant, identity: &Identity, terms: Terms) {
         let met = self.run_id.is_some();
         let alarmed = core::mem::take(&mut self.alarmed);
@@ -331,10 +331,10 @@ impl Trust {
         self.keep_until(now.saturating_add(span));
     }
 
-    /// Handles the end of the handshake at `now` if there is a marker, which says whether the server forgot anything.
-    /// Identities matter only in two cases: an alarm, and the same process with another replication history. In the
-    /// second case, the server may have had the keys of another server in between. If the other server was a copy of
-    /// this server, the marker of this server came back with those keys.
+    /// Handles the end of the handshake at `now` if the guard uses a marker, which shows whether the server has
+    /// forgotten anything. The identity matters in only two cases: after an alarm, and if the same process has another
+    /// replication history. In the second case, the server may have taken over the keys of another server in between.
+    /// If the other server was a copy of this server, those keys included the marker of this server.
     fn joined(&mut self, now: Instant, identity: &Identity, terms: Terms) {
         let returned = self.run_id.is_some()
             && self.run_id == identity.run_id
@@ -346,8 +346,8 @@ impl Trust {
         }
     }
 
-    /// Records that the clock was seen to have stepped at `now`, so that every key on the node may have ended early.
-    /// Returns when the answers of the node count again.
+    /// Records that a step of the clock was detected at `now`, so every key on the node may have expired early. Returns
+    /// when the answers of the node count again.
     pub(crate) fn stepped(&mut self, now: Instant, terms: Terms) -> Option<Instant> {
         let on = !matches!(self.kind, Kind::Off); // With the kind `Off`, the step is only reported.
         if guard!(StepIgnored, on) {
@@ -357,8 +357,8 @@ impl Trust {
         None
     }
 
-    /// Passes the quarantine of this name on to another name of the same server, whose handshake has ended. Returns the
-    /// time before which the other name must not vote. If both names lead to the `same` process, the handshake also
+    /// Passes the quarantine of this name to another name of the same server, which has finished its handshake. Returns
+    /// the time before which the other name must not vote. If both names lead to the `same` process, the handshake also
     /// ends the alarm of this name. If the names lead to different processes, the alarm stays, because this name may
     /// lead to another server by now.
     pub(crate) fn hand_on(&mut self, now: Instant, terms: Terms, same: bool) -> Instant {
@@ -373,13 +373,13 @@ impl Trust {
         self.until.max(self.stepped_until).max(alarm)
     }
 
-    /// Keeps the node from voting until this time, or until its present quarantine ends, if that is later.
+    /// Keeps the node from voting until this time, or until the end of its current quarantine if that is later.
     pub(crate) fn keep_until(&mut self, until: Instant) {
         self.until = self.until.max(until);
     }
 
-    /// Makes the node's answers count from now on. An operator vouches that every lock that the node has forgotten is
-    /// over.
+    /// Makes the node's answers count from now on. An operator vouches that every lock that the node has forgotten has
+    /// expired.
     pub(crate) fn lift(&mut self) {
         self.until = Instant::ZERO;
         self.stepped_until = Instant::ZERO;

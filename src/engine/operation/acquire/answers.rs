@@ -1,8 +1,8 @@
-//! The answers of nodes to the commands that take a lock, and what follows from these answers.
+//! Handles the answers of nodes to commands that take a lock.
 //!
 //! # Guarantees
 //!
-//! * After each answer, the claim knows whether the node may have the key, even if the attempt is over.
+//! * After each answer, the claim knows whether the node may have the key, even if the attempt has ended.
 
 use crate::engine::claims::copy::Event;
 use crate::engine::operation::top_up::copy_late;
@@ -18,7 +18,7 @@ use super::permit::{astray_on, is_astray};
 use super::{Acquire, Verdict};
 
 /// Handles the answer of `node` to a request to take the keys of the claim of `key`. Returns the operation if its
-/// attempt is still under way.
+/// attempt is still in progress.
 #[inline(always)]
 pub(in crate::engine) fn take_answered(
     now: Instant,
@@ -126,7 +126,7 @@ impl Acquire {
         self.vote(node, said, cx);
     }
 
-    /// Records what keeps this operation out on `node`.
+    /// Records the reason why `node` refuses this operation.
     fn kept_out(&mut self, node: NodeId, reply: Reply, now: Instant) {
         if let Reply::Foreign(which) = reply {
             self.named(node, which);
@@ -148,7 +148,7 @@ impl Acquire {
         }
     }
 
-    /// Sends a copy to `node`, because a majority has granted the lock before `node` got its `SET`.
+    /// Sends a copy to `node`, because a majority granted the lock before `node` got its `SET`.
     #[cold]
     fn granted_without(&self, node: NodeId, end: Instant, cx: &mut Context<'_>) {
         let claim = cx.parts.claims.keyed(self.claim);
@@ -158,8 +158,8 @@ impl Acquire {
         }
     }
 
-    /// Sends copies to the nodes of `nodes` that first had to show how they release locks. A majority granted the lock
-    /// before a `SET` could be sent to these nodes.
+    /// Sends copies to those nodes in `nodes` that first had to show how they release locks. A majority granted the
+    /// lock before a `SET` could be sent to these nodes.
     #[cold]
     pub(super) fn copy_withdrawn(&self, nodes: NodeSet, end: Instant, cx: &mut Context<'_>) {
         for node in nodes.iter() {

@@ -1,29 +1,27 @@
-//! Taking a lock with a fencing token: the differences from a lock without a fencing token.
+//! Takes a lock with a fencing token: the differences from a lock without one.
 //!
 //! Each node that grants the lock raises a counter and returns the number of this counter. A number becomes the fencing
-//! token once a majority is known to have had both the key and a counter at exactly this number. There are two ways to
-//! reach this, and the first to succeed decides:
+//! token as soon as a majority is known to have had both the key and a counter at exactly this number. A majority can
+//! reach this state in two ways, and the first way to succeed decides:
 //!
-//! * A majority has returned the number, so one round trip is enough.
-//! * Nodes were asked to raise their counters to the number, and have answered that they raised them and still had the
-//!   key. The engine asks the nodes to raise their counters once a first majority has returned different numbers. The
-//!   engine names the largest of these numbers.
+//! * A majority has returned the same number, so one round trip is enough.
+//! * The engine has asked nodes to raise their counters to the number, and the nodes have answered that they did so and
+//!   still had the key. The engine asks nodes to raise their counters once a first majority has returned different
+//!   numbers. The engine asks for the largest of these numbers.
 //!
-//! All readers share a counter, and so do all slots of permits. Another client may have raised a shared counter further
-//! in the meantime, which does no harm.
+//! All readers of a resource share a counter, and so do all of its permits. Another client may raise a shared counter
+//! further before the lock is granted, which does no harm.
 //!
-//! A node with a larger number does not count, because it may have given that number as the fencing token of an earlier
-//! lock.
+//! A node with a larger number does not count, because it may have assigned that number to an earlier lock.
 //!
-//! If a lock has an owner text, its token contains the proposed number. A node grants such a lock only if the node
-//! would give exactly that number. So a client that sees the token on a majority also knows the fencing token. A node
-//! that would give a different number answers with that number, and the engine repeats the attempt with the largest of
-//! these numbers.
+//! If a lock has an owner text, its token contains the proposed number. A node grants such a lock only if it would
+//! assign exactly that number. So a client that sees the token on a majority also knows the fencing token. A node that
+//! would assign another number answers with that number, and the engine repeats the attempt with the largest number.
 //!
 //! # Guarantees
 //!
-//! * No lock is granted without a majority of nodes that count in this way, within the time of the attempt. A grant
-//!   alone is no vote.
+//! * No lock is granted unless a majority confirms its number within the time of the attempt. A grant alone is not a
+//!   vote.
 //! * An answer about an earlier attempt does not count.
 //!
 //! # Not here
@@ -52,31 +50,31 @@ use crate::resource::name_number;
 pub(in crate::engine) struct Fencing {
     /// Whether the acquisition wants a fencing token.
     pub(super) is_wanted: bool,
-    /// `None` for the owner of the handle.
+    /// The lock's own owner, or `None` for the owner of the handle.
     pub(super) owner: Option<Owner>,
     proposal: u64,
-    /// The number that each node has returned in this attempt. Zero if the node has returned none.
+    /// The number that each node has returned in this attempt. Zero means that the node has returned no number.
     numbers: Box<[u64]>,
-    /// Nodes with smaller numbers were asked to raise their counters to this number. Zero if no node was asked.
+    /// The number to which nodes with smaller numbers were asked to raise their counters. Zero means that no node was
+    /// asked.
     raised_to: u64,
     /// The nodes that have raised their counters and still had the key.
     raised: NodeSet,
-    /// The fencing token of this attempt. Zero while the fencing token is not known.
+    /// The fencing token of this attempt. Zero means that the fencing token is not known yet.
     pub(super) token: u64,
-    /// Fewer than a majority of the nodes had returned the fencing token, so a second round trip was needed.
+    /// Whether a second round trip was needed, because less than a majority had returned the fencing token.
     pub(super) took_second: bool,
-    /// The nodes that would have given a different number from the number in the token, and the largest of their
-    /// numbers.
+    /// The nodes that would assign another number than the number in the token, and the largest of these numbers.
     behind: NodeSet,
     wanted: u64,
-    /// Whether the proposed number is one that nodes have asked for.
+    /// Whether nodes have asked for the proposed number.
     is_theirs: bool,
-    /// The number of times that the attempt was repeated because nodes asked for another number.
+    /// How often the attempt was repeated because nodes asked for another number.
     renumbered: u8,
 }
 
 /// The maximum number of immediate repetitions of an attempt. One repetition is enough unless another client gets a
-/// number in between.
+/// fencing token in between.
 const RENUMBERED_MAX: u8 = 2;
 
 impl Fencing {
@@ -102,15 +100,14 @@ impl Fencing {
         self.proposal
     }
 
-    /// Stores the caller's wishes in the state of a new acquisition.
+    /// Stores the caller's options in the state of a new acquisition.
     pub(super) fn set_wishes(&mut self, fenced: bool, owner: Option<Owner>) {
         (self.is_wanted, self.owner) = (fenced, owner);
         self.stop_renumbering();
     }
 
-    /// Puts the owner and the proposal into a token of this length, which contains the owner of the handle. Returns the
-    /// new length of the token. The token of a shared lock contains no number, and neither does a token without an
-    /// owner.
+    /// Puts the owner and the proposal into a token of this length, which contains the handle's owner. Returns the new
+    /// length of the token. The token of a shared lock, and a token without an owner, contains no number.
     pub(super) fn name_in(
         &self,
         token: &mut [u8; TOKEN_BYTES_MAX],
@@ -143,13 +140,13 @@ impl Fencing {
         (self.token, self.took_second) = (0, self.is_theirs);
     }
 
-    /// Records that the next attempt is not a repetition of this one.
+    /// Records that the next attempt is not a repetition of the current attempt.
     pub(super) fn stop_renumbering(&mut self) {
         self.wanted = 0;
     }
 
-    /// Returns `true` if the counter of `node` is known to have had exactly this number while the node had the key. A
-    /// counter that was raised on request has had two numbers while the node had the key.
+    /// Returns `true` if the counter of `node` certainly had exactly this number while the node had the key. If a
+    /// counter was raised on request, it has had two numbers while the node had the key.
     fn confirms(&self, node: NodeId, number: u64) -> bool {
         let raised = number == self.raised_to && self.raised.contains(node);
         self.numbers[node.index()] == number || raised
@@ -170,7 +167,7 @@ impl Fencing {
 }
 
 impl Acquire {
-    /// Handles a grant of `node` that came with `number`.
+    /// Handles a grant of `node` that returned `number`.
     #[cold]
     #[inline(never)]
     pub(super) fn counted(&mut self, node: NodeId, number: u64, cx: &mut Context<'_>) {
@@ -210,7 +207,7 @@ impl Acquire {
         }
     }
 
-    /// Handles a refusal of `node`, which would have given `number` while the token contains another number.
+    /// Handles a refusal of `node`, which would assign `number` while the token contains another number.
     #[cold]
     pub(super) fn renumbered(&mut self, node: NodeId, number: u64, cx: &mut Context<'_>) {
         if let Some(fencing) = self.fencing.as_mut().filter(|_| cx.round.awaits(node)) {
@@ -247,15 +244,15 @@ impl Acquire {
         cx.round.rest(State::Resting { until: cx.now }, cx.parts);
     }
 
-    /// Counts a yes for each of these nodes, which confirm the fencing token.
+    /// Counts a yes for each of these nodes, because they confirm the fencing token.
     pub(super) fn vote_yes(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
         for node in nodes.iter() {
             self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx);
         }
     }
 
-    /// Records that a node was left out with this `outcome`. If the outcome says that too few nodes have a counter
-    /// floor to repair the other nodes, the report no longer calls a node "in repair".
+    /// Records that `node` was not asked, for the reason in `outcome`. If too few nodes have a counter floor to repair
+    /// the other nodes, the report no longer calls a node "in repair".
     #[cold]
     #[inline(never)]
     pub(super) fn left_out(&self, outcome: NodeOutcome, cx: &mut Context<'_>) {
@@ -268,8 +265,8 @@ impl Acquire {
         }
     }
 
-    /// Asks `node`, which has granted the lock, to raise its counter if its number is smaller than the number that all
-    /// nodes should have. If the number of `node` is larger, `node` does not count.
+    /// Asks `node`, which has granted the lock, to raise its counter if its number is too small. If the number of
+    /// `node` is too large, `node` does not count.
     fn raise(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let Some(fencing) = self.fencing.as_ref().filter(|_| cx.round.awaits(node)) else {
             return; // The outcome is certain.
@@ -282,7 +279,7 @@ impl Acquire {
         }
     }
 
-    /// Asks `node` to raise its counter if it still has the key, and gives the node time for another answer.
+    /// Asks `node` to raise its counter if it still has the key, and waits for another answer.
     fn ask_to_raise(&self, node: NodeId, raised_to: u64, cx: &mut Context<'_>) {
         let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
             return;

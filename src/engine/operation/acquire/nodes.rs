@@ -37,8 +37,8 @@ pub(super) fn prepare_ballots(cx: &mut Context<'_>) {
     }
 }
 
-/// Returns why too few nodes answered: either too many nodes are down, or too many nodes are so far away that their
-/// answers cannot arrive within half of the ttl.
+/// Returns why too few nodes answered: either too many nodes are down, or too many nodes are too far away to answer
+/// within half of the ttl.
 pub(super) fn why_no_quorum(cx: &Context<'_>) -> Refusal {
     let half = cx.parts.settings.half_of(cx.round.ttl);
     let too_far = |&node: &NodeId| {
@@ -52,9 +52,8 @@ pub(super) fn why_no_quorum(cx: &Context<'_>) -> Refusal {
     }
 }
 
-/// Returns why a call that has waited does not get the lock. If too few nodes can be asked now, the reason is this lack
-/// of nodes, and the report says which nodes are away. The earlier answers of the nodes that are away then no longer
-/// matter.
+/// Returns why a call that has waited does not get the lock. If too few nodes can be asked now, returns this reason,
+/// and the report says which nodes are down. The earlier answers of the nodes that are down then no longer matter.
 pub(super) fn why_at_last(why: Refusal, cx: &mut Context<'_>) -> Refusal {
     let outcomes = || cx.parts.nodes.outcomes(cx.now);
     let there = outcomes().filter(|outcome| *outcome == NodeOutcome::Granted);
@@ -71,7 +70,7 @@ pub(super) fn why_at_last(why: Refusal, cx: &mut Context<'_>) -> Refusal {
     Refusal::NoQuorum
 }
 
-/// Marks the nodes of other groups in the report. Returns `true` if there are such nodes.
+/// Marks the nodes of other groups in the report. Returns `true` if any node belongs to another group.
 pub(super) fn name_other_clusters(cx: &mut Context<'_>) -> bool {
     let mut any = false;
     if !cx.parts.restarts.uses_markers() {

@@ -13,8 +13,8 @@ use crate::time::Instant;
 
 impl Acquire {
     /// Reports the answer of each node, and the known facts about the holder. The holder is this engine or another
-    /// client. For another client, the report has its owner text and the time for which the nodes keep its lock. All
-    /// operations that wait for the resource share these facts about the holder.
+    /// client. For another client, the report contains its owner text, and how long the nodes keep its lock. All
+    /// operations that wait for the resource share the facts about the holder.
     pub(super) fn report_held(&mut self, cx: &mut Context<'_>) -> Report {
         let taken = self.all_taken(cx);
         let report = cx.report(self);
@@ -41,7 +41,7 @@ impl Acquire {
         }
     }
 
-    /// Hands the lock out. The claim stays, and the timer of the claim is armed.
+    /// Hands the lock out. The claim stays, and its timer is set.
     pub(super) fn hand_out(
         &mut self,
         majority: &Majority,
@@ -90,7 +90,7 @@ impl Acquire {
         Some(Lock::granted(majority, entry, id, self.extensions))
     }
 
-    /// Gives the places of an acquisition of several resources to the claim of `key`.
+    /// Passes the places of an acquisition of several resources to the claim of `key`.
     #[cold]
     fn hold_all(&self, key: ClaimKey, cx: &mut Context<'_>) -> PlaceKey {
         for place in self.places() {
@@ -99,8 +99,8 @@ impl Acquire {
         PlaceKey::NONE
     }
 
-    /// Makes the engine keep `lock`, which this operation has taken. The limit is counted from the time when the
-    /// attempt was sent.
+    /// Makes the engine keep `lock`, which this operation has taken. The limit counts from the time when the attempt
+    /// was sent.
     #[cold]
     pub(super) fn keep(&self, lock: Option<&mut Lock>, cx: &mut Context<'_>) {
         let (Some(lock), Some(key)) = (lock, self.claim) else {

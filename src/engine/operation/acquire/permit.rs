@@ -1,36 +1,35 @@
-//! Taking a permit: the differences from a shared lock.
+//! Takes a permit: the differences from a shared lock.
 //!
-//! A permit is one of several numbered slots. Each node gives the first free slot that it finds. All clients let the
-//! nodes begin the search at the same slot. So usually all nodes give the same slot, and one round trip is enough. If a
-//! majority has given slots, but not the same slot, the engine asks the nodes to move the token to the slot that most
-//! of them gave. The moves of the token happen within the time of the same attempt. A node that has given this slot to
-//! another client refuses the move. After a refused move, the engine tries the next slot. If no slot is left, the
-//! attempt fails, and the next attempt begins its search at a random slot.
+//! A permit is one of several numbered slots. Each node assigns the first free slot that it finds. All clients make the
+//! nodes begin the search at the same slot. So usually all nodes assign the same slot, and one round trip is enough. If
+//! a majority has assigned slots, but not the same slot, the engine asks the nodes to move the token to the slot that
+//! most of them assigned. The moves of the token happen within the time of the same attempt. A node that has assigned
+//! this slot to another client refuses the move. After a refused move, the engine tries the next slot. If no slot is
+//! left, the attempt fails, and the next attempt begins its search at a random slot.
 //!
-//! When the permit is held, a node that has the token in another slot does not count. The engine gives the wrong slot
-//! back, and asks the node for the right slot.
+//! Once the permit is held, a node with the token in another slot does not count. The engine releases the wrong slot,
+//! and asks the node for the right slot.
 //!
-//! A node that refuses an attempt says when the first slot becomes free. Every attempt of a caller that waits also
-//! registers the key, so that the nodes report its next change. A waiting caller looks by making an attempt, because a
-//! `PTTL` does not say whether a slot is free.
+//! A node that refuses an attempt reports when the first slot becomes free. Every attempt of a waiting caller also
+//! registers the key, so that the nodes report its next change. A waiting caller makes attempts instead of looks,
+//! because a `PTTL` does not say whether a slot is free.
 //!
 //! # Guarantees
 //!
-//! * No permit is granted without a majority of nodes that have the token in the same slot, within the time of the
-//!   attempt.
+//! * A permit is granted only if a majority of nodes has the token in the same slot, within the time of the attempt.
 //! * No permit is granted while a node may still move the token to another slot.
-//! * With a fencing token, each number that counts was given together with the slot, or later than the slot:
+//! * With a fencing token, a number counts only if the node assigned it together with the slot, or later:
 //!   see [`fencing`](super::fencing).
 //!
 //! # Fencing tokens
 //!
-//! All slots of a name share one counter on each node. The reason becomes clear with two holders of one slot, one after
-//! the other. At least one node is in the majorities of both holders. While the earlier holder had the slot on this
-//! node, the node raised its counter at least to the earlier fencing token. After the earlier holder had gone, the node
-//! gave the slot to the later holder with a larger number. The later fencing token is at least that number of the node.
-//! Therefore only numbers that were given with the slot count. If a node moves the token to the slot later, the number
-//! that it gave before does not count. So the engine asks the node for the slot again behind each move, and the node
-//! gives its next number.
+//! All slots of a name share one counter on each node. Consider two holders of one slot, one after the other. At least
+//! one node is in the majorities of both holders. While the earlier holder had the slot on this node, the node raised
+//! its counter at least to the earlier fencing token. After the earlier holder had left, the node assigned the slot to
+//! the later holder with a larger number. The later fencing token is at least this larger number. Therefore only
+//! numbers that were assigned together with the slot count. If a node moves the token to the slot later, its earlier
+//! number does not count. So after each move, the engine asks the node for the slot again, and the node assigns its
+//! next number.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -61,35 +60,34 @@ use crate::time::Instant;
 #[derive(Debug)]
 pub(super) struct Slots {
     pub(super) permits: u16,
-    /// Whether the present attempt registers the key.
+    /// Whether the current attempt registers the key.
     registers: bool,
-    /// The number of permits that this engine had given back when the present attempt began.
+    /// The number of permits that this engine had released when the current attempt began.
     given_back: u32,
     /// Whether an attempt has begun.
     has_asked: bool,
-    /// The slot that a majority has given in this attempt.
+    /// The slot that a majority has assigned in this attempt.
     slot: Option<u16>,
-    /// Where each node has the token, in this attempt.
+    /// The place of the token on each node, in this attempt.
     at: Box<[At]>,
-    /// The number that each node has given with its slot. Zero if the node has given no number.
+    /// The number that each node has assigned with its slot. Zero means that the node has assigned no number.
     numbers: Box<[u64]>,
-    /// The slots that nodes have given to other clients. The nodes reported these slots when they were asked to move
-    /// the token.
+    /// The slots that nodes have assigned to other clients. The nodes reported these slots when the engine asked them
+    /// to move the token.
     refused: Vec<(NodeId, u16)>,
 }
 
-/// The vote of a node that has the token in a different slot than a majority. A node that votes in this way gives no
-/// other answer.
+/// The vote of a node that has the token in another slot than a majority. A node with this vote gives no other answer.
 const ELSEWHERE: (Vote, NodeOutcome) = (Vote::Abstain, NodeOutcome::Granted);
 
-/// Where one node has the token.
+/// The place of the token on one node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum At {
-    /// Not known.
+    /// The place of the token is not known.
     Unknown,
-    /// The token is in no slot, because all slots are taken. The first slot becomes free at this time.
+    /// The token is in no slot, because all slots are taken. The first slot becomes free at the given time.
     Full(Instant),
-    /// The token is in this slot.
+    /// The token is in the given slot.
     In(u16),
     /// The token is in the first of these slots, unless the node has already moved it to the second slot.
     Moving(u16, u16),
@@ -110,8 +108,8 @@ impl Slots {
     }
 
     /// Begins another attempt. Returns the entry of the attempt, for `name` with this `token`. If the caller
-    /// `has_waited`, the attempt asks the nodes at once to report changes of the key. `given_back` is the number of
-    /// permits that this engine has given back so far.
+    /// `has_waited`, the attempt immediately asks the nodes to report changes of the key. `given_back` is the number of
+    /// permits that this engine has released so far.
     #[cold]
     pub(super) fn entry(
         &mut self,
@@ -136,7 +134,7 @@ impl Slots {
         }
     }
 
-    /// Returns `true` if the token is known to be in `slot` on `node`. After a request to move the token, the result is
+    /// Returns `true` if the token is certainly in `slot` on `node`. After a request to move the token, the result is
     /// `false` until the node answers.
     fn is_in(&self, node: NodeId, slot: u16) -> bool {
         match self.at[node.index()] {
@@ -146,7 +144,7 @@ impl Slots {
         }
     }
 
-    /// Returns the slot that `node` has given.
+    /// Returns the slot that `node` has assigned.
     fn given(&self, node: NodeId) -> Option<u16> {
         match self.at[node.index()] {
             At::In(slot) | At::Moving(slot, _) => Some(slot),
@@ -159,9 +157,9 @@ impl Slots {
         self.refused.contains(&(node, slot))
     }
 
-    /// Returns the slot to which a node was asked to move the token, if the node has not answered. If the connection of
-    /// such a node was lost, the node may still move the token at any time, even after it has confirmed an extension.
-    /// Therefore this attempt takes no other slot, and asks no node to move the token to another slot.
+    /// Returns the slot to which a node was asked to move the token, if the node has not answered. If such a node loses
+    /// its connection, it may still move the token at any time, even after it has confirmed an extension. Therefore
+    /// this attempt takes no other slot, and asks no node to move the token elsewhere.
     fn moves_to(&self) -> Option<u16> {
         self.at.iter().find_map(|at| match at {
             At::Moving(_, to) => Some(*to),
@@ -181,16 +179,15 @@ impl Slots {
         })
     }
 
-    /// Returns the number of permits, if so many nodes say that all permits are taken that the other nodes are no
-    /// `quorum`.
+    /// Returns the number of permits if too few nodes for a `quorum` may still have a free permit.
     fn all_taken(&self, quorum: usize) -> Option<u16> {
         let full = self.at.iter().filter(|at| matches!(at, At::Full(_)));
         (self.at.len() < quorum + full.count()).then_some(self.permits)
     }
 
     /// Returns the slot to which the `open` nodes should move the token. The result is the slot to which the token is
-    /// being moved, or else the slot in which most of the nodes have the token. Returns `None` if so many nodes refuse
-    /// this slot that the other nodes are no majority.
+    /// being moved, or else the slot where most nodes have the token. Returns `None` if too many nodes refuse this slot
+    /// for a majority to accept it.
     fn target(&self, open: NodeSet, quorum: usize) -> Option<u16> {
         let may_be_moved = |slot: &u16| {
             let others = open.filter(|node| !self.is_refused(node, *slot));
@@ -225,7 +222,7 @@ impl Acquire {
 
     // ----- answers --------------------------------------------------------------------------
 
-    /// Records that all slots that `node` may give are taken. The first slot becomes free after the time `left`.
+    /// Records that all slots that `node` may assign are taken. The first slot becomes free after the time `left`.
     #[cold]
     pub(super) fn is_full(&mut self, node: NodeId, left: Duration, now: Instant) {
         if let Some(slots) = self.slots() {
@@ -234,8 +231,8 @@ impl Acquire {
         }
     }
 
-    /// Handles the grant of `slot` by `node`. A `number` of zero means that the node has given no number. Even if the
-    /// vote of the node does not count, the node has the token.
+    /// Handles the grant of `slot` by `node`. A `number` of zero means that the node has assigned no number. The node
+    /// has the token even if its vote does not count.
     #[cold]
     #[inline(never)]
     pub(super) fn gave(&mut self, node: NodeId, slot: u16, number: u64, cx: &mut Context<'_>) {
@@ -267,8 +264,8 @@ impl Acquire {
         }
     }
 
-    /// Handles the answer of `node` to a move. The node has moved the token, or has refused because another client has
-    /// the slot.
+    /// Handles the answer of `node` to a move. The node has either moved the token, or refused because another client
+    /// has the slot.
     #[cold]
     #[inline(never)]
     pub(super) fn moved(&mut self, node: NodeId, is_moved: bool, cx: &mut Context<'_>) {
@@ -295,8 +292,8 @@ impl Acquire {
         }
     }
 
-    /// Takes the slot that a majority has given, or asks nodes to move the token. Ends the attempt if no slot can get a
-    /// majority.
+    /// Takes the slot that a majority has assigned, or asks nodes to move the token. Ends the attempt if no slot can
+    /// get a majority.
     #[cold]
     #[inline(never)]
     pub(super) fn weigh(&mut self, cx: &mut Context<'_>) {
@@ -334,7 +331,7 @@ impl Acquire {
         }
     }
 
-    /// Asks `node` to move the token to the slot `to`, and gives the node time for another answer.
+    /// Asks `node` to move the token to the slot `to`, and waits for another answer.
     fn ask_to_move(&mut self, node: NodeId, to: u16, cx: &mut Context<'_>) {
         let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
             return;
@@ -377,7 +374,7 @@ impl Acquire {
     // ----- after the verdict ----------------------------------------------------------------
 
     /// Returns the number of permits, if all permits are taken. Either the nodes say so, or this engine has taken all
-    /// permits, so that the operation never asked.
+    /// permits and the operation never asked.
     #[cold]
     pub(super) fn all_taken(&mut self, cx: &Context<'_>) -> Option<u16> {
         let place = self.place;
@@ -408,9 +405,8 @@ impl Acquire {
         }
     }
 
-    /// Passes the answers of a refused attempt to the contender. Returns `true` if the attempt has registered nothing.
-    /// If the attempt has registered nothing, the contender asks again at once, unless the votes of the attempt were
-    /// split.
+    /// Passes the answers of a refused attempt to the contender. Returns `true` if the attempt has registered no key.
+    /// The contender then asks again immediately, unless the votes of the attempt were split.
     #[cold]
     #[inline(never)]
     pub(super) fn learns_of_slots(&mut self, cx: &mut Context<'_>) -> bool {
@@ -449,7 +445,7 @@ impl Acquire {
     }
 }
 
-/// Takes the token of the permit of `key` out of a wrong slot on `node`, where the token is or may be. If the node
+/// Removes the token of the permit of `key` from a wrong slot on `node`, where the token is or may be. If the node
 /// `is_new` and the right slot is free, also takes the right slot. If the right slot is not taken now, the next
 /// extension takes it.
 #[cold]
@@ -482,7 +478,7 @@ pub(in crate::engine) fn astray_on(
     parts.claims.rest(key);
 }
 
-/// Returns `true` if the permit of `claim` is held and its slot is not `slot`, although a node has the token in `slot`.
+/// Returns `true` if the permit of `claim` is held, but not in `slot`, where a node has the token.
 #[cold]
 pub(super) fn is_astray(claim: &Claim, slot: u16) -> bool {
     let is_other = |kind| matches!(kind, Kind::Permit { slot: own, .. } if own != slot);

@@ -1,6 +1,7 @@
-//! Taking a lock on several resources: the differences from a lock on one resource.
+//! Takes a lock on several resources: the differences from a lock on one resource.
 //!
-//! A node takes all keys or none, so its vote is for all keys. A node that refuses names one resource that is taken.
+//! A node takes all keys or none, so its vote applies to all keys. A node that refuses names one resource that is
+//! taken.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -16,10 +17,10 @@ use crate::quorum::NodeSet;
 pub(super) struct Several {
     /// The places of the resources, in the order of the resources.
     pub(super) places: Box<[PlaceKey]>,
-    /// For each place, the record of the acquisition in the queue of this place, if a record exists or has existed.
+    /// The record of the acquisition in the queue of each place, if a record exists or has existed.
     pub(super) waiters: Box<[Option<WaiterKey>]>,
-    /// For each node, the resource that the node has named as taken in this attempt, counted from 1. Zero if the node
-    /// has named none.
+    /// The resource that each node has reported as taken in this attempt, counted from 1. Zero means that the node has
+    /// reported no resource.
     held: Box<[u8]>,
 }
 
@@ -32,17 +33,17 @@ impl Several {
         }
     }
 
-    /// Begins another attempt, in which no node has named a resource yet.
+    /// Begins another attempt, in which no node has reported a resource yet.
     pub(super) fn forget_named(&mut self) {
         self.held.fill(0);
     }
 
-    /// Records that every node has named this resource as taken. Resources are counted from 0.
+    /// Records that every node has reported this resource as taken. Resources are counted from 0.
     pub(super) fn all_name(&mut self, number: usize) {
         self.held.fill(number as u8 + 1);
     }
 
-    /// Returns the nodes that have named a resource other than this resource, counted from 0.
+    /// Returns the nodes that have reported a resource other than this resource, counted from 0.
     pub(super) fn named_others(&self, number: usize) -> NodeSet {
         NodeSet::first(self.held.len()).filter(|node| {
             let named = usize::from(self.held[node.index()]);
@@ -50,8 +51,8 @@ impl Several {
         })
     }
 
-    /// Returns the resource that most nodes have named, counted from 0. In a tie, returns the first of the most named
-    /// resources.
+    /// Returns the resource that most nodes have reported, counted from 0. In a tie, returns the first of the most
+    /// reported resources.
     pub(super) fn most_named(&self) -> Option<usize> {
         let count = |number: u8| self.held.iter().filter(|held| **held == number).count();
         let numbers = self.held.iter().copied().filter(|number| *number != 0);
@@ -61,7 +62,7 @@ impl Several {
 }
 
 impl Acquire {
-    /// Records that `node` says that the resource `which`, counted from 0, is taken.
+    /// Records that `node` has reported the resource `which`, counted from 0, as taken.
     pub(super) fn named(&mut self, node: NodeId, which: u8) {
         if let Some(Special::Several(several)) = self.special.as_deref_mut()
             && usize::from(which) < several.places.len()
@@ -70,7 +71,7 @@ impl Acquire {
         }
     }
 
-    /// Returns the place of the resource that prevents the lock, if this resource is known. Also names the resource in
+    /// Returns the place of the resource that prevents the lock, if the resource is known. Also names the resource in
     /// `report`.
     #[cold]
     pub(super) fn name_held(&self, report: Report, cx: &Context<'_>) -> (Report, Option<PlaceKey>) {

@@ -1,10 +1,10 @@
-//! Taking a shared lock: the differences from an exclusive lock.
+//! Takes a shared lock: the differences from an exclusive lock.
 //!
 //! A reader asks the nodes at the same time as other readers: see [`queues`](crate::engine::queues). A reader waits
-//! only if it is refused. The intent of a caller that waits for the exclusive lock keeps new readers out, so that a
-//! series of readers cannot make the caller wait for ever. From time to time, the nodes let readers pass the intent for
-//! a moment. Without such moments, a reader could have to wait for as long as earlier readers hold their locks. A node
-//! that refuses a reader says when it will let readers pass again.
+//! only after a refusal. The intent of a caller that waits for the exclusive lock blocks new readers, so that a series
+//! of readers cannot make the caller wait for ever. From time to time, the nodes let readers pass the intent for a
+//! moment. Without these moments, a reader might wait for as long as earlier readers hold their locks. A node that
+//! refuses a reader reports when it will let readers pass again.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -27,15 +27,15 @@ use crate::time::Instant;
 /// The additional state of an acquisition of a shared lock.
 #[derive(Debug)]
 pub(super) struct Reading {
-    /// The nodes that have refused this attempt because of an intent, each with the time until which the intent keeps
-    /// readers out.
+    /// The nodes that have refused this attempt because of an intent, each with the time until which the intent blocks
+    /// readers.
     intents: Vec<(NodeId, Instant)>,
-    /// The time from which this reader may ask beside a contender that waits for readers.
+    /// The time from which this reader may ask at the same time as a contender that waits for readers.
     asks_at: Instant,
-    /// The record of this reader in the queue, if it was refused beside the contender.
+    /// The record of this reader in the queue, if it was refused while a contender waited.
     again: Option<WaiterKey>,
-    /// `None` for a shared lock. With a value, the operation wants a permit, and asks beside other operations as a
-    /// reader does.
+    /// The slots of a permit, or `None` for a shared lock. An operation that wants a permit asks at the same time as
+    /// other operations, as a reader does.
     pub(super) slots: Option<Slots>,
 }
 
@@ -110,7 +110,7 @@ impl Acquire {
     }
 
     /// Lets other operations ask at the same time, because this operation has asked the nodes. If a contender still
-    /// waits, this write has ended the registrations of the contender on the nodes.
+    /// waits, this write has ended the contender's registrations on the nodes.
     #[cold]
     #[inline(never)]
     pub(super) fn ask_beside(&mut self, cx: &mut Context<'_>) {
@@ -126,7 +126,7 @@ impl Acquire {
         }
     }
 
-    /// Records that an intent on `node` keeps readers out for this time.
+    /// Records that an intent on `node` blocks readers for this time.
     #[cold]
     pub(super) fn met_intent(&mut self, node: NodeId, lasts: Duration, now: Instant) {
         if let Some(Special::Reading(reading)) = self.special.as_deref_mut() {
@@ -134,8 +134,8 @@ impl Acquire {
         }
     }
 
-    /// Returns when the reader asks again. The reader asks when a majority has said that its intents end or that
-    /// readers may pass them. Without such a majority, the reader asks at the end of the random `delay`.
+    /// Returns when the reader asks again. The reader asks when the intents on a majority have ended or let readers
+    /// pass. If no majority has reported an intent, the reader asks at the end of the random `delay`.
     pub(super) fn kept_out_until(&self, delay: Instant, cx: &Context<'_>) -> Instant {
         let granted = |ballot: &&Ballot| ballot.outcome == NodeOutcome::Granted;
         let granted = cx.round.ballots.iter().filter(granted).count();
@@ -147,8 +147,8 @@ impl Acquire {
         times.get(missing).map_or(delay, |at| soonest.max(*at))
     }
 
-    /// Returns why the attempt was refused. Either so many nodes have another number of permits that the other nodes
-    /// are no majority, or the lock is held.
+    /// Returns why the attempt was refused. Either too many nodes have another number of permits for a majority to
+    /// agree, or the lock is held.
     pub(super) fn refusal(&self, cx: &Context<'_>) -> Refusal {
         let all = cx.round.ballots.iter();
         let others = all.filter(|ballot| matches!(ballot.outcome, NodeOutcome::OtherPermits(_)));
@@ -168,9 +168,9 @@ impl Acquire {
         intents
     }
 
-    /// Puts the operation, whose attempt was refused, at the front of the queue if another operation waits at the same
-    /// place or this engine holds the lock. Returns `true` if the operation was put into the queue. The operation asks
-    /// again beside other operations at `at`, if it may.
+    /// Puts the refused operation at the front of the queue, if another operation waits at the same place or this
+    /// engine holds the lock. Returns `true` if the operation was put into the queue. At the time `at`, the operation
+    /// asks again at the same time as other operations, if it may.
     #[cold]
     #[inline(never)]
     pub(super) fn steps_back(&mut self, at: Instant, after: Refusal, cx: &mut Context<'_>) -> bool {
@@ -190,7 +190,7 @@ impl Acquire {
         true
     }
 
-    /// Returns when the operation may ask beside a contender that waits for readers.
+    /// Returns when the operation may ask at the same time as a contender that waits for readers.
     pub(super) fn may_pass_at(&self, cx: &Context<'_>) -> Instant {
         match self.reading() {
             None => Instant::MAX,
@@ -199,8 +199,8 @@ impl Acquire {
         }
     }
 
-    /// If it is time to pass the intent of the contender, asks the nodes beside the contender. Returns `true` if the
-    /// operation has asked.
+    /// If readers may pass the contender's intent now, asks the nodes at the same time as the contender. Returns `true`
+    /// if the operation has asked.
     #[cold]
     pub(super) fn passes_by(&mut self, cx: &mut Context<'_>) -> bool {
         let queues = &mut cx.parts.queues;
@@ -217,8 +217,8 @@ impl Acquire {
         true
     }
 
-    /// Begins the operation's turn. Drops what an operation for another kind of lock has learned, because a reader or
-    /// an operation for a permit cannot use this knowledge.
+    /// Begins the operation's turn. Drops what an operation for another kind of lock has learned, because this
+    /// knowledge is useless for a reader or for a permit.
     pub(super) fn begins_to_lead(&mut self, cx: &mut Context<'_>) {
         let wants = self.wants();
         if let Some((waiting, _)) = cx.parts.queues.waiting(self.place) {

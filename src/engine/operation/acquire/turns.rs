@@ -1,18 +1,19 @@
-//! The turns of an acquisition: it waits until it is the contender at all of its places.
+//! The turns of an acquisition, which waits until it is the contender at all of its places.
 //!
-//! Between two attempts, an acquisition of several resources waits at one place only: at the resource that most nodes
-//! have named as taken. At this place it does what every contender does: it looks, learns of changes, and decides when
-//! to ask again ([`waiting`](super::waiting)). In the meantime it stays the contender of its other resources.
+//! Between two attempts, an acquisition of several resources waits at only one place: at the resource that most nodes
+//! have reported as taken. At this resource, the acquisition does what every contender does: it looks, learns of
+//! changes, and decides when to ask again ([`waiting`](super::waiting)). Meanwhile, the acquisition stays the contender
+//! of its other resources.
 //!
 //! # Guarantees
 //!
 //! * An acquisition asks no node while this engine holds one of its resources, or while another operation of this
-//!   engine contends for one of its resources. An acquisition that makes only one attempt asks the nodes beside such
-//!   other operations.
+//!   engine contends for one of its resources. An acquisition that makes only one attempt does not wait for such other
+//!   operations.
 //!
 //! # Not here
 //!
-//! The queue in which operations wait for their turn is in [queues](crate::engine::queues).
+//! The module [queues](crate::engine::queues) contains the queue in which operations wait for their turn.
 
 use alloc::boxed::Box;
 
@@ -34,7 +35,7 @@ impl Acquire {
     }
 
     /// Returns the first resource, counted from 0, on which this engine holds a valid lock. No operation asks the nodes
-    /// for a resource that this engine holds. A lock that is over does not count as held, even if its end was not
+    /// for a resource that this engine holds. A lock that has ended does not count as held, even if its end was not
     /// reported yet.
     pub(super) fn held_here(&self, cx: &Context<'_>) -> Option<usize> {
         let is_held = |place: &PlaceKey| {
@@ -90,15 +91,15 @@ impl Acquire {
         cx.round.rest(State::Queued { until }, cx.parts);
     }
 
-    /// Makes the operation wait at `place` only. The knowledge of the operation about another place is now out of date.
+    /// Makes the operation wait at `place` only. What the operation knows about another place is now out of date.
     pub(super) fn wait_at(&mut self, place: PlaceKey, cx: &mut Context<'_>) {
         self.place = place;
         let others = self.places().iter().filter(|other| **other != place);
         others.for_each(|other| cx.parts.queues.stop_waiting(*other));
     }
 
-    /// Begins the turn of the operation, if the turn has come. Between attempts, the operation waits at the resource
-    /// where it waited before, or where an earlier contender has waited.
+    /// Begins the turn of the operation, if its turn has come. Between attempts, the operation waits at the resource
+    /// where it, or an earlier contender, has waited before.
     pub(super) fn lead(&mut self, cx: &mut Context<'_>) {
         let waits = matches!(cx.round.state, State::Queued { .. } | State::Resting { .. });
         if !waits || !self.leads(cx) {
@@ -128,7 +129,7 @@ impl Acquire {
         }
     }
 
-    /// Ends the wait for a turn if its time is over. The wait ends at `until` at the latest.
+    /// Ends the wait for a turn if its time has passed. The wait ends at `until` at the latest.
     pub(super) fn waited(&mut self, until: Instant, cx: &mut Context<'_>) {
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
         if deadline.min(self.tries_end(cx)) <= cx.now {
@@ -150,7 +151,7 @@ impl Acquire {
         settings.tries_end(cx.round.started, self.tries_allowed)
     }
 
-    /// Returns `true` if there is time to leave the lock to others for a while and to ask afterwards.
+    /// Returns `true` if there is enough time to leave the lock to others for a while and then ask again.
     pub(super) fn has_time(&self, cx: &Context<'_>) -> bool {
         let least = LAST_CHANCE.saturating_add(cx.parts.nodes.round_trip().saturating_mul(16));
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
@@ -158,8 +159,8 @@ impl Acquire {
     }
 
     /// Ends the operation without an attempt. The report contains the nodes' answers to the latest attempt for the
-    /// resource that this engine holds. If this engine holds none of the resources, the report is about the resource
-    /// that an earlier contender waits for. The report says "held" for a node that has granted this engine's lock.
+    /// resource that this engine holds. If this engine holds no such resource, the report describes the resource that
+    /// an earlier contender waits for. The report says "held" for a node that has granted this engine's lock.
     pub(super) fn give_up_waiting(&mut self, cx: &mut Context<'_>) {
         let (queues, key) = (&mut cx.parts.queues, cx.round.key);
         let waits_behind = |place: &PlaceKey| {

@@ -16,12 +16,12 @@ use crate::engine::settings::SHORTEST_REST;
 use crate::time::Instant;
 
 /// Another attempt is planned only if the time before the caller's deadline is at least this constant plus two round
-/// trips. The attempt begins while at least half of that time is left, because an attempt that is cut short says less
-/// than the attempt before it.
+/// trips. The attempt begins while at least half of that time is left, because an attempt that is cut short reveals
+/// less than the previous attempt.
 pub(super) const LAST_CHANCE: Duration = Duration::from_millis(2);
 
 impl Acquire {
-    /// Waits after a refused attempt, at the resource that most nodes have named as taken. The random delay ends at
+    /// Waits after a refused attempt, at the resource that most nodes have reported as taken. The random delay ends at
     /// `delay`.
     pub(super) fn rest_until(&mut self, delay: Instant, after: Refusal, cx: &mut Context<'_>) {
         let rest = delay.saturating_since(cx.now);
@@ -62,8 +62,8 @@ impl Acquire {
         self.wait(cx);
     }
 
-    /// Asks nodes whether the lock is free, and asks them to report the next change. Skips a node that was asked
-    /// already and has reported nothing since then.
+    /// Asks nodes whether the lock is free, and asks them to report the next change. Skips nodes that were already
+    /// asked and have reported nothing since then.
     fn look(&self, cx: &mut Context<'_>) {
         let (now, place) = (cx.now, self.place);
         let claims = &mut cx.parts.claims;
@@ -93,8 +93,8 @@ impl Acquire {
         cx.parts.leave_intent(now, place);
     }
 
-    /// Waits until the next attempt or look is due. Ends the operation if its time is up, which may be before its timer
-    /// fires.
+    /// Waits until the next attempt or look is due. If the operation's time has passed, ends the operation, perhaps
+    /// before its timer fires.
     fn wait(&mut self, cx: &mut Context<'_>) {
         let end = self.rest_end(cx);
         if end <= cx.now {
@@ -108,8 +108,8 @@ impl Acquire {
         cx.round.rest(State::Resting { until }, cx.parts);
     }
 
-    /// Like [`tries_end`](Self::tries_end), but for the wait between two attempts. After too few answers there is no
-    /// such end, because then each attempt counts.
+    /// Like [`tries_end`](Self::tries_end), but for the wait between two attempts. If too few nodes have answered, the
+    /// wait has no such end, because then each attempt counts.
     pub(super) fn rest_end(&self, cx: &Context<'_>) -> Instant {
         match self.verdict {
             Verdict::Open | Verdict::Refused(Refusal::Held) => self.tries_end(cx),
@@ -127,7 +127,7 @@ impl Acquire {
         }
     }
 
-    /// Ends the delay if its time is over. The delay ends at `until` at the latest.
+    /// Ends the delay if its time has passed. The delay ends at `until` at the latest.
     pub(super) fn rested(&mut self, until: Instant, cx: &mut Context<'_>) {
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
         if deadline.min(self.rest_end(cx)) <= cx.now {
@@ -139,7 +139,7 @@ impl Acquire {
         }
     }
 
-    /// Ends the operation, whose time is up.
+    /// Ends the operation, because its time has passed.
     fn end_rest(&mut self, cx: &mut Context<'_>) {
         match self.verdict {
             Verdict::Refused(why) if cx.round.tries != 0 => {
@@ -161,11 +161,12 @@ impl Acquire {
         Some(waiting.next(now, cx.round.started, from))
     }
 
-    /// Makes an attempt if the time for it has come, or continues to wait. If this engine holds one of the resources,
-    /// waits for a turn.
+    /// Makes an attempt if it is due, or continues to wait. If this engine holds one of the resources, waits for a
+    /// turn.
     ///
-    /// An acquisition that has asked the nodes before ends in this call if only an operator can restore a majority. An
-    /// acquisition that has not asked continues, because a fault that other calls met may be repaired by now.
+    /// If the acquisition has asked the nodes before, and only an operator can restore a majority, the acquisition ends
+    /// now. An acquisition that has not asked before continues, because the fault that other calls met may no longer
+    /// exist.
     pub(super) fn go_on(&mut self, cx: &mut Context<'_>) {
         if self.held_here(cx).is_some() {
             return self.wait_for_turn(cx);
@@ -198,8 +199,8 @@ impl Acquire {
         }
     }
 
-    /// Returns when the next attempt may begin. The next attempt comes after a random delay, provided that tries and
-    /// time are left.
+    /// Returns when the next attempt may begin. The next attempt comes after a random delay, if tries and time are
+    /// left.
     ///
     /// If the delay would end too late for another attempt, draws a shorter delay from the remaining time. So a waiter
     /// still looks shortly before it gives up.

@@ -1,4 +1,4 @@
-//! The answers of nodes to questions about held locks, and what claims learn from these answers.
+//! Handles the answers of nodes to questions about held locks, from which claims learn.
 
 use crate::engine::claims::copy;
 use crate::engine::operation::acquire::permit::astray_on;
@@ -8,7 +8,7 @@ use crate::node::{Question, Reply};
 use crate::quorum::Vote;
 use crate::time::Instant;
 
-/// Handles the answer of `node` to `question`. The claim learns from the answer even if the question is over.
+/// Handles the answer of `node` to `question`. The claim learns from the answer even if the question has ended.
 pub(in crate::engine) fn learn(
     now: Instant,
     node: NodeId,

@@ -1,8 +1,8 @@
-//! Watching a resource means an [inspection](super) that ends when the state of the nodes differs from the state that
-//! the caller knows. Each look asks every node for its state, and asks the node to report the next change of the key.
-//! If there is nothing new, the operation rests and asks no node. The operation looks again when a node reports a
-//! change or comes back, when this engine writes to the key, and when a key, a connection or a quarantine ends. If a
-//! node sends no notifications, or is connected but has not shown its state, the operation looks from time to time.
+//! Watches a resource: the [inspection](super) ends when the state of the nodes differs from the state that the caller
+//! knows. Each look asks every node for its state, and asks the node to report the next change of the key. If the state
+//! has not changed, the operation rests and asks no node. The operation looks again when a node reports a change or
+//! reconnects, when this engine writes to the key, and when a key, a connection or a quarantine ends. If a node sends
+//! no notifications, or is connected but has not shown its state, the operation looks from time to time.
 //!
 //! # Guarantees
 //!
@@ -33,8 +33,8 @@ use crate::engine::operation::{Context, Operate};
 use crate::engine::parts::Parts;
 use crate::engine::settings::SHORTEST_REST;
 
-/// The delay between a change and a look. One change reaches the nodes one by one, so the delay merges several reports.
-/// The delay is longer than the rounding of a key's time to live.
+/// The delay between a change and the next look. A change reaches the nodes one by one, so this delay merges several
+/// reports. The delay is longer than the rounding of a key's remaining time.
 const SETTLE: Duration = Duration::from_millis(10);
 
 /// How often a look may be delayed because a node has many commands to answer.
@@ -45,11 +45,11 @@ const PUT_OFF_MAX: u32 = 10;
 pub(in crate::engine) struct Watch {
     /// The state that the caller knows.
     known: Option<Box<[InspectedNode]>>,
-    /// The key of the operation, once it has begun and is registered.
+    /// The key of the operation, after it has begun and is registered.
     key: Option<OperationKey>,
-    /// Something may have changed since the nodes were asked.
+    /// Whether something may have changed since the nodes were asked.
     stirred: bool,
-    /// The number of times that the next look was delayed.
+    /// How often the next look was delayed.
     put_off: u32,
     /// The nodes that have not answered the latest question.
     asked: NodeSet,
@@ -178,8 +178,8 @@ impl Inspect {
     }
 
     /// Returns `true` if `node` answers commands but has not shown its state, because it had no room, took too long, or
-    /// has refused. A node that has not shown its state may not have registered the key, so it may not report the end
-    /// of the key. Returns `false` if the user may not ask, because asking again would not help.
+    /// refused. A node that has not shown its state may not have registered the key, so it may not report the end of
+    /// the key. Returns `false` if the user may not ask, because asking again would not help.
     fn is_to_be_asked(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let there = &cx.parts.nodes[node];
         let lasts = matches!(cx.round[node].outcome, NodeOutcome::Unusable(_));
@@ -200,7 +200,7 @@ impl Inspect {
         }
     }
 
-    /// Looks again if the rest of the operation, which ends at `until`, is over.
+    /// Looks again if the operation has finished its rest, which ends at `until`.
     pub(super) fn look_if_due(&mut self, until: Instant, cx: &mut Context<'_>) {
         if cx.now < until {
             cx.round.arm(&mut cx.parts.timers);

@@ -1,7 +1,7 @@
-//! One piece of work in a transaction: its reads, its writes, and its answer.
+//! A job is one piece of work in a transaction: its reads, its writes, and its answer.
 //!
-//! The answer is the same as the answer of a script for the same work, so the layers above do not know which way was
-//! used. The work may concern several names. Each name of the lock has one bit.
+//! A script for the same work would give the same answer, so the layers above do not know which way was used. The work
+//! may concern several names. Each name of the lock has one bit.
 
 use core::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::node::request::Request;
 use crate::resource::{OwnedToken, broken};
 use crate::resp::Value;
 
-/// What to do with the keys.
+/// What a job does with the keys.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Work {
     /// Take the keys for at least this ttl, if no key belongs to another client and the user may delete all keys.
@@ -25,14 +25,14 @@ pub(crate) enum Work {
     Extend {
         /// The new ttl.
         life: Duration,
-        /// Whether the node also has to report the next changes of the keys.
+        /// Whether the node must also report the next changes of the keys.
         watched: bool,
     },
     /// Return how much longer the keys live, if all keys contain the token.
     Confirm,
     /// Return the content of the key, and how much longer the key lives.
     Inspect {
-        /// Whether the node also has to report the next change of the key.
+        /// Whether the node must also report the next change of the key.
         watched: bool,
     },
     /// Put the token of a broken lock into the key, if the key contains the holder's token.
@@ -42,7 +42,7 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    /// Returns `true` if the work reads before it writes, so that its keys must not change in between.
+    /// Returns `true` if the work reads before it writes, so its keys must not change in between.
     pub(super) const fn watches(self) -> bool {
         !matches!(self, Self::Confirm | Self::Inspect { .. })
     }
@@ -61,7 +61,8 @@ impl Work {
         }
     }
 
-    /// Returns the shortest ttl that keys get, if the work changes the ttl. This method is for the simulator.
+    /// Returns the minimum ttl of the keys after the work, if the work changes the ttl. This method is for the
+    /// simulator.
     #[cfg(feature = "internals")]
     pub(crate) const fn life(self) -> Option<Duration> {
         if let Self::Take(life) | Self::Extend { life, .. } = self {
@@ -77,15 +78,16 @@ pub(super) struct Job {
     pub(super) request: Request,
     pub(super) entry: Entry,
     pub(super) work: Work,
-    /// Whether the work was withdrawn after it had begun, so that it is not repeated if its transaction is aborted.
+    /// Whether the work was withdrawn after it began, so it is not repeated if its transaction is aborted.
     pub(super) withdrawn: bool,
     /// Whether some of the keys may have been taken.
     pub(super) may_be_done: bool,
-    /// Whether the work is a repetition, because some of its keys ended in between.
+    /// Whether the work was already repeated, because some of its keys ended in between.
     pub(super) repeated: bool,
     /// Whether one `MSETEX` takes all keys without reading them first.
     at_once: bool,
-    /// Whether the keys are read first from now on, because `MSETEX` was refused or has found some of the keys.
+    /// Whether the keys are read first from now on, because the node refused `MSETEX` or `MSETEX` found some of the
+    /// keys.
     reads_first: bool,
     seen: Seen,
     /// The refusal, if the work was refused.
@@ -94,7 +96,7 @@ pub(super) struct Job {
     token: Option<OwnedToken>,
 }
 
-/// The known facts about the keys, one bit for each key.
+/// The facts about the keys that are known so far, one bit for each key.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     ours: u64,
@@ -104,7 +106,8 @@ struct Seen {
     short: u64,
     /// The keys that were written to.
     done: u64,
-    /// The remaining milliseconds of the key that expires first, plus one. Zero if the remaining times were not read.
+    /// The remaining milliseconds of the key that expires first, plus one. This number is zero if the remaining times
+    /// were not read.
     above: i64,
 }
 
@@ -117,7 +120,8 @@ pub(super) enum Step {
     Set(Duration),
     /// `MSETEX` with `NX PX ttl`, which sets all keys or none.
     SetAll(Duration),
-    /// A `PEXPIRE` with a wrong argument. The command makes the transaction fail if the user may not write the key.
+    /// A `PEXPIRE` with an invalid argument. Such a `PEXPIRE` makes the transaction fail if the user may not write the
+    /// key.
     TryWrite,
     /// `PEXPIRE key -1`.
     Delete,
@@ -148,7 +152,8 @@ impl Job {
         }
     }
 
-    /// Begins the work. `known` says whether `MSETEX` is known to be permitted. If it is, `MSETEX` takes the keys.
+    /// Begins the work. `known` says whether `MSETEX` is known to be permitted. If `MSETEX` is permitted, it takes the
+    /// keys.
     pub(super) fn begin(&mut self, known: bool) {
         self.at_once = known && self.takes() && !self.reads_first;
     }
@@ -158,12 +163,12 @@ impl Job {
         self.work.watches() && !self.at_once
     }
 
-    /// Makes the work read the keys first from now on, because `MSETEX` was refused and has done nothing.
+    /// Makes the work read the keys first from now on, because the node refused `MSETEX`, which did nothing.
     pub(super) fn read_first(&mut self) {
         self.reads_first = true;
     }
 
-    /// Returns `true` if the next try does not use `MSETEX`, because `MSETEX` was refused.
+    /// Returns `true` if the next try does not use `MSETEX`, because the node refused it.
     pub(super) fn is_to_change(&self) -> bool {
         self.at_once && self.reads_first
     }
@@ -173,7 +178,7 @@ impl Job {
         self.seen = Seen::default();
     }
 
-    /// Forgets the answers and the refusal, so that the work can be tried again alone.
+    /// Forgets the answers and the refusal, so that the work can be tried again in a separate batch.
     pub(super) fn alone(&mut self) {
         self.again();
         self.error = None;
@@ -203,7 +208,7 @@ impl Job {
         }
     }
 
-    /// Returns `true` if the node has to report the next changes of the keys.
+    /// Returns `true` if the node must report the next changes of the keys.
     pub(super) fn is_told(&self) -> bool {
         matches!(
             self.work,
@@ -221,14 +226,14 @@ impl Job {
         self.withdrawn && self.takes() && !self.may_be_done
     }
 
-    /// Returns `true` if one of the two pieces of work would change keys that the other has read in the same batch.
+    /// Returns `true` if either job would change keys that the other job has read in the same batch.
     pub(super) fn disturbs(&self, other: &Self) -> bool {
         let changes = |job: &Self| job.takes() || job.work == Work::Overwrite;
         (changes(self) || changes(other)) && self.entry.meets(&other.entry)
     }
 
-    /// Returns `true` if both pieces of work extend the same lock. Each extension decides from what it has read, so the
-    /// shorter extension could undo part of the longer one.
+    /// Returns `true` if both jobs extend the same lock. Each extension decides by its own reads, so the shorter
+    /// extension could undo part of the longer one.
     pub(super) fn extends_too(&self, other: &Self) -> bool {
         let both = matches!(
             (self.work, other.work),
@@ -239,7 +244,7 @@ impl Job {
 
     // ----- reads ----------------------------------------------------------------------------
 
-    /// Handles `value`, the content of the key with this number.
+    /// Handles `value`, which is the content of the key with this number.
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "what is no text of the key is a refusal"
@@ -265,7 +270,7 @@ impl Job {
         }
     }
 
-    /// Returns `true` if the work returns any token, and fails with the server's error for a key of another type.
+    /// Returns `true` if the work returns any token, and fails with the server's error if the key has another type.
     fn inspects(&self) -> bool {
         matches!(self.work, Work::Inspect { .. })
     }
@@ -306,7 +311,8 @@ impl Job {
         };
     }
 
-    /// Handles the answer to a write with a wrong argument. An error about the argument shows that the user may write.
+    /// Handles the answer to a write with an invalid argument. An error about the argument shows that the user may
+    /// write.
     pub(super) fn may_write(&mut self, value: Value<'_>) {
         if !is_of("ERR", value) {
             self.refused(Refusal::of(value));
@@ -315,10 +321,11 @@ impl Job {
 
     // ----- writes ---------------------------------------------------------------------------
 
-    /// Returns `true` if the work writes nothing, because the reads have already given its answer or it was refused.
+    /// Returns `true` if the work writes nothing, because the reads have already given the answer or the node has
+    /// refused the work.
     ///
-    /// For a release, it is not enough that the key is missing, because a `SET` that this node delays may run after the
-    /// read. A write command runs after a `SET` that this node delays.
+    /// A missing key is not enough for a release, because a `SET` that this node delays may run after the read. A write
+    /// command runs after a `SET` that this node delays.
     pub(super) fn is_answered(&self) -> bool {
         let Seen {
             missing, foreign, ..
@@ -374,7 +381,7 @@ impl Job {
         }
     }
 
-    /// Handles `value`, the answer to `step` for the key with this number.
+    /// Handles `value`, which is the answer to `step` for the key with this number.
     pub(super) fn wrote(&mut self, number: u8, step: Step, value: Value<'_>) {
         // An `MSETEX` takes either all keys or none, and the other steps take nothing.
         let took = matches!(step, Step::SetAll(_)) && value.as_integer() != Some(0);
@@ -408,9 +415,9 @@ impl Job {
         }
     }
 
-    /// Returns `true` if the work has to be repeated. One reason is that some of the keys that the work takes ended
-    /// between the read and the write, for the first time. The other reason is that `MSETEX` has found keys, and none
-    /// of them belongs to another client.
+    /// Returns `true` if the work must be repeated. One reason is that some of the keys to take ended between the read
+    /// and the write, for the first time. The other reason is that `MSETEX` has found keys, but no key of another
+    /// client.
     pub(super) fn is_to_repeat(&self) -> bool {
         let is_lacking = match self.is_to_change() {
             true => self.seen.foreign == 0,
@@ -432,7 +439,7 @@ impl Job {
 
     // ----- answers --------------------------------------------------------------------------
 
-    /// Returns the same result that a script would have given.
+    /// Returns the result that a script would have given.
     pub(super) fn said(&self) -> Result<Reply, Refusal> {
         let Seen {
             missing,
@@ -477,7 +484,7 @@ impl Job {
         }
     }
 
-    /// Returns how long all keys are kept. The function `read` turns the number into a reply.
+    /// Returns how much longer all keys live. The function `read` turns the number into a reply.
     fn kept(&self, read: fn(i64) -> Option<Reply>) -> Reply {
         let kept = read(self.seen.above.max(1));
         self.of_token(kept.unwrap_or(Reply::Missing))
@@ -489,7 +496,7 @@ impl Job {
     }
 }
 
-/// Returns `true` if `value` is an error with this code, but not a missing permission.
+/// Returns `true` if `value` is an error with this code, but not about a missing permission.
 fn is_of(code: &str, value: Value<'_>) -> bool {
     value.as_error().is_some()
         && matches!(Refusal::of(value), Refusal::Error(error) if error.code() == code)

@@ -1,4 +1,4 @@
-//! Work without scripts takes several commands: `WATCH`, reads, and `MULTI` to `EXEC`.
+//! Work without scripts takes several commands, namely `WATCH`, reads, and `MULTI` to `EXEC`.
 //!
 //! ```text
 //!           .-------------- aborted: a key has changed, all of it again ----------.
@@ -6,33 +6,33 @@
 //!   Idle --begin--> Reading: MULTI EXEC, WATCH keys, GET, PTTL --ours--> Writing: MULTI, .., EXEC --> answers
 //! ```
 //!
-//! Work waits in a queue until no transaction is open. As soon as no transaction is open, a batch takes as much of this
-//! work as fits. One write watches and reads all keys of the batch, and another write changes the keys that contain our
-//! tokens. Extensions and releases change a key only by `PEXPIRE`. With a time in the past, `PEXPIRE` deletes the key.
-//! For a lock on several resources, each key is taken by a `SET` in the same transaction.
+//! Work waits in a queue until no transaction is open. As soon as no transaction is open, as much of this work as
+//! possible goes into a batch. One write watches and reads all keys of the batch, and another write changes the keys
+//! that contain our tokens. Extensions and releases change a key only by `PEXPIRE`. With a time in the past, `PEXPIRE`
+//! deletes the key. For a lock on several resources, each key is taken by a `SET` in the same transaction.
 //!
-//! If the node knows and permits `MSETEX`, one `MSETEX` takes all keys in one transaction without reading them first.
-//! On each connection, the first lock on several resources asks whether `MSETEX` is permitted. If `MSETEX` has not
-//! taken the keys although none of them belongs to another client, the keys are read after all. If the node has refused
-//! `MSETEX`, the keys of all later locks are read too.
+//! If the node knows and permits `MSETEX`, one `MSETEX` takes all keys without reading them first. On each connection,
+//! the first lock on several resources checks whether `MSETEX` is permitted. If `MSETEX` does not take the keys
+//! although no other client has any of them, the engine reads the keys after all. If the node refuses `MSETEX`, the
+//! engine also reads the keys of all later locks first.
 //!
 //! # Guarantees
 //!
-//! * One transaction is open at a time on a connection, because `EXEC` ends all watches of the connection.
-//! * A key is changed only if it did not belong to another client when it was read, and has not changed since then.
-//!   Between `MULTI` and `EXEC` there are only the writes of one batch. An aborted `EXEC` has done nothing.
-//! * Before a `MULTI` with commands, the server has to accept an empty `MULTI` in the same batch, because a server that
+//! * Only one transaction is open at a time on a connection, because `EXEC` ends all watches of the connection.
+//! * A key is changed only if it did not belong to another client when it was read, and has not changed since. Between
+//!   `MULTI` and `EXEC`, the engine sends only the writes of one batch. An aborted `EXEC` changes nothing.
+//! * Before a `MULTI` with commands, the server must accept an empty `MULTI` in the same batch, because a server that
 //!   refuses `MULTI` would run the commands at once. With `MSETEX`, an earlier empty `MULTI` on the same connection is
 //!   enough. If the server still refuses a `MULTI`, the engine closes the connection, and all keys that may be set
 //!   become debts.
-//! * Aborted work is repeated until it is done, refused or withdrawn, or until the connection is gone.
-//! * A lock on several resources takes all keys or none, and never a key that the user could not release. A lock on
-//!   several resources shares no batch with other work on one of its keys, because each would change keys that the
-//!   other has read. Two extensions of one lock do not share a batch either.
+//! * Aborted work is repeated until it is done, refused or withdrawn, or until the connection ends.
+//! * A lock on several resources takes all keys or none, and never takes a key that the user could not release. A lock
+//!   on several resources never shares a batch with other work on the same keys, because each would change keys that
+//!   the other has read. Two extensions of one lock never share a batch either.
 //!
 //! # Not here
 //!
-//! Other modules call for the work. The answers have the same meaning as the answers of scripts.
+//! Other modules request the work. The answers have the same meaning as answers of scripts.
 
 mod job;
 mod replies;
@@ -55,31 +55,32 @@ use job::{Job, Step};
 
 pub(crate) use job::Work;
 
-/// The maximum number of pieces of work in one batch.
+/// The maximum number of jobs in one batch.
 const BATCH_MAX: usize = 256;
 
 // The answer to `EXEC` contains the string and the time that each piece of work reads, with their headers. The answer
 // must fit into the longest allowed reply.
 const _: () = assert!(BATCH_MAX * (STRING_BYTES_MAX + 48) <= REPLY_BYTES_MAX);
 
-/// The maximum number of keys in one batch, unless a single piece of work has more keys.
+/// The maximum number of keys in one batch, unless a single job has more keys.
 const KEYS_MAX: usize = 256;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Transactions {
     queue: VecDeque<Job>,
-    /// The work of the open transaction.
+    /// The jobs of the open transaction.
     batch: Vec<Job>,
     stage: Stage,
     /// The unanswered commands of this stage, in order.
     expected: VecDeque<Expected>,
     /// The commands between `MULTI` and `EXEC`, in order.
     steps: Vec<(usize, u8, Step)>,
-    /// The maximum number of pieces of work in the next batch. An abort halves the next batch.
+    /// The maximum number of jobs in the next batch. An abort halves this number.
     most: usize,
     pub(in crate::node) done: VecDeque<Done>,
-    /// Whether the user may run `MSETEX`. `None` until the connection has shown whether this is permitted.
+    /// Whether the user may run `MSETEX`. `None` until a trial on this connection has shown whether the user may run
+    /// `MSETEX`.
     sets_all: Option<bool>,
     /// The latest command that was forbidden.
     forbidden: &'static str,
@@ -93,8 +94,8 @@ enum Stage {
     Writing,
 }
 
-/// The command that the next reply answers. Work is numbered by its index in the batch, and a key by its index in the
-/// work.
+/// The command that the next reply answers. A job is identified by its index in the batch, and a key by its index in
+/// the job.
 #[derive(Clone, Copy, Debug)]
 enum Expected {
     /// An empty `MULTI` and its `EXEC`.
@@ -103,16 +104,16 @@ enum Expected {
     Watch,
     Get(usize, u8),
     Left(usize, u8),
-    /// A `PEXPIRE` with a wrong argument.
+    /// A `PEXPIRE` with an invalid argument.
     TryWrite(usize),
-    /// An `MSETEX` with a wrong argument.
+    /// An `MSETEX` with an invalid argument.
     TrySetAll(usize),
     Multi,
     Queued(usize, Step),
     Exec,
 }
 
-/// Work that is finished, because it was done or refused.
+/// A finished job, which was done or refused.
 #[derive(Debug)]
 pub(in crate::node) struct Done {
     pub(in crate::node) request: Request,
@@ -138,7 +139,7 @@ impl Default for Transactions {
 }
 
 impl Transactions {
-    /// Returns how many pieces of work wait or are being done.
+    /// Returns how many jobs are waiting or running.
     pub(in crate::node) fn len(&self) -> usize {
         self.queue.len() + self.batch.len()
     }
@@ -147,8 +148,8 @@ impl Transactions {
         self.len() == 0
     }
 
-    /// Returns the work of the open transaction. Each item contains the kind of work, the entry, the number of steps
-    /// that follow from the reads, the asker, and whether the asker still wants the work.
+    /// Returns the jobs of the open transaction. Each item contains the work, the entry, the number of steps that
+    /// follow from the reads, the asker, and whether the asker still wants the work.
     #[cfg(feature = "internals")]
     pub(crate) fn open(&self) -> impl Iterator<Item = (Work, &Entry, usize, (u64, bool))> {
         self.batch.iter().map(|job| {
@@ -158,26 +159,26 @@ impl Transactions {
         })
     }
 
-    /// Returns the waiting work, with its askers.
+    /// Returns the waiting jobs, with their askers.
     #[cfg(feature = "internals")]
     pub(crate) fn waiting(&self) -> impl Iterator<Item = (Work, &Entry, u64)> {
         let queue = self.queue.iter();
         queue.map(|job| (job.work, &job.entry, job.asker()))
     }
 
-    /// Returns the latest command that was forbidden, as ACL rules name it.
+    /// Returns the latest forbidden command, as ACL rules name it.
     pub(in crate::node) const fn forbidden(&self) -> &'static str {
         self.forbidden
     }
 
-    /// Returns `true` if a release for which `same` returns `true` is unfinished.
+    /// Returns `true` if a release whose claim satisfies `same` is unfinished.
     pub(in crate::node) fn is_releasing(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         let mut all = self.queue.iter().chain(&self.batch);
         all.any(|job| matches!(job.request, Request::Release { claim, .. } if same(claim)))
     }
 
-    /// Returns `true` if a release for which `same` returns `true` is not written yet, so that a command that is sent
-    /// now would overtake it.
+    /// Returns `true` if a release whose claim satisfies `same` is not written yet, so a command that is sent now would
+    /// overtake it.
     pub(crate) fn is_to_release(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         let is_written = self.stage == Stage::Writing;
         let begun = self.batch.iter().filter(|_| !is_written);
@@ -192,7 +193,8 @@ impl Transactions {
         all.any(|job| job.request.takes_for(claim))
     }
 
-    /// Does `work` on the keys of `entry` as soon as no transaction is open. The result is the answer to `request`.
+    /// Does `work` on the keys of `entry` as soon as no other transaction is open. The result is the answer to
+    /// `request`.
     #[cold]
     #[inline(never)]
     pub(in crate::node) fn add(
@@ -230,8 +232,8 @@ impl Transactions {
         false
     }
 
-    /// Stops taking the keys for `claim`. Returns `true` if the keys were only read so far, so that none of them is
-    /// taken.
+    /// Stops taking the keys for `claim`. Returns `true` if the transaction has only read the keys, and taken none of
+    /// them.
     #[cold]
     pub(in crate::node) fn give_up_taking(&mut self, claim: ClaimKey) -> bool {
         let reading = self.stage == Stage::Reading;
@@ -244,8 +246,8 @@ impl Transactions {
         untaken
     }
 
-    /// Forgets everything because the connection is gone. Yields each piece of unfinished work, and
-    /// whether any part of it may have been done.
+    /// Forgets everything because the connection is lost. Yields each unfinished job, and whether any part of it may
+    /// have been done.
     pub(in crate::node) fn drain(&mut self) -> impl Iterator<Item = (Request, bool)> {
         let may_be_done = self.stage == Stage::Writing;
         self.stage = Stage::Idle;
@@ -263,7 +265,7 @@ impl Transactions {
 
     // ----- batches --------------------------------------------------------------------------
 
-    /// Makes the next batch from the waiting work.
+    /// Puts waiting jobs into the next batch.
     fn begin(&mut self) {
         let mut keys = 0;
         while let Some(job) = self.queue.front()
@@ -281,7 +283,7 @@ impl Transactions {
         self.batch.iter_mut().for_each(|job| job.begin(known));
     }
 
-    /// Puts unfinished work back to the front of the queue. The next batch is smaller.
+    /// Moves unfinished jobs back to the front of the queue. The next batch will be smaller.
     fn abort(&mut self) {
         self.most = (self.batch.len() / 2).max(1);
         while let Some(mut job) = self.batch.pop() {

@@ -1,4 +1,4 @@
-//! The server's replies in a transaction, command by command.
+//! Handles the server's replies in a transaction, command by command.
 
 use crate::error::LinkFault;
 use crate::node::handshake::Trouble;
@@ -14,7 +14,7 @@ impl Transactions {
     ///
     /// # Errors
     ///
-    /// Fails if it is no longer known how far the server is in the transaction.
+    /// Fails if the reply does not show how far the server is in the transaction.
     #[cold]
     #[inline(never)]
     pub(in crate::node) fn heard(&mut self, value: Value<'_>) -> Result<bool, Trouble> {
@@ -73,8 +73,8 @@ impl Transactions {
         Ok(self.expected.is_empty())
     }
 
-    /// Handles the answer to an `MSETEX` with a wrong argument, which shows whether the user may run it. A temporary
-    /// refusal, or a refusal that concerns these keys, says nothing.
+    /// Handles the answer to an `MSETEX` with an invalid argument, which shows whether the user may run `MSETEX`. A
+    /// refusal that is temporary, or that concerns these keys, shows nothing.
     fn may_set_all(&mut self, place: usize, value: Value<'_>) {
         if self.batch[place].is_refused() {
             return;
@@ -87,7 +87,8 @@ impl Transactions {
         }
     }
 
-    /// Remembers that `verb` is forbidden, if `value` says so. Only the first answer of this kind in a batch counts.
+    /// Remembers that the user may not run `verb`, if `value` says so. Only the first answer of this kind in a batch
+    /// counts.
     fn note(&mut self, verb: &'static str, value: Value<'_>) {
         if is_error(value)
             && Refusal::of(value) == Refusal::Forbidden(Forbidden::Command)
@@ -97,7 +98,7 @@ impl Transactions {
         }
     }
 
-    /// Handles `value`, the reply to the command `verb`, which all work with watches needs.
+    /// Handles `value`, the reply to the command `verb`, which every job with watches needs.
     fn check(&mut self, verb: &'static str, value: Value<'_>) {
         if is_ok(value) {
             return;
@@ -120,7 +121,7 @@ impl Transactions {
         }
     }
 
-    /// Handles `value`, the reply to `EXEC`. Either everything was done, or nothing.
+    /// Handles `value`, the reply to `EXEC`. `EXEC` has run either all commands or none.
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "what no transaction is answered with ends the connection"
@@ -164,7 +165,7 @@ const fn is_ok(value: Value<'_>) -> bool {
     matches!(value, Value::Simple(b"OK"))
 }
 
-/// Returns `true` if the answer `value` means that the server does not know the command, or forbids it to the user.
+/// Returns `true` if `value` means that the server does not know the command, or does not permit it to the user.
 fn refuses_for_good(value: Value<'_>) -> bool {
     is_error(value)
         && match Refusal::of(value) {

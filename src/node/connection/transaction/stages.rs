@@ -15,7 +15,7 @@ const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
 impl Transactions {
-    /// Continues with the next stage, because all commands of the present stage are answered.
+    /// Continues with the next stage, because all commands of the current stage are answered.
     #[cold]
     #[inline(never)]
     pub(in crate::node) fn go_on(&mut self, now: Instant, wire: &mut Wire) {
@@ -32,7 +32,7 @@ impl Transactions {
         self.start(now, wire);
     }
 
-    /// Begins to read for the next batch, if none is open.
+    /// Begins the reads of the next batch, if no batch is open.
     pub(super) fn start(&mut self, now: Instant, wire: &mut Wire) {
         let busy = self.stage != Stage::Idle;
         if busy || self.queue.is_empty() {
@@ -92,7 +92,7 @@ impl Transactions {
         }
     }
 
-    /// Ends the work whose answer follows from the reads alone.
+    /// Finishes the jobs whose answer follows from the reads alone.
     fn finish_answered(&mut self) {
         let mut watching = self.batch.iter().filter(|job| job.work.watches());
         if 1 < watching.clone().count() && watching.all(Job::is_refused) {
@@ -166,8 +166,8 @@ impl Transactions {
         (self.batch, self.steps) = (batch, steps);
     }
 
-    /// Ends the rest of the batch after the last stage. If some keys of a lock ended in between, tries to take the lock
-    /// again.
+    /// Finishes the rest of the batch after the last stage. If some keys of a lock ended in between, tries again to
+    /// take the lock.
     fn finish_all(&mut self) {
         let batch = core::mem::take(&mut self.batch).into_iter();
         let (again, done): (Vec<_>, Vec<_>) = batch.partition(Job::is_to_repeat);
@@ -179,7 +179,7 @@ impl Transactions {
         self.stage = Stage::Idle;
     }
 
-    /// Puts a command of the open transaction, written by `write`, into the out buffer.
+    /// Puts a command of the open transaction, which `write` appends, into the out buffer.
     fn ask_in(
         &mut self,
         now: Instant,
