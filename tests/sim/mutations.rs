@@ -78,8 +78,7 @@ impl Chosen {
     /// Also lets only this oracle count.
     pub(crate) fn listening(self, oracle: &str) -> Self {
         let known = ORACLES.iter().find(|(known, ..)| *known == oracle);
-        let (known, ..) =
-            known.unwrap_or_else(|| panic!("there is no oracle of the name {oracle}"));
+        let (known, ..) = known.unwrap_or_else(|| panic!("there is no oracle {oracle}"));
         *locked(&HEARD) = Some(known);
         self
     }

@@ -130,9 +130,9 @@ pub(crate) fn executed(asker: Place, words: &[&[u8]], reply: &[u8]) -> String {
 
 /// Describes the commands in `bytes`, which may end in the middle of one.
 pub(crate) fn commands(bytes: &[u8]) -> String {
+    // A piece that is no list is a part of a command.
     told(bytes, |value| {
-        let is_whole = value.as_items().is_some();
-        is_whole.then(|| command(&words_of(value)))
+        value.as_items().map(|_| command(&words_of(value)))
     })
 }
 

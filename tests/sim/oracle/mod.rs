@@ -697,11 +697,7 @@ mod tests {
     /// Kinds of worlds for the promises of one oracle, and how many histories the ordinary and the long run play.
     const KINDS: [(Kind, [u64; 2], Seen); 4] = [
         (INSPECTING, [20, 200], &[("Inspected", 10)]),
-        (
-            WATCHING,
-            [20, 200],
-            &[("ChangeTold", 10), ("WatchCompared", 1)],
-        ),
+        (WATCHING, [20, 200], &[("ChangeTold", 10), ("Compared", 1)]),
         (DELETED, [20, 200], &[("Deleted", 2)]),
         // One history in thirty has such an end.
         (

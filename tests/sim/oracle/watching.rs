@@ -133,7 +133,7 @@ impl World {
             let Some(watching) = watching.filter(|watching| self.is_calm(client, watching)) else {
                 continue;
             };
-            self.oracle.counts.sights.note("WatchCompared");
+            self.oracle.counts.sights.note("Compared");
             if let Err(what) = self.watch_fault(watching) {
                 let text = format!("client {client} watches: {what}");
                 self.object("watch", text);
