@@ -7,15 +7,9 @@
 use crate::case::Kind;
 use crate::clock::{MILLI, SECOND};
 use crate::entropy::Entropy;
-use crate::faults::Fault;
+use crate::faults::Fault::{self, *};
+use crate::kinds::kind;
 use crate::plan::{Guard, Members, Plan, Switches};
-
-/// A world that tests one assumption.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Assumption {
-    pub(crate) kind: Kind,
-    pub(crate) holds: bool,
-}
 
 /// The number of histories that are run for an assumption that holds.
 const HOLDS_SEEDS: u64 = 40;
@@ -25,30 +19,22 @@ const FALLS_SEEDS: u64 = 20;
 
 /// Servers that forget, and from some time on do not tell their identity to clients that have been
 /// connected to all of them before.
-pub(crate) const UNREADABLE: Kind = Kind {
-    name: "restart-unreadable",
-    draw: |entropy| {
-        let mut plan = guarded(entropy, Guard::Observed, &[Fault::Amnesia]);
-        plan.switches.secretive_from = Some(500 * MILLI);
-        plan
-    },
-};
+pub(crate) const UNREADABLE: Kind = kind("restart-unreadable", |entropy| {
+    let mut plan = guarded(entropy, Guard::Observed, &[Amnesia]);
+    plan.switches.secretive_from = Some(500 * MILLI);
+    plan
+});
 
-const fn holds(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Assumption {
-    Assumption {
-        kind: Kind { name, draw },
-        holds: true,
-    }
+const fn holds(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> (Kind, bool) {
+    (kind(name, draw), true)
 }
 
-const fn falls(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Assumption {
-    Assumption {
-        kind: Kind { name, draw },
-        holds: false,
-    }
+const fn falls(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> (Kind, bool) {
+    (kind(name, draw), false)
 }
 
-pub(crate) const ASSUMPTIONS: [Assumption; 30] = [
+/// The worlds that each test one assumption, and whether it holds there.
+pub(crate) const ASSUMPTIONS: [(Kind, bool); 30] = [
     // Fast servers and slow clients, by exactly as much as the drift takes off a validity.
     holds("drift-just-inside", |entropy| drift(entropy, 5_025_000)),
     // The servers are faster than the drift allows, by 0.1 %.
@@ -59,41 +45,41 @@ pub(crate) const ASSUMPTIONS: [Assumption; 30] = [
     falls("steps-just-outside", |entropy| steps(entropy, 40)),
     // A restarted server has all its keys: every write was on disk.
     holds("restart-with-memory", |entropy| {
-        faulty(entropy, Fault::Restart, 50)
+        faulty(entropy, Restart, 50)
     }),
     // A restarted server has lost its keys and votes at once. This is the known hole of the algorithm.
     falls("restart-without-memory", |entropy| {
-        faulty(entropy, Fault::Amnesia, 50)
+        faulty(entropy, Amnesia, 50)
     }),
     // A restarted server stays away until every lock that it may have forgotten has expired.
     holds("restart-after-ttl", |entropy| restart(entropy, 1_012)),
     falls("restart-before-ttl", |entropy| restart(entropy, 850)),
     // Clients quarantine a restarted server until its locks have expired, because its identity has changed.
     holds("restart-guarded", |entropy| {
-        guarded(entropy, Guard::Observed, &[Fault::Amnesia])
+        guarded(entropy, Guard::Observed, &[Amnesia])
     }),
     // A new client has not seen the earlier identity, and has to know the longest ttl of all.
     falls("restart-newcomers-untold", |entropy| {
-        guarded(entropy, Guard::Untold, &[Fault::Amnesia, Fault::Kill])
+        guarded(entropy, Guard::Untold, &[Amnesia, Kill])
     }),
     holds("restart-guarded-newcomers", |entropy| {
-        guarded(entropy, Guard::Observed, &[Fault::Amnesia, Fault::Kill])
+        guarded(entropy, Guard::Observed, &[Amnesia, Kill])
     }),
     // A server that no longer tells its identity may be another server.
-    holds(UNREADABLE.name, UNREADABLE.draw),
+    (UNREADABLE, true),
     // A server is flushed, and no connection breaks: only the server itself can report it.
     falls("flushed-observed", |entropy| {
-        guarded(entropy, Guard::Observed, &[Fault::Flush])
+        guarded(entropy, Guard::Observed, &[Flush])
     }),
     holds("flushed-strict", |entropy| {
-        guarded(entropy, Guard::Strict, &[Fault::Flush])
+        guarded(entropy, Guard::Strict, &[Flush])
     }),
     // A replica that lags behind its master replaces it, and has a long uptime.
     falls("promoted-observed", |entropy| {
-        guarded(entropy, Guard::Observed, &[Fault::Promote, Fault::Kill])
+        guarded(entropy, Guard::Observed, &[Promote, Kill])
     }),
     holds("promoted-strict", |entropy| {
-        guarded(entropy, Guard::Strict, &[Fault::Promote, Fault::Kill])
+        guarded(entropy, Guard::Strict, &[Promote, Kill])
     }),
     // A master becomes a replica of another, and is a master again before any client asks it.
     falls("followed-observed", |entropy| {
@@ -101,7 +87,7 @@ pub(crate) const ASSUMPTIONS: [Assumption; 30] = [
     }),
     holds("followed-strict", |entropy| follow(entropy, Guard::Strict)),
     holds("restart-strict", |entropy| {
-        guarded(entropy, Guard::Strict, &[Fault::Amnesia, Fault::Kill])
+        guarded(entropy, Guard::Strict, &[Amnesia, Kill])
     }),
     // The barrier of a flushed server is deleted.
     falls("barrier-deleted", unbarred),
@@ -114,31 +100,27 @@ pub(crate) const ASSUMPTIONS: [Assumption; 30] = [
     holds("other-nodes", |entropy| {
         let plan = with(entropy, Members::OtherNodes);
         Plan {
-            faults: Plan::only(&[Fault::Flush]),
+            faults: Plan::only(&[Flush]),
             ..plan
         }
     }),
     // The machine of a holder is suspended, and its clock goes on.
     holds("suspended-boottime", |entropy| {
-        faulty(entropy, Fault::Suspend, 3_000)
+        faulty(entropy, Suspend, 3_000)
     }),
     // The clock of a suspended machine stops: `CLOCK_MONOTONIC`, and so `std::time::Instant`.
     falls("suspended-monotonic", monotonic),
     // A virtual machine stands still with all its clocks, so no clock helps.
     falls("frozen-with-its-clock", |entropy| {
-        faulty(entropy, Fault::Freeze, 3_000)
+        faulty(entropy, Freeze, 3_000)
     }),
     // A server stands still, but its clock goes on.
-    holds("server-stopped", |entropy| {
-        faulty(entropy, Fault::Stall, 3_000)
-    }),
+    holds("server-stopped", |entropy| faulty(entropy, Stall, 3_000)),
     // The clock of a server is set forward: keys expire early.
-    falls("server-clock-jumps", |entropy| {
-        faulty(entropy, Fault::Jump, 3_000)
-    }),
+    falls("server-clock-jumps", |entropy| faulty(entropy, Jump, 3_000)),
     // An operator deletes a key that is held, or lets it expire.
-    falls("key-deleted", |entropy| operated(entropy, Fault::Delete)),
-    falls("key-expired", |entropy| operated(entropy, Fault::Expire)),
+    falls("key-deleted", |entropy| operated(entropy, Delete)),
+    falls("key-expired", |entropy| operated(entropy, Expire)),
     // Every fault that a network may have.
     holds("network-faulty", network),
 ];
@@ -179,7 +161,7 @@ fn steps(entropy: &mut Entropy, by: u64) -> Plan {
     Plan {
         nodes: 1,
         servers: 1,
-        faults: Plan::only(&[Fault::Jump]),
+        faults: Plan::only(&[Jump]),
         shortest_fault: (by - 1) * MILLI,
         longest_fault: 0,
         shortest_gap: 3_334 * MILLI,
@@ -201,7 +183,7 @@ fn faulty(entropy: &mut Entropy, fault: Fault, longest: u64) -> Plan {
 
 /// Servers that forget everything and stay away for this many milliseconds. Locks last for a thousand.
 fn restart(entropy: &mut Entropy, delay: u64) -> Plan {
-    let mut plan = faulty(entropy, Fault::Amnesia, 50);
+    let mut plan = faulty(entropy, Amnesia, 50);
     plan.switches.restart_delay = delay * MILLI;
     plan.gap = SECOND;
     plan
@@ -222,13 +204,13 @@ fn guarded(entropy: &mut Entropy, guard: Guard, faults: &[Fault]) -> Plan {
 fn follow(entropy: &mut Entropy, guard: Guard) -> Plan {
     Plan {
         longest_fault: MILLI,
-        ..guarded(entropy, guard, &[Fault::Follow])
+        ..guarded(entropy, guard, &[Follow])
     }
 }
 
 /// Servers that are flushed, with clients that are configured differently.
 fn with(entropy: &mut Entropy, members: Members) -> Plan {
-    let faults = [Fault::Flush, Fault::Partition, Fault::Kill];
+    let faults = [Flush, Partition, Kill];
     Plan {
         members,
         shortest_ttl: 300,
@@ -240,8 +222,8 @@ fn with(entropy: &mut Entropy, members: Members) -> Plan {
 
 /// Barriers are deleted far more often than servers are flushed.
 fn unbarred(entropy: &mut Entropy) -> Plan {
-    let mut plan = guarded(entropy, Guard::Strict, &[Fault::Flush, Fault::Unbar]);
-    plan.faults[Fault::Unbar as usize] = 20;
+    let mut plan = guarded(entropy, Guard::Strict, &[Flush, Unbar]);
+    plan.faults[Unbar as usize] = 20;
     Plan {
         gap: 100 * MILLI,
         ..plan
@@ -249,7 +231,7 @@ fn unbarred(entropy: &mut Entropy) -> Plan {
 }
 
 fn monotonic(entropy: &mut Entropy) -> Plan {
-    let mut plan = faulty(entropy, Fault::Suspend, 3_000);
+    let mut plan = faulty(entropy, Suspend, 3_000);
     plan.switches.monotonic = true;
     plan
 }
@@ -264,7 +246,7 @@ fn operated(entropy: &mut Entropy, fault: Fault) -> Plan {
 
 fn network(entropy: &mut Entropy) -> Plan {
     Plan {
-        faults: Plan::only(&[Fault::Reset, Fault::Dark, Fault::Partition]),
+        faults: Plan::only(&[Reset, Dark, Partition]),
         longest_fault: 3 * SECOND,
         delay_tail: 200 * MILLI,
         tear: 50_000,
@@ -278,7 +260,7 @@ fn exclusion_rests_on_its_assumptions() {
     use crate::replay::effort;
     use crate::sweep::{Until, say, sweep};
     let mut wrong = Vec::new();
-    for Assumption { kind, holds } in ASSUMPTIONS {
+    for (kind, holds) in ASSUMPTIONS {
         let seeds = match holds {
             true => effort(4, HOLDS_SEEDS),
             false => FALLS_SEEDS,
@@ -289,10 +271,8 @@ fn exclusion_rests_on_its_assumptions() {
             None => format!("nothing in {seeds} histories"),
         };
         let name = kind.name;
-        say(&format!(
-            "{name:<24} {:>6} ms  {found}",
-            sweep.spent.as_millis()
-        ));
+        let spent = sweep.spent.as_millis();
+        say(&format!("{name:<24} {spent:>6} ms  {found}"));
         if holds != sweep.failures.is_empty() {
             wrong.push(format!("{name}: {found}"));
         }

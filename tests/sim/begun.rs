@@ -14,7 +14,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::bare::Work;
+use crate::bare::{Sent, Work};
 use crate::clock::Time;
 use crate::oracle::{Token, Verb, token_of};
 use crate::written::Writing;
@@ -33,7 +33,7 @@ struct Asked {
     /// When it was requested, or begun if that was at once.
     wanted: Writing,
     /// When it was begun first.
-    sent: Option<(Time, Writing)>,
+    sent: Option<Sent>,
 }
 
 impl AskedFor {
@@ -42,7 +42,7 @@ impl AskedFor {
     }
 
     /// Notes that all of `work` is begun, or begun again.
-    pub(crate) fn begins(&mut self, work: &[Work], sent: (Time, Writing)) {
+    pub(crate) fn begins(&mut self, work: &[Work], sent: Sent) {
         for (place, one) in work.iter().enumerate() {
             let Some(what) = Asked::of(one, sent) else {
                 continue;
@@ -65,34 +65,30 @@ impl AskedFor {
         open: &[Work],
         (wanted, now): (Writing, Time),
     ) {
-        let waiting: Vec<Asked> = waiting
-            .iter()
-            .filter_map(|(what, token, asker)| {
-                let (what, since) = match *what {
-                    "take" => (Verb::Set, wanted.since),
-                    // Much may have happened earlier in this turn: the client may have been stopped, and have asked for
-                    // another release of the same token.
-                    "extend" => (Verb::Extend, now),
-                    "release" => (Verb::Release, now),
-                    _ => return None,
-                };
-                Some(Asked {
-                    what,
-                    token: *token,
-                    asker: *asker,
-                    wanted: Writing { since, ..wanted },
-                    sent: None,
-                })
+        let waiting = waiting.iter().filter_map(|&(what, token, asker)| {
+            let (what, since) = match what {
+                "take" => (Verb::Set, wanted.since),
+                // Much may have happened earlier in this turn: the client may have been stopped, and have asked for
+                // another release of the same token.
+                "extend" => (Verb::Extend, now),
+                "release" => (Verb::Release, now),
+                _ => return None,
+            };
+            let wanted = Writing { since, ..wanted };
+            let sent = None;
+            Some(Asked {
+                what,
+                token,
+                asker,
+                wanted,
+                sent,
             })
-            .collect();
+        });
+        let waiting: Vec<Asked> = waiting.collect();
         let never = (0, Writing::default());
         let begun = open.iter().filter_map(|work| Asked::of(work, never));
-        let all: BTreeSet<_> = waiting
-            .iter()
-            .copied()
-            .chain(begun)
-            .map(Asked::key)
-            .collect();
+        let all = waiting.iter().copied().chain(begun);
+        let all: BTreeSet<_> = all.map(Asked::key).collect();
         self.0.retain(|it| all.contains(&it.key()));
         let known: BTreeSet<_> = self.0.iter().map(|it| it.key()).collect();
         let new = waiting.into_iter().filter(|it| !known.contains(&it.key()));
@@ -100,11 +96,7 @@ impl AskedFor {
     }
 
     /// Notes the answer to work that was `sent` then. Returns when it was first begun, and when it was requested.
-    pub(crate) fn ends(
-        &mut self,
-        work: &Work,
-        sent: (Time, Writing),
-    ) -> ((Time, Writing), Writing) {
+    pub(crate) fn ends(&mut self, work: &Work, sent: Sent) -> (Sent, Writing) {
         let what = Asked::of(work, sent);
         let place = what.and_then(|what| self.0.iter().position(|it| it.is(&what)));
         let known = place.map(|place| self.0.remove(place));
@@ -117,7 +109,7 @@ impl AskedFor {
 }
 
 impl Asked {
-    fn of(work: &Work, sent: (Time, Writing)) -> Option<Self> {
+    fn of(work: &Work, sent: Sent) -> Option<Self> {
         let what = work.verb()?;
         [Verb::Set, Verb::Release, Verb::Extend]
             .contains(&what)

@@ -12,14 +12,13 @@ use shearline::internals::{LinkFault, MARKER_KEY, all_open};
 use shearline::{Config, Instant, Lock, RestartGuard, Retry};
 
 use crate::clock::{MILLI, NEVER, Time};
-use crate::oracle::TimeRead;
-use crate::oracle::{Inspecting, Process, Said, TICK, Verb};
+use crate::oracle::{Inspecting, Process, Said, TICK, TimeRead, Verb};
 use crate::plan::{
     CONNECT_TIMEOUT, FIRST_BACKOFF, Guard, LONGEST_BACKOFF, LONGEST_REST, Members, SHORTEST_REST,
     TRIES,
 };
 use crate::server::Server;
-use crate::trace::{self, Place};
+use crate::trace;
 use crate::user::{Call, Task, User};
 use crate::watchdog;
 use crate::watching::Watching;
@@ -92,7 +91,7 @@ pub(crate) struct Client {
 }
 
 /// A client's way to one node.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Path {
     /// When the connection was last lost, and since when its handshake is done.
     pub(crate) lost_at: Time,
@@ -125,7 +124,7 @@ pub(crate) struct Path {
 }
 
 /// How often the connections to one node have failed in a row, and the delay that follows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Backoff {
     /// The largest possible number of failures, and whether it is exact.
     failures: u32,
@@ -136,17 +135,17 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    const NEW: Self = Self {
-        failures: 0,
-        exact: true,
-        lost_shown: Instant::ZERO,
-        longest: Duration::ZERO,
-    };
+    fn new() -> Self {
+        Self {
+            exact: true,
+            ..Self::default()
+        }
+    }
 
     fn lasted(&mut self, shown: Instant) {
         *self = Self {
             lost_shown: shown,
-            ..Self::NEW
+            ..Self::new()
         };
     }
 
@@ -182,12 +181,6 @@ enum Stage {
     Act,
 }
 
-/// The result of one step of a turn.
-enum Step {
-    Next(Stage),
-    Done,
-}
-
 /// The longest sleep of the driver while anything is open.
 const NAP_MAX: Time = 100 * MILLI;
 
@@ -207,24 +200,17 @@ const SAMPLES: u32 = 32;
 pub(crate) const SCRIPTS: u32 = 4;
 
 impl Path {
-    const NEW: Self = Self {
-        lost_at: 0,
-        ready_at: NEVER,
-        ready_shown: Instant::MAX,
-        back_by: None,
-        backoff: Backoff::NEW,
-        opened_shown: Instant::ZERO,
-        loads: 0,
-        last: SCRIPTS,
-        joins: false,
-        reasons: Vec::new(),
-        worst_trip: 0,
-        full_since: None,
-        longest_wait: 0,
-        time: None,
-        opened: 0,
-        far: (0, NEVER),
-    };
+    fn new(joins: bool, last: u32) -> Self {
+        Self {
+            ready_at: NEVER,
+            ready_shown: Instant::MAX,
+            backoff: Backoff::new(),
+            last,
+            joins,
+            far: (0, NEVER),
+            ..Self::default()
+        }
+    }
 
     /// Notes that an answer to a request sent at `sent` was read.
     pub(crate) fn answered(&mut self, now: Time, shown: Instant, sent: Time, answer: (Verb, Said)) {
@@ -364,19 +350,19 @@ impl Client {
         // No node has ever been used.
         let to_trust = if trusts { world.plan.nodes } else { 0 };
         let joins = world.plan.guard == Guard::Strict;
-        let last = if world.plan.is_without_scripts() {
-            1
-        } else {
-            SCRIPTS
+        let last = match world.plan.is_without_scripts() {
+            true => 1,
+            false => SCRIPTS,
         };
-        let path = |_| Path {
-            joins,
-            last,
-            ..Path::NEW
-        };
+        let paths = (0..world.plan.nodes).map(|_| Path::new(joins, last));
         let rest = world.plan.rest;
+        let user = |_| User {
+            at: world.now + world.entropy.span(rest),
+            begun: shown,
+            ..User::default()
+        };
         let users = (0..world.plan.resources * world.plan.users)
-            .map(|_| User::new(shown, world.now + world.entropy.span(rest)))
+            .map(user)
             .collect();
         Self {
             engine,
@@ -387,7 +373,7 @@ impl Client {
             links: vec![None; world.plan.nodes],
             probes: vec![None; world.plan.nodes],
             probed: vec![false; world.plan.nodes],
-            paths: (0..world.plan.nodes).map(path).collect(),
+            paths: paths.collect(),
             stage: Stage::Read(0),
             shown,
             ticked: shown,
@@ -484,7 +470,7 @@ impl World {
         if awaits && !self.calm {
             self.at(self.now + 100 * MILLI, Event::Birth(client));
         } else if !awaits && !self.clients[client].alive {
-            self.say(Place::Client(client), || "begins anew".into());
+            self.client_says(client, || "begins anew".into());
             self.clients[client] = Client::new(self, client);
             self.clients[client].met = true;
             self.wake_client(client, self.plan.lag);
@@ -537,8 +523,8 @@ impl World {
         }
         for steps in 0.. {
             match self.step(client) {
-                Step::Done => break,
-                Step::Next(stage) => self.clients[client].stage = stage,
+                None => break,
+                Some(stage) => self.clients[client].stage = stage,
             }
             if steps > STEPS_MAX {
                 return self.endless();
@@ -568,7 +554,7 @@ impl World {
     /// Stops the process of a client for a while.
     fn stop_client(&mut self, client: usize, pause: Time) {
         let until = self.now + pause;
-        self.say(Place::Client(client), || {
+        self.client_says(client, || {
             format!("is stopped for {} ms", trace::millis(pause))
         });
         let there = &mut self.clients[client];
@@ -583,29 +569,19 @@ impl World {
             self.wake_client(client, self.plan.lag);
             return;
         }
-        let Client {
-            engine,
-            users,
-            host,
-            shown,
-            ..
-        } = &self.clients[client];
-        let clock = &self.hosts[*host].clock;
-        let engine_wants = engine.poll_timeout().map(|(at, _)| {
+        let there = &self.clients[client];
+        let clock = &self.hosts[there.host].clock;
+        let engine_wants = there.engine.poll_timeout().map(|(at, _)| {
             // Every second client also wakes a tick early, when nothing is due.
             let early = at.saturating_sub(TICK);
-            let looks = client.is_multiple_of(2) && *shown < early;
+            let looks = client.is_multiple_of(2) && there.shown < early;
             clock.when(if looks { early } else { at })
         });
-        let load = all_open(engine);
+        let load = all_open(&there.engine);
         let nap = (load.claims != 0 || load.rounds != 0).then_some(self.now + NAP_MAX);
-        let users_want = users.iter().map(|user| user.at);
-        let at = engine_wants
-            .into_iter()
-            .chain(nap)
-            .chain(users_want)
-            .min()
-            .unwrap_or(NEVER);
+        let users_want = there.users.iter().map(|user| user.at);
+        let all = engine_wants.into_iter().chain(nap).chain(users_want);
+        let at = all.min().unwrap_or(NEVER);
         let lag = self.entropy.span(self.plan.lag);
         self.wake_client_at(client, at.max(self.now) + lag);
     }
@@ -619,8 +595,9 @@ impl World {
             .any(|near| near.news || !near.arrived.is_empty() || near.end.is_some())
     }
 
-    fn step(&mut self, client: usize) -> Step {
-        Step::Next(match self.clients[client].stage {
+    /// Takes one step of a turn. Returns the next one, if there is one.
+    fn step(&mut self, client: usize) -> Option<Stage> {
+        Some(match self.clients[client].stage {
             Stage::Read(node) if node == self.plan.nodes => Stage::Rethink,
             Stage::Read(node) => {
                 let more = self.read_link(client, node);
@@ -656,12 +633,11 @@ impl World {
                 None => Stage::Act,
             },
             Stage::Act => {
-                if self.act(client) {
-                    self.clients[client].acted = true;
-                    Stage::Poll
-                } else {
-                    return Step::Done;
+                if !self.act(client) {
+                    return None;
                 }
+                self.clients[client].acted = true;
+                Stage::Poll
             }
         })
     }
@@ -697,9 +673,7 @@ impl World {
             return false;
         };
         if std::mem::take(&mut link.near.news) {
-            self.say(Place::Client(client), || {
-                format!("is connected to node {node}")
-            });
+            self.client_says(client, || format!("is connected to node {node}"));
             self.input(client, Input::Connected { node: id });
             return true;
         }
@@ -709,7 +683,7 @@ impl World {
             link.written.silent_since = None;
             link.near.last_read = Some(self.clients[client].shown);
             let bytes = &arrived[..];
-            self.say(Place::Client(client), || {
+            self.client_says(client, || {
                 format!("from node {node}: {}", trace::replies(bytes))
             });
             self.input(client, Input::Received { node: id, bytes });
@@ -748,9 +722,7 @@ impl World {
         }
         if !link.near.arrived.is_empty() {
             link.near.arrived.clear();
-            self.say(Place::Client(client), || {
-                format!("node {node} answers the probe")
-            });
+            self.client_says(client, || format!("node {node} answers the probe"));
             let id = self.conns[conn].id.expect("a client's");
             self.clients[client].probed[node] = true;
             self.input(client, Input::Probed { node: id });
@@ -808,7 +780,7 @@ impl World {
     }
 
     fn lose(&mut self, client: usize, node: usize, reason: Option<LinkFault>) {
-        self.say(Place::Client(client), || {
+        self.client_says(client, || {
             let why = reason.map_or("given up".to_owned(), |reason| reason.to_string());
             format!("loses node {node}: {why}")
         });

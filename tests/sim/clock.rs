@@ -13,7 +13,7 @@ pub(crate) const SECOND: Time = 1_000_000_000;
 pub(crate) const NEVER: Time = Time::MAX / 4;
 
 /// A clock that runs a little fast or slow. It never runs backwards, unless it is set back.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Clock {
     /// The time that it showed at `since`.
     base: u64,

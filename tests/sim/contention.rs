@@ -76,7 +76,7 @@ fn histories(clients: usize, users: usize, delay: Time) -> (Tally, f64) {
         if let Some(found) = outcome.violation {
             panic!("{clients} x {users}, seed {seed}: {found:?}");
         }
-        let counts = outcome.tally.counts;
+        let counts = &outcome.tally.counts;
         let fair = LENGTH as f64 * (clients * users) as f64 / counts.locks as f64;
         longest = longest.max(counts.longest_wait as f64 / fair);
         sum.add(&outcome.tally);

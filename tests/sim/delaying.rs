@@ -3,7 +3,7 @@
 use crate::case::Kind;
 use crate::clock::{MILLI, SECOND, Time};
 use crate::entropy::Entropy;
-use crate::faults::Fault;
+use crate::faults::Fault::*;
 use crate::kinds::kind;
 use crate::plan::{Guard, Plan};
 
@@ -37,14 +37,7 @@ pub(crate) const DELAYING: Kind = kind("delaying", |entropy| {
         gap: entropy.pick(&[50, 200]) * MILLI,
         longest_fault: entropy.pick(&[50, 500]) * MILLI,
         faults: Plan::only(&[
-            Fault::Kill,
-            Fault::Partition,
-            Fault::Stall,
-            Fault::Reset,
-            Fault::Suspend,
-            Fault::Drift,
-            Fault::ForgetScripts,
-            Fault::Delete,
+            Kill, Partition, Stall, Reset, Suspend, Drift, Unload, Delete,
         ])
         .map(|weight| weight * entropy.below(4)),
         ..Plan::tame(clients)
@@ -59,7 +52,7 @@ impl Plan {
             1 => {
                 self.guard = Guard::Observed;
                 self.strangers = 0;
-                self.faults[Fault::Amnesia as usize] = 2;
+                self.faults[Amnesia as usize] = 2;
                 self
             }
             2 => self.marked(entropy),

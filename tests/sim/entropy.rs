@@ -259,10 +259,9 @@ impl Entropy {
     /// Returns a number between `-most` and `most`.
     pub(crate) fn around_zero(&mut self, most: u32) -> i64 {
         let drawn = i64::from(self.below(2 * most + 1));
-        if drawn % 2 == 0 {
-            -drawn / 2
-        } else {
-            (drawn + 1) / 2
+        match drawn % 2 == 0 {
+            true => -drawn / 2,
+            false => (drawn + 1) / 2,
         }
     }
 }

@@ -1,8 +1,7 @@
 //! The faults.
 
-use shearline::internals::LinkFault;
 use shearline::internals::limits::PUSHES_MAX;
-use shearline::internals::{BARRIER_KEY, MARKER_KEY, Store};
+use shearline::internals::{BARRIER_KEY, LinkFault, MARKER_KEY, Store};
 
 use crate::clock::{MILLI, NEVER, SECOND, Time};
 use crate::link::Way;
@@ -21,6 +20,9 @@ macro_rules! faults {
         }
 
         pub(crate) const FAULTS: [Fault; [$(Fault::$fault),*].len()] = [$(Fault::$fault),*];
+
+        /// Their names, as they are counted.
+        pub(crate) const NAMES: [&str; FAULTS.len()] = [$(stringify!($fault)),*];
     };
 }
 
@@ -39,7 +41,8 @@ faults! {
     Restart,
     /// A machine is suspended: its clients are stopped, its clock goes on.
     Suspend,
-    ForgetScripts,
+    /// A server forgets its scripts.
+    Unload,
     /// A server answers with errors, for a while.
     Mood,
     /// A client is killed, and another replaces it.
@@ -143,37 +146,32 @@ impl World {
     }
 
     fn strike(&mut self, fault: Fault) {
+        use Fault::*;
         let node = self.entropy.below(self.plan.nodes as u32) as usize;
         let peer = self.entropy.below(self.plan.peers() as u32) as usize;
         let span = MILLI + self.plan.shortest_fault + self.entropy.span(self.plan.longest_fault);
-        self.struck[fault as usize] += 1;
+        self.oracle.counts.sights.note(NAMES[fault as usize]);
         let place = self.place_of(peer);
         self.say(Place::World, || trace::fault(fault, place, node, span));
         self.trouble(fault, peer, node, span);
         self.oracle.deleted.disturb(fault, self.now + span);
         match fault {
-            Fault::Reset | Fault::Dark | Fault::Partition | Fault::Garbage | Fault::Push => {
+            Reset | Dark | Partition | Garbage | Push => {
                 self.strike_link(fault, peer, node, span);
             }
-            Fault::Kill | Fault::Suspend | Fault::Freeze => {
+            Kill | Suspend | Freeze => {
                 self.strike_client(fault, peer % self.plan.clients, span);
             }
-            Fault::Drift => self.drift(peer, node),
-            Fault::Delete | Fault::Expire => self.operate(self.plan.server_of(node), fault),
-            Fault::Trust => self.ask_to_trust(peer % self.plan.clients, node),
-            Fault::Reinit => self.ask_to_reinit(peer % self.plan.clients),
-            Fault::Amnesia | Fault::Flush | Fault::Promote | Fault::Follow | Fault::Unmark => {
+            Drift => self.drift(peer, node),
+            Delete | Expire => self.operate(self.plan.server_of(node), fault),
+            Trust => self.ask_to_trust(peer % self.plan.clients, node),
+            Reinit => self.ask_to_reinit(peer % self.plan.clients),
+            Amnesia | Flush | Promote | Follow | Unmark => {
                 self.strike_server(fault, self.forgetful(node), span);
             }
-            Fault::Stall
-            | Fault::Restart
-            | Fault::ForgetScripts
-            | Fault::Mood
-            | Fault::Pause
-            | Fault::Crowd
-            | Fault::Slow
-            | Fault::Unbar
-            | Fault::Jump => self.strike_server(fault, self.plan.server_of(node), span),
+            Stall | Restart | Unload | Mood | Pause | Crowd | Slow | Unbar | Jump => {
+                self.strike_server(fault, self.plan.server_of(node), span)
+            }
         }
     }
 
@@ -215,77 +213,67 @@ impl World {
     }
 
     fn strike_server(&mut self, fault: Fault, server: usize, span: Time) {
+        use Fault::*;
         let over = Event::Over(server, fault);
         let there = &mut self.servers[server];
         if fault.is_of_markers() && !there.up {
             return;
         }
         match fault {
-            Fault::Restart => self.kill(server, span, None),
-            Fault::Amnesia => {
+            Restart => self.kill(server, span, None),
+            Amnesia => {
                 let memory = self.entropy.pick(&[SECOND, 0]);
                 let away = span.max(self.plan.switches.restart_delay);
                 self.kill(server, away, Some(memory));
             }
-            Fault::Promote => {
+            Promote => {
                 // The lag of the replica. A replica without lag takes over at once.
                 let behind = span.min(SECOND);
                 self.servers[server].promoted = true;
                 self.kill(server, MILLI, Some(behind));
             }
-            Fault::ForgetScripts => {
+            Unload => {
                 self.command(server, &[b"SCRIPT", b"FLUSH"]);
             }
-            Fault::Flush => {
+            Flush => {
                 self.flush(server);
             }
-            Fault::Follow => self.follow(server, span),
-            Fault::Unmark => {
+            Follow => self.follow(server, span),
+            Unmark => {
                 self.command(server, &[b"DEL", MARKER_KEY]);
             }
-            Fault::Unbar => {
+            Unbar => {
                 let shown = there.clock.show(self.now);
                 if there.store.get(shown, BARRIER_KEY).is_some() {
                     self.suspend_exclusion(None, 0);
                 }
                 self.command(server, &[b"DEL", BARRIER_KEY]);
             }
-            Fault::Mood => {
+            Mood => {
                 let mood = self.entropy.pick(&MOODS);
                 self.vex(server, mood, span);
             }
-            Fault::Jump => self.jump(server, span),
-            Fault::Stall => {
+            Jump => self.jump(server, span),
+            Stall => {
                 there.stalled = true;
                 self.at(self.now + span, over);
             }
-            Fault::Pause => {
+            Pause => {
                 there.paused = true;
                 self.at(self.now + span, over);
             }
-            Fault::Crowd => {
+            Crowd => {
                 there.crowded = true;
                 there.crowds += 1;
                 self.at(self.now + span, over);
             }
-            Fault::Slow => {
+            Slow => {
                 there.slow = span.min(FAR);
                 self.at(self.now + span, over);
             }
             // Faults of clients and machines.
-            Fault::Reset
-            | Fault::Dark
-            | Fault::Partition
-            | Fault::Suspend
-            | Fault::Kill
-            | Fault::Drift
-            | Fault::Garbage
-            | Fault::Push
-            | Fault::Freeze
-            | Fault::Delete
-            | Fault::Expire
-            | Fault::Trust
-            | Fault::Reinit => {}
+            Reset | Dark | Partition | Suspend | Kill | Drift | Garbage | Push | Freeze
+            | Delete | Expire | Trust | Reinit => {}
         }
     }
 

@@ -18,7 +18,7 @@ use shearline::{Instant, Lock, LockOptions};
 use crate::case::Kind;
 use crate::clock::{MICRO, MILLI, NEVER, SECOND, Time};
 use crate::entropy::Entropy;
-use crate::faults::Fault;
+use crate::faults::Fault::*;
 use crate::kinds::kind;
 use crate::plan::{Guard, Kinds, Plan};
 use crate::trace::Place;
@@ -93,19 +93,8 @@ pub(crate) const FENCED: Kind = kind("fenced", |entropy| {
         gap: entropy.pick(&[20, 100, 300]) * MILLI,
         longest_fault: entropy.pick(&[10, 100, 500]) * MILLI,
         faults: Plan::only(&[
-            Fault::Reset,
-            Fault::Dark,
-            Fault::Partition,
-            Fault::Stall,
-            Fault::Pause,
-            Fault::Slow,
-            Fault::Restart,
-            Fault::ForgetScripts,
-            Fault::Kill,
-            Fault::Suspend,
-            Fault::Jump,
-            Fault::Delete,
-            Fault::Expire,
+            Reset, Dark, Partition, Stall, Pause, Slow, Restart, Unload, Kill, Suspend, Jump,
+            Delete, Expire,
         ])
         .map(|weight| weight * entropy.pick(&[0, 0, 1, 2])),
         ..Plan::tame(clients)
@@ -122,7 +111,7 @@ impl Plan {
         if self.guard == Guard::Observed {
             self.shortest_ttl = self.shortest_ttl.min(300);
             self.longest_ttl = self.longest_ttl.min(300);
-            self.faults[Fault::Amnesia as usize] = entropy.pick(&[1, 0, 4]);
+            self.faults[Amnesia as usize] = entropy.pick(&[1, 0, 4]);
         }
         self
     }
@@ -295,53 +284,37 @@ impl World {
 mod tests {
     use super::*;
     use crate::replay::effort;
-    use crate::sweep::{keep_their_promises, say};
+    use crate::sights::Sights;
+    use crate::sweep::keep_their_promises;
+
+    /// Plays the histories of a kind, and checks that each event of `seen` happens in them.
+    fn keep_promises_of_tokens(kind: Kind, seen: &[&str]) -> Sights {
+        let histories = effort(20, 60);
+        let sights = keep_their_promises(kind, histories).counts.sights;
+        for name in seen {
+            let times = sights.of(name);
+            assert!(
+                effort(0, histories) < times,
+                "{name} {times} times in {histories} histories"
+            );
+        }
+        sights
+    }
 
     #[test]
     fn a_leader_is_shown_with_the_number_that_it_has() {
-        let histories = effort(20, 60);
-        let counts = keep_their_promises(LEADERS, histories).counts;
-        say(&format!(
-            "{} leaders, and {} of them seen",
-            counts.fenced, counts.leaders
-        ));
-        assert!(effort(0, histories) < counts.fenced.min(counts.leaders));
+        keep_promises_of_tokens(LEADERS, &["Fenced", "LeaderSeen"]);
     }
 
     #[test]
     fn permits_have_tokens_that_rise_in_each_slot() {
-        let histories = effort(20, 60);
-        let counts = keep_their_promises(FENCED_PERMITS, histories).counts;
-        say(&format!(
-            "{} locks and permits with a token, {} by a second round trip, {} floors repaired",
-            counts.fenced, counts.raised, counts.repaired
-        ));
-        assert!(effort(0, histories) < counts.fenced.min(counts.raised));
+        keep_promises_of_tokens(FENCED_PERMITS, &["Fenced", "Raised"]);
     }
 
     #[test]
     fn worlds_keep_their_promises_of_fencing_tokens() {
-        let histories = effort(20, 60);
-        let counts = keep_their_promises(FENCED, histories).counts;
-        say(&format!(
-            "{} locks with a token, {} of them with a strict guard, {} while a clock of a server was set \
-             back; {} by a second round trip, {} times a floor, of which {} were repaired",
-            counts.fenced,
-            counts.fenced_strict,
-            counts.fenced_behind,
-            counts.raised,
-            counts.floors,
-            counts.repaired
-        ));
-        let least = effort(0, histories);
-        for times in [
-            counts.fenced,
-            counts.floors,
-            counts.fenced_strict,
-            counts.fenced_behind,
-        ] {
-            assert!(least < times, "{times} times in {histories} histories");
-        }
-        assert!(0 < counts.raised && 0 < counts.repaired);
+        let seen = ["Fenced", "FloorSet", "FencedStrictly", "FencedBehind"];
+        let sights = keep_promises_of_tokens(FENCED, &seen);
+        assert!(0 < sights.of("Raised") && 0 < sights.of("FloorRepaired"));
     }
 }

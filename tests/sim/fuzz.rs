@@ -30,10 +30,9 @@ pub(crate) fn run(bytes: &[u8]) {
 fn the_fuzz_corpus_is_replayed() {
     let _none = crate::mutations::Chosen::new(None);
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/sim");
-    let files: Vec<_> = std::fs::read_dir(corpus)
-        .expect("the corpus is committed")
-        .map(|file| file.expect("it can be read").path())
-        .collect();
+    let files = std::fs::read_dir(corpus).expect("the corpus is committed");
+    let files = files.map(|file| file.expect("it can be read").path());
+    let files: Vec<_> = files.collect();
     assert!(files.len() >= 20, "{} files", files.len());
     for file in files {
         run(&std::fs::read(&file).expect("it can be read"));

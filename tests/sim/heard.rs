@@ -60,23 +60,19 @@ impl Row {
             chosen = chosen.listening(oracle);
         }
         let mut spent = Duration::ZERO;
-        let found = loop {
-            if seeds.is_empty() {
-                break None;
-            }
-            let mut sweep = sweep(self.kind, seeds.clone(), Until::Objection);
+        while !seeds.is_empty() {
+            let sweep = sweep(self.kind, seeds.clone(), Until::Objection);
             spent += sweep.cpu;
-            if sweep.failures.is_empty() {
-                break None;
-            }
-            let (seed, found) = sweep.failures.swap_remove(0);
+            let Some((seed, found)) = sweep.failures.into_iter().next() else {
+                break;
+            };
             if self.alone.is_none_or(|alone| alone == found.oracle) {
-                break Some((seed, found));
+                return (Some((seed, found)), spent);
             }
             seeds.start = seed + 1;
-        };
+        }
         drop(chosen);
-        (found, spent)
+        (None, spent)
     }
 }
 
@@ -105,10 +101,8 @@ pub(crate) fn assert_heard(rows: Vec<Row>) {
         match found {
             Some((seed, Violation { oracle, .. })) => {
                 record.insert(row.key(), seed);
-                say(&format!(
-                    "{name:<28} {oracle:<13} {} {seed}{how}",
-                    row.kind.name
-                ));
+                let world = row.kind.name;
+                say(&format!("{name:<28} {oracle:<13} {world} {seed}{how}"));
             }
             None => {
                 say(&format!("OWED: {name}: not heard in {}", row.kind.name));
@@ -117,11 +111,8 @@ pub(crate) fn assert_heard(rows: Vec<Row>) {
         }
     }
     if !rows.is_empty() {
-        say(&format!(
-            "{} of {} are heard",
-            rows.len() - owed.len(),
-            rows.len()
-        ));
+        let heard = rows.len() - owed.len();
+        say(&format!("{heard} of {} are heard", rows.len()));
     }
     if is_long() {
         if std::env::var("ROWS").is_err() {

@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 
 use shearline::Instant;
 use shearline::engine::NodeId;
-use shearline::internals::LinkFault;
-use shearline::internals::Session;
 use shearline::internals::resp::Inbox;
+use shearline::internals::{LinkFault, Session};
 
 use crate::bare::Transaction;
 use crate::clock::{NEVER, Time};
@@ -52,12 +51,7 @@ impl Pipe {
 
     /// Moves what has arrived by `now` to the end of `into`, and calls `note` for each segment with
     /// its length and the time of its sending.
-    pub(crate) fn arrive(
-        &mut self,
-        now: Time,
-        into: &mut Vec<u8>,
-        mut note: impl FnMut(usize, Time),
-    ) {
+    fn arrive(&mut self, now: Time, into: &mut Vec<u8>, mut note: impl FnMut(usize, Time)) {
         let mut len = 0;
         while let Some(segment) = self.segments.front().filter(|front| front.arrives <= now) {
             len += segment.len;
@@ -236,35 +230,20 @@ pub(crate) enum End {
 }
 
 impl Conn {
-    pub(crate) fn new(
-        peer: usize,
-        process: Process,
-        node: usize,
-        server: usize,
-        opened: Time,
-    ) -> Self {
-        Self {
-            opened,
-            peer,
-            process,
-            node,
-            server,
-            ..Self::default()
+    /// Returns the bytes on their way in this direction.
+    pub(crate) fn pipe(&mut self, way: Way) -> &mut Pipe {
+        match way {
+            Way::ToServer => &mut self.up,
+            Way::ToClient => &mut self.down,
         }
     }
 
     /// Moves the bytes that have arrived to the server's kernel.
     pub(crate) fn arrive_far(&mut self, now: Time) {
         let Self { up, far, .. } = self;
-        let Far {
-            unread,
-            marks,
-            received,
-            ..
-        } = far;
-        up.arrive(now, unread, |len, sent| {
-            *received += len as u64;
-            marks.push_back((*received, sent));
+        up.arrive(now, &mut far.unread, |len, sent| {
+            far.received += len as u64;
+            far.marks.push_back((far.received, sent));
         });
     }
 

@@ -2,9 +2,8 @@
 //!
 //! It first tries other seeds: if the same oracle objects sooner there, it is most likely for the same reason. Then the
 //! tape of that history is cut: its end is left out, choosers that are not needed choose nothing, the world gets fewer
-//! nodes, clients and kinds of faults, spans of time and pieces of strands are left out or overwritten with zeros,
-//! single choices are lowered, and active peers move in front of idle ones. Every change that makes the history smaller
-//! is kept if the history still fails.
+//! nodes, clients and kinds of faults, spans of time and pieces of strands are left out or overwritten with zeros, and
+//! single choices are lowered. Every change that makes the history smaller is kept if the history still fails.
 //!
 //! It ends when nothing smaller is found or a number of inputs has been run, so that the result is
 //! the same on every machine.
@@ -13,9 +12,8 @@ use std::ops::Range;
 
 use crate::case::{Case, Choices, Keep, Kind};
 use crate::clock::Time;
-use crate::entropy::{Entropy, FATE, PLAN, Recorded, Tape, peer_strand};
+use crate::entropy::{Entropy, FATE, PLAN, Recorded, Tape};
 use crate::oracle::Violation;
-use crate::sweep::say;
 
 /// Inputs for engines in all attempts together: about half a minute.
 const INPUTS_MAX: u64 = 20_000_000;
@@ -32,13 +30,9 @@ const PARTS: u64 = 512;
 /// Returns the smallest tape that was found and the objection to it, if an oracle objects at all.
 pub(crate) fn minimise(case: &Case) -> Option<(Tape, Violation)> {
     let mut search = Search::begin(case)?;
-    search.say("recorded");
     search.other_seeds();
-    search.say("other seeds");
     search.cut();
-    search.say("cut");
     search.other_worlds();
-    search.say("other worlds");
     loop {
         let before = search.best.tape.size();
         search.shorter_tapes();
@@ -84,23 +78,6 @@ impl Search {
     /// Keeps a part of the budget for the next step.
     fn spare(&mut self, part: u64) {
         self.limit = self.spent + (INPUTS_MAX - self.spent.min(INPUTS_MAX)) / part;
-    }
-
-    fn say(&self, what: &str) {
-        let (choices, ..) = self.best.tape.size();
-        let wild = self
-            .best
-            .tape
-            .0
-            .iter()
-            .flatten()
-            .filter(|choice| **choice > 0);
-        say(&format!(
-            "{what}: {choices} choices, {} of them not zero; {} inputs; {} million tried",
-            wild.count(),
-            self.inputs,
-            self.spent / 1_000_000
-        ));
     }
 
     /// Runs a history, and keeps it if it is smaller. Returns whether it is.
@@ -209,35 +186,23 @@ impl Search {
     fn plan(&self) -> Vec<u32> {
         let mut entropy = Entropy::of_tape(self.best.tape.clone(), None).recording();
         let _ = (self.kind.draw)(&mut entropy);
-        entropy
-            .into_recorded()
-            .tape
-            .0
-            .into_iter()
-            .next()
-            .unwrap_or_default()
+        let strands = entropy.into_recorded().tape.0;
+        strands.into_iter().next().unwrap_or_default()
     }
 
     // ----- shorter tapes ------------------------------------------------------------------------
 
     fn shorter_tapes(&mut self) {
         self.cut();
-        self.say("cut");
         self.spare(2);
         self.without_spans();
-        self.say("spans left out");
         self.spare(2);
         self.in_pieces(|choices, from, to| {
             choices.drain(from..to);
         });
-        self.say("left out");
         self.spare(1);
         self.in_pieces(|choices, from, to| choices[from..to].fill(0));
-        self.say("tamed");
         self.lower();
-        self.say("lowered");
-        self.change_places();
-        self.say("places changed");
     }
 
     /// Leaves out all choices of a span of time, for every useful length, from the end to the
@@ -253,10 +218,9 @@ impl Search {
                 found |= self.without(end * part / parts..end * (part + 1) / parts + 1);
             }
             // An obstacle may have gone.
-            parts = if found && parts > 1 {
-                parts / 2
-            } else {
-                parts * 2
+            parts = match found && parts > 1 {
+                true => parts / 2,
+                false => parts * 2,
             };
         }
     }
@@ -319,19 +283,6 @@ impl Search {
                 high = middle;
             } else {
                 low = middle;
-            }
-        }
-    }
-
-    /// Lets clients change places, and servers too: the first ones have more to do.
-    fn change_places(&mut self) {
-        for behind in (peer_strand(0)..self.best.tape.0.len()).rev() {
-            for before in (peer_strand(0)..behind).filter(|before| (behind - before) % 2 == 0) {
-                let mut tape = self.best.tape.clone();
-                if behind < tape.0.len() && tape.0[before].len() < tape.0[behind].len() {
-                    tape.0.swap(before, behind);
-                    self.attempt(tape, None);
-                }
             }
         }
     }

@@ -6,7 +6,7 @@
 //! is chosen by its name, as a guard is. Mistakes that a driver could make are switches of the world.
 //! [`heard`](crate::heard) plays, for each mutant, the recorded history in which an oracle objects.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use crate::bare::BARE;
 use crate::case::{ANY, Kind};
@@ -14,6 +14,7 @@ use crate::entropy::Entropy;
 use crate::kinds::{ASLEEP, GIVEN_UP, NARROW, kind};
 use crate::oracle::ORACLES;
 use crate::plan::{Kinds, Plan, Switches};
+use crate::watchdog::locked;
 
 /// Worlds with the mistakes that a driver could make.
 pub(crate) const DRIVERS: [Kind; 6] = [
@@ -49,7 +50,7 @@ static HEARD: Mutex<Option<&'static str>> = Mutex::new(None);
 
 /// Returns the only oracle that counts, in every world.
 pub(crate) fn heard() -> Option<&'static str> {
-    *HEARD.lock().unwrap_or_else(PoisonError::into_inner)
+    *locked(&HEARD)
 }
 
 /// Locked while a choice is active, because only one choice is active at a time, even if tests run side by side.
@@ -69,16 +70,16 @@ impl Chosen {
 
     /// Chooses the mutant as [`Self::new`] does, with narrow bounds if this kind of world has them.
     pub(crate) fn in_world(name: Option<&str>, kind: Kind) -> Self {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = locked(&TURN);
         library::choose(name, kind.name == NARROW.name);
         Self { _turn: turn }
     }
 
     /// Also lets only this oracle count.
     pub(crate) fn listening(self, oracle: &str) -> Self {
-        let known = ORACLES.iter().find(|known| **known == oracle);
-        let known = known.unwrap_or_else(|| panic!("there is no oracle of the name {oracle}"));
-        *HEARD.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+        let known = ORACLES.iter().find(|(known, ..)| *known == oracle);
+        let (known, ..) = known.unwrap_or_else(|| panic!("there is no oracle {oracle}"));
+        *locked(&HEARD) = Some(known);
         self
     }
 
@@ -96,33 +97,16 @@ impl Chosen {
 impl Drop for Chosen {
     fn drop(&mut self) {
         library::choose(None, false);
-        *HEARD.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *locked(&HEARD) = None;
     }
 }
 
 pub(crate) use library::{chosen, is_narrow};
 
-#[cfg(not(shearline_mutants))]
 mod library {
-    pub(super) fn choose(name: Option<&str>, narrow: bool) {
-        assert!(name.is_none(), "only a build with mutants has {name:?}");
-        assert!(!narrow, "only a build with mutants has narrow bounds");
-    }
+    use std::sync::Mutex;
 
-    /// Returns `true` if the bounds of engines are narrow.
-    pub(crate) fn is_narrow() -> bool {
-        false
-    }
-
-    /// Returns the name of the mutant that is chosen.
-    pub(crate) fn chosen() -> Option<String> {
-        None
-    }
-}
-
-#[cfg(shearline_mutants)]
-mod library {
-    use std::sync::{Mutex, PoisonError};
+    use crate::watchdog::locked;
 
     /// The name of the mutant that is chosen, and whether bounds are narrow.
     static CHOSEN: Mutex<(Option<String>, bool)> = Mutex::new((None, false));
@@ -130,28 +114,30 @@ mod library {
     pub(super) fn choose(name: Option<&str>, narrow: bool) {
         let narrow_bounds = narrow.then_some("NarrowBounds");
         let names: Vec<_> = name.into_iter().chain(narrow_bounds).collect();
-        for name in &names {
+        #[cfg(not(shearline_mutants))]
+        assert!(names.is_empty(), "only a build with mutants has {names:?}");
+        #[cfg(shearline_mutants)]
+        take_out(&names);
+        *locked(&CHOSEN) = (name.map(str::to_owned), narrow);
+    }
+
+    #[cfg(shearline_mutants)]
+    fn take_out(names: &[&str]) {
+        for name in names {
             let is_known = super::tests::all().iter().any(|(known, _)| known == name);
             assert!(is_known, "no mutant of the name {name}");
         }
-        shearline::guards::take_out(&names);
-        let chosen = (name.map(str::to_owned), narrow);
-        *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) = chosen;
-    }
-
-    fn get() -> (Option<String>, bool) {
-        let chosen = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner);
-        chosen.clone()
+        shearline::guards::take_out(names);
     }
 
     /// Returns `true` if the bounds of engines are narrow.
     pub(crate) fn is_narrow() -> bool {
-        get().1
+        locked(&CHOSEN).1
     }
 
     /// Returns the name of the mutant that is chosen.
     pub(crate) fn chosen() -> Option<String> {
-        get().0
+        locked(&CHOSEN).0.clone()
     }
 }
 
@@ -165,19 +151,17 @@ pub(crate) mod tests {
     use super::{Chosen, DRIVERS, ORACLES};
     use crate::bare::BARE;
     use crate::case::{ANY, Kind};
-    use crate::delaying::DELAYING;
     use crate::fencing::{FENCED, FENCED_PERMITS};
     use crate::heard::{Row, assert_heard};
     use crate::history::History;
     use crate::kinds::{
-        CRAMPED, CROWDED, DELETED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, KEPT_LATER, NARROW,
-        OUTAGES, RAISED, STEPPED, STOPPED,
+        CRAMPED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, KEPT_LATER, NARROW, RAISED, STEPPED,
+        STOPPED,
     };
     use crate::reading::{CLAIMANTS, SHARED};
     use crate::replay::effort;
     use crate::sets::SETS;
     use crate::sweep::{keep_their_promises, say};
-    use crate::watching::WATCHING;
 
     /// Guards that these worlds do not need, or that no oracle checks, and the stories of the library that notice their
     /// removal. `tests/breakages.sh` reads this table.
@@ -256,10 +240,7 @@ pub(crate) mod tests {
         assert!(applied, "this is run by `bash tests/breakages.sh`");
         for file in std::fs::read_dir(BREAKAGES).expect("they are committed") {
             let path = file.expect("it can be read").path();
-            if path
-                .extension()
-                .is_none_or(|extension| extension != "patch")
-            {
+            if path.extension().is_none_or(|it| it != "patch") {
                 continue;
             }
             let text = std::fs::read_to_string(&path).expect("it is text");
@@ -270,10 +251,8 @@ pub(crate) mod tests {
                 let (name, notices) = parts.unwrap_or_else(|| panic!("{path:?}: {line:?}"));
                 let kind = Kind::of_name(notices);
                 let elsewhere = ["-", "search"].contains(&notices) || notices.contains("::");
-                assert!(
-                    kind.is_some() || elsewhere,
-                    "{path:?}: {notices} is no world and no story"
-                );
+                let known = kind.is_some() || elsewhere;
+                assert!(known, "{path:?}: {notices} is no world and no story");
                 all.push((name.to_owned(), kind));
             }
         }
@@ -290,11 +269,8 @@ pub(crate) mod tests {
         for (name, _) in RARELY {
             assert!(guards.contains(name), "there is no guard {name}");
         }
-        say(&format!(
-            "{} guards, {} other breakages",
-            Guard::ALL.len(),
-            all.len() - Guard::ALL.len()
-        ));
+        let (guards, others) = (Guard::ALL.len(), all.len() - Guard::ALL.len());
+        say(&format!("{guards} guards, {others} other breakages"));
     }
 
     /// Returns `true` if `ROWS` names this row, or is not set: then all rows are wanted.
@@ -302,61 +278,12 @@ pub(crate) mod tests {
         std::env::var("ROWS").map_or(true, |rows| rows.split(',').any(|row| row == name))
     }
 
-    /// The breakage to which each oracle objects when no other counts.
-    const OBJECTIONS: [(&str, &str); ORACLES.len()] = [
-        ("SetWithoutNx", "exclusion"),
-        ("QuorumOfConnected", "votes"),
-        ("DriftIgnored", "validity"),
-        ("ReleaseByPlainDel", "foreign key"),
-        ("UnconfirmedGivesBack", "early release"),
-        ("SetWithoutPx", "expiry"),
-        ("StragglerForgotten", "orphans"),
-        ("DeadlineIgnored", "settling"),
-        ("WokenLateForDeadline", "wake"),
-        ("LossNotTold", "told"),
-        ("NoscriptReleaseDropped", "outcome"),
-        ("RetryInStep", "starvation"),
-        ("ExtensionForgetsDelay", "delay"),
-        ("TopUpBeforeMajority", "copy"),
-        ("KeptTriedOnce", "kept"),
-        ("ChangesIgnored", "deleted"),
-        ("RiskToldLate", "told-early"),
-        ("RetryAtOnce", "storm"),
-        ("HeadKept", "queue"),
-        ("RetryAfterEnd", "late"),
-        ("DebtsAfterSets", "order"),
-        ("DeadAfterIgnored", "silence"),
-        ("RoundsKept", "memory"),
-        ("LateLookCounts", "watch"),
-        ("RenewalShortens", "holders"),
-        ("SetReleasedInPart", "set"),
-        ("TokenIsNotWrittenBack", "fence"),
-        ("NeverReconnects", "liveness"),
-    ];
-
-    /// Returns the world in which this oracle alone counts.
-    fn world_of(oracle: &str) -> Kind {
-        match oracle {
-            "queue" => CROWDED,
-            "delay" => DELAYING,
-            "watch" => WATCHING,
-            "set" => SETS,
-            "holders" => SHARED,
-            "fence" => FENCED,
-            "deleted" => DELETED,
-            "kept" | "told-early" => OUTAGES,
-            _ => ANY,
-        }
-    }
-
     /// With [`mutants_are_noticed`], the whole of `heard.tsv`.
     #[test]
     fn every_oracle_is_heard_alone() {
-        let heard: BTreeSet<_> = OBJECTIONS.iter().map(|(_, oracle)| *oracle).collect();
-        assert_eq!(heard, BTreeSet::from(ORACLES));
-        let rows = OBJECTIONS.map(|(mutant, oracle)| Row {
+        let rows = ORACLES.map(|(oracle, mutant, world)| Row {
             mutant: Some(mutant.to_owned()),
-            kind: world_of(oracle),
+            kind: Kind::of_name(world).expect("the name of a world"),
             alone: Some(oracle),
         });
         assert_heard(Vec::from(rows));

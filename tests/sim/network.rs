@@ -48,24 +48,17 @@ impl World {
         let server = link.server;
         let mut rest = bytes;
         while !rest.is_empty() {
-            let len = if rest.len() > 1 && self.entropy.chance(self.plan.tear) {
-                1 + self.entropy.below(rest.len() as u32 - 1) as usize
-            } else {
-                rest.len()
+            let len = match rest.len() > 1 && self.entropy.chance(self.plan.tear) {
+                true => 1 + self.entropy.below(rest.len() as u32 - 1) as usize,
+                false => rest.len(),
             };
             let (piece, later) = rest.split_at(len);
             rest = later;
-            let at = if lost {
-                NEVER
-            } else {
-                self.now + self.delay(server)
+            let at = match lost {
+                true => NEVER,
+                false => self.now + self.delay(server),
             };
-            let link = &mut self.conns[conn];
-            let pipe = match way {
-                Way::ToServer => &mut link.up,
-                Way::ToClient => &mut link.down,
-            };
-            let at = pipe.push(piece, self.now, at);
+            let at = self.conns[conn].pipe(way).push(piece, self.now, at);
             self.at(at, Event::Arrive(conn, way));
         }
         if way == Way::ToServer && self.conns[conn].up.is_held() {
@@ -101,8 +94,14 @@ impl World {
     pub(crate) fn open(&mut self, peer: usize, process: Process, node: usize) -> usize {
         let conn = self.conns.len();
         let server = self.plan.server_of(node);
-        self.conns
-            .push(Conn::new(peer, process, node, server, self.now));
+        self.conns.push(Conn {
+            peer,
+            process,
+            node,
+            server,
+            opened: self.now,
+            ..Conn::default()
+        });
         self.opened[peer][node].push(conn);
         if self.partitions[peer][node] == [false; 2] {
             let delay = self.delay(server) + self.delay(server);
@@ -134,11 +133,8 @@ impl World {
 
     /// Lets a server with too many clients say so and close the connection.
     pub(crate) fn turn_away(&mut self, conn: usize) {
-        self.send(
-            conn,
-            Way::ToClient,
-            b"-ERR max number of clients reached\r\n",
-        );
+        let text = b"-ERR max number of clients reached\r\n";
+        self.send(conn, Way::ToClient, text);
         if self.entropy.below(2) == 0 {
             self.conns[conn].cut = true;
             self.forget(conn);
@@ -166,10 +162,9 @@ impl World {
     /// Loses the bytes that the kernel still holds; some of those on their way arrive.
     fn keep_some_up(&mut self, conn: usize) {
         let link = &self.conns[conn];
-        let kept = if link.up.is_held() || link.dark {
-            0
-        } else {
-            self.entropy.below(link.up.segments() as u32 + 1) as usize
+        let kept = match link.up.is_held() || link.dark {
+            true => 0,
+            false => self.entropy.below(link.up.segments() as u32 + 1) as usize,
         };
         self.conns[conn].up.keep(kept);
         self.hurry(conn);
@@ -206,9 +201,8 @@ impl World {
             // A connection that was never accepted is treated as if it had never existed.
             (FarState::Backlog, End::Reset) => {
                 self.forget(conn);
-                self.servers[server]
-                    .backlog
-                    .retain(|waiting| *waiting != conn);
+                let backlog = &mut self.servers[server].backlog;
+                backlog.retain(|waiting| *waiting != conn);
             }
             (FarState::Backlog, End::Polite) => link.far.ended = true,
             (FarState::Open, _) => {
@@ -369,14 +363,11 @@ impl World {
 
     fn heal_conn(&mut self, conn: usize, way: Way) {
         let link = &mut self.conns[conn];
-        let server = link.server;
-        let pipe = match way {
-            Way::ToServer => &mut link.up,
-            Way::ToClient => &mut link.down,
-        };
+        let (server, lingers) = (link.server, link.near.lingers);
+        let pipe = link.pipe(way);
         if pipe.is_held() {
             // A kernel repeats more and more rarely, but bytes from before the close arrive at some time.
-            let lingers = way == Way::ToServer && link.near.lingers;
+            let lingers = way == Way::ToServer && lingers;
             let held = pipe.oldest().map_or(0, |sent| self.now - sent);
             let pause = if lingers {
                 u64::from(self.entropy.below((USER_TIMEOUT / MILLI) as u32)) * MILLI
@@ -386,12 +377,7 @@ impl World {
                 0
             };
             let at = self.now + self.delay(server) + pause;
-            let link = &mut self.conns[conn];
-            let pipe = match way {
-                Way::ToServer => &mut link.up,
-                Way::ToClient => &mut link.down,
-            };
-            pipe.heal(at);
+            self.conns[conn].pipe(way).heal(at);
             self.at(at, Event::Arrive(conn, way));
         }
         if way == Way::ToServer && self.conns[conn].near.lingers {

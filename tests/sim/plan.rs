@@ -5,7 +5,8 @@
 
 use crate::clock::{MICRO, MILLI, SECOND, Time};
 use crate::entropy::Entropy;
-use crate::faults::{FAULTS, Fault};
+use crate::faults::FAULTS;
+use crate::faults::Fault::{self, *};
 use crate::network::KEEP_ALIVE;
 use crate::theme;
 
@@ -260,6 +261,7 @@ pub(crate) enum Kinds {
 
 impl Plan {
     pub(crate) fn draw(entropy: &mut Entropy) -> Self {
+        use Kinds::{Mixed, Newest, Old, Redis, Valkey};
         let covered = entropy.below(4) != 3;
         let nodes: usize = entropy.pick(&[3, 1, 2, 3, 3, 4, 5, 5, 7]);
         let quorum = nodes / 2 + 1;
@@ -290,14 +292,7 @@ impl Plan {
             delay_tail: entropy.pick(&[0, 0, 1, 10, 200]) * MILLI,
             tear: entropy.pick(&[0, 0, 50_000, 500_000]),
             window: entropy.pick(&[1 << 20, 1 << 16, 4096, 700]),
-            kinds: entropy.pick(&[
-                Kinds::Redis,
-                Kinds::Redis,
-                Kinds::Mixed,
-                Kinds::Valkey,
-                Kinds::Newest,
-                Kinds::Old,
-            ]),
+            kinds: entropy.pick(&[Redis, Redis, Mixed, Valkey, Newest, Old]),
             native_refused: entropy.pick(&[false, false, true]),
             // Strangers have no password and know no database.
             credentials: entropy.pick(&[false, false, true]) && strangers == 0,
@@ -318,10 +313,9 @@ impl Plan {
             longest_pause: entropy.pick(&[1, 20, 300, 3_000]) * MILLI,
             dead_after: entropy.pick(&[2_000, 200, 30_000]),
             // A node timeout below the usual round trip gives no lock, which is not interesting.
-            node_timeout: if delay < MILLI {
-                entropy.pick(&[None, None, Some(5), Some(50)])
-            } else {
-                entropy.pick(&[None, None, Some(50)])
+            node_timeout: match delay < MILLI {
+                true => entropy.pick(&[None, None, Some(5), Some(50)]),
+                false => entropy.pick(&[None, None, Some(50)]),
             },
             gap: entropy.pick(&[1_000, 20, 100, 300]) * MILLI,
             longest_fault: entropy.pick(&[100, 10, 1_000, 8_000]) * MILLI,
@@ -330,11 +324,7 @@ impl Plan {
                     return 0; // If there are some, they are drawn later.
                 }
                 let drawn = entropy.pick(&[0, 0, 1, 4]);
-                if fault.is_covered() || !covered {
-                    drawn
-                } else {
-                    0
-                }
+                drawn * u32::from(fault.is_covered() || !covered)
             }),
             watch,
             // The other numbers matter only in worlds of some kind or theme.
@@ -354,7 +344,7 @@ impl Plan {
         self.longest_ttl = self.longest_ttl.min(LONGEST_GUARDED);
         let amnesia = entropy.pick(&[0, 0, 1, 4]);
         if self.covered && self.is_guarded() {
-            self.faults[Fault::Amnesia as usize] = amnesia;
+            self.faults[Amnesia as usize] = amnesia;
         }
         self
     }
@@ -362,6 +352,7 @@ impl Plan {
     /// Lets the servers carry markers. Every fault may then happen although exclusion has to hold. The kinds of clients
     /// are drawn too.
     pub(crate) fn marked(mut self, entropy: &mut Entropy) -> Self {
+        use Members::{Alike, LongLater, OtherName, OtherNodes, ShortLater};
         self.guard = Guard::Strict;
         self.strangers = 0;
         self.shortest_ttl = self.shortest_ttl.min(LONGEST_GUARDED);
@@ -369,16 +360,10 @@ impl Plan {
         self.trusted = entropy.pick(&[true, false]);
         self.durable = entropy.pick(&[false, false, true]);
         self.members = entropy.pick(&[
-            Members::Alike,
-            Members::Alike,
-            Members::Alike,
-            Members::ShortLater,
-            Members::LongLater,
-            Members::OtherName,
-            Members::OtherNodes,
+            Alike, Alike, Alike, ShortLater, LongLater, OtherName, OtherNodes,
         ]);
         for (weight, fault) in self.faults.iter_mut().zip(FAULTS) {
-            if fault.is_of_markers() || fault == Fault::Amnesia {
+            if fault.is_of_markers() || fault == Amnesia {
                 *weight = entropy.pick(&[0, 1, 0, 4]);
             }
         }
@@ -396,35 +381,28 @@ impl Plan {
                 self.longest_ttl = LONGEST_GUARDED;
                 self.shortest_ttl = self.shortest_ttl.min(SHORTER);
             }
-            Members::OtherName => self.clients = self.clients.max(2),
             Members::OtherNodes if self.nodes == 1 => self.members = Members::Alike,
-            Members::OtherNodes => self.clients = self.clients.max(2),
+            Members::OtherName | Members::OtherNodes => self.clients = self.clients.max(2),
         }
         if self.members == Members::LongLater || self.forgetful() == 0 {
-            never = &[Fault::Amnesia, Fault::Flush, Fault::Promote, Fault::Follow];
+            never = &[Amnesia, Flush, Promote, Follow];
         }
         if self.has_outsider() {
             // A server without a marker would belong to the first client that comes.
-            never = &[
-                Fault::Amnesia,
-                Fault::Flush,
-                Fault::Promote,
-                Fault::Follow,
-                Fault::Unmark,
-            ];
+            never = &[Amnesia, Flush, Promote, Follow, Unmark];
         }
         for fault in never {
             self.faults[*fault as usize] = 0;
         }
         if self.durable {
-            self.faults[Fault::Amnesia as usize] = 0;
-            self.faults[Fault::Promote as usize] = 0;
+            self.faults[Amnesia as usize] = 0;
+            self.faults[Promote as usize] = 0;
         }
         if self.members != Members::Alike {
-            self.faults[Fault::Reinit as usize] = 0;
+            self.faults[Reinit as usize] = 0;
         }
         if self.covered {
-            self.faults[Fault::Unbar as usize] = 0;
+            self.faults[Unbar as usize] = 0;
         }
         self
     }
@@ -434,8 +412,9 @@ impl Plan {
     pub(crate) fn forgetful(&self) -> usize {
         match self.members {
             Members::ShortLater => self.nodes - self.quorum(),
-            Members::Alike | Members::LongLater => self.servers,
-            Members::OtherName | Members::OtherNodes => self.servers,
+            Members::Alike | Members::LongLater | Members::OtherName | Members::OtherNodes => {
+                self.servers
+            }
         }
     }
 
@@ -450,17 +429,12 @@ impl Plan {
         self.guard == Guard::Strict && self.strangers == 0
     }
 
-    /// Returns the ttl of the locks that are taken after the faults.
-    fn comfortable_ttl(&self) -> u64 {
+    /// Returns the longest ttl of all clients: that of the locks that are taken after the faults.
+    pub(crate) fn max_ttl(&self) -> u64 {
         self.longest_ttl.max(match self.guard {
             Guard::Off => COMFORTABLE,
             Guard::Observed | Guard::Untold | Guard::Strict => COMFORTABLE_GUARDED,
         })
-    }
-
-    /// Returns the longest ttl of all clients.
-    pub(crate) fn max_ttl(&self) -> u64 {
-        self.comfortable_ttl()
     }
 
     /// Returns the longest ttl of this client, which it uses after the faults.
@@ -540,21 +514,6 @@ impl Plan {
         }
     }
 
-    /// Returns a plan with five nodes, eight clients, sixty seconds, and a few of all covered faults.
-    pub(crate) fn standard(_: &mut Entropy) -> Self {
-        Self {
-            nodes: 5,
-            servers: 5,
-            length: 60 * SECOND,
-            delay_tail: MILLI,
-            cancels: 50_000,
-            server_drift: 4_000_000,
-            client_drift: 4_000_000,
-            faults: FAULTS.map(|fault| u32::from(fault.is_covered())),
-            ..Self::tame(8)
-        }
-    }
-
     /// Returns the plan with as many servers as nodes, and locks of one length.
     pub(crate) fn alike(self) -> Self {
         Self {
@@ -571,18 +530,16 @@ impl Plan {
 
     /// Returns how fast the clock of a client is, in parts of a thousand million.
     pub(crate) fn client_skew(&self, entropy: &mut Entropy) -> i64 {
-        if self.switches.worst_clocks {
-            -i64::from(self.client_drift)
-        } else {
-            entropy.around_zero(self.client_drift)
+        match self.switches.worst_clocks {
+            true => -i64::from(self.client_drift),
+            false => entropy.around_zero(self.client_drift),
         }
     }
 
     pub(crate) fn server_skew(&self, entropy: &mut Entropy) -> i64 {
-        if self.switches.worst_clocks {
-            i64::from(self.server_drift)
-        } else {
-            entropy.around_zero(self.server_drift)
+        match self.switches.worst_clocks {
+            true => i64::from(self.server_drift),
+            false => entropy.around_zero(self.server_drift),
         }
     }
 

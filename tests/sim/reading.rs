@@ -8,7 +8,7 @@ use crate::case::Kind;
 use crate::clock::{MICRO, MILLI, SECOND};
 use crate::delaying::DELAY;
 use crate::entropy::Entropy;
-use crate::faults::Fault;
+use crate::faults::Fault::*;
 use crate::kinds::{contended, kind};
 use crate::plan::{Kinds, Plan};
 
@@ -55,15 +55,13 @@ pub(crate) fn busy(
         work: entropy.pick(&[5, 50]) * MILLI,
         rest: entropy.pick(&[5, 50]) * MILLI,
         wait: entropy.pick(&[300, 20, 1_000]) * MILLI,
-        habits: if alone {
-            [4, 1, 2, 1, 1, 1]
-        } else {
-            [8, 2, 0, 1, 1, 0]
+        habits: match alone {
+            true => [4, 1, 2, 1, 1, 1],
+            false => [8, 2, 0, 1, 1, 0],
         },
-        keeps: if alone {
-            entropy.pick(&[0, 0, 500_000])
-        } else {
-            0
+        keeps: match alone {
+            true => entropy.pick(&[0, 0, 500_000]),
+            false => 0,
         },
         cancels: entropy.pick(&[0, 50_000, 300_000]),
         second_thoughts: entropy.pick(&[0, 0, 100_000]),
@@ -72,28 +70,15 @@ pub(crate) fn busy(
         gap: entropy.pick(&[1_000, 100, 300]) * MILLI,
         longest_fault: entropy.pick(&[100, 10, 500]) * MILLI,
         faults: Plan::only(&[
-            Fault::Reset,
-            Fault::Dark,
-            Fault::Partition,
-            Fault::Stall,
-            Fault::Slow,
-            Fault::Pause,
-            Fault::Restart,
-            Fault::ForgetScripts,
-            Fault::Mood,
-            Fault::Kill,
-            Fault::Suspend,
-            Fault::Drift,
-            Fault::Jump,
-            Fault::Delete,
-            Fault::Expire,
+            Reset, Dark, Partition, Stall, Slow, Pause, Restart, Unload, Mood, Kill, Suspend,
+            Drift, Jump, Delete, Expire,
         ])
         .map(|weight| weight * entropy.pick(&[0, 0, 1, 2])),
         ..Plan::tame(clients)
     };
     if !clocks_step {
-        plan.faults[Fault::Drift as usize] = 0;
-        plan.faults[Fault::Jump as usize] = 0;
+        plan.faults[Drift as usize] = 0;
+        plan.faults[Jump as usize] = 0;
     }
     plan
 }

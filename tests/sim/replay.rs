@@ -69,18 +69,13 @@ fn words(violation: &Violation) -> String {
 fn command(kind: Kind, seed: u64) -> String {
     let mutant = crate::mutations::chosen();
     let mutant = mutant.map_or_else(String::new, |name| format!("MUTANT={name} "));
-    let world = if kind.name == ANY.name {
-        String::new()
-    } else {
-        format!("WORLD={} ", kind.name)
-    };
     let run = match mutant.is_empty() {
         true => {
             "cargo test --features embedded --test sim -- --exact worlds_keep_their_promises --nocapture"
         }
         false => "bash tests/breakages.sh --play",
     };
-    format!("{mutant}{world}SEED={seed} {run}")
+    format!("{mutant}WORLD={} SEED={seed} {run}", kind.name)
 }
 
 /// Plays the history that a variable names, if one does. Returns whether it did.

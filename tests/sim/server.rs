@@ -9,12 +9,10 @@
 use std::collections::VecDeque;
 
 use shearline::Instant;
-use shearline::internals::Flavour;
-use shearline::internals::Store;
 use shearline::internals::resp::{self, Inbox, Value};
-use shearline::internals::{BARRIER_KEY, MARKER_KEY};
+use shearline::internals::{BARRIER_KEY, Flavour, MARKER_KEY, Store};
 
-use crate::bare;
+use crate::bare::{self, Sent};
 use crate::clock::{Clock, MILLI, SECOND, Time};
 use crate::faults::Fault;
 use crate::link::{Conn, FarState, Way};
@@ -31,16 +29,13 @@ use crate::written::Writing;
 /// How many bytes the server reads from one connection before it looks at the next.
 const READ_BYTES: usize = 16 << 10;
 
-/// The most words of a command here.
-const WORDS_MAX: usize = 3 + 256;
-
 /// The digests of the scripts that extend and release many locks at once, and of those that do so for one lock.
 const EXTEND_EACH: &[u8] = b"ab45eed4405dc0e1a96a226b5088d35bf5f4512a";
 const EXTEND: &[u8] = b"861c16b0751b430a3233aad3e2ab867202584ef5";
 const RELEASE_EACH: &[u8] = b"d69605c5805009ab0e3862a8ef1a0ec74af88a05";
 const RELEASE: &[u8] = b"4453c08d4b7260dfec522c1d9be6140ee00157cb";
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Server {
     pub(crate) store: Store,
     pub(crate) clock: Clock,
@@ -96,12 +91,13 @@ pub(crate) struct Server {
 }
 
 /// What a server answers instead of executing a command.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Mood {
+    #[default]
     Fine,
     Loading,
     ReadOnly,
-    OutOfMemory,
+    NoMemory,
     DiskFull,
     Busy,
     /// Clients have to give a password.
@@ -117,18 +113,12 @@ pub(crate) enum Mood {
     Garbled,
 }
 
-pub(crate) const MOODS: [Mood; 10] = [
-    Mood::Loading,
-    Mood::ReadOnly,
-    Mood::OutOfMemory,
-    Mood::DiskFull,
-    Mood::Busy,
-    Mood::Locked,
-    Mood::Doubtful,
-    Mood::Replica,
-    Mood::Cluster,
-    Mood::Garbled,
-];
+pub(crate) const MOODS: [Mood; 10] = {
+    use Mood::*;
+    [
+        Loading, ReadOnly, NoMemory, DiskFull, Busy, Locked, Doubtful, Replica, Cluster, Garbled,
+    ]
+};
 
 impl Server {
     pub(crate) fn new(number: usize, plan: &Plan, clock: Clock) -> Self {
@@ -149,31 +139,7 @@ impl Server {
             old: kind == Kinds::Old,
             newest: kind == Kinds::Newest,
             up: true,
-            stalled: false,
-            lost: false,
-            paused: false,
-            postponed: Vec::new(),
-            crowded: false,
-            crowds: 0,
-            slow: 0,
-            ready: VecDeque::new(),
-            backlog: VecDeque::new(),
-            open: Vec::new(),
-            serving: false,
-            mood: Mood::Fine,
-            mood_number: 0,
-            snapshots: VecDeque::new(),
-            starts: 0,
-            promoted: false,
-            fenced: false,
-            jumps: 0,
-            jumped: 0,
-            behind: 0,
-            was_behind: false,
-            vouched: false,
-            followed: false,
-            uttered: false,
-            killed_at: 0,
+            ..Self::default()
         }
     }
 
@@ -213,6 +179,9 @@ impl Server {
         self.store.get(shown, key).map(token_of)
     }
 }
+
+/// What a server says instead of what the store says.
+type Texts = &'static [(&'static [u8], &'static [u8])];
 
 /// The error of a proxy that had no answer in time.
 const DOUBT: &[u8] = b"-ERR Connection timed out\r\n";
@@ -266,43 +235,44 @@ impl Mood {
             {
                 Some(b"-READONLY You can't write against a read only replica.\r\n")
             }
-            Self::OutOfMemory if set || is(&[b"SET", b"MSETEX"]) => {
+            Self::NoMemory if set || is(&[b"SET", b"MSETEX"]) => {
                 Some(b"-OOM command not allowed when used memory > 'maxmemory'.\r\n")
             }
             Self::DiskFull if set || is(&[b"PEXPIRE", b"MSETEX"]) || (is_write(words) && present) => Some(
                 b"-MISCONF Redis is configured to save RDB snapshots, but it's currently unable to \
                   persist to disk.\r\n",
             ),
-            Self::ReadOnly | Self::Replica | Self::OutOfMemory | Self::DiskFull => None,
+            Self::ReadOnly | Self::Replica | Self::NoMemory | Self::DiskFull => None,
         }
     }
 
     /// Returns what a server in this mood says about itself instead.
-    fn disguise(self) -> &'static [(&'static [u8], &'static [u8])] {
-        match self {
-            Self::Replica => &[
-                (b"$6\r\nmaster\r\n", b"$7\r\nreplica\r\n"),
-                (b"role:master\r\n", b"role:slave \r\n"),
-            ],
-            Self::Cluster => &[
-                (b"$10\r\nstandalone\r\n", b"$7\r\ncluster\r\n"),
-                (b"_mode:standalone\r\n", b"_mode:cluster   \r\n"),
-            ],
-            Self::Fine
-            | Self::Loading
-            | Self::ReadOnly
-            | Self::OutOfMemory
-            | Self::DiskFull
-            | Self::Busy
-            | Self::Locked
-            | Self::Doubtful
-            | Self::Garbled => &[],
+    fn disguise(self) -> Texts {
+        let replica: Texts = &[
+            (b"$6\r\nmaster\r\n", b"$7\r\nreplica\r\n"),
+            (b"role:master\r\n", b"role:slave \r\n"),
+        ];
+        let cluster: Texts = &[
+            (b"$10\r\nstandalone\r\n", b"$7\r\ncluster\r\n"),
+            (b"_mode:standalone\r\n", b"_mode:cluster   \r\n"),
+        ];
+        if self == Self::Replica {
+            replica
+        } else if self == Self::Cluster {
+            cluster
+        } else {
+            &[]
         }
     }
 }
 
 /// The version of the embedded store, and one of the same length that knows `DELEX`.
 const NEWEST: (&[u8], &[u8]) = (b"7.0.15", b"8.4.15");
+
+/// How servers refuse the native releases.
+const DELEX_REFUSED: &[u8] = b"-NOPERM this user has no permissions to run the 'delex' command\r\n";
+const DELIFEQ_REFUSED: &[u8] =
+    b"-NOPERM this user has no permissions to run the 'delifeq' command\r\n";
 
 /// A text that answers no lock command.
 const NO_ANSWER: &[u8] = b"+QUEUED\r\n";
@@ -340,9 +310,8 @@ fn lengthen(out: &mut Vec<u8>, start: usize, line: &[u8]) {
 
 /// Replaces the first line that fits by another text. Returns whether there was one.
 fn replace(out: &mut Vec<u8>, start: usize, (from, to): (&[u8], &[u8])) -> bool {
-    let at = out[start..]
-        .windows(from.len())
-        .position(|text| text == from);
+    let mut texts = out[start..].windows(from.len());
+    let at = texts.position(|text| text == from);
     if let Some(at) = at {
         let at = start + at;
         out.splice(at..at + from.len(), to.iter().copied());
@@ -360,10 +329,8 @@ fn is_write(words: &[&[u8]]) -> bool {
 
 /// Returns `true` if a command is one of those by which a waiter looks at a key.
 fn is_look(words: &[&[u8]]) -> bool {
-    matches!(
-        words,
-        [b"PTTL", _] | [b"CLIENT", b"TRACKING" | b"CACHING", ..]
-    )
+    let registers = matches!(words, [b"CLIENT", b"TRACKING" | b"CACHING", ..]);
+    registers || matches!(words, [b"PTTL", _])
 }
 
 /// Returns for how many milliseconds votes do not count, if an answer with this number of parts says so.
@@ -380,16 +347,13 @@ fn text_in(reply: &[u8]) -> &[u8] {
     text.unwrap_or_default().trim_ascii()
 }
 
-/// Reads the words of a command. Returns how many there are.
-fn words_of<'a>(value: &Value<'a>, words: &mut [&'a [u8]; WORDS_MAX]) -> usize {
-    let mut count = 0;
-    if let Some(items) = value.as_items() {
-        for word in items.iter() {
-            words[count] = word.as_bytes().unwrap_or_default();
-            count += 1;
-        }
-    }
-    count
+/// Returns the words of a command.
+pub(crate) fn words_of<'a>(value: &Value<'a>) -> Vec<&'a [u8]> {
+    let Some(items) = value.as_items() else {
+        return Vec::new();
+    };
+    let words = items.iter().map(|word| word.as_bytes().unwrap_or_default());
+    words.collect()
 }
 
 /// Turns what the store says about itself into what this server would say. Returns whether the result refuses a client.
@@ -406,10 +370,9 @@ fn introduce(
         replace(out, start, NEWEST);
     }
     if words == [b"INFO", &b"replication"[..]] {
-        let line = if there.followed {
-            WAS_REPLICA
-        } else {
-            WAS_NEVER
+        let line = match there.followed {
+            true => WAS_REPLICA,
+            false => WAS_NEVER,
         };
         lengthen(out, start, line);
     }
@@ -531,9 +494,7 @@ impl World {
         let mut piece = &bytes[..];
         let mut registers = false;
         while let Ok(Some(frame)) = commands.next(&mut piece) {
-            let mut words: [&[u8]; WORDS_MAX] = [&[]; WORDS_MAX];
-            let count = words_of(&frame.value, &mut words);
-            let words = &words[..count];
+            let words = &words_of(&frame.value)[..];
             if self.servers[server].paused && is_write(words) {
                 self.postpone(conn, words, piece);
                 break;
@@ -550,12 +511,12 @@ impl World {
                     };
                     self.oracle.counts.sights.note(sight);
                     let each = (script, each.0, each.1);
-                    self.run_each(server, conn, (sent, begun), each, registers, &mut replies);
+                    self.run_each(conn, (sent, begun), each, registers, &mut replies);
                 }
                 _ if self.is_transacting(conn, words) => {
-                    self.transact(server, conn, (sent, begun), words, &mut replies);
+                    self.transact(conn, (sent, begun), words, &mut replies);
                 }
-                _ => self.execute(server, conn, (sent, begun), words, &mut replies),
+                _ => self.execute(conn, (sent, begun), words, &mut replies),
             }
             registers = matches!(words, [b"CLIENT", b"CACHING", ..]);
         }
@@ -572,9 +533,8 @@ impl World {
     /// there. If the script `registers` the keys that it reads, each does.
     fn run_each(
         &mut self,
-        server: usize,
         conn: usize,
-        sent: (Time, Writing),
+        sent: Sent,
         (script, keys, arguments): (&[u8], &[&[u8]], &[&[u8]]),
         registers: bool,
         out: &mut Vec<u8>,
@@ -590,9 +550,9 @@ impl World {
             let mut words: Vec<&[u8]> = vec![b"EVALSHA", script, b"1", key];
             words.extend(own);
             if registers && key != &keys[0] {
-                self.register_next(server, conn);
+                self.register_next(conn);
             }
-            self.execute(server, conn, sent, &words, out);
+            self.execute(conn, sent, &words, out);
         }
         let link = &mut self.conns[conn];
         link.batched = false;
@@ -608,8 +568,8 @@ impl World {
     }
 
     /// Makes the next command over this connection register its keys, as if it were asked to.
-    fn register_next(&mut self, server: usize, conn: usize) {
-        let there = &mut self.servers[server];
+    fn register_next(&mut self, conn: usize) {
+        let there = &mut self.servers[self.conns[conn].server];
         let shown = there.clock.show(self.now);
         if let Some(session) = &mut self.conns[conn].far.session {
             let words: &[&[u8]] = &[b"CLIENT", b"CACHING", b"YES"];
@@ -684,14 +644,9 @@ impl World {
         }
     }
 
-    pub(crate) fn execute(
-        &mut self,
-        server: usize,
-        conn: usize,
-        (sent, begun): (Time, Writing),
-        words: &[&[u8]],
-        out: &mut Vec<u8>,
-    ) {
+    pub(crate) fn execute(&mut self, conn: usize, sent: Sent, words: &[&[u8]], out: &mut Vec<u8>) {
+        let (sent, begun) = sent;
+        let server = self.conns[conn].server;
         let secretive = self.plan.switches.secretive_from;
         let secretive = secretive.is_some_and(|from| from <= self.now);
         let mut command = Command::of(words, &self.fenced_set);
@@ -737,10 +692,9 @@ impl World {
             }
             [verb @ (b"DELEX" | b"DELIFEQ"), ..] if self.plan.native_refused => {
                 self.oracle.counts.sights.note("NativeRefused");
-                Some(if *verb == b"DELEX" {
-                    &b"-NOPERM this user has no permissions to run the 'delex' command\r\n"[..]
-                } else {
-                    &b"-NOPERM this user has no permissions to run the 'delifeq' command\r\n"[..]
+                Some(match *verb {
+                    b"DELEX" => DELEX_REFUSED,
+                    _ => DELIFEQ_REFUSED,
                 })
             }
             [b"INFO", ..] if secretive => {
@@ -766,9 +720,8 @@ impl World {
                 out.extend_from_slice(refusal);
                 if let Some(session) = session.as_mut().filter(|_| link.transaction.is_queueing) {
                     // The server runs nothing of the transaction.
-                    there
-                        .store
-                        .execute(session, shown, &[b"REFUSED"], &mut Vec::new());
+                    let words: &[&[u8]] = &[b"REFUSED"];
+                    there.store.execute(session, shown, words, &mut Vec::new());
                 }
             }
             (None, Some(session)) => match *words {
@@ -794,21 +747,14 @@ impl World {
                 }
                 _ => {
                     there.store.execute(session, shown, words, out);
-                    if introduce(there, link, words, (out, start)) {
-                        self.oracle.counts.sights.note("TurnedDown");
-                    }
-                    if matches!(words, [b"SET", _, _, b"IFEQ", ..]) {
-                        self.oracle.counts.sights.note("SetIfEq");
-                    }
-                    match words[0] {
-                        b"DELIFEQ" => self.oracle.counts.sights.note("DelIfEq"),
-                        b"DELEX" => self.oracle.counts.sights.note("DelEx"),
-                        _ => {}
-                    }
+                    let sights = &mut self.oracle.counts.sights;
+                    let turned_down = introduce(there, link, words, (out, start));
+                    sights.note_if(turned_down, "TurnedDown");
+                    sights.note_if(matches!(words, [b"SET", _, _, b"IFEQ", ..]), "SetIfEq");
+                    sights.note_if(words[0] == b"DELIFEQ", "DelIfEq");
+                    sights.note_if(words[0] == b"DELEX", "DelEx");
                     let login = words.iter().any(|word| word == b"AUTH");
-                    if login && !out[start..].starts_with(b"-") {
-                        self.oracle.counts.sights.note("LoggedIn");
-                    }
+                    sights.note_if(login && !out[start..].starts_with(b"-"), "LoggedIn");
                 }
             },
             (None, None) => {}
@@ -817,12 +763,7 @@ impl World {
         if self.plan.has_several_holders() {
             self.note_intents(words, number_in(&out[start..]));
         }
-        self.inspected(
-            self.conns[conn].peer,
-            self.conns[conn].node,
-            words,
-            &out[start..],
-        );
+        self.inspected(conn, words, &out[start..]);
         let there = &mut self.servers[server];
         let link = &mut self.conns[conn];
         let done = Said::of(command.verb, &out[start..]);
@@ -872,22 +813,16 @@ impl World {
             out.truncate(start);
             out.extend_from_slice(DOUBT);
         }
-        if doubtful && is_exec {
-            // No transaction has this answer.
-            let from = link.far.replied;
-            let to = from + DOUBT.len() as u64;
-            link.garbage.get_or_insert((from, to));
-        }
-        if there.mood == Mood::Garbled && (command.verb.is_of_locks() || is_exec) {
+        let garbled = there.mood == Mood::Garbled && (command.verb.is_of_locks() || is_exec);
+        if garbled {
             out.truncate(start);
             out.extend_from_slice(NO_ANSWER);
-            let from = link.far.replied;
-            let to = from + NO_ANSWER.len() as u64;
-            link.garbage.get_or_insert((from, to));
         }
         let said = Said::of(command.verb, &out[start..]);
-        if words.first() == Some(&&b"SELECT"[..]) && said.is_error() {
-            // Commands after that are about another database, and their answers are wrong.
+        // After a refused `SELECT` commands are about another database, and their answers are wrong.
+        let elsewhere = words.first() == Some(&&b"SELECT"[..]) && said.is_error();
+        // No transaction has the answer of a doubtful server.
+        if doubtful && is_exec || garbled || elsewhere {
             let from = link.far.replied;
             let to = from + (out.len() - start) as u64;
             link.garbage.get_or_insert((from, to));
@@ -925,9 +860,8 @@ impl World {
         self.set_executed(&deed, &set, None);
         self.counted(&deed, counted);
         if deed.peer < self.plan.clients {
-            self.conns[conn]
-                .answers
-                .push_back(Answer { token, ..answer });
+            let answers = &mut self.conns[conn].answers;
+            answers.push_back(Answer { token, ..answer });
             let lock = command.key.is_some()
                 || command.verb == Verb::Time
                 || is_inspection(words)
@@ -951,9 +885,8 @@ impl World {
     /// Records a piece of a transaction that a server has done over a connection. Its answer is part of the last reply.
     pub(crate) fn answered_in_part(
         &mut self,
-        server: usize,
         conn: usize,
-        ((sent, begun), wanted): ((Time, Writing), Writing),
+        (sent, wanted): (Sent, Writing),
         piece: &bare::Done<'_>,
         names: &(SetBefore, SetBefore),
     ) {
@@ -964,10 +897,10 @@ impl World {
             kept: piece.kept,
             before: piece.before,
             after: piece.after,
-            ..self.deed(conn, (sent, begun), piece.command, piece.said)
+            ..self.deed(conn, sent, piece.command, piece.said)
         };
         let link = &self.conns[conn];
-        let answer = answer(link, &deed, self.servers[server].jumped);
+        let answer = answer(link, &deed, self.servers[link.server].jumped);
         let token = self.executed(&deed, &Held::default());
         self.set_executed(&deed, &names.0, Some(&names.1));
         let answer = Answer { token, ..answer };
@@ -975,13 +908,8 @@ impl World {
     }
 
     /// Returns the deed that is a command over this connection, which changes no key.
-    fn deed<'a>(
-        &self,
-        conn: usize,
-        (sent, begun): (Time, Writing),
-        command: Command<'a>,
-        said: Said,
-    ) -> Deed<'a> {
+    fn deed<'a>(&self, conn: usize, sent: Sent, command: Command<'a>, said: Said) -> Deed<'a> {
+        let (sent, begun) = sent;
         let link = &self.conns[conn];
         let there = &self.servers[link.server];
         Deed {

@@ -20,7 +20,7 @@ pub(crate) const SCRIPT: &[u8] =
     b"if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) end return 0";
 
 /// See the [module](self).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Stranger {
     process: Process,
     links: Vec<Option<usize>>,
@@ -44,8 +44,9 @@ pub(crate) struct Stranger {
     finishing: bool,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum Doing {
+    #[default]
     Resting,
     Locking,
     Holding,
@@ -66,20 +67,11 @@ impl Stranger {
             process: world.oracle.born(peer),
             links: vec![None; world.plan.nodes],
             clock: Clock::new(SECOND, fast),
-            doing: Doing::Resting,
-            node: 0,
-            asked: false,
             patience: NEVER,
             at: world.entropy.span(rest),
             next_turn: NEVER,
             timeout: world.entropy.pick(&[50, 5, 10]) * MILLI,
-            resource: 0,
-            token: [0; 20],
-            tokens: 0,
-            ttl: 0,
-            began: Instant::ZERO,
-            granted: 0,
-            finishing: false,
+            ..Self::default()
         }
     }
 
@@ -267,10 +259,9 @@ impl World {
         let name = &self.names[stranger.resource][..];
         let ttl = Decimal::from(stranger.ttl);
         let token = &stranger.token[..];
-        let words: &[&[u8]] = if stranger.doing == Doing::Locking {
-            &[b"SET", name, token, b"NX", b"PX", ttl.as_bytes()]
-        } else {
-            &[b"EVAL", SCRIPT, b"1", name, token]
+        let words: &[&[u8]] = match stranger.doing == Doing::Locking {
+            true => &[b"SET", name, token, b"NX", b"PX", ttl.as_bytes()],
+            false => &[b"EVAL", SCRIPT, b"1", name, token],
         };
         resp::command(&mut question, words);
         let taken = self.write(conn, &question) == question.len();
@@ -296,7 +287,7 @@ impl World {
         self.say(place, || {
             format!("has resource {resource}, as strangers do")
         });
-        self.oracle.counts.strange += 1;
+        self.oracle.counts.sights.note("Strange");
         let belief = Belief {
             user: 0,
             token,

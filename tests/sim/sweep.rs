@@ -1,13 +1,12 @@
 //! Runs many histories of one kind, on all cores. One thread runs each history, from its seed alone.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::case::{Case, Keep, Kind, Tally};
-use crate::faults::FAULTS;
 use crate::mutations::Chosen;
 use crate::oracle::Violation;
 
@@ -37,9 +36,9 @@ pub(crate) fn sweep(kind: Kind, seeds: Range<u64>, until: Until) -> Sweep {
     let next = AtomicU64::new(seeds.start);
     let end = AtomicU64::new(seeds.end);
     let sum = Mutex::new(Sweep::default());
-    let progress = Progress::new(seeds.end - seeds.start);
+    let said = AtomicU64::new(0);
     let work = || {
-        let (begin, taken) = (real_time(), thread_time());
+        let (since, taken) = (real_time(), thread_time());
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= end.load(Ordering::Relaxed) {
@@ -57,10 +56,17 @@ pub(crate) fn sweep(kind: Kind, seeds: Range<u64>, until: Until) -> Sweep {
                     end.fetch_min(seed, Ordering::Relaxed);
                 }
             }
-            progress.show(&sum);
+            let passed = begin.elapsed().as_secs();
+            if said.load(Ordering::Relaxed) + SAID_EVERY <= passed {
+                said.store(passed, Ordering::Relaxed);
+                let (worlds, objections) = (sum.tally.worlds, sum.failures.len());
+                say(&format!(
+                    "{worlds} histories, {objections} objections, {passed} s"
+                ));
+            }
         }
         let taken = taken.and_then(|taken| Some(thread_time()? - taken));
-        let taken = taken.unwrap_or_else(|| begin.elapsed());
+        let taken = taken.unwrap_or_else(|| since.elapsed());
         sum.lock().expect("no thread panics here").cpu += taken;
     };
     std::thread::scope(|scope| {
@@ -95,9 +101,13 @@ pub(crate) fn real_time() -> Instant {
     Instant::now()
 }
 
-/// Returns how much processor time this thread has used, where the system reports it.
 fn thread_time() -> Option<Duration> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    time_of("/proc/thread-self")
+}
+
+/// Returns how much processor time the thread with this folder has used, where the system reports it.
+pub(crate) fn time_of(thread: &str) -> Option<Duration> {
+    let text = std::fs::read_to_string(format!("{thread}/schedstat")).ok()?;
     let nanos = text.split(' ').next()?.parse().ok()?;
     Some(Duration::from_nanos(nanos))
 }
@@ -127,80 +137,20 @@ impl Sweep {
 
     /// Returns the result in a few lines.
     pub(crate) fn summary(&self) -> String {
-        let Tally {
-            worlds,
-            covered,
-            dead,
-            inputs,
-            nanos,
-            counts,
-            struck,
-            fingerprint,
-        } = &self.tally;
-        let seconds = self.spent.as_secs_f64();
-        let cpu = self.cpu.as_secs_f64();
-        let faults: Vec<_> = FAULTS
-            .iter()
-            .zip(struck)
-            .map(|(fault, times)| format!("{fault:?} {times}"))
-            .collect();
+        let (tally, cpu) = (&self.tally, self.cpu.as_secs_f64());
         format!(
-            "{worlds} histories in {seconds:.1} s, {cpu:.1} s of a core: \
-             {:.1} histories and {:.2} million inputs in a second of one core\n\
-             {inputs} inputs in {:.0} virtual seconds, fingerprint {fingerprint:016x}\n\
-             {covered} with covered faults only, {dead} without a lock\n\
-             {counts}\n\
-             faults: {}",
-            *worlds as f64 / cpu,
-            *inputs as f64 / cpu / 1e6,
-            *nanos as f64 / 1e9,
-            faults.join(", "),
+            "{} histories in {:.1} s, {cpu:.1} s of a core: \
+             {:.1} histories and {:.2} million inputs in a second of one core\n{tally:?}",
+            tally.worlds,
+            self.spent.as_secs_f64(),
+            tally.worlds as f64 / cpu,
+            tally.inputs as f64 / cpu / 1e6,
         )
     }
 }
 
-/// Prints the progress of a sweep from time to time, past the test harness, which would hold it back.
-#[derive(Debug)]
-struct Progress {
-    all: u64,
-    begin: Instant,
-    /// Seconds from the beginning to the end.
-    said: AtomicU64,
-}
-
-impl Progress {
-    const SECONDS: u64 = 10;
-
-    fn new(all: u64) -> Self {
-        Self {
-            all,
-            begin: real_time(),
-            said: AtomicU64::new(0),
-        }
-    }
-
-    fn show(&self, sum: &Sweep) {
-        let passed = self.begin.elapsed().as_secs();
-        let terminal = std::io::stderr().is_terminal();
-        let step = if terminal { 1 } else { Self::SECONDS };
-        if passed < self.said.load(Ordering::Relaxed) + step {
-            return;
-        }
-        self.said.store(passed, Ordering::Relaxed);
-        let worlds = sum.tally.worlds;
-        let left = passed * self.all.saturating_sub(worlds) / worlds.max(1);
-        let text = format!(
-            "{worlds} of {} histories, {} objections, {passed} s, {left} s to go",
-            self.all,
-            sum.failures.len()
-        );
-        if terminal {
-            let _ = write!(std::io::stderr(), "\r{text}    ");
-        } else {
-            say(&text);
-        }
-    }
-}
+/// After how many seconds a sweep prints its progress again.
+const SAID_EVERY: u64 = 10;
 
 /// Prints a line past the capture of the test harness.
 pub(crate) fn say(text: &str) {

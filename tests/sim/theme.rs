@@ -12,47 +12,25 @@
 
 use crate::clock::{MICRO, MILLI, SECOND};
 use crate::entropy::Entropy;
-use crate::faults::Fault;
+use crate::faults::Fault::*;
 use crate::plan::{Guard, Members, Plan};
 
-/// The subject of a world.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Theme {
-    /// Locks are handed over often while one direction of a connection is cut: a `SET` on its way
-    /// arrives when its lock is over, perhaps after its connection.
-    Severed,
-    /// Servers are away for longer than the life of a lock that was not extended.
-    Away,
-    /// Servers stand still for longer than a lock lives, and then execute what they had received.
-    Asleep,
-    /// Servers execute commands that they refuse, for less time than a lock lives.
-    Doubted,
-    /// Users cancel extensions, and still hold the lock to its end.
-    Fickle,
-    /// One client has many users, all of whose commands to one node are lost on their way.
-    Crowded,
-    /// Servers forget their votes while clients cannot reach them, and locks last longer than that.
-    Forgetful,
-    /// A server is configured twice, says that it may forget, and does.
-    Twins,
-    /// The plan as it was drawn, with servers that carry markers.
-    Marked,
-    /// Servers that carry markers forget and keep their connections, while locks are held to their end.
-    Flushed,
-}
+/// Sets the numbers of a plan for a theme.
+type Theme = fn(Plan, &mut Entropy) -> Plan;
 
 /// How many of [`WORLDS`] have each theme. The costly ones are rare.
 const THEMES: [(Theme, u32); 10] = [
-    (Theme::Severed, 9),
-    (Theme::Away, 5),
-    (Theme::Asleep, 8),
-    (Theme::Doubted, 2),
-    (Theme::Fickle, 6),
-    (Theme::Crowded, 1),
-    (Theme::Forgetful, 4),
-    (Theme::Twins, 2),
-    (Theme::Marked, 6),
-    (Theme::Flushed, 4),
+    (severed, 9),
+    (away, 5),
+    (asleep, 8),
+    (doubted, 2),
+    (fickle, 6),
+    (crowded, 1),
+    (forgetful, 4),
+    (twins, 2),
+    // The plan as it was drawn, with servers that carry markers.
+    (Plan::marked, 6),
+    (flushed, 4),
 ];
 const WORLDS: u32 = 64;
 
@@ -64,18 +42,9 @@ pub(crate) fn bend(plan: Plan, entropy: &mut Entropy) -> Plan {
         drawn = drawn.wrapping_sub(*worlds);
         here
     });
-    match theme.map(|(theme, _)| theme) {
+    match theme {
         None => plan.guarded(entropy),
-        Some(Theme::Severed) => severed(plan, entropy),
-        Some(Theme::Away) => away(plan, entropy),
-        Some(Theme::Asleep) => asleep(plan),
-        Some(Theme::Doubted) => doubted(plan),
-        Some(Theme::Fickle) => fickle(plan),
-        Some(Theme::Crowded) => crowded(plan),
-        Some(Theme::Forgetful) => forgetful(plan),
-        Some(Theme::Twins) => twins(plan),
-        Some(Theme::Marked) => plan.marked(entropy),
-        Some(Theme::Flushed) => flushed(plan, entropy),
+        Some((theme, _)) => theme(plan, entropy),
     }
 }
 
@@ -99,13 +68,14 @@ fn visible(plan: Plan) -> Plan {
     }
 }
 
-/// See [`Theme::Severed`].
+/// Locks are handed over often while one direction of a connection is cut: a `SET` on its way
+/// arrives when its lock is over, perhaps after its connection.
 pub(crate) fn severed(plan: Plan, entropy: &mut Entropy) -> Plan {
     Plan {
         hosts: 1,
         habits: [1, 0, 0, 4, 0, 1],
         dead_after: entropy.pick(&[2_000, 200]),
-        faults: Plan::only(&[Fault::Partition]),
+        faults: Plan::only(&[Partition]),
         shortest_fault: 300 * MILLI,
         longest_fault: 300 * MILLI,
         shortest_gap: 150 * MILLI,
@@ -114,7 +84,7 @@ pub(crate) fn severed(plan: Plan, entropy: &mut Entropy) -> Plan {
     }
 }
 
-/// See [`Theme::Away`].
+/// Servers are away for longer than the life of a lock that was not extended.
 pub(crate) fn away(plan: Plan, entropy: &mut Entropy) -> Plan {
     let longest = entropy.pick(&[100, 1_000]);
     Plan {
@@ -123,7 +93,7 @@ pub(crate) fn away(plan: Plan, entropy: &mut Entropy) -> Plan {
         habits: [2, 1, 4, 0, 0, 1],
         extensions: None,
         dead_after: 200,
-        faults: Plan::only(&[Fault::Restart, Fault::Partition]),
+        faults: Plan::only(&[Restart, Partition]),
         shortest_fault: 300 * MILLI,
         longest_fault: longest * MILLI,
         shortest_gap: 200 * MILLI,
@@ -132,12 +102,13 @@ pub(crate) fn away(plan: Plan, entropy: &mut Entropy) -> Plan {
     }
 }
 
-fn asleep(plan: Plan) -> Plan {
+/// Servers stand still for longer than a lock lives, and then execute what they had received.
+fn asleep(plan: Plan, _: &mut Entropy) -> Plan {
     Plan {
         shortest_ttl: 1_500,
         longest_ttl: 1_500,
         dead_after: 200,
-        faults: Plan::only(&[Fault::Stall, Fault::Reset]),
+        faults: Plan::only(&[Stall, Reset]),
         shortest_fault: 1_600 * MILLI,
         longest_fault: 400 * MILLI,
         shortest_gap: 500 * MILLI,
@@ -146,16 +117,18 @@ fn asleep(plan: Plan) -> Plan {
     }
 }
 
-fn doubted(plan: Plan) -> Plan {
+/// Servers execute commands that they refuse, for less time than a lock lives.
+fn doubted(plan: Plan, _: &mut Entropy) -> Plan {
     Plan {
-        faults: Plan::only(&[Fault::Mood]),
+        faults: Plan::only(&[Mood]),
         longest_fault: SECOND,
         gap: 100 * MILLI,
         ..visible(plan)
     }
 }
 
-fn fickle(plan: Plan) -> Plan {
+/// Users cancel extensions, and still hold the lock to its end.
+fn fickle(plan: Plan, _: &mut Entropy) -> Plan {
     Plan {
         shortest_ttl: 100,
         longest_ttl: 200,
@@ -168,7 +141,8 @@ fn fickle(plan: Plan) -> Plan {
     }
 }
 
-fn forgetful(plan: Plan) -> Plan {
+/// Servers forget their votes while clients cannot reach them, and locks last longer than that.
+fn forgetful(plan: Plan, _: &mut Entropy) -> Plan {
     Plan {
         guard: Guard::Observed,
         shortest_ttl: 300,
@@ -177,13 +151,7 @@ fn forgetful(plan: Plan) -> Plan {
         extensions: None,
         work: 100 * MILLI,
         dead_after: 200,
-        faults: Plan::only(&[
-            Fault::Amnesia,
-            Fault::Partition,
-            Fault::Kill,
-            Fault::Reset,
-            Fault::Mood,
-        ]),
+        faults: Plan::only(&[Amnesia, Partition, Kill, Reset, Mood]),
         longest_fault: 2 * SECOND,
         shortest_gap: 100 * MILLI,
         gap: 700 * MILLI,
@@ -191,18 +159,19 @@ fn forgetful(plan: Plan) -> Plan {
     }
 }
 
-fn twins(plan: Plan) -> Plan {
-    let plan = forgetful(plan);
+/// A server is configured twice, says that it may forget, and does.
+fn twins(plan: Plan, entropy: &mut Entropy) -> Plan {
+    let plan = forgetful(plan, entropy);
     Plan {
         servers: plan.nodes - 1,
-        faults: Plan::only(&[Fault::Amnesia, Fault::Reset, Fault::Mood, Fault::Partition])
-            .map(|weight| 2 * weight),
+        faults: Plan::only(&[Amnesia, Reset, Mood, Partition]).map(|weight| 2 * weight),
         longest_fault: SECOND,
         gap: 300 * MILLI,
         ..plan
     }
 }
 
+/// Servers that carry markers forget and keep their connections, while locks are held to their end.
 fn flushed(plan: Plan, entropy: &mut Entropy) -> Plan {
     let plan = visible(plan).marked(entropy);
     // If a client belongs to another cluster, no server forgets.
@@ -210,15 +179,8 @@ fn flushed(plan: Plan, entropy: &mut Entropy) -> Plan {
         Members::OtherName | Members::OtherNodes => Members::ShortLater,
         Members::Alike | Members::ShortLater | Members::LongLater => plan.members,
     };
-    let forgets = Plan::only(&[
-        Fault::Amnesia,
-        Fault::Flush,
-        Fault::Promote,
-        Fault::Follow,
-        Fault::Unmark,
-        Fault::Trust,
-    ]);
-    let others = Plan::only(&[Fault::Partition, Fault::Kill, Fault::ForgetScripts]);
+    let forgets = Plan::only(&[Amnesia, Flush, Promote, Follow, Unmark, Trust]);
+    let others = Plan::only(&[Partition, Kill, Unload]);
     let plan = Plan {
         shortest_ttl: 300,
         longest_ttl: 1_000,
@@ -233,10 +195,9 @@ fn flushed(plan: Plan, entropy: &mut Entropy) -> Plan {
         gap: 700 * MILLI,
         ..plan
     };
-    if members == Members::Alike {
-        plan
-    } else {
-        apart(plan)
+    match members == Members::Alike {
+        true => plan,
+        false => apart(plan),
     }
     .with_members()
 }
@@ -245,7 +206,7 @@ fn flushed(plan: Plan, entropy: &mut Entropy) -> Plan {
 /// last.
 fn apart(plan: Plan) -> Plan {
     let mut faults = plan.faults;
-    faults[Fault::Kill as usize] = 12;
+    faults[Kill as usize] = 12;
     Plan {
         faults,
         shortest_fault: 500 * MILLI,
@@ -257,7 +218,8 @@ fn apart(plan: Plan) -> Plan {
     }
 }
 
-fn crowded(plan: Plan) -> Plan {
+/// One client has many users, all of whose commands to one node are lost on their way.
+fn crowded(plan: Plan, _: &mut Entropy) -> Plan {
     Plan {
         nodes: 3,
         servers: 3,
@@ -281,7 +243,7 @@ fn crowded(plan: Plan) -> Plan {
         rest: 12 * MILLI,
         dead_after: 30_000,
         node_timeout: Some(20_000),
-        faults: Plan::only(&[Fault::Dark]).map(|weight| 20 * weight),
+        faults: Plan::only(&[Dark]).map(|weight| 20 * weight),
         shortest_gap: 5 * SECOND,
         gap: 20 * MILLI,
         ..visible(plan)

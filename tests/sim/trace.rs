@@ -12,14 +12,15 @@ use std::fmt;
 use std::time::Duration;
 
 use shearline::engine::Event as Told;
-use shearline::internals::resp::Inbox;
+use shearline::internals::resp::{Inbox, Value};
 use shearline::internals::{BARRIER_KEY, MARKER_KEY};
 use shearline::{Instant, LockOptions, Retry};
 
 use crate::clock::{MILLI, Time};
-use crate::faults::{FAULTS, Fault};
+use crate::faults::{Fault, NAMES};
 use crate::oracle::{Command, Violation, millis as number_of, script_of_holders};
 use crate::plan::{Plan, TRIES};
+use crate::server::words_of;
 
 /// The text above every trace.
 const LEGEND: &str = "
@@ -54,67 +55,35 @@ impl fmt::Display for Place {
 
 /// The lines so far.
 #[derive(Debug)]
-pub(crate) struct Trace {
-    lines: Vec<String>,
-}
+pub(crate) struct Trace(pub(crate) Vec<String>);
 
 impl Trace {
     pub(crate) fn new(plan: &Plan) -> Self {
-        let mut trace = Self { lines: Vec::new() };
-        trace.tell_size(plan);
+        let mut trace = Self(Vec::new());
+        let faults = NAMES.into_iter().zip(plan.faults);
+        let faults = faults.filter(|(_, weight)| *weight > 0);
+        let faults: Vec<_> = faults.map(|(name, _)| name).collect();
+        let faults = format!("  There may be faults: {}", faults.join(", "));
+        trace.0.push(faults);
         trace.tell_plan(plan);
-        trace.lines.extend(LEGEND.lines().map(str::to_owned));
-        let heads = ["true ms", "where", "its clock", "what"];
-        trace
-            .lines
-            .push(aligned(heads[0], heads[1], heads[2], heads[3]));
+        trace.0.extend(LEGEND.lines().map(str::to_owned));
+        let head = aligned("true ms", "where", "its clock", "what");
+        trace.0.push(head);
         trace
     }
 
-    /// Prints how many of everything there are, and which faults happen.
-    fn tell_size(&mut self, plan: &Plan) {
-        let Plan {
-            nodes,
-            servers,
-            clients,
-            hosts,
-            strangers,
-            resources,
-            shortest_ttl,
-            longest_ttl,
-            ..
-        } = plan;
-        self.lines.push(format!(
-            "  {nodes} nodes on {servers} servers, {clients} clients on {hosts} machines, \
-             {strangers} strangers, {resources} resources, locks of {shortest_ttl} to \
-             {longest_ttl} ms"
-        ));
-        let faults = FAULTS.iter().zip(plan.faults);
-        let faults: Vec<_> = faults
-            .filter(|(_, weight)| *weight > 0)
-            .map(|(fault, _)| format!("{fault:?}"))
-            .collect();
-        self.lines.push(format!(
-            "  For {} ms there may be faults: {}",
-            millis(plan.length),
-            faults.join(", ")
-        ));
-        self.lines
-            .push("  All of the plan (times in ns, those of locks in ms):".into());
-    }
-
-    /// Prints every number of the world, a few to a line.
+    /// Prints every number of the world, a few to a line: times in ns, those of locks in ms.
     fn tell_plan(&mut self, plan: &Plan) {
         let text = format!("{plan:?}");
         let mut line = String::new();
         for word in text.split_inclusive(", ") {
             if line.len() + word.len() > 96 {
-                self.lines.push(format!("    {}", line.trim_end()));
+                self.0.push(format!("    {}", line.trim_end()));
                 line.clear();
             }
             line.push_str(word);
         }
-        self.lines.push(format!("    {line}"));
+        self.0.push(format!("    {line}"));
     }
 
     pub(crate) fn line(&mut self, now: Time, place: Place, shown: Option<Instant>, what: &str) {
@@ -122,12 +91,8 @@ impl Trace {
             return;
         }
         let shown = shown.map_or_else(String::new, |shown| millis(shown.as_nanos()));
-        self.lines
-            .push(aligned(&millis(now), &place.to_string(), &shown, what));
-    }
-
-    pub(crate) fn into_lines(self) -> Vec<String> {
-        self.lines
+        let line = aligned(&millis(now), &place.to_string(), &shown, what);
+        self.0.push(line);
     }
 }
 
@@ -138,12 +103,8 @@ fn aligned(now: &str, place: &str, shown: &str, what: &str) -> String {
 /// Returns the last line of a history to which an oracle objects.
 pub(crate) fn objection(violation: &Violation) -> String {
     let Violation { oracle, text, at } = violation;
-    aligned(
-        &millis(*at),
-        "ORACLE",
-        "",
-        &format!("{oracle} objects: {text}"),
-    )
+    let text = format!("{oracle} objects: {text}");
+    aligned(&millis(*at), "ORACLE", "", &text)
 }
 
 /// Returns milliseconds with three decimals.
@@ -151,23 +112,9 @@ pub(crate) fn millis(nanos: u64) -> String {
     format!("{}.{:03}", nanos / MILLI, nanos % MILLI / 1_000)
 }
 
-/// Describes a fault, its victim, and its length if it has one.
+/// Describes a fault by what was drawn for it: not every kind of fault has a peer, a node and a length.
 pub(crate) fn fault(fault: Fault, peer: Place, node: usize, span: Time) -> String {
-    let of_link = matches!(
-        fault,
-        Fault::Reset | Fault::Dark | Fault::Partition | Fault::Garbage | Fault::Push
-    );
-    let of_peer = matches!(fault, Fault::Kill | Fault::Suspend | Fault::Freeze);
-    let span = millis(span);
-    if of_link {
-        format!("FAULT {fault:?}: between {peer} and node {node}, {span} ms")
-    } else if of_peer {
-        format!("FAULT {fault:?}: {peer}, {span} ms")
-    } else if fault == Fault::Drift {
-        format!("FAULT {fault:?}: {peer} or node {node}")
-    } else {
-        format!("FAULT {fault:?}: node {node}, {span} ms")
-    }
+    format!("FAULT {fault:?}: {peer}, node {node}, {} ms", millis(span))
 }
 
 // ----- what is sent -------------------------------------------------------------------------------
@@ -183,13 +130,9 @@ pub(crate) fn executed(asker: Place, words: &[&[u8]], reply: &[u8]) -> String {
 
 /// Describes the commands in `bytes`, which may end in the middle of one.
 pub(crate) fn commands(bytes: &[u8]) -> String {
+    // A piece that is no list is a part of a command.
     told(bytes, |value| {
-        let items = value.as_items()?;
-        let words: Vec<&[u8]> = items
-            .iter()
-            .map(|item| item.as_bytes().unwrap_or_default())
-            .collect();
-        Some(command(&words))
+        value.as_items().map(|_| command(&words_of(value)))
     })
 }
 
@@ -198,10 +141,7 @@ pub(crate) fn replies(bytes: &[u8]) -> String {
     told(bytes, |_| None)
 }
 
-fn told(
-    bytes: &[u8],
-    text: impl Fn(&shearline::internals::resp::Value<'_>) -> Option<String>,
-) -> String {
+fn told(bytes: &[u8], text: impl Fn(&Value<'_>) -> Option<String>) -> String {
     let mut inbox = Inbox::default();
     let mut texts = Vec::new();
     let mut rest = bytes;
@@ -233,10 +173,9 @@ pub(crate) fn command(words: &[&[u8]]) -> String {
         true => " under a marker",
         false => "",
     };
-    let names = keys
-        .iter()
-        .filter(|key| ![MARKER_KEY, BARRIER_KEY].contains(key));
-    let names = names.map(|key| short(key)).collect::<Vec<_>>().join(" ");
+    let is_name = |key: &&[u8]| ![MARKER_KEY, BARRIER_KEY].contains(key);
+    let names: Vec<&[u8]> = keys.iter().copied().filter(is_name).collect();
+    let names = joined(&names);
     let arguments = joined(&arguments[..arguments.len().min(6)]);
     format!("{}[{what}] {names} {arguments}{checked}", short(verb))
 }
@@ -247,46 +186,33 @@ pub(crate) fn raw(bytes: &[u8]) -> String {
     if matches!(bytes, b"_\r\n" | b"$-1\r\n") {
         return "nil".into();
     }
-    let mut lines = bytes.split(|byte| *byte == b'\n');
-    let mut first = lines.next().unwrap_or_default();
-    if first.starts_with(b"$") {
-        first = lines
-            .next()
-            .filter(|line| !line.is_empty())
-            .unwrap_or(first);
+    let lines = bytes.split(|byte| *byte == b'\n');
+    let lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let lines = lines.map(|line| line.escape_ascii().to_string());
+    let lines: Vec<String> = lines.collect();
+    let (mut shown, mut rest) = (&lines[0], &lines[1..]);
+    if shown.starts_with('*') && rest.len() < 6 {
+        return rest.join(" ");
     }
-    let more = lines.any(|line| !line.is_empty());
-    let first = first.strip_suffix(b"\r").unwrap_or(first);
-    let mut shown = first.escape_ascii().to_string();
+    if let [text, behind @ ..] = rest
+        && shown.starts_with('$')
+        && !text.is_empty()
+    {
+        (shown, rest) = (text, behind);
+    }
     let is_digest = shown.len() == 40 && shown.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_digest {
         return format!("{}..", &shown[..6]);
     }
-    let rest: Vec<_> = bytes
-        .split(|byte| *byte == b'\n')
-        .skip(1)
-        .map(<[u8]>::trim_ascii)
-        .collect();
-    if first.starts_with(b"*") && rest.len() < 6 {
-        return rest
-            .iter()
-            .map(|line| line.escape_ascii().to_string())
-            .collect::<Vec<_>>()
-            .join(" ");
+    match shown.len() > LONGEST || rest.iter().any(|line| !line.is_empty()) {
+        true => format!("{shown:.LONGEST$}.."),
+        false => shown.clone(),
     }
-    if more || shown.len() > LONGEST {
-        shown.truncate(LONGEST);
-        shown.push_str("..");
-    }
-    shown
 }
 
 fn joined(words: &[&[u8]]) -> String {
-    words
-        .iter()
-        .map(|word| short(word))
-        .collect::<Vec<_>>()
-        .join(" ")
+    let words: Vec<_> = words.iter().map(|word| short(word)).collect();
+    words.join(" ")
 }
 
 /// Returns a word as it is, but only the first bytes of a token or a digest, and a marker without the incarnation of
@@ -297,25 +223,18 @@ fn short(word: &[u8]) -> String {
     {
         return format!("1 ..{}", String::from_utf8_lossy(&marker[at..]));
     }
-    let printable = word.iter().all(u8::is_ascii_graphic);
-    if printable && word.len() < 20 {
-        return String::from_utf8_lossy(word).into_owned();
+    let text = String::from_utf8_lossy(word);
+    match word.iter().all(u8::is_ascii_graphic) {
+        true if word.len() < 20 => text.into_owned(),
+        true => format!("{}..", &text[..6]),
+        false => token(word),
     }
-    if printable {
-        return format!("{}..", String::from_utf8_lossy(&word[..6]));
-    }
-    token(word)
 }
 
 /// Returns the first bytes of a token.
 pub(crate) fn token(bytes: &[u8]) -> String {
-    let mut shown: String = bytes
-        .iter()
-        .take(3)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    shown.push_str("..");
-    shown
+    let first = bytes.iter().take(3).map(|byte| format!("{byte:02x}"));
+    format!("{}..", first.collect::<String>())
 }
 
 // ----- what is reported ---------------------------------------------------------------------------
@@ -331,40 +250,31 @@ pub(crate) fn limits(options: &LockOptions) -> String {
 
 /// Returns the report to a user, without the advice.
 pub(crate) fn outcome(told: &Told) -> String {
+    let until = |end: Instant| format!(" until {}", millis(end.as_nanos()));
     match told {
-        Told::Acquired { result, .. } => match result {
-            Ok(lock) => {
-                let until = millis(lock.valid_until().as_nanos());
-                format!("acquired {}, until {until}", token(lock.token().as_bytes()))
-            }
-            Err(error) => no("acquired", error),
-        },
-        Told::Extended { result, .. } => match result {
-            Ok(extension) => {
-                let until = millis(extension.valid_until().as_nanos());
-                format!("extended until {until}")
-            }
-            Err(error) => no("extended", error),
-        },
-        Told::Released { result, .. } => match result {
-            Ok(_) => "released".to_owned(),
-            Err(error) => no("released", error),
-        },
-        Told::Kept { lock, result } => match result {
-            Ok(until) => {
-                let until = millis(until.as_nanos());
-                format!("kept until {until}: {lock:?}")
-            }
-            Err(error) => no("kept", error),
-        },
+        Told::Acquired { result, .. } => ended("acquired", result, |lock| {
+            let token = token(lock.token().as_bytes());
+            format!(" {token},{}", until(lock.valid_until()))
+        }),
+        Told::Extended { result, .. } => ended("extended", result, |it| until(it.valid_until())),
+        Told::Released { result, .. } => ended("released", result, |_| String::new()),
+        Told::Kept { lock, result } => {
+            ended("kept", result, |end| format!("{}: {lock:?}", until(*end)))
+        }
         Told::AtRisk { lock } => format!("the lock is at risk: {lock:?}"),
         Told::Expired { lock } => format!("the lock is over: {lock:?}"),
         Told::Reinitialised { .. } | _ => format!("{told:?}"),
     }
 }
 
-fn no(what: &str, error: &dyn fmt::Display) -> String {
-    let text = format!("{error:#}");
-    let fact = text.split(';').next().unwrap_or_default();
-    format!("not {what}: {fact}")
+/// Describes the end of a call: `more` about a success, or the first fact of an error.
+fn ended<T>(what: &str, end: &Result<T, impl fmt::Display>, more: impl Fn(&T) -> String) -> String {
+    match end {
+        Ok(it) => format!("{what}{}", more(it)),
+        Err(error) => {
+            let text = format!("{error:#}");
+            let fact = text.split(';').next().unwrap_or_default();
+            format!("not {what}: {fact}")
+        }
+    }
 }

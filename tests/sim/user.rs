@@ -9,7 +9,7 @@ use shearline::{ExtendError, Instant, Lock, LockError, LockOptions, OperatorErro
 use crate::clock::{MILLI, NEVER, SECOND, Time};
 use crate::oracle::{Belief, Inspecting, Limits, Release, Verb, token_of};
 use crate::plan::TRIES;
-use crate::trace::{self, Place};
+use crate::trace;
 use crate::world::World;
 
 /// The place of the confirmation among the weights of a plan.
@@ -52,8 +52,6 @@ pub(crate) enum Task {
     Idle,
     Acquiring {
         call: Call,
-        tries: Option<u32>,
-        deadline: Option<Instant>,
         /// For how long the lock is kept, if it is.
         keep: Option<Duration>,
         /// How often others got the lock meanwhile.
@@ -72,6 +70,9 @@ pub(crate) enum Task {
     },
 }
 
+/// The outcome of an extension, or of a confirmation.
+pub(crate) type Extended = Result<Extension, ExtendError>;
+
 /// A call that is open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
@@ -84,7 +85,12 @@ pub(crate) struct Call {
     pub(crate) ends: Instant,
     /// How many calls there were before it.
     pub(crate) number: u64,
+    /// How it may end, if it is a call for a lock.
+    pub(crate) limits: Limits,
 }
+
+/// The newest cancelled extensions of a lock.
+pub(crate) type Cancelled = [(Verb, Option<Call>); 2];
 
 /// A lock that is held.
 #[derive(Debug)]
@@ -174,6 +180,14 @@ impl Hold {
         }
     }
 
+    /// Returns the newest cancelled extensions.
+    pub(crate) fn cancelled_calls(&self) -> Cancelled {
+        [
+            (Verb::Extend, self.cancelled),
+            (Verb::Beside, self.cancelled_beside),
+        ]
+    }
+
     /// Notes that the user is told this end. A cancelled call may have been confirmed since: the end that it has found
     /// still counts.
     pub(crate) fn is_told(&mut self, until: Instant) {
@@ -184,10 +198,6 @@ impl Hold {
 }
 
 impl Task {
-    fn round(&self) -> Option<RoundId> {
-        self.call().map(|call| call.round)
-    }
-
     /// Returns the lock that is held.
     pub(crate) fn hold(&self) -> Option<&Hold> {
         match self {
@@ -205,12 +215,18 @@ impl Task {
 
     /// Returns all calls that are open.
     pub(crate) fn calls(&self) -> impl Iterator<Item = &Call> {
-        let asked = self.hold().and_then(|hold| hold.confirming.as_ref());
-        let beside = self.hold().and_then(|hold| hold.beside.as_ref());
-        self.call()
-            .into_iter()
-            .chain(asked.map(|asked| &asked.call))
-            .chain(beside)
+        let calls = [self.call(), self.asked(), self.beside()];
+        calls.into_iter().flatten()
+    }
+
+    /// Returns the open confirmation.
+    fn asked(&self) -> Option<&Call> {
+        Some(&self.hold()?.confirming.as_ref()?.call)
+    }
+
+    /// Returns the open second extension.
+    fn beside(&self) -> Option<&Call> {
+        self.hold()?.beside.as_ref()
     }
 
     /// Returns the open call that is neither a confirmation nor a second extension.
@@ -225,14 +241,6 @@ impl Task {
 }
 
 impl User {
-    pub(crate) fn new(begun: Instant, at: Time) -> Self {
-        Self {
-            at,
-            begun,
-            ..Self::default()
-        }
-    }
-
     /// Returns `true` if the user asks at the same time as others that want the same.
     pub(crate) fn asks_beside(&self) -> bool {
         self.shared || self.permits.is_some()
@@ -247,35 +255,29 @@ impl User {
 }
 
 impl World {
-    fn user_of(&self, client: usize, round: RoundId) -> Option<usize> {
-        let users = &self.clients[client].users;
-        users
-            .iter()
-            .position(|user| user.task.round() == Some(round))
-    }
-
-    /// Returns the user of a confirmation.
-    fn asker_of(&self, client: usize, round: RoundId) -> Option<usize> {
-        let users = &self.clients[client].users;
-        let asks = |user: &User| {
-            let asked = user.task.hold()?.confirming?;
-            (asked.call.round == round).then_some(())
-        };
-        users.iter().position(|user| asks(user).is_some())
-    }
-
-    /// Returns the user of a second extension.
-    fn doubler_of(&self, client: usize, round: RoundId) -> Option<usize> {
-        let users = &self.clients[client].users;
-        let beside = |user: &User| user.task.hold()?.beside;
-        users
-            .iter()
-            .position(|user| beside(user).is_some_and(|call| call.round == round))
+    /// Returns the user whose task has a call of this round, of the kind that `of` returns.
+    fn user_of(&self, client: usize, id: RoundId, of: fn(&Task) -> Option<&Call>) -> Option<usize> {
+        let mut users = self.clients[client].users.iter();
+        users.position(|user| of(&user.task).is_some_and(|call| call.round == id))
     }
 
     /// Takes the task of a user, which is idle from now on.
     pub(crate) fn take_task(&mut self, client: usize, user: usize) -> Task {
         std::mem::take(&mut self.clients[client].users[user].task)
+    }
+
+    /// Does something with the lock that a user has, if it has one.
+    pub(crate) fn with_hold(
+        &mut self,
+        client: usize,
+        user: usize,
+        act: impl FnOnce(&mut Self, &mut Hold),
+    ) {
+        let mut task = self.take_task(client, user);
+        if let Some(hold) = task.hold_mut() {
+            act(self, hold);
+        }
+        self.clients[client].users[user].task = task;
     }
 
     fn set_task(&mut self, client: usize, user: usize, task: Task, next: Time) {
@@ -327,6 +329,12 @@ impl World {
         self.now + 1 + work.min(most)
     }
 
+    /// Lets a user work with the lock that it has.
+    fn goes_on(&mut self, client: usize, user: usize, hold: Hold) {
+        let next = self.work();
+        self.set_task(client, user, Task::Holding(hold), next);
+    }
+
     fn call(&mut self, client: usize, round: RoundId, ttl: Duration) -> Call {
         self.calls += 1;
         Call {
@@ -336,6 +344,7 @@ impl World {
             begun: self.shown(client),
             ttl: ttl.as_millis() as u64,
             ends: Instant::MAX,
+            limits: Limits::default(),
         }
     }
 
@@ -346,9 +355,9 @@ impl World {
             until: hold.lock.valid_until(),
             kind: self.kind_of(&hold.lock),
         };
-        if let Some(record) = self.oracle.record_of(&hold.lock) {
+        self.oracle.note_of(&hold.lock, |record| {
             record.believed = record.believed.max(belief.until);
-        }
+        });
         self.apart(client, user, hold);
         for resource in self.names_of(client, user) {
             self.believe(client, resource, belief);
@@ -359,21 +368,21 @@ impl World {
     // ----- what users are told ------------------------------------------------------------------
 
     pub(crate) fn tell(&mut self, client: usize, told: Told) {
-        self.say(Place::Client(client), || trace::outcome(&told));
+        self.client_says(client, || trace::outcome(&told));
         self.oracle.counts.sights.told(&told);
         match told {
             Told::Acquired { round, result } => {
-                let Some(user) = self.user_of(client, round) else {
+                let Some(user) = self.user_of(client, round, Task::call) else {
                     return self.told_of_another(client);
                 };
                 self.acquired(client, user, result);
             }
-            Told::Extended { round, result } => match self.user_of(client, round) {
+            Told::Extended { round, result } => match self.user_of(client, round, Task::call) {
                 Some(user) => self.extended(client, user, result),
                 None => self.extended_besides(client, round, result),
             },
             Told::Released { round, result } => {
-                let Some(user) = self.user_of(client, round) else {
+                let Some(user) = self.user_of(client, round, Task::call) else {
                     return self.told_of_another(client);
                 };
                 if let Task::Releasing { call, release } = self.take_task(client, user) {
@@ -382,7 +391,7 @@ impl World {
                 self.rest(client, user);
             }
             Told::Expired { lock } => {
-                self.oracle.counts.losses += 1;
+                self.oracle.counts.sights.note("ToldOfLoss");
                 if let Some(user) = self.told_of(client, lock) {
                     self.end_beliefs(client, user);
                     self.ended_though_kept(client, user);
@@ -417,25 +426,17 @@ impl World {
     }
 
     fn acquired(&mut self, client: usize, user: usize, result: Result<Lock, LockError>) {
-        let Task::Acquiring {
-            call,
-            tries,
-            deadline,
-            keep,
-            ..
-        } = self.take_task(client, user)
-        else {
+        let Task::Acquiring { call, keep, .. } = self.take_task(client, user) else {
             return;
         };
         self.acquire_ended(client, user, result.as_ref().ok());
         match result {
             Ok(lock) => {
-                self.in_turn(client, user, &call, tries);
+                self.in_turn(client, user, &call);
                 self.got(client, user, lock, (&call, keep));
             }
             Err(error) => {
-                let limits = Limits { tries, deadline };
-                self.check_refusal(client, user, &call, limits, &error);
+                self.check_refusal(client, user, &call, &error);
                 self.rest(client, user);
             }
         }
@@ -484,35 +485,25 @@ impl World {
         self.set_task(client, user, Task::Holding(hold), next);
     }
 
-    fn extended(&mut self, client: usize, user: usize, result: Result<Extension, ExtendError>) {
+    fn extended(&mut self, client: usize, user: usize, result: Extended) {
         let Task::Extending { mut hold, call } = self.take_task(client, user) else {
             return;
         };
         self.apply_extension(client, user, &mut hold, Verb::Extend, &call, result);
-        let next = self.work();
-        self.set_task(client, user, Task::Holding(hold), next);
+        self.goes_on(client, user, hold);
     }
 
     /// Handles the end of a user's second call.
-    fn extended_besides(
-        &mut self,
-        client: usize,
-        round: RoundId,
-        result: Result<Extension, ExtendError>,
-    ) {
-        if let Some(user) = self.asker_of(client, round) {
+    fn extended_besides(&mut self, client: usize, round: RoundId, result: Extended) {
+        if let Some(user) = self.user_of(client, round, Task::asked) {
             self.confirmed(client, user, result);
-        } else if let Some(user) = self.doubler_of(client, round) {
-            let shown = self.shown(client);
-            let mut task = self.take_task(client, user);
-            if let Some(hold) = task.hold_mut()
-                && let Some(call) = hold.beside.take()
-            {
-                self.apply_extension(client, user, hold, Verb::Beside, &call, result);
-            }
-            let user = &mut self.clients[client].users[user];
-            user.task = task;
-            user.begun = shown;
+        } else if let Some(user) = self.user_of(client, round, Task::beside) {
+            self.clients[client].users[user].begun = self.shown(client);
+            self.with_hold(client, user, |world, hold| {
+                if let Some(call) = hold.beside.take() {
+                    world.apply_extension(client, user, hold, Verb::Beside, &call, result);
+                }
+            });
         } else {
             self.closed(client, round, &result);
         }
@@ -525,14 +516,14 @@ impl World {
         hold: &mut Hold,
         verb: Verb,
         call: &Call,
-        result: Result<Extension, ExtendError>,
+        result: Extended,
     ) {
         self.extend_ended(client, user, verb);
         let shown = self.shown(client);
         let before = (hold.known, hold.lock.ttl());
         match result {
             Ok(extension) if extension.apply(&mut hold.lock) => {
-                self.oracle.counts.extensions += 1;
+                self.oracle.counts.sights.note("Extended");
                 if verb == Verb::Beside {
                     self.oracle.counts.sights.note("Doubled");
                 }
@@ -550,7 +541,8 @@ impl World {
                 format!("client {client} got another's extension"),
             ),
             Err(error) => {
-                self.check_unextended(client, hold, verb, call, &error);
+                let wrong = self.unextended(client, hold, verb, call, &error);
+                self.object_to(client, &error, wrong);
                 if matches!(error, ExtendError::Lost(_)) {
                     self.told_of_loss(client, hold);
                     // Remaining copies are released now, and all others when the user releases it.
@@ -562,31 +554,30 @@ impl World {
     }
 
     /// Handles the end of a confirmation.
-    fn confirmed(&mut self, client: usize, user: usize, result: Result<Extension, ExtendError>) {
-        let shown = self.shown(client);
-        let mut task = self.take_task(client, user);
+    fn confirmed(&mut self, client: usize, user: usize, result: Extended) {
+        // An earlier end cannot have been reported until now.
+        self.clients[client].users[user].begun = self.shown(client);
         self.confirm_ended(client, user);
-        if let Some(hold) = task.hold_mut()
-            && let Some(asked) = hold.confirming.take()
-        {
+        self.with_hold(client, user, |world, hold| {
+            let Some(asked) = hold.confirming.take() else {
+                return;
+            };
             match result {
-                Ok(extension) => self.apply_confirmation(client, user, hold, &asked, &extension),
+                Ok(extension) => world.apply_confirmation(client, user, hold, &asked, &extension),
                 Err(error) => {
-                    self.check_unconfirmed(client, hold, &asked, &error);
+                    let wrong = world.unconfirmed(client, hold, &asked, &error);
+                    world.object_to(client, &error, wrong);
                     if matches!(error, ExtendError::Lost(_)) {
-                        self.oracle.misses(&hold.lock);
+                        world.oracle.misses(&hold.lock);
                     }
                     if matches!(error, ExtendError::Lost(_) | ExtendError::Expired) {
-                        self.told_of_loss(client, hold);
-                        self.end_beliefs(client, user);
+                        world.told_of_loss(client, hold);
+                        world.end_beliefs(client, user);
                     }
                 }
             }
-            self.confirmed_beside(client, user, hold);
-        }
-        let user = &mut self.clients[client].users[user];
-        user.task = task;
-        user.begun = shown; // An earlier end cannot have been reported until now.
+            world.confirmed_beside(client, user, hold);
+        });
     }
 
     fn apply_confirmation(
@@ -618,7 +609,7 @@ impl World {
     }
 
     /// Handles the end of a confirmation whose lock was released meanwhile.
-    fn closed(&mut self, client: usize, round: RoundId, result: &Result<Extension, ExtendError>) {
+    fn closed(&mut self, client: usize, round: RoundId, result: &Extended) {
         let users = &mut self.clients[client].users;
         let mut known = false;
         for user in users {
@@ -689,9 +680,7 @@ impl World {
         }
         let resource = self.entropy.below(self.plan.names() as u32) as usize;
         let shown = self.shown(client);
-        self.say(Place::Client(client), || {
-            format!("inspects resource {resource}")
-        });
+        self.client_says(client, || format!("inspects resource {resource}"));
         let before = all_open(&self.clients[client].engine);
         let name = self.names[resource];
         match self.clients[client].engine.inspect(shown, &name) {
@@ -708,7 +697,7 @@ impl World {
     /// Lets an operator call `reinit`.
     fn reinit(&mut self, client: usize) {
         let shown = self.shown(client);
-        self.say(Place::Client(client), || "claims all nodes".into());
+        self.client_says(client, || "claims all nodes".into());
         match self.clients[client].engine.reinit(shown) {
             Ok(round) => {
                 let call = self.call(client, round, Duration::ZERO);
@@ -757,7 +746,7 @@ impl World {
         }
         let begun = all_open(engine).rounds - rounds;
         self.clients[client].floors += begun;
-        self.say(Place::Client(client), || format!("trusts node {node}"));
+        self.client_says(client, || format!("trusts node {node}"));
         self.oracle.trusts(client, server);
         if let Some(conn) = link {
             self.conns[conn].asked_to_join += 1;
@@ -772,13 +761,11 @@ impl World {
             return;
         }
         for user in 0..self.clients[client].users.len() {
-            let hold = self.clients[client].users[user].task.hold();
-            let asks = hold.is_some_and(|hold| hold.confirming.is_some());
+            let asks = self.clients[client].users[user].task.asked().is_some();
             if asks && self.entropy.chance(self.plan.second_thoughts) {
                 self.cancel_confirmation(client, user);
             }
-            let hold = self.clients[client].users[user].task.hold();
-            let doubles = hold.is_some_and(|hold| hold.beside.is_some());
+            let doubles = self.clients[client].users[user].task.beside().is_some();
             if doubles && self.entropy.chance(self.plan.second_thoughts) {
                 self.cancel_beside(client, user);
             }
@@ -799,9 +786,7 @@ impl World {
 
     fn cancel_wait(&mut self, client: usize, user: usize, call: &Call) {
         let shown = self.shown(client);
-        self.say(Place::Client(client), || {
-            format!("cancels its wait for resource {user}")
-        });
+        self.client_says(client, || format!("cancels its wait for resource {user}"));
         self.oracle.counts.sights.note("Cancelled");
         self.acquire_ended(client, user, None);
         self.clients[client].engine.cancel(shown, call.round);
@@ -866,16 +851,14 @@ impl World {
         there.asks_twice = options.is_fenced() || permits.is_some();
         (there.shared, there.permits) = (shared, permits);
         self.tell_wall(client, shown);
-        self.say(Place::Client(client), || {
+        self.client_says(client, || {
             let how = match permits {
                 Some(permits) => format!("wants one of {permits} of"),
                 None if shared => "wants to read".into(),
                 None => "wants".into(),
             };
-            format!(
-                "{how} resource {user} for {ttl:?}, {}",
-                trace::limits(&options)
-            )
+            let limits = trace::limits(&options);
+            format!("{how} resource {user} for {ttl:?}, {limits}")
         });
         let set = self.clients[client].users[user].set.iter();
         let all: Vec<&[u8]> = set.map(|name| &self.names[*name][..]).collect();
@@ -890,16 +873,20 @@ impl World {
         match self.clients[client].engine.acquire(shown, &request) {
             Ok(round) => {
                 self.check_room(client, before);
-                let next = if self.entropy.chance(self.plan.cancels) && !self.calm {
-                    self.work()
-                } else {
-                    NEVER
+                let next = match self.entropy.chance(self.plan.cancels) && !self.calm {
+                    true => self.work(),
+                    false => NEVER,
                 };
                 let retry = shearline::Retry::new(TRIES, Duration::ZERO..=Duration::ZERO);
-                let task = Task::Acquiring {
-                    call: self.call(client, round, ttl),
+                let limits = Limits {
                     tries: options.limit(&retry),
                     deadline: options.deadline().map(|wait| shown.saturating_add(wait)),
+                };
+                let task = Task::Acquiring {
+                    call: Call {
+                        limits,
+                        ..self.call(client, round, ttl)
+                    },
                     keep: options.kept_for(),
                     passed_over: 0,
                     stopped: self.clients[client].stopped,
@@ -907,7 +894,7 @@ impl World {
                 self.oracle.asks(client, self.plan.resource_of(user));
                 self.acquire_begun(client, user);
                 // Users with more tries may leave the lock to other clients first, or wait.
-                let once = options.limit(&retry) == Some(1);
+                let once = limits.tries == Some(1);
                 self.clients[client].called = once.then_some(shown);
                 self.set_task(client, user, task, next);
             }
@@ -928,16 +915,14 @@ impl World {
     fn ttl(&mut self, client: usize, user: usize) -> Duration {
         let ttl = self.plan.draw_ttl(client, &mut self.entropy);
         // The last bits distinguish extensions by an engine from those by its users.
-        let ttl = if self.plan.has_kept_locks() {
-            (ttl & !3) - 2
-        } else {
-            ttl
+        let ttl = match self.plan.has_kept_locks() {
+            true => (ttl & !3) - 2,
+            false => ttl,
         };
         let takes = self.clients[client].users[user].takes;
-        Duration::from_millis(if takes {
-            self.plan.max_ttl_of(client)
-        } else {
-            ttl
+        Duration::from_millis(match takes {
+            true => self.plan.max_ttl_of(client),
+            false => ttl,
         })
     }
 
@@ -967,7 +952,7 @@ impl World {
             1 => {
                 self.end_beliefs(client, user);
                 let shown = self.shown(client);
-                self.say(Place::Client(client), || format!("drops resource {user}"));
+                self.client_says(client, || format!("drops resource {user}"));
                 self.oracle.asks_release(&hold.lock, self.inputs);
                 self.let_go(client, user, &hold);
                 self.clients[client].engine.give_back(shown, hold.lock);
@@ -997,7 +982,7 @@ impl World {
         };
         if hold.beside.is_none_or(|beside| beside.ttl != ttl) {
             let shown = self.shown(client);
-            self.say(Place::Client(client), || {
+            self.client_says(client, || {
                 format!("keeps resource {user} from now on, for {most:?}")
             });
             let engine = &mut self.clients[client].engine;
@@ -1007,8 +992,7 @@ impl World {
                 self.keeps_from_now_on(client, &mut hold, most);
             }
         }
-        let next = self.work();
-        self.set_task(client, user, Task::Holding(hold), next);
+        self.goes_on(client, user, hold);
     }
 
     /// Lets some users ask to be told when their locks are at risk, mostly when a quarter of the ttl is left.
@@ -1022,9 +1006,7 @@ impl World {
             _ => ttl / 4,
         };
         let since = self.shown(client);
-        self.say(Place::Client(client), || {
-            format!("wants to be told when {left:?} is left")
-        });
+        self.client_says(client, || format!("wants to be told when {left:?} is left"));
         self.clients[client].engine.alert_below(&hold.lock, left);
         let before = hold.alert.map_or(Duration::ZERO, |alert| alert.left);
         let left = left.max(before);
@@ -1062,7 +1044,7 @@ impl World {
             self.cancel_confirmation(client, user);
             return;
         }
-        self.say(Place::Client(client), || {
+        self.client_says(client, || {
             format!("asks for how long it has resource {user}")
         });
         let before = all_open(&self.clients[client].engine);
@@ -1070,7 +1052,8 @@ impl World {
         match begun {
             Ok(round) => {
                 self.check_confirmation_begun(client, &hold);
-                self.oracle.asks_confirmation(&hold.lock);
+                self.oracle
+                    .note_of(&hold.lock, |record| record.confirms += 1);
                 self.confirming(client, user, &mut hold, round);
             }
             Err(error) => self.not_confirming(client, &hold, &error, before),
@@ -1096,7 +1079,7 @@ impl World {
             return self.check_saturated(client, before);
         }
         self.oracle.counts.sights.unextended(error);
-        self.check_unbegun_confirmation(client, hold, error);
+        self.check_unconfirming(client, hold, error);
     }
 
     /// Returns how many permits a client thinks there are.
@@ -1115,9 +1098,7 @@ impl World {
     /// Makes an exclusive lock a shared one. Other questions about it are over; the outcome is that of a confirmation.
     fn downgrade(&mut self, client: usize, user: usize, mut hold: Hold) {
         let shown = self.shown(client);
-        self.say(Place::Client(client), || {
-            format!("goes on with reading resource {user}")
-        });
+        self.client_says(client, || format!("goes on with reading resource {user}"));
         let before = all_open(&self.clients[client].engine);
         let begun = self.clients[client].engine.downgrade(shown, &mut hold.lock);
         match begun {
@@ -1125,37 +1106,33 @@ impl World {
                 self.ends_others(client, user, &hold);
                 hold.beside = None;
                 self.oracle.counts.sights.note("Downgraded");
-                self.oracle.downgrades(&hold.lock);
+                // The nodes are asked as for a confirmation.
+                self.oracle.note_of(&hold.lock, |record| {
+                    record.confirms += 1;
+                    record.downgraded = true;
+                });
                 hold.downgraded = true;
                 self.confirming(client, user, &mut hold, round);
                 self.hold_belief(client, user, &hold);
             }
             Err(error) => self.not_confirming(client, &hold, &error, before),
         }
-        let next = self.work();
-        self.set_task(client, user, Task::Holding(hold), next);
+        self.goes_on(client, user, hold);
     }
 
     fn cancel_confirmation(&mut self, client: usize, user: usize) {
         let shown = self.shown(client);
-        let Some(hold) = self.clients[client].users[user].task.hold_mut() else {
-            return;
-        };
-        let Some(asked) = hold.confirming.take() else {
-            return;
-        };
-        hold.unasked = Some(asked.call);
-        self.confirm_ended(client, user);
-        self.oracle.counts.sights.note("Cancelled");
-        self.clients[client].engine.cancel(shown, asked.call.round);
-        self.say(Place::Client(client), || {
-            "does not want to know for how long".into()
+        self.with_hold(client, user, |world, hold| {
+            let Some(asked) = hold.confirming.take() else {
+                return;
+            };
+            hold.unasked = Some(asked.call);
+            world.confirm_ended(client, user);
+            world.oracle.counts.sights.note("Cancelled");
+            world.clients[client].engine.cancel(shown, asked.call.round);
+            world.client_says(client, || "does not want to know for how long".into());
+            world.confirmed_untold(client, user, hold, &asked);
         });
-        let mut task = self.take_task(client, user);
-        if let Some(hold) = task.hold_mut() {
-            self.confirmed_untold(client, user, hold, &asked);
-        }
-        self.clients[client].users[user].task = task;
     }
 
     /// Forgets the confirmations and extensions of a lock that is released: the engine ends such calls.
@@ -1179,8 +1156,7 @@ impl World {
 
     fn extend(&mut self, client: usize, user: usize, mut hold: Hold) {
         let Some(call) = self.begin_extension(client, user, &mut hold, Verb::Extend) else {
-            let next = self.work();
-            self.set_task(client, user, Task::Holding(hold), next);
+            self.goes_on(client, user, hold);
             return;
         };
         let next = self.thinks_better_at();
@@ -1217,10 +1193,9 @@ impl World {
     ) -> Option<Call> {
         let even = self.ttl(client, user).as_millis() as u64 & !1;
         // In worlds in which engines keep locks, it is a multiple of four.
-        let mut even = if self.plan.has_kept_locks() {
-            even & !3
-        } else {
-            even
+        let mut even = match self.plan.has_kept_locks() {
+            true => even & !3,
+            false => even,
         };
         let odd = u64::from(verb == Verb::Beside);
         while self.looks_kept(client, hold, even - odd) {
@@ -1228,15 +1203,14 @@ impl World {
         }
         let ttl = Duration::from_millis(even - odd);
         let shown = self.shown(client);
-        self.say(Place::Client(client), || {
-            format!("extends resource {user} by {ttl:?}")
-        });
+        self.client_says(client, || format!("extends resource {user} by {ttl:?}"));
         let before = all_open(&self.clients[client].engine);
         match self.clients[client].engine.extend(shown, &hold.lock, ttl) {
             Ok(round) => {
                 self.check_begun(client, hold);
                 self.told_and_extended(client, hold);
-                self.oracle.asks_extension(&hold.lock);
+                self.oracle
+                    .note_of(&hold.lock, |record| record.extends += 1);
                 if let Some(asked) = &mut hold.confirming {
                     asked.overtaken = true;
                 }
@@ -1288,45 +1262,37 @@ impl World {
 
     fn cancel_extension(&mut self, client: usize, user: usize, mut hold: Hold, call: &Call) {
         let shown = self.shown(client);
-        self.say(Place::Client(client), || {
+        self.client_says(client, || {
             format!("cancels the extension of resource {user}")
         });
         self.oracle.counts.sights.note("Cancelled");
         self.clients[client].engine.cancel(shown, call.round);
         hold.cancelled = Some(*call);
         self.extended_untold(client, user, &mut hold, Verb::Extend, call);
-        let next = self.work();
-        self.set_task(client, user, Task::Holding(hold), next);
+        self.goes_on(client, user, hold);
     }
 
     fn cancel_beside(&mut self, client: usize, user: usize) {
         let shown = self.shown(client);
-        let Some(hold) = self.clients[client].users[user].task.hold_mut() else {
-            return;
-        };
-        let Some(call) = hold.beside.take() else {
-            return;
-        };
-        hold.cancelled_beside = Some(call);
-        self.say(Place::Client(client), || {
-            format!("cancels the second extension of resource {user}")
+        self.with_hold(client, user, |world, hold| {
+            let Some(call) = hold.beside.take() else {
+                return;
+            };
+            hold.cancelled_beside = Some(call);
+            world.client_says(client, || {
+                format!("cancels the second extension of resource {user}")
+            });
+            world.extend_ended(client, user, Verb::Beside);
+            world.oracle.counts.sights.note("Cancelled");
+            world.clients[client].engine.cancel(shown, call.round);
+            world.extended_untold(client, user, hold, Verb::Beside, &call);
         });
-        self.extend_ended(client, user, Verb::Beside);
-        self.oracle.counts.sights.note("Cancelled");
-        self.clients[client].engine.cancel(shown, call.round);
-        let mut task = self.take_task(client, user);
-        if let Some(hold) = task.hold_mut() {
-            self.extended_untold(client, user, hold, Verb::Beside, &call);
-        }
-        self.clients[client].users[user].task = task;
     }
 
     fn release(&mut self, client: usize, user: usize, hold: Hold) {
         self.end_beliefs(client, user);
         let shown = self.shown(client);
-        self.say(Place::Client(client), || {
-            format!("releases resource {user}")
-        });
+        self.client_says(client, || format!("releases resource {user}"));
         self.oracle.asks_release(&hold.lock, self.inputs);
         self.let_go(client, user, &hold);
         let token = self.oracle.id_of(&hold.lock);
@@ -1356,15 +1322,14 @@ impl World {
         let shown = self.shown(client);
         self.hands_over(client, &hold.lock);
         let lock = self.clients[client].engine.detach(shown, hold.lock);
-        let lock = if near {
-            lock
-        } else {
-            from_another_clock(&lock)
+        let lock = match near {
+            true => lock,
+            false => from_another_clock(&lock),
         };
-        self.oracle.counts.hand_overs += 1;
+        self.oracle.counts.sights.note("HandedOver");
         self.oracle
             .inherited(&lock, self.clients[to].process, self.inputs);
-        self.say(Place::Client(client), || {
+        self.client_says(client, || {
             format!("hands resource {user} over to client {to}")
         });
         self.rest(client, user);
@@ -1389,8 +1354,7 @@ impl World {
         if hold.lock.is_valid_at(shown) {
             self.hold_belief(client, user, &hold);
         }
-        let next = self.work();
-        self.set_task(client, user, Task::Holding(hold), next);
+        self.goes_on(client, user, hold);
     }
 }
 

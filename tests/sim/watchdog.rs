@@ -9,11 +9,11 @@
 //! Histories that make progress without an end: [`World::endless`](crate::world::World::endless).
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::sweep::say;
+use crate::sweep::{say, time_of};
 
 /// The most processor time without progress: calls are over within microseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -34,7 +34,8 @@ struct Run {
     /// The folder of its thread in `/proc`.
     thread: String,
     beats: AtomicU64,
-    over: AtomicBool,
+    /// How many beats there were when a look last found progress, and the processor time that it had used then.
+    seen: Mutex<(u64, Duration)>,
 }
 
 static RUNS: Mutex<Vec<Arc<Run>>> = Mutex::new(Vec::new());
@@ -44,22 +45,26 @@ thread_local! {
     static OWN: RefCell<Option<Arc<Run>>> = const { RefCell::new(None) };
 }
 
+/// Locks what a thread that panics leaves as it should be.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Lives while this thread runs a history.
 #[derive(Debug)]
 pub(crate) struct Watched(Arc<Run>);
 
 impl Watched {
     pub(crate) fn new(name: String) -> Self {
+        let thread = std::fs::read_link("/proc/thread-self").unwrap_or_default();
         let run = Arc::new(Run {
             name,
-            thread: thread(),
+            thread: format!("/proc/{}", thread.display()),
             beats: AtomicU64::new(0),
-            over: AtomicBool::new(false),
+            seen: Mutex::new((u64::MAX, Duration::ZERO)),
         });
         OWN.set(Some(Arc::clone(&run)));
-        RUNS.lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Arc::clone(&run));
+        locked(&RUNS).push(Arc::clone(&run));
         LOOKS.call_once(|| {
             std::thread::spawn(look);
         });
@@ -70,10 +75,7 @@ impl Watched {
 impl Drop for Watched {
     fn drop(&mut self) {
         OWN.set(None);
-        self.0.over.store(true, Ordering::Relaxed);
-        RUNS.lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|run| !Arc::ptr_eq(run, &self.0));
+        locked(&RUNS).retain(|run| !Arc::ptr_eq(run, &self.0));
     }
 }
 
@@ -86,53 +88,27 @@ pub(crate) fn beat() {
     });
 }
 
-/// Returns the folder of this thread in `/proc`.
-fn thread() -> String {
-    let link = std::fs::read_link("/proc/thread-self");
-    link.map_or_else(
-        |_| String::new(),
-        |link| format!("/proc/{}", link.display()),
-    )
-}
-
-/// Returns how much processor time a thread has used. If the system does not report it, the time
-/// that passes counts.
-fn taken(run: &Run, passed: Duration) -> Duration {
-    let text = std::fs::read_to_string(format!("{}/schedstat", run.thread));
-    let nanos = text
-        .ok()
-        .and_then(|text| text.split(' ').next()?.parse().ok());
-    nanos.map_or(passed, Duration::from_nanos)
-}
-
 fn patience() -> Duration {
     crate::replay::number(SHORTER).map_or(PATIENCE, Duration::from_millis)
 }
 
-/// Looks at all runs until one of them makes no progress.
+/// Looks at all runs until one of them makes no progress. Where the system does not report processor time, the time
+/// that passes counts.
 fn look() {
     let patience = patience();
     let period = PERIOD.min(patience);
-    // The progress of each run when it last made some, and the processor time that it had used
-    // then.
-    let mut seen: Vec<(Arc<Run>, u64, Duration)> = Vec::new();
     let mut passed = Duration::ZERO;
     loop {
         std::thread::sleep(period);
         passed += period;
-        seen.retain(|(run, ..)| !run.over.load(Ordering::Relaxed));
-        let runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for run in runs {
-            let (beats, taken) = (run.beats.load(Ordering::Relaxed), taken(&run, passed));
-            let known = seen.iter_mut().find(|(known, ..)| Arc::ptr_eq(known, &run));
-            match known {
-                Some((_, then, since)) if *then == beats => {
-                    if patience <= taken.saturating_sub(*since) {
-                        end(&run, beats);
-                    }
-                }
-                Some(known) => *known = (run, beats, taken),
-                None => seen.push((run, beats, taken)),
+        for run in locked(&RUNS).iter() {
+            let beats = run.beats.load(Ordering::Relaxed);
+            let taken = time_of(&run.thread).unwrap_or(passed);
+            let mut seen = locked(&run.seen);
+            if seen.0 != beats {
+                *seen = (beats, taken);
+            } else if patience <= taken.saturating_sub(seen.1) {
+                end(run, beats);
             }
         }
     }
@@ -151,17 +127,15 @@ fn end(run: &Run, beats: u64) -> ! {
 mod tests {
     use super::*;
     use crate::case::{Case, Keep, Kind};
+    use crate::kinds::kind;
     use std::process::Command;
 
     /// A kind whose plan is never drawn: it loops for ever.
-    const STUCK: Kind = Kind {
-        name: "stuck",
-        draw: |_| {
-            loop {
-                std::hint::spin_loop();
-            }
-        },
-    };
+    const STUCK: Kind = kind("stuck", |_| {
+        loop {
+            std::hint::spin_loop();
+        }
+    });
 
     const CHILD: &str = "WATCHDOG_CHILD";
 
@@ -173,11 +147,9 @@ mod tests {
             return;
         }
         let own = std::env::current_exe().expect("it runs");
+        let name = "watchdog::tests::a_call_that_does_not_return_is_named";
         let child = Command::new(own)
-            .args([
-                "watchdog::tests::a_call_that_does_not_return_is_named",
-                "--exact",
-            ])
+            .args([name, "--exact"])
             .env(CHILD, "1")
             .env(SHORTER, "200")
             .output()

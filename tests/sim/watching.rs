@@ -3,17 +3,16 @@
 //! A client with a watch asks for the next change as soon as it was told of one, and sometimes ends its
 //! watch and begins another. `oracle::watching` judges what it is told, and what it asks the nodes.
 
+use shearline::Inspection;
 use shearline::engine::RoundId;
 use shearline::internals::limits::WATCHES_MAX;
-use shearline::{Inspection, OperatorError};
 
 use crate::case::Kind;
 use crate::clock::{MICRO, MILLI, SECOND, Time};
-use crate::entropy::Entropy;
-use crate::faults::Fault;
+use crate::faults::Fault::*;
 use crate::kinds::kind;
+use crate::oracle::Inspected;
 use crate::plan::{Kinds, Plan};
-use crate::trace::Place;
 use crate::world::World;
 
 /// How often a watch is ended when its client has a turn.
@@ -43,27 +42,12 @@ pub(crate) const WATCHING: Kind = kind("watching", |entropy| {
         gap: entropy.pick(&[3_000, 500]) * MILLI,
         longest_fault: 300 * MILLI,
         faults: Plan::only(&[
-            Fault::Reset,
-            Fault::Stall,
-            Fault::Slow,
-            Fault::Pause,
-            Fault::Partition,
-            Fault::Restart,
-            Fault::ForgetScripts,
-            Fault::Delete,
-            Fault::Expire,
-            Fault::Push,
-            Fault::Kill,
+            Reset, Stall, Slow, Pause, Partition, Restart, Unload, Delete, Expire, Push, Kill,
         ])
-        .map(|weight| weight * watched(entropy)),
+        .map(|weight| weight * entropy.pick(&[0, 0, 1, 2])),
         ..Plan::tame(clients)
     }
 });
-
-/// Draws the weight of a fault: zero in half of the worlds.
-fn watched(entropy: &mut Entropy) -> u32 {
-    entropy.pick(&[0, 0, 1, 2])
-}
 
 /// A client's watch.
 #[derive(Debug)]
@@ -106,9 +90,7 @@ impl World {
 
     fn watch(&mut self, client: usize, resource: usize, known: Option<Inspection>) {
         let shown = self.shown(client);
-        self.say(Place::Client(client), || {
-            format!("watches resource {resource}")
-        });
+        self.client_says(client, || format!("watches resource {resource}"));
         let name = self.names[resource];
         let engine = &mut self.clients[client].engine;
         match engine.watch(shown, &name, known.as_ref()) {
@@ -126,7 +108,7 @@ impl World {
 
     fn end_watch(&mut self, client: usize) {
         let shown = self.shown(client);
-        self.say(Place::Client(client), || "ends its watch".into());
+        self.client_says(client, || "ends its watch".into());
         let there = &mut self.clients[client];
         if let Some(round) = there.watching.take().and_then(|watching| watching.round) {
             there.engine.cancel(shown, round);
@@ -134,12 +116,7 @@ impl World {
     }
 
     /// Returns `true` if `round` is that of a client's watch, to which a change is then reported.
-    pub(crate) fn changed(
-        &mut self,
-        client: usize,
-        round: RoundId,
-        result: &Result<Inspection, OperatorError>,
-    ) -> bool {
+    pub(crate) fn changed(&mut self, client: usize, round: RoundId, result: &Inspected) -> bool {
         let watching = self.clients[client].watching.as_mut();
         let Some(watching) = watching.filter(|watching| watching.round == Some(round)) else {
             return false;
@@ -149,7 +126,7 @@ impl World {
             Ok(told) => {
                 watching.known = Some(told.clone());
                 let resource = watching.resource;
-                self.oracle.counts.changes += 1;
+                self.oracle.counts.sights.note("ChangeTold");
                 self.check_change(client, resource, told);
             }
             Err(error) => self.object("watch", format!("a watch of client {client} got {error:?}")),

@@ -4,16 +4,17 @@
 //! [`Entropy`], no order comes from a hash, and no real clock is read: the same choices give the same history, byte for
 //! byte, on every machine.
 
+use std::collections::BTreeMap;
+
 use shearline::internals::LinkFault;
 
 use crate::client::Client;
 use crate::clock::{Clock, MILLI, NEVER, SECOND, Time};
 use crate::entropy::{Entropy, FATE, Recorded, peer_strand, server_strand};
-use crate::faults::{FAULTS, Fault};
+use crate::faults::Fault;
 use crate::link::{Conn, End, Way};
 use crate::oracle::{ENDLESS, Oracle, Violation};
 use crate::plan::{Guard, Plan};
-use crate::queue::Queue;
 use crate::server::Server;
 use crate::stranger::Stranger;
 use crate::trace::{Place, Trace};
@@ -70,7 +71,9 @@ pub(crate) struct Host {
 
 pub(crate) struct World {
     pub(crate) now: Time,
-    queue: Queue,
+    /// What is going to happen, by its time and then by the order of scheduling.
+    events: BTreeMap<(Time, u64), Event>,
+    scheduled: u64,
     pub(crate) entropy: Entropy,
     pub(crate) plan: Plan,
     pub(crate) hosts: Vec<Host>,
@@ -100,8 +103,6 @@ pub(crate) struct World {
     pub(crate) inputs_max: u64,
     /// How often a machine has stood still with its clock.
     pub(crate) frozen: u32,
-    /// How often each of the faults happened.
-    pub(crate) struck: [u64; FAULTS.len()],
     /// A hash of all events so far: equal in equal histories.
     pub(crate) fingerprint: u64,
     trace: Option<Trace>,
@@ -122,12 +123,11 @@ impl World {
     /// Makes a world with a plan that `draw` draws.
     pub(crate) fn new(draw: fn(&mut Entropy) -> Plan, mut entropy: Entropy, traced: bool) -> Self {
         let plan = draw(&mut entropy);
-        let hosts = (0..plan.hosts)
-            .map(|_| Host {
-                clock: Clock::new(SECOND, plan.client_skew(&mut entropy)),
-                asleep_until: 0,
-            })
-            .collect();
+        let host = |_| Host {
+            clock: Clock::new(SECOND, plan.client_skew(&mut entropy)),
+            asleep_until: 0,
+        };
+        let hosts = (0..plan.hosts).map(host).collect();
         let servers = (0..plan.servers)
             .map(|server| {
                 let clock = Clock::new(LONG_UP, plan.server_skew(&mut entropy));
@@ -139,7 +139,8 @@ impl World {
         let walls = plan.draw_walls(&mut entropy);
         let mut world = Self {
             now: 0,
-            queue: Queue::default(),
+            events: BTreeMap::new(),
+            scheduled: 0,
             hosts,
             servers,
             walls,
@@ -157,7 +158,6 @@ impl World {
             inputs: 0,
             inputs_max: INPUTS_MAX,
             frozen: 0,
-            struck: [0; FAULTS.len()],
             fingerprint: 0,
             trace: traced.then(|| Trace::new(&plan)),
             scratch: Vec::new(),
@@ -217,20 +217,15 @@ impl World {
     }
 
     fn verdict(&mut self) -> Result<(), Violation> {
-        match self.oracle.violation {
-            None => Ok(()),
-            Some(_) => self.oracle.violation.take().map_or(Ok(()), Err),
-        }
+        self.oracle.violation.take().map_or(Ok(()), Err)
     }
 
     fn run_until(&mut self, end: Time) -> Result<(), Violation> {
-        while self.queue.next_at().is_some_and(|at| at <= end) {
+        while let Some(next) = self.events.first_entry().filter(|next| next.key().0 <= end) {
             if self.entropy.is_all_spent() && !self.calm {
                 return Ok(());
             }
-            let Some((at, event)) = self.queue.pop() else {
-                break;
-            };
+            let ((at, _), event) = next.remove_entry();
             self.now = at;
             self.note(at);
             self.happen(event);
@@ -256,7 +251,8 @@ impl World {
 
     pub(crate) fn at(&mut self, at: Time, event: Event) {
         if at < NEVER {
-            self.queue.push(at, event);
+            self.scheduled += 1;
+            self.events.insert((at, self.scheduled), event);
         }
     }
 
@@ -335,6 +331,11 @@ impl World {
         }
     }
 
+    /// Adds a line about a client.
+    pub(crate) fn client_says(&mut self, client: usize, what: impl FnOnce() -> String) {
+        self.say(Place::Client(client), what);
+    }
+
     /// Returns the place of a client or a stranger in the trace.
     pub(crate) fn place_of(&self, peer: usize) -> Place {
         match peer.checked_sub(self.plan.clients) {
@@ -345,7 +346,7 @@ impl World {
 
     /// Returns what happened, and what was chosen.
     pub(crate) fn into_story(self) -> (Vec<String>, Recorded) {
-        let lines = self.trace.map(Trace::into_lines);
+        let lines = self.trace.map(|trace| trace.0);
         (lines.unwrap_or_default(), self.entropy.into_recorded())
     }
 }

@@ -12,10 +12,9 @@
 //! of locks that were lost, because the remaining copies were released before, and the answers to both releases cannot
 //! be distinguished.
 
-use super::Release;
 use super::ledger::{Code, Entry};
 use super::report::TOO_SOON;
-use super::{Said, TokenId, Verb};
+use super::{Release, Said, TokenId, Verb};
 use crate::clock::NEVER;
 use crate::plan::Guard;
 use crate::user::{Call, Task};
@@ -35,31 +34,28 @@ impl World {
     /// Checks a client that has finished its turn.
     pub(crate) fn certain(&mut self, client: usize) {
         for user in 0..self.clients[client].users.len() {
-            let refused = self.oracle.shut_out[client] < NEVER
-                && matches!(
-                    self.clients[client].users[user].task,
-                    Task::Acquiring { .. }
-                );
-            if refused {
-                let text = format!("client {client} waits, though it is of another cluster");
-                self.object("settling", text);
-            }
+            let task = &self.clients[client].users[user].task;
+            let waits = matches!(task, Task::Acquiring { .. });
+            let refused = waits && self.oracle.shut_out[client] < NEVER;
+            self.object_of(client, refused, "settling", "waits for another cluster");
             let what = self.is_certain(client, user);
             let what = what.or_else(|| self.is_confirmed(client, user));
-            if let Some(what) = what.or_else(|| self.is_certain_beside(client, user)) {
-                self.object("settling", format!("client {client} waits, though {what}"));
+            if let Some(count) = what.or_else(|| self.is_certain_beside(client, user)) {
+                let text = format!("client {client} waits, though {count:?} leaves one outcome");
+                self.object("settling", text);
             }
         }
     }
 
-    fn is_certain(&self, client: usize, user: usize) -> Option<String> {
+    /// Returns the answers to the open call of a user if they make its outcome certain.
+    fn is_certain(&self, client: usize, user: usize) -> Option<Count> {
         let quorum = self.plan.quorum();
         let (count, certain) = match &self.clients[client].users[user].task {
-            Task::Acquiring {
-                call,
-                tries: Some(1),
-                ..
-            } if !self.plan.is_crowded() && !self.clients[client].users[user].asks_twice => {
+            Task::Acquiring { call, .. }
+                if call.limits.tries == Some(1)
+                    && !self.plan.is_crowded()
+                    && !self.clients[client].users[user].asks_twice =>
+            {
                 let [token] = self.oracle.asked[client][user % self.plan.resources][..] else {
                     return None; // No server has executed it yet, or only after another call's.
                 };
@@ -88,11 +84,12 @@ impl World {
             }
             Task::Acquiring { .. } | Task::Holding(_) | Task::Idle => return None,
         };
-        certain.then(|| format!("{count:?} leaves one outcome"))
+        certain.then_some(count)
     }
 
-    /// Returns why the outcome is certain, if a majority misses a lock, none can keep it, or all have said for how long.
-    fn is_confirmed(&self, client: usize, user: usize) -> Option<String> {
+    /// Returns the answers to a confirmation if they make its outcome certain: a majority misses the lock, none can keep
+    /// it, or all have said for how long.
+    fn is_confirmed(&self, client: usize, user: usize) -> Option<Count> {
         let quorum = self.plan.quorum();
         let hold = self.clients[client].users[user].task.hold()?;
         let asked = hold.confirming.as_ref()?;
@@ -100,11 +97,11 @@ impl World {
         let count = self.count(client, &asked.call, self.own(client, token)?, Verb::Confirm);
         let most = count.yes.max(count.no) + count.open;
         let certain = quorum <= count.no || most < quorum || count.open == 0;
-        certain.then(|| format!("{count:?} leaves one outcome"))
+        certain.then_some(count)
     }
 
-    /// Returns why the outcome of a second extension of a lock is certain.
-    fn is_certain_beside(&self, client: usize, user: usize) -> Option<String> {
+    /// Returns the answers to a second extension of a lock if they make its outcome certain.
+    fn is_certain_beside(&self, client: usize, user: usize) -> Option<Count> {
         let quorum = self.plan.quorum();
         let hold = self.clients[client].users[user].task.hold()?;
         let token = self.oracle.id_of(&hold.lock)?;
@@ -112,7 +109,7 @@ impl World {
         let count = self.count(client, hold.beside.as_ref()?, token, Verb::Beside);
         let most = count.yes.max(count.no);
         let certain = quorum <= most || most + count.open < quorum;
-        certain.then(|| format!("{count:?} leaves one outcome"))
+        certain.then_some(count)
     }
 
     /// Returns the token if it was made by this process and never belonged to another.
@@ -179,10 +176,9 @@ impl World {
 fn is_released(count: Count, release: Release, quorum: usize) -> bool {
     let Count { yes, no, open, .. } = count;
     let enough = quorum <= yes + no;
-    let certain = if release.valid {
-        no + open < quorum
-    } else {
-        yes + open < quorum
+    let certain = match release.valid {
+        true => no + open < quorum,
+        false => yes + open < quorum,
     };
     !release.twice
         && (quorum <= yes || quorum <= no || yes + no + open < quorum || enough && certain)

@@ -11,17 +11,17 @@
 //!
 //! Nodes of another cluster: here all belong to one.
 
-use std::time::Duration;
-
 use shearline::{Instant, NodeState, OperatorError};
 
+use super::TICK;
+use super::wake::after;
 use crate::clock::NEVER;
 use crate::plan::CONNECT_TIMEOUT;
 use crate::user::Call;
 use crate::world::World;
 
-/// Two ticks of the engine's timers.
-const TICKS: Duration = Duration::from_millis(2);
+/// The outcome of `reinit`.
+type Claimed = Result<(), OperatorError>;
 
 impl World {
     /// Checks a call that was refused.
@@ -42,12 +42,7 @@ impl World {
     }
 
     /// Checks a call that has ended.
-    pub(crate) fn check_claimed(
-        &mut self,
-        client: usize,
-        call: &Call,
-        result: &Result<(), OperatorError>,
-    ) {
+    pub(crate) fn check_claimed(&mut self, client: usize, call: &Call, result: &Claimed) {
         let since = |at: &u64| call.since <= *at;
         let all = self.oracle.anew[client].iter().all(since);
         let right = match result {
@@ -58,22 +53,18 @@ impl World {
         if result.is_ok() {
             self.oracle.counts.sights.note("Claimed");
         }
-        if !right {
-            let text = format!("client {client} has claimed its nodes: {result:?}");
-            self.object("outcome", text);
-        }
+        self.object_if(!right, "outcome", || {
+            format!("client {client} has claimed its nodes: {result:?}")
+        });
     }
 
     /// Checks that a call ends in time.
     pub(crate) fn claims_in_time(&mut self, client: usize, ticked: Instant) {
-        let end = Duration::from_nanos(CONNECT_TIMEOUT);
         let call = self.clients[client].reinit;
         let late = call.is_some_and(|call| {
-            call.since < NEVER && call.begun.saturating_add(end).saturating_add(TICKS) <= ticked
+            let end = after(call.begun, CONNECT_TIMEOUT).saturating_add(2 * TICK);
+            call.since < NEVER && end <= ticked
         });
-        if late {
-            let text = format!("client {client} claims its nodes for too long");
-            self.object("settling", text);
-        }
+        self.object_of(client, late, "settling", "claims its nodes for too long");
     }
 }

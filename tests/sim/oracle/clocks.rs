@@ -81,19 +81,16 @@ impl World {
         let frozen = self.frozen;
         let servers = &self.servers;
         let plan = &self.plan;
-        let seen = self
-            .clients
-            .iter()
-            .enumerate()
-            .find_map(|(number, client)| {
-                let mut statuses = client.engine.node_statuses(client.shown).enumerate();
-                let wrong = statuses.find(|(node, status)| {
-                    let server = &servers[plan.server_of(*node)];
-                    // A machine that stands still sees a step when it stops, and another when it runs again.
-                    server.jumps + 2 * frozen < status.clock_steps
-                });
-                wrong.map(|(node, _)| (number, node))
+        let mut clients = self.clients.iter().enumerate();
+        let seen = clients.find_map(|(number, client)| {
+            let mut statuses = client.engine.node_statuses(client.shown).enumerate();
+            let wrong = statuses.find(|(node, status)| {
+                let server = &servers[plan.server_of(*node)];
+                // A machine that stands still sees a step when it stops, and another when it runs again.
+                server.jumps + 2 * frozen < status.clock_steps
             });
+            wrong.map(|(node, _)| (number, node))
+        });
         if let Some((client, node)) = seen {
             let text = format!("client {client} saw the clock of node {node} set, which was not");
             self.object("outcome", text);

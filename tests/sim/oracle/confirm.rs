@@ -21,11 +21,13 @@
 
 use shearline::{ExtendError, Instant};
 
-use super::report::Question;
+use super::ledger::Entry;
+use super::report::{Checked, Question};
 use super::votes::{Servers, drift, longest_validity};
+use super::wake::after;
 use super::{Deed, Said, TokenId, Verb};
 use crate::clock::{MILLI, Time};
-use crate::user::{Call, Confirming, Hold};
+use crate::user::{Call, Cancelled, Confirming, Hold};
 use crate::world::World;
 
 impl World {
@@ -33,19 +35,12 @@ impl World {
     pub(crate) fn check_confirmation_begun(&mut self, client: usize, hold: &Hold) {
         let known = hold.lock.valid_until() != Instant::ZERO;
         let over = known && !hold.lock.is_valid_at(self.clients[client].shown);
-        if hold.told || over {
-            let text = format!("client {client} asks about a lock that is over");
-            self.object("told", text);
-        }
+        let over = over || hold.told;
+        self.object_of(client, over, "told", "asks about a lock that is over");
     }
 
     /// Checks a request that is refused.
-    pub(crate) fn check_unbegun_confirmation(
-        &mut self,
-        client: usize,
-        hold: &Hold,
-        error: &ExtendError,
-    ) {
+    pub(crate) fn check_unconfirming(&mut self, client: usize, hold: &Hold, error: &ExtendError) {
         let known = hold.lock.valid_until() != Instant::ZERO;
         let over = known && !hold.lock.is_valid_at(self.clients[client].shown);
         // The engine knows the result of a cancelled request, and its user does not.
@@ -68,11 +63,7 @@ impl World {
         let Some(id) = self.seen(&hold.lock) else {
             return;
         };
-        let cancelled = [
-            (Verb::Extend, hold.cancelled),
-            (Verb::Beside, hold.cancelled_beside),
-        ];
-        self.check_confirmed(client, id, asked, ends, cancelled);
+        self.check_confirmed(client, id, asked, ends, hold.cancelled_calls());
     }
 
     /// Checks a confirmed end. `before` is the end that was known, `until` the reported one, and `cancelled` the newest
@@ -83,7 +74,7 @@ impl World {
         id: TokenId,
         asked: &Confirming,
         (before, until): (Instant, Instant),
-        cancelled: [(Verb, Option<Call>); 2],
+        cancelled: Cancelled,
     ) {
         let quorum = self.plan.quorum();
         let (yes, keep) = self.keepers(client, id, asked.call.since, until);
@@ -108,11 +99,9 @@ impl World {
             );
             self.object("votes", text);
         }
-        if !kept_before && longest < until {
-            let text =
-                format!("client {client}: valid until {until:?} by the answers of a majority");
-            self.object("validity", text);
-        }
+        self.object_if(!kept_before && longest < until, "validity", || {
+            format!("client {client}: valid until {until:?} by the answers of a majority")
+        });
     }
 
     /// Returns how many servers have said that they keep a lock, and how many of them until then.
@@ -126,48 +115,49 @@ impl World {
         let end = self.clock_of(client).when(until);
         let resource = self.oracle.ledger.record(id).resource;
         let excused = self.oracle.is_excused(self.now, resource) || end <= self.now;
+        let quarantine = &self.oracle.quarantine;
         let (mut yes, mut keep) = (Servers::default(), Servers::default());
         for (node, cell) in self.oracle.ledger.cells(id).iter().enumerate() {
             let entry = &cell.confirm;
             let server = self.plan.server_of(node);
             let counts = self.is_vote(client, node, entry, since)
-                && (excused
-                    || !self
-                        .oracle
-                        .quarantine
-                        .silences(client, node, entry, Some(&cell.set)));
+                && (excused || !quarantine.silences(client, node, entry, Some(&cell.set)));
             if !counts {
                 continue;
             }
-            yes.add(server, entry.life);
+            yes.insert((server, entry.life));
             let shown = self.servers[server].clock.show(end);
             let lasts = shown.as_nanos() / MILLI <= entry.kept_at.as_nanos() / MILLI + entry.kept;
             if lasts || excused {
-                keep.add(server, entry.life);
+                keep.insert((server, entry.life));
             }
         }
-        (yes.len, keep.len)
+        (yes.len(), keep.len())
     }
 
     /// Returns `true` if the answers to a confirmation give a lock this end, whether its user waits for it or has
     /// cancelled it. An extension that is answered in the same turn has not given it.
-    pub(super) fn is_explained_by_answers(
-        &self,
-        client: usize,
-        id: TokenId,
-        call: &Call,
-        until: Instant,
-    ) -> bool {
+    pub(super) fn explains(&self, client: usize, id: TokenId, call: &Call, until: Instant) -> bool {
         self.plan.quorum() <= self.keepers(client, id, call.since, until).1
             && until <= self.longest_confirmed(client, id, call)
     }
 
-    /// Returns the latest end that the answers allow.
-    pub(super) fn longest_confirmed(&self, client: usize, id: TokenId, call: &Call) -> Instant {
+    /// Returns the answers to questions of `since` or later for how long a token is kept.
+    fn confirmations(
+        &self,
+        client: usize,
+        id: TokenId,
+        since: Time,
+    ) -> impl Iterator<Item = &Entry> + Clone {
         let process = self.clients[client].process;
         let cells = self.oracle.ledger.cells(id).iter();
         let entries = cells.map(|cell| &cell.confirm);
-        let entries = entries.filter(|entry| entry.answers(process, call.since));
+        entries.filter(move |entry| entry.answers(process, since))
+    }
+
+    /// Returns the latest end that the answers allow.
+    pub(super) fn longest_confirmed(&self, client: usize, id: TokenId, call: &Call) -> Instant {
+        let entries = self.confirmations(client, id, call.since);
         let sent: Option<Time> = entries.clone().map(|entry| entry.sent).min();
         let yes = entries.filter(|entry| entry.is_read() && entry.said == Said::One);
         let mut kept: Vec<u64> = yes.map(|entry| entry.kept).collect();
@@ -184,10 +174,7 @@ impl World {
 
     /// Returns the latest end that all nodes which said yes allow.
     fn shortest_confirmed(&self, client: usize, id: TokenId, asked: &Confirming) -> Instant {
-        let process = self.clients[client].process;
-        let cells = self.oracle.ledger.cells(id).iter();
-        let entries = cells.map(|cell| &cell.confirm);
-        let entries = entries.filter(|entry| entry.answers(process, asked.call.since));
+        let entries = self.confirmations(client, id, asked.call.since);
         let yes = entries.filter(|entry| entry.is_read() && entry.said == Said::One);
         let least = yes.map(|entry| entry.kept).min().unwrap_or(0);
         let least = least.saturating_sub(self.plan.added());
@@ -197,26 +184,13 @@ impl World {
     }
 
     /// Checks a confirmation that has failed.
-    pub(crate) fn check_unconfirmed(
-        &mut self,
-        client: usize,
-        hold: &Hold,
-        asked: &Confirming,
-        error: &ExtendError,
-    ) {
-        if let Err(what) = self.unconfirmed(client, hold, asked, error) {
-            let text = format!("client {client} asked for how long and got {error:?}: {what}");
-            self.object("outcome", text);
-        }
-    }
-
-    fn unconfirmed(
+    pub(crate) fn unconfirmed(
         &self,
         client: usize,
         hold: &Hold,
         asked: &Confirming,
         error: &ExtendError,
-    ) -> Result<(), String> {
+    ) -> Checked {
         let known = asked.within != Instant::ZERO;
         let over = hold.told || known && asked.within <= self.clients[client].shown;
         if over && matches!(error, ExtendError::Closed) {
@@ -229,14 +203,7 @@ impl World {
             return Err("nothing here leads to it".into());
         };
         let token = self.oracle.id_of(&hold.lock);
-        let question = Question {
-            client,
-            call: &asked.call,
-            verb: Verb::Confirm,
-            token,
-            first: true,
-            at_once: true,
-        };
+        let question = Question::about(client, &asked.call, Verb::Confirm, token);
         let votes = self.check_report(&question, report)?;
         let quorum = self.plan.quorum();
         let certain = if matches!(error, ExtendError::Lost(_)) {
@@ -247,15 +214,11 @@ impl World {
         } else {
             votes.yes.max(votes.no) + votes.pending < quorum
         };
-        if certain {
-            Ok(())
-        } else {
-            Err(format!("that is not what {votes:?} makes"))
-        }
+        votes.make(certain)
     }
 
     /// Checks the report that a lock is over, although a majority keeps it.
-    fn has_run_out(&self, client: usize, hold: &Hold, asked: &Confirming) -> Result<(), String> {
+    fn has_run_out(&self, client: usize, hold: &Hold, asked: &Confirming) -> Checked {
         let token = self.oracle.id_of(&hold.lock);
         let id = token.ok_or("no node has seen its token")?;
         let (quorum, shown) = (self.plan.quorum(), self.clients[client].shown);
@@ -272,12 +235,17 @@ impl World {
 
     /// Returns `true` if a majority has answered a request of this kind by saying that it lacks the token.
     pub(super) fn misses_it(&self, client: usize, id: TokenId, verb: Verb) -> bool {
+        self.missed_since(client, id, verb, 0)
+    }
+
+    /// Returns `true` if a majority has answered so to a request of `since` or later.
+    pub(super) fn missed_since(&self, client: usize, id: TokenId, verb: Verb, since: Time) -> bool {
         let process = self.clients[client].process;
         let cells = self.oracle.ledger.cells(id).iter();
-        let missing = cells.filter(|cell| {
-            let entry = cell.asked(verb);
+        let entries = cells.map(|cell| cell.asked(verb));
+        let missing = entries.filter(|entry| {
             let no = matches!(entry.said, Said::Zero | Said::Foreign);
-            no && entry.is_read() && entry.by == process
+            no && entry.is_read() && entry.answers(process, since)
         });
         self.plan.quorum() <= missing.count()
     }
@@ -301,10 +269,7 @@ impl World {
         let end = if asked.within == Instant::ZERO {
             let ttl = hold.lock.ttl().as_millis() as u64;
             let longest = self.plan.longest_vote(ttl.max(asked.call.ttl));
-            asked
-                .call
-                .begun
-                .saturating_add(std::time::Duration::from_nanos(longest + 2 * MILLI))
+            after(asked.call.begun, longest + 2 * MILLI)
         } else {
             asked.within
         };
@@ -325,20 +290,14 @@ impl World {
         let cell = ledger.cell_mut(id, deed.node);
         cell.confirms += 1;
         if calls < cell.confirms {
-            let (client, node) = (deed.peer, deed.node);
-            let text = format!("client {client} asks node {node} for how long too often");
-            self.object("storm", text);
+            self.object_at(deed, "storm", "asks for how long too often");
         }
     }
 }
 
 /// Returns the extension that was requested after `since`, allows the end `until`, and was cancelled before its caller
 /// knew of it. If a majority had confirmed it by then, a confirmation reports its end.
-fn extended_meanwhile(
-    cancelled: [(Verb, Option<Call>); 2],
-    since: Time,
-    until: Instant,
-) -> Option<(Verb, Call)> {
+fn extended_meanwhile(cancelled: Cancelled, since: Time, until: Instant) -> Option<(Verb, Call)> {
     let calls = cancelled.into_iter();
     let calls = calls.filter_map(|(verb, call)| Some((verb, call?)));
     calls

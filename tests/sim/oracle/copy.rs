@@ -21,6 +21,7 @@ use super::{Deed, TokenId, Verb};
 use crate::clock::MILLI;
 use crate::world::World;
 
+use super::late::Extending;
 use super::votes::{Servers, drift};
 
 impl World {
@@ -47,8 +48,7 @@ impl World {
         // A node may have given another slot of a permit than the others: it is asked for the right one.
         let is_permit = self.oracle.ledger.record(id).permits != 0;
         if let Some(what) = fault.filter(|_| !is_permit) {
-            let text = format!("client {} sends node {} {what}", deed.peer, deed.node);
-            self.object("copy", text);
+            self.object_at(deed, "copy", what);
         }
         true
     }
@@ -67,9 +67,8 @@ impl World {
             return None; // Its end is not known here.
         }
         // The time of the turn in which it was requested counts: its client may be stopped before it writes.
-        let passed = clock
-            .show(deed.wanted.since)
-            .saturating_since(clock.show(record.sent));
+        let wanted = clock.show(deed.wanted.since);
+        let passed = wanted.saturating_since(clock.show(record.sent));
         let longest = record.ttl * MILLI + self.plan.added_time() + MILLI;
         (longest < ttl * MILLI + passed.as_nanos() as u64).then_some("a copy that lasts too long")
     }
@@ -108,17 +107,12 @@ impl World {
         if lacking.is_none_or(|since| calls.spell.from < since && !is_unknown) {
             return Some("a copy that was not known to be lacking");
         }
-        self.copy_without_majority(deed, id, verb)
+        self.copy_alone(deed, id, verb)
     }
 
     /// Returns what is wrong: no majority without the node had confirmed the lock, or it ends before the
     /// copy.
-    fn copy_without_majority(
-        &self,
-        deed: &Deed<'_>,
-        id: TokenId,
-        verb: Verb,
-    ) -> Option<&'static str> {
+    fn copy_alone(&self, deed: &Deed<'_>, id: TokenId, verb: Verb) -> Option<&'static str> {
         let record = self.oracle.ledger.record(id);
         let calls = self.oracle.calls[deed.peer][record.resource].of(verb);
         let excused = self.oracle.is_excused(self.now, record.resource);
@@ -142,8 +136,8 @@ impl World {
         yes.sort();
         let mut servers = Servers::default();
         let certain = yes.iter().find(|(_, server, life)| {
-            servers.add(*server, *life);
-            self.plan.quorum() <= servers.len
+            servers.insert((*server, *life));
+            self.plan.quorum() <= servers.len()
         });
         let Some((certain, ..)) = certain else {
             return Some("a copy before a majority without it has confirmed the lock");
@@ -152,9 +146,8 @@ impl World {
         let all = &self.oracle.calls[deed.peer][record.resource];
         // A longer extension may be confirmed at the same time, and not be reported yet.
         let (asked, open) = (deed.wanted.asked, [&all.extend, &all.beside]);
-        let open = open
-            .into_iter()
-            .filter(|calls| (calls.spell.from..=calls.spell.to).contains(&asked));
+        let is_open = |calls: &&Extending| (calls.spell.from..=calls.spell.to).contains(&asked);
+        let open = open.into_iter().filter(is_open);
         // An extension by the holder may have been reported since this one began.
         let ends = open.map(|calls| calls.end());
         let ends = ends.chain([calls.end(), record.believed]);

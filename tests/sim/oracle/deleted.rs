@@ -12,11 +12,10 @@
 //! first loss before the next extension. Locks whose extensions are counted, and several resources at once. Worlds in
 //! which a round trip may take as long as a node timeout.
 
-use std::time::Duration;
-
 use shearline::LockId;
 
 use super::TokenId;
+use super::kept::LEAST_DRIFT;
 use super::ledger::Process;
 use crate::clock::{MILLI, NEVER, Time};
 use crate::faults::Fault;
@@ -35,9 +34,6 @@ const MARGIN: Time = 350 * MILLI;
 /// The number of round trips: the push, an open extension, another one; and as many turns in which other things are
 /// done.
 const TRIPS: Time = 8;
-
-/// The smallest drift.
-const LEAST_DRIFT: Duration = Duration::from_millis(2);
 
 /// The keys that were deleted, and the holders that have to be told.
 #[derive(Debug)]
@@ -77,7 +73,7 @@ impl Deleted {
         }
         let ends = matches!(
             fault,
-            Fault::Reset | Fault::ForgetScripts | Fault::Slow | Fault::Stall | Fault::Restart
+            Fault::Reset | Fault::Unload | Fault::Slow | Fault::Stall | Fault::Restart
         );
         let until = if ends { until } else { NEVER };
         self.disturbed = self.disturbed.max(until);
@@ -105,7 +101,7 @@ impl World {
             for user in 0..self.clients[*client].users.len() {
                 let owed = self.owed_of(*client, user, resource);
                 let owed = owed.filter(|owed| self.is_lost(owed));
-                self.oracle.counts.deletions += u64::from(owed.is_some());
+                self.oracle.counts.sights.note_if(owed.is_some(), "Deleted");
                 self.oracle.deleted.owed.extend(owed);
             }
         }
@@ -197,19 +193,4 @@ impl World {
 fn is_extended(hold: &Hold) -> bool {
     let end = hold.lock.valid_until().saturating_add(LEAST_DRIFT);
     hold.keep.is_some_and(|keep| end <= keep.limit)
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::kinds::DELETED;
-    use crate::replay::effort;
-    use crate::sweep::keep_their_promises;
-
-    #[test]
-    fn who_keeps_a_lock_is_told_soon_that_its_keys_were_deleted() {
-        let histories = effort(20, 200);
-        let counts = keep_their_promises(DELETED, histories).counts;
-        let lost = counts.deletions;
-        assert!(histories < lost, "{lost} locks were lost so");
-    }
 }

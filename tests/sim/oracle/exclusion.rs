@@ -12,7 +12,7 @@
 
 use shearline::Instant;
 
-use super::{Kind, Oracle, Token};
+use super::{Kind, Oracle, Token, pairs};
 use crate::clock::{MILLI, Time};
 use crate::world::World;
 
@@ -25,13 +25,6 @@ pub(crate) struct Belief {
     /// Until when it believes, by its own clock.
     pub(crate) until: Instant,
     pub(crate) kind: Kind,
-}
-
-impl Belief {
-    /// Returns `true` if both beliefs may be true together.
-    fn bears(&self, other: &Self) -> bool {
-        self.kind.bears(other.kind)
-    }
 }
 
 impl Oracle {
@@ -75,18 +68,12 @@ impl World {
     }
 
     /// Notes that the lock of a holder shows the end `until`. The holder may rely on that even if it was not told.
-    pub(crate) fn believe_shown(
-        &mut self,
-        peer: usize,
-        resource: usize,
-        user: usize,
-        until: Instant,
-    ) {
-        let mut beliefs = self.oracle.beliefs[resource][peer].iter_mut();
+    pub(crate) fn believe_shown(&mut self, peer: usize, name: usize, user: usize, until: Instant) {
+        let mut beliefs = self.oracle.beliefs[name][peer].iter_mut();
         if let Some(belief) = beliefs.find(|belief| belief.user == user && belief.until < until) {
             belief.until = until;
-            if !self.oracle.is_excused(self.now, resource) {
-                self.exclusion(resource);
+            if !self.oracle.is_excused(self.now, name) {
+                self.exclusion(name);
             }
         }
     }
@@ -104,11 +91,7 @@ impl World {
 
     fn exclusion(&mut self, resource: usize) {
         let holders: Vec<_> = self.believers(resource).collect();
-        let mut pairs = holders.iter().enumerate().flat_map(|(number, one)| {
-            let others = holders[number + 1..].iter();
-            others.map(move |other| (one, other))
-        });
-        let wrong = pairs.find(|((_, one), (_, other))| !one.bears(other));
+        let wrong = pairs(&holders).find(|((_, one), (_, other))| !one.kind.bears(other.kind));
         if let Some(((one, _), (other, _))) = wrong {
             let text = format!("{one} and {other} hold resource {resource}");
             self.object("exclusion", text);

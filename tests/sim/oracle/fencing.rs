@@ -52,7 +52,7 @@ pub(crate) enum Counted {
 }
 
 /// See the [module](self).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Fencing {
     /// The locks of each name, and of each slot if they are permits.
     names: BTreeMap<Slot, Name>,
@@ -161,14 +161,8 @@ pub(crate) fn is_of_fencing(words: &[&[u8]]) -> bool {
 impl Fencing {
     pub(super) fn new(plan: &Plan) -> Self {
         Self {
-            names: BTreeMap::new(),
-            tokens: BTreeMap::new(),
-            counted: BTreeMap::new(),
-            wanted: 0,
-            leaders: BTreeMap::new(),
             given: vec![0; plan.servers],
-            highest: 0,
-            seen: BTreeMap::new(),
+            ..Self::default()
         }
     }
 
@@ -262,10 +256,9 @@ impl World {
         match counted {
             Counted::Wanted(number) => {
                 fencing.wanted = fencing.wanted.max(number);
-                if limit < number {
-                    let text = format!("server {server} wants {number}, and {limit} is the most");
-                    self.object("fence", text);
-                }
+                self.object_if(limit < number, "fence", || {
+                    format!("server {server} wants {number}, and {limit} is the most")
+                });
             }
             Counted::Taken(token, number, slot) => {
                 let limit = match token[8..13] == WANTED {
@@ -282,13 +275,12 @@ impl World {
                         format!("server {server} gives {number}, and the token names {named}");
                     self.object("fence", text);
                 }
-                if limit < number {
-                    let text = format!("server {server} gives {number}, and {limit} is the most");
-                    self.object("fence", text);
-                }
+                self.object_if(limit < number, "fence", || {
+                    format!("server {server} gives {number}, and {limit} is the most")
+                });
             }
             Counted::Raised(token, number) => {
-                self.oracle.counts.raised += 1;
+                self.oracle.counts.sights.note("Raised");
                 if let Some(key) = cell(&token) {
                     let cell = fencing.counted.entry(key).or_default();
                     cell.raised = number;
@@ -296,8 +288,8 @@ impl World {
                 fencing.count(server, number);
             }
             Counted::Lifted { repaired } => {
-                self.oracle.counts.floors += 1;
-                self.oracle.counts.repaired += u64::from(repaired);
+                self.oracle.counts.sights.note("FloorSet");
+                self.oracle.counts.sights.note_if(repaired, "FloorRepaired");
                 let there = &self.servers[server];
                 let floor = there.store.get(deed.shown, FLOOR_KEY).unwrap_or_default();
                 let number = floor.rsplit(|byte| *byte == b':').next().and_then(millis);
@@ -322,19 +314,18 @@ impl World {
             return;
         };
         let named = named(&token_of(lock.token().as_bytes()));
-        if named != self.plan.leads.then_some(token) {
-            let text = format!("client {client} got {token}, and its token names {named:?}");
-            self.object("fence", text);
-        }
+        self.object_if(named != self.plan.leads.then_some(token), "fence", || {
+            format!("client {client} got {token}, and its token names {named:?}")
+        });
         for name in lock.resources().map(name_of) {
             let leaders = &mut self.oracle.fencing.leaders;
             leaders.insert((name, token), client);
         }
         let behind = self.servers.iter().any(|server| server.behind != 0);
-        let counts = &mut self.oracle.counts;
-        counts.fenced += 1;
-        counts.fenced_strict += u64::from(self.plan.guard == Guard::Strict);
-        counts.fenced_behind += u64::from(behind);
+        let sights = &mut self.oracle.counts.sights;
+        sights.note("Fenced");
+        sights.note_if(self.plan.guard == Guard::Strict, "FencedStrictly");
+        sights.note_if(behind, "FencedBehind");
         let names = lock.resources().map(|name| (name_of(name), lock.slot()));
         let names: Vec<Slot> = names.collect();
         let quorum = self.plan.quorum();
@@ -350,9 +341,7 @@ impl World {
             self.object("fence", format!("client {client}: {wrong}"));
         }
     }
-}
 
-impl World {
     /// Checks the holder of a resource that a client was told.
     pub(crate) fn check_leader(&mut self, resource: usize, holder: &Holder) {
         let leaders = &self.oracle.fencing.leaders;
@@ -360,7 +349,7 @@ impl World {
         let Some(client) = number.and_then(|number| leaders.get(&(resource, number))) else {
             return; // The token names none, or its client does not know yet that it leads.
         };
-        self.oracle.counts.leaders += 1;
+        self.oracle.counts.sights.note("LeaderSeen");
         if *holder.owner != *owner_of(*client).as_bytes() {
             let text = format!("{holder} was shown, and client {client} has that number");
             self.object("fence", text);
@@ -371,13 +360,9 @@ impl World {
 /// Returns the number that a token names.
 fn named(token: &Token) -> Option<u64> {
     let (mark, digits) = (&token[8..13], &token[13..]);
-    let number = digits
-        .iter()
-        .fold(0, |all, byte| 256 * all + u64::from(*byte));
-    [NAMED, WANTED]
-        .iter()
-        .any(|any| mark == any)
-        .then_some(number)
+    let digits = digits.iter().map(|byte| u64::from(*byte));
+    let number = digits.fold(0, |all, byte| 256 * all + byte);
+    (mark == NAMED || mark == WANTED).then_some(number)
 }
 
 /// Returns the verb of a script of fencing tokens if it takes a lock.
@@ -392,11 +377,7 @@ mod tests {
     use crate::oracle::ledger::Said;
 
     fn fencing() -> Fencing {
-        let plan = Plan {
-            resources: 2,
-            ..Plan::tame(1)
-        };
-        Fencing::new(&plan)
+        Fencing::new(&Plan::tame(1))
     }
 
     /// Enters three locks with these tokens, each reported after the earlier ones.

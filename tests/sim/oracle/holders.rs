@@ -18,7 +18,6 @@ use shearline::{Instant, Lock};
 
 use super::Deed;
 use super::ledger::{Command, Process, Token, TokenId, Verb, millis, token_of};
-use super::votes::Servers;
 use crate::clock::{MILLI, NEVER};
 use crate::faults::Fault;
 use crate::server::Server;
@@ -26,6 +25,12 @@ use crate::world::World;
 
 /// The prefix of the key of an intent.
 const INTENT: &[u8] = b"shearline:intent:";
+
+/// Returns every pair of these.
+pub(crate) fn pairs<T>(all: &[T]) -> impl Iterator<Item = (&T, &T)> {
+    let each = all.iter().enumerate();
+    each.flat_map(|(number, one)| all[number + 1..].iter().map(move |other| (one, other)))
+}
 
 /// The holders that a key keeps on a node.
 #[derive(Debug, Default)]
@@ -128,11 +133,7 @@ impl Held {
 
     /// Returns what is wrong with these holders of one key.
     fn wrong(&self) -> Option<&'static str> {
-        let mut pairs = self.0.iter().enumerate().flat_map(|(number, one)| {
-            let others = self.0[number + 1..].iter();
-            others.map(move |other| (one.kind, other.kind))
-        });
-        let mixed = pairs.any(|(one, other)| !one.bears(other));
+        let mixed = pairs(&self.0).any(|(one, other)| !one.kind.bears(other.kind));
         let beyond = self.0.iter();
         let beyond = beyond.filter(|it| matches!(it.kind, Kind::Permit(slot, all) if all <= slot));
         (mixed || beyond.count() != 0).then_some("holders that do not bear each other")
@@ -143,11 +144,7 @@ impl Held {
 const SCRIPTS: [(scripts::Script, Verb, &str); 7] = [
     (scripts::TAKE_SHARED, Verb::Set, "read"),
     (scripts::TAKE_SLOT, Verb::Set, "take slot"),
-    (
-        scripts::TAKE_SLOT_FENCED,
-        Verb::Set,
-        "take slot with a number",
-    ),
+    (scripts::TAKE_SLOT_FENCED, Verb::Set, "take fenced slot"),
     (scripts::MOVE_SLOT, Verb::Other, "move slot"),
     (scripts::EXTEND_MEMBER, Verb::Extend, "extend member"),
     (scripts::CONFIRM_MEMBER, Verb::Confirm, "how long member"),
@@ -157,9 +154,8 @@ const SCRIPTS: [(scripts::Script, Verb, &str); 7] = [
 /// Returns the entry of a script, which is named by its text or its digest.
 fn known(script: &[u8]) -> Option<&'static (scripts::Script, Verb, &'static str)> {
     let is = |text: &str| script == text.as_bytes();
-    SCRIPTS
-        .iter()
-        .find(|((text, digest), ..)| is(text) || is(digest))
+    let mut scripts = SCRIPTS.iter();
+    scripts.find(|((text, digest), ..)| is(text) || is(digest))
 }
 
 fn verb_of(script: &[u8]) -> Option<Verb> {
@@ -173,7 +169,7 @@ pub(crate) fn take_slot(words: &[&[u8]]) -> Option<(u16, u8)> {
     };
     let (arguments, parts) = match script_of_holders(script)? {
         "take slot" => (3, 3),
-        "take slot with a number" => (6, 4),
+        "take fenced slot" => (6, 4),
         _ => return None,
     };
     let permits = rest.get(millis(keys)? as usize + arguments)?;
@@ -204,10 +200,7 @@ impl<'a> Command<'a> {
         let (key, token) = (*keys.first()?, *arguments.first()?);
         match (verb, arguments.get(1)) {
             // This command only asks for permissions.
-            (Verb::Set, Some(&b"")) => Some(Self {
-                key: Some(key),
-                ..Self::without_key(Verb::Other)
-            }),
+            (Verb::Set, Some(&b"")) => Some(Self::only_asks(key)),
             (Verb::Set | Verb::Extend, Some(ttl)) => Some(Self::about(verb, key, token, ttl)),
             _ => Some(Self::about(verb, key, token, b"")),
         }
@@ -265,16 +258,11 @@ impl World {
                 known.is_none_or(|(before, after)| before <= after)
             });
             if !lives && (!own || left.is_some()) {
-                let what = if left.is_some() {
-                    "shortens"
-                } else {
-                    "removes"
+                let what = match left.is_some() {
+                    true => "shortens a holder that is not its own",
+                    false => "removes a holder that is not its own",
                 };
-                let text = format!(
-                    "{} {what} a holder that is not its own on {}",
-                    deed.peer, deed.server
-                );
-                self.object("foreign key", text);
+                self.object_at(deed, "foreign key", what);
             }
             if left.is_none()
                 && let Some(id) = self.oracle.ledger.find(&member.token)
@@ -349,37 +337,25 @@ impl World {
     /// Checks that every client that believes that it holds `resource` has a majority.
     pub(crate) fn is_held(&mut self, resource: usize) {
         let forgets = [Fault::Amnesia, Fault::Flush, Fault::Promote, Fault::Follow];
-        let forgets = forgets.into_iter();
-        if forgets
-            .map(|fault| self.plan.faults[fault as usize])
-            .sum::<u32>()
-            != 0
-            || self.oracle.is_excused(self.now, resource)
-        {
+        let ever = |fault: &Fault| self.plan.faults[*fault as usize] != 0;
+        if forgets.iter().any(ever) || self.oracle.is_excused(self.now, resource) {
             return;
         }
         let key = &self.names[resource];
         let alone = self.believers(resource).find(|(peer, belief)| {
             let end = self.clock_of(*peer).when(belief.until).min(NEVER);
-            let mut keep = Servers::default();
-            for (number, server) in self.servers.iter().enumerate() {
+            let keeps = |server: &&Server| {
                 // Keys are read at the time that the clock will show then, if it is not set. An exclusive lock becomes
                 // a shared one node by node.
                 let held = server.members_at(server.clock.show(end), key).into_iter();
                 let mut own = held.filter(|member| member.token == belief.token);
-                if own
-                    .any(|member| matches!(member.kind, Kind::Alone) || member.kind == belief.kind)
-                {
-                    keep.add(number, 0);
-                }
-            }
-            keep.len < self.plan.quorum()
+                own.any(|member| [Kind::Alone, belief.kind].contains(&member.kind))
+            };
+            self.servers.iter().filter(keeps).count() < self.plan.quorum()
         });
         if let Some((peer, belief)) = alone {
-            let text = format!(
-                "{peer} believes until {:?} that it holds resource {resource}, and no majority keeps that",
-                belief.until
-            );
+            let until = belief.until;
+            let text = format!("{peer} holds {resource} until {until:?} without a majority");
             self.object("holders", text);
         }
     }

@@ -21,6 +21,9 @@ use super::number_in;
 use super::votes::longest_validity;
 use crate::world::World;
 
+/// The outcome of an inspection.
+pub(crate) type Inspected = Result<Inspection, OperatorError>;
+
 /// An inspection that is open.
 #[derive(Debug)]
 pub(crate) struct Inspecting {
@@ -66,8 +69,9 @@ pub(crate) fn is_inspection(words: &[&[u8]]) -> bool {
 }
 
 impl World {
-    /// Notes that a server, as `node`, has executed a question of `client` about what it has, and its answer.
-    pub(crate) fn inspected(&mut self, client: usize, node: usize, words: &[&[u8]], reply: &[u8]) {
+    /// Notes that a server has executed a question of a client about what it has, and its answer.
+    pub(crate) fn inspected(&mut self, conn: usize, words: &[&[u8]], reply: &[u8]) {
+        let (client, node) = (self.conns[conn].peer, self.conns[conn].node);
         let [_, _, _, key, ..] = *words else {
             return;
         };
@@ -86,19 +90,14 @@ impl World {
     }
 
     /// Checks an inspection that a client gets.
-    pub(crate) fn check_inspection(
-        &mut self,
-        client: usize,
-        round: RoundId,
-        result: &Result<Inspection, OperatorError>,
-    ) {
+    pub(crate) fn check_inspection(&mut self, client: usize, round: RoundId, result: &Inspected) {
         let open = self.clients[client].inspecting.take();
         let Some(open) = open.filter(|open| open.round == round) else {
             return self.told_of_another(client);
         };
         match result {
             Ok(told) => {
-                self.oracle.counts.inspections += 1;
+                self.oracle.counts.sights.note("Inspected");
                 if let Err(what) = self.inspection_fault(&open, told) {
                     let text = format!("client {client} inspects, and is told {told}: {what}");
                     self.object("outcome", text);
@@ -184,21 +183,5 @@ impl World {
             let text = format!("client {client} inspects, and is told {told}: that is too long");
             self.object("validity", text);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::kinds::INSPECTING;
-    use crate::replay::effort;
-    use crate::sweep::keep_their_promises;
-
-    #[test]
-    fn inspections_tell_what_the_nodes_had() {
-        let histories = effort(20, 200);
-        let times = keep_their_promises(INSPECTING, histories)
-            .counts
-            .inspections;
-        assert!(5 * histories < times, "only {times} inspections");
     }
 }

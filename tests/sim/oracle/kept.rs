@@ -40,7 +40,9 @@ use std::time::Duration;
 use shearline::{ExtendError, Instant, Lock, LockId};
 
 use super::ledger::{Keeper, Process};
+use super::report::TOO_SOON;
 use super::votes::{Asked, Servers, drift, longest_validity};
+use super::wake::Due;
 use super::{Command, Deed, Said, TICK, TokenId, Verb, millis, token_of};
 use crate::clock::{MILLI, NEVER, Time};
 use crate::faults::Fault;
@@ -51,11 +53,11 @@ use crate::user::{Hold, Keep};
 use crate::world::World;
 use crate::written::{Place, Writing};
 
-/// The shortest time that a vote may take.
-const SOON: Duration = Duration::from_millis(5);
+/// The report of an engine on an extension of a lock that it keeps: until when the lock is valid.
+type Kept = Result<Instant, ExtendError>;
 
 /// The smallest drift.
-const LEAST_DRIFT: Duration = Duration::from_millis(2);
+pub(super) const LEAST_DRIFT: Duration = Duration::from_millis(2);
 
 impl World {
     /// Notes that a client has got a lock that its engine keeps for as long as `most`.
@@ -114,11 +116,9 @@ impl World {
             Err(_) => false,
         };
         self.oracle.counts.sights.note("KeptFromNowOn");
-        if !fits {
-            let text =
-                format!("client {client} was told {begun:?} of {hold:?}, which is to be kept");
-            self.object("outcome", text);
-        }
+        self.object_if(!fits, "outcome", || {
+            format!("client {client} was told {begun:?} of {hold:?}, which is to be kept")
+        });
     }
 
     /// Notes that the extensions of `lock` which leave from `since` on are by the engine of this client.
@@ -140,9 +140,8 @@ impl World {
             limit,
             over: Place::MAX,
         };
-        if let Some(record) = self.oracle.record_of(lock) {
-            record.keepers.push(keeper);
-        }
+        self.oracle
+            .note_of(lock, |record| record.keepers.push(keeper));
     }
 
     /// Notes that an engine no longer keeps a lock: its holder lets it go, or was told of its end.
@@ -199,24 +198,17 @@ impl World {
     }
 
     /// Returns `true` if a command that left a process is an extension by its engine, which keeps the lock.
-    pub(crate) fn is_by_keeper(
-        &self,
-        process: Process,
-        begun: &Writing,
-        command: &Command<'_>,
-    ) -> bool {
+    pub(crate) fn is_by_keeper(&self, by: Process, begun: &Writing, command: &Command<'_>) -> bool {
         if !self.plan.has_kept_locks() || !matches!(command.verb, Verb::Extend | Verb::Beside) {
             return false;
         }
-        let id = command
-            .token
-            .and_then(|token| self.oracle.ledger.find(&token));
+        let id = self.oracle.ledger.find_any(command.token);
         let ttl = command.ttl.and_then(millis).unwrap_or(0);
         let keeps = |keeper: &Keeper| {
             keeper.since <= begun.place && (keeper.limit < Instant::MAX || keeper.life == ttl)
         };
         let known = id.is_some_and(|id| {
-            let mut keepers = self.oracle.ledger.record(id).keepers_in(process);
+            let mut keepers = self.oracle.ledger.record(id).keepers_in(by);
             keepers.any(keeps)
         });
         known || ttl % 4 == 2
@@ -276,12 +268,7 @@ impl World {
     // ----- what engines report --------------------------------------------------------------
 
     /// Checks the report of an engine on an extension of a lock that it keeps.
-    pub(crate) fn kept(
-        &mut self,
-        client: usize,
-        lock: LockId,
-        result: &Result<Instant, ExtendError>,
-    ) {
+    pub(crate) fn kept(&mut self, client: usize, lock: LockId, result: &Kept) {
         let users = self.clients[client].users.iter();
         let mut held = users.map(|user| user.task.hold());
         let user = held.position(|hold| hold.is_some_and(|hold| hold.lock.id() == lock));
@@ -292,20 +279,12 @@ impl World {
             }
             return;
         };
-        let mut task = self.take_task(client, user);
-        if let Some(hold) = task.hold_mut() {
-            self.kept_by_engine(client, user, hold, result);
-        }
-        self.clients[client].users[user].task = task;
+        self.with_hold(client, user, |world, hold| {
+            world.kept_by_engine(client, user, hold, result);
+        });
     }
 
-    fn kept_by_engine(
-        &mut self,
-        client: usize,
-        user: usize,
-        hold: &mut Hold,
-        result: &Result<Instant, ExtendError>,
-    ) {
+    fn kept_by_engine(&mut self, client: usize, user: usize, hold: &mut Hold, result: &Kept) {
         let id = self.oracle.id_of(&hold.lock);
         let (Some(keep), Some(id)) = (hold.keep, id) else {
             self.object("outcome", format!("client {client}: {hold:?} is not kept"));
@@ -351,25 +330,16 @@ impl World {
         (keep, id): (Keep, TokenId),
         until: Instant,
     ) {
-        self.oracle.counts.kept += 1;
+        self.oracle.counts.sights.note("Kept");
         self.oracle.ledger.record_mut(id).kept += 1;
         hold.extensions = hold.extensions.map(|left| left.saturating_sub(1));
         let resource = self.oracle.ledger.record(id).resource;
         let calls = self.oracle.calls[client][resource].keep;
-        if calls.spell.to < Place::MAX {
-            let text = format!("client {client} keeps a lock, and no server has extended it");
-            self.object("votes", text);
-        }
+        let alone = calls.spell.to < Place::MAX;
+        self.object_of(client, alone, "votes", "keeps what no server has extended");
         let longer = hold.known < until;
-        self.check_votes(
-            client,
-            id,
-            Verb::Keep,
-            calls.since,
-            until,
-            longer,
-            hold.known,
-        );
+        let (since, before) = (calls.since, hold.known);
+        self.check_votes(client, id, Verb::Keep, since, until, longer, before);
         let limit = self.limit_since(client, id, calls.asked);
         let what = if limit < until.saturating_add(LEAST_DRIFT) {
             Some("an extension lasts longer than the limit")
@@ -408,7 +378,7 @@ impl World {
     }
 
     fn check_not_kept(&mut self, client: usize, hold: &Hold, id: TokenId, error: &ExtendError) {
-        self.oracle.counts.not_kept += 1;
+        self.oracle.counts.sights.note("NotKept");
         let fits = if matches!(error, ExtendError::Lost(_)) {
             self.misses_it(client, id, Verb::Keep) || self.other_misses_it(client, id, Verb::Keep)
         } else if matches!(error, ExtendError::Unconfirmed(_)) {
@@ -416,10 +386,9 @@ impl World {
         } else {
             (hold.told || hold.downgraded) && matches!(error, ExtendError::Closed)
         };
-        if !fits {
-            let text = format!("client {client} keeps no lock: {error:?}");
-            self.object("outcome", text);
-        }
+        self.object_if(!fits, "outcome", || {
+            format!("client {client} keeps no lock: {error:?}")
+        });
     }
 
     /// Returns `true` if a majority has said yes to the current extension so early that it surely counts.
@@ -429,31 +398,21 @@ impl World {
         if calls.spell.to < Place::MAX {
             return false; // No server has executed it.
         }
-        let within = calls.within.min(calls.begun.saturating_add(SOON));
-        let mut yes = Servers::default();
-        for (node, cell) in self.oracle.ledger.cells(id).iter().enumerate() {
-            let entry = cell.asked(Verb::Keep);
-            let counts = self.is_vote(client, node, entry, calls.since)
+        let within = calls.within.min(calls.begun.saturating_add(TOO_SOON));
+        self.has_quorum(id, Verb::Keep, |node, entry| {
+            self.is_vote(client, node, entry, calls.since)
                 && self.stands_on(id, node)
                 && self.clients[client].paths[node].lost_at < calls.since
                 && entry.read_shown < within
                 && !entry.is_over
-                && !self.may_not_count(node);
-            if counts {
-                yes.add(self.plan.server_of(node), entry.life);
-            }
-        }
-        self.plan.quorum() <= yes.len
+                && !self.may_not_count(node)
+        })
     }
 
     // ----- the end --------------------------------------------------------------------------
 
     /// Returns when the next extension of a kept lock is due, if nothing prevents it.
-    pub(super) fn extension_due(
-        &self,
-        shown: Instant,
-        hold: &Hold,
-    ) -> Option<(&'static str, Instant)> {
+    pub(super) fn extension_due(&self, shown: Instant, hold: &Hold) -> Option<Due> {
         let keep = hold.keep.filter(|_| !hold.told)?;
         let until = hold.lock.valid_until();
         let half = until.saturating_sub(longest_validity(keep.ttl) / 2);
@@ -469,7 +428,7 @@ impl World {
     }
 
     /// Returns when the user of a lock is to be told that it is at risk.
-    pub(super) fn alert_due(ticked: Instant, hold: &Hold) -> Option<(&'static str, Instant)> {
+    pub(super) fn alert_due(ticked: Instant, hold: &Hold) -> Option<Due> {
         let alert = hold.alert.filter(|_| !hold.told)?;
         let until = hold.lock.valid_until();
         let due = until.saturating_sub(alert.left);
@@ -479,7 +438,7 @@ impl World {
 
     /// Checks the report to a user that its lock is at risk.
     pub(crate) fn at_risk(&mut self, client: usize, lock: LockId) {
-        self.oracle.counts.at_risk += 1;
+        self.oracle.counts.sights.note("AtRisk");
         let shown = self.clients[client].shown;
         let users = self.clients[client].users.iter_mut();
         let mut held = users.filter_map(|user| user.task.hold_mut());
@@ -489,10 +448,8 @@ impl World {
             Some(hold) => match hold.alert.take() {
                 None => Some("and has not asked"),
                 Some(alert) => {
-                    let earliest = hold
-                        .lock
-                        .valid_until()
-                        .saturating_sub(alert.left + 2 * TICK);
+                    let until = hold.lock.valid_until();
+                    let earliest = until.saturating_sub(alert.left + 2 * TICK);
                     let known = hold.unasked.is_none() && hold.confirming.is_none();
                     (shown < earliest && known).then_some("too early")
                 }
@@ -521,27 +478,20 @@ impl World {
         let Some(keep) = hold.keep else {
             return;
         };
-        let ended = self.could_be_extended(client, hold, keep, id);
+        let ended = self.could_extend(client, hold, keep, id);
         self.keeper_is_over(client, id);
         let Some(well) = ended else {
             return;
         };
-        self.oracle.counts.kept_ends += 1;
-        if self.plan.quorum() <= well {
-            let text = format!("the lock of client {client} ends, and {well} servers are well");
-            self.object("kept", text);
-        }
+        self.oracle.counts.sights.note("KeptEnded");
+        self.object_if(self.plan.quorum() <= well, "kept", || {
+            format!("the lock of client {client} ends, and {well} servers are well")
+        });
     }
 
     /// Returns how many servers were well for the last quarter of the validity, if only servers can be the reason why
     /// the lock ends.
-    fn could_be_extended(
-        &self,
-        client: usize,
-        hold: &Hold,
-        keep: Keep,
-        id: TokenId,
-    ) -> Option<usize> {
+    fn could_extend(&self, client: usize, hold: &Hold, keep: Keep, id: TokenId) -> Option<usize> {
         let there = &self.clients[client];
         let (clock, end) = (self.clock_of(client), hold.lock.valid_until());
         let quarter = longest_validity(keep.ttl) / 4;
@@ -568,10 +518,10 @@ impl World {
         for node in 0..self.plan.nodes {
             if self.is_well(client, node, id, from) {
                 let server = self.plan.server_of(node);
-                well.add(server, self.servers[server].starts);
+                well.insert((server, self.servers[server].starts));
             }
         }
-        Some(well.len)
+        Some(well.len())
     }
 
     fn is_well(&self, client: usize, node: usize, id: TokenId, from: Time) -> bool {
@@ -612,54 +562,27 @@ impl World {
 
     /// Notes a fault: the nodes that it concerns are not well meanwhile.
     pub(crate) fn trouble(&mut self, fault: Fault, peer: usize, node: usize, span: Time) {
+        use Fault::*;
         let until = self.now + span;
         let server = self.plan.server_of(node);
         for client in 0..self.plan.clients {
             for other in 0..self.plan.nodes {
                 let until = match fault {
-                    Fault::Reset
-                    | Fault::Dark
-                    | Fault::Partition
-                    | Fault::Garbage
-                    | Fault::Push => (client == peer && other == node).then_some(until),
-                    Fault::Stall
-                    | Fault::Restart
-                    | Fault::ForgetScripts
-                    | Fault::Mood
-                    | Fault::Pause
-                    | Fault::Crowd
-                    | Fault::Slow => (self.plan.server_of(other) == server).then_some(until),
-                    Fault::Kill | Fault::Suspend | Fault::Drift | Fault::Trust => None,
-                    Fault::Freeze | Fault::Delete | Fault::Expire => {
-                        Some(until + self.plan.longest_ttl * MILLI)
+                    Reset | Dark | Partition | Garbage | Push => {
+                        (client == peer && other == node).then_some(until)
                     }
-                    Fault::Amnesia
-                    | Fault::Jump
-                    | Fault::Flush
-                    | Fault::Promote
-                    | Fault::Follow
-                    | Fault::Unmark
-                    | Fault::Unbar
-                    | Fault::Reinit => Some(NEVER),
+                    Stall | Restart | Unload | Mood | Pause | Crowd | Slow => {
+                        (self.plan.server_of(other) == server).then_some(until)
+                    }
+                    Kill | Suspend | Drift | Trust => None,
+                    Freeze | Delete | Expire => Some(until + self.plan.longest_ttl * MILLI),
+                    Amnesia | Jump | Flush | Promote | Follow | Unmark | Unbar | Reinit => {
+                        Some(NEVER)
+                    }
                 };
                 let troubled = &mut self.oracle.troubled[client][other];
                 *troubled = until.unwrap_or(0).max(*troubled);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::kinds::OUTAGES;
-    use crate::replay::effort;
-    use crate::sweep::keep_their_promises;
-
-    #[test]
-    fn kept_locks_outlive_single_servers_and_their_holders_are_told_early() {
-        let histories = effort(200, 400); // One history in thirty has such an end.
-        let counts = keep_their_promises(OUTAGES, histories).counts;
-        assert!(5 * histories < counts.kept && histories / 2 < counts.at_risk);
-        assert!(0 < counts.kept_ends);
     }
 }

@@ -12,7 +12,10 @@
 //!
 //! Keys that an operator has made. The keys of a killed process need not be gone any sooner.
 
-use super::{Deed, Said, TokenId, Verb};
+use shearline::Instant;
+
+use super::{Deed, TokenId, Verb};
+use crate::clock::MILLI;
 use crate::user::{Hold, User};
 use crate::world::World;
 
@@ -25,14 +28,8 @@ impl World {
         let Some(id) = self.oracle.ledger.find(&before) else {
             return;
         };
-        let record = self.oracle.ledger.record(id);
-        let owned = record.owner == deed.process || record.heirs.contains(&deed.process);
-        if !owned {
-            let text = format!(
-                "{} took a key that is not its own from {}",
-                deed.peer, deed.server
-            );
-            self.object("foreign key", text);
+        if !self.is_of_process(deed.process, &before) {
+            self.object_at(deed, "foreign key", "takes a key that is not its own");
         }
         self.is_gone(id, deed.server);
     }
@@ -61,45 +58,29 @@ impl World {
         let mut users = users.step_by(self.plan.resources);
         let holds = |user: &User| user.task.hold().is_some_and(|hold| is_held(hold, deed));
         if users.any(holds) {
-            let text = format!(
-                "client {} released what it holds at {}",
-                deed.peer, deed.node
-            );
-            self.object("early release", text);
+            self.object_at(deed, "early release", "releases what it holds");
         }
     }
 
     /// Checks that no key outlives the ttl that it was given.
     pub(super) fn expiry(&mut self) {
-        for server in 0..self.plan.servers {
-            for resource in 0..self.plan.resources {
-                for id in self.tokens_on(server, &self.names[resource]) {
-                    let nodes = 0..self.plan.nodes;
-                    let here = nodes.filter(|node| self.plan.server_of(*node) == server);
-                    let until = here
-                        .map(|node| self.oracle.ledger.cell(id, node).until)
-                        .max();
-                    let shown = self.servers[server].clock.show(self.now);
-                    if until.is_some_and(|until| {
-                        until.as_nanos() + crate::clock::MILLI < shown.as_nanos()
-                    }) {
-                        let text = format!("server {server} keeps a key longer than its ttl");
-                        self.object("expiry", text);
-                    }
-                }
-            }
+        for (server, id) in self.kept_tokens() {
+            let nodes = 0..self.plan.nodes;
+            let here = nodes.filter(|node| self.plan.server_of(*node) == server);
+            let until = here.map(|node| self.oracle.ledger.cell(id, node).until);
+            let until = until.max().map_or(u64::MAX, Instant::as_nanos);
+            let shown = self.servers[server].clock.show(self.now);
+            self.object_if(
+                until.saturating_add(MILLI) < shown.as_nanos(),
+                "expiry",
+                || format!("server {server} keeps a key longer than its ttl"),
+            );
         }
     }
 
     /// Checks that a server that has said yes keeps each key for as long as it was asked to. In a transaction this
     /// counts from when that was sent, unless a later command of the same transaction has deleted the key.
     pub(super) fn lasts(&mut self, deed: &Deed<'_>, id: TokenId) {
-        let given = match (deed.command.verb, deed.done) {
-            (Verb::Set, Said::Ok) | (Verb::Extend | Verb::Beside | Verb::Keep, Said::One) => {
-                deed.command.ttl
-            }
-            _ => None,
-        };
         // A transaction may find that a key already lives long enough: it read that after it was sent.
         let clock = &self.servers[deed.server].clock;
         let since = match deed.transacted {
@@ -107,12 +88,12 @@ impl World {
             true => clock.show(deed.sent),
             false => deed.shown,
         };
-        let Some(end) = given.and_then(|ttl| super::end_of(since, ttl)) else {
+        let Some(end) = deed.given().and_then(|ttl| super::end_of(since, ttl)) else {
             return;
         };
         let last = end.saturating_sub(std::time::Duration::from_nanos(1));
         let record = self.oracle.ledger.record(id);
-        let (token, names) = (*record.token(), record.each_name());
+        let (token, names) = (record.token, record.each_name());
         let server = &self.servers[deed.server];
         let ends = names.iter().any(|name| {
             let name = &self.names[*name];
@@ -132,6 +113,17 @@ impl World {
         let held = held.iter();
         held.filter_map(|member| self.oracle.ledger.find(&member.token))
             .collect()
+    }
+
+    /// Returns the tokens that all keys of all servers hold, each with its server.
+    pub(super) fn kept_tokens(&self) -> Vec<(usize, TokenId)> {
+        let servers = 0..self.plan.servers;
+        let keys = servers.flat_map(|server| self.names.iter().map(move |key| (server, key)));
+        let tokens = keys.flat_map(|(server, key)| {
+            let held = self.tokens_on(server, key).into_iter();
+            held.map(move |id| (server, id))
+        });
+        tokens.collect()
     }
 
     /// Returns the token that a key holds, if a command has set it.

@@ -20,27 +20,21 @@
 
 use std::time::Duration;
 
-use shearline::Instant;
+use shearline::{Instant, Lock};
 
-use super::votes::Servers;
-use super::{Deed, Fence, Said, TokenId, Verb};
+use super::report::TOO_SOON;
+use super::{Deed, Fence, Said, TICK, TokenId, Verb};
 use crate::clock::{MILLI, NEVER, Time};
 use crate::plan::Guard;
 use crate::user::{Call, Hold};
 use crate::world::World;
 use crate::written::{Place, Writing};
 
-/// The shortest time that a vote may take.
-const SOON: Duration = Duration::from_millis(5);
-
 /// How much room is enough to write a `SET` at once.
 const WHOLE: usize = 256;
 
 /// How much room is enough for a `SET` that is the text of a script.
 const WHOLE_SCRIPT: usize = 1024;
-
-/// The tick of the engine's timers.
-const TICK: Duration = Duration::from_millis(1);
 
 /// The newest calls of one user.
 #[derive(Clone, Copy, Debug, Default)]
@@ -162,27 +156,23 @@ fn first_place(deed: &Deed<'_>) -> Place {
 }
 
 impl World {
+    fn calls_of(&mut self, client: usize, user: usize) -> &mut Calls {
+        &mut self.oracle.calls[client][self.plan.resource_of(user)]
+    }
+
     pub(crate) fn acquire_begun(&mut self, client: usize, user: usize) {
-        self.oracle.calls[client][self.plan.resource_of(user)]
-            .acquire
-            .begin(self.inputs);
+        let place = self.inputs;
+        self.calls_of(client, user).acquire.begin(place);
     }
 
     /// Returns `true` if the current call of a user for a lock, and not an earlier one, has asked for a token.
     pub(super) fn has_asked(&self, client: usize, user: usize, token: TokenId) -> bool {
-        let from = self.oracle.calls[client][self.plan.resource_of(user)]
-            .acquire
-            .from;
-        from <= self.oracle.ledger.record(token).first
+        let calls = &self.oracle.calls[client][self.plan.resource_of(user)];
+        calls.acquire.from <= self.oracle.ledger.record(token).first
     }
 
     /// Notes that a call for a lock is over, and so are its failed attempts.
-    pub(crate) fn acquire_ended(
-        &mut self,
-        client: usize,
-        user: usize,
-        got: Option<&shearline::Lock>,
-    ) {
+    pub(crate) fn acquire_ended(&mut self, client: usize, user: usize, got: Option<&Lock>) {
         if self.plan.is_crowded() {
             return; // Its attempts cannot be distinguished from those of others.
         }
@@ -206,33 +196,27 @@ impl World {
         call: &Call,
         hold: &Hold,
     ) {
-        let calls = self.oracle.calls[client][self.plan.resource_of(user)].of_mut(verb);
-        calls.spell.begin(self.inputs);
+        let place = self.inputs;
+        let calls = self.calls_of(client, user).of_mut(verb);
+        calls.spell.begin(place);
         (calls.since, calls.begun, calls.ticked) = (call.since, call.begun, call.begun);
         calls.within = hold.lock.valid_until();
         calls.ttl = call.ttl;
-        if let Some(record) = self.oracle.record_of(&hold.lock) {
-            record.ttl = record.ttl.max(call.ttl);
-        }
+        self.oracle
+            .note_of(&hold.lock, |record| record.ttl = record.ttl.max(call.ttl));
     }
 
     pub(crate) fn extend_ended(&mut self, client: usize, user: usize, verb: Verb) {
-        self.oracle.calls[client][self.plan.resource_of(user)]
-            .of_mut(verb)
-            .spell
-            .to = self.inputs;
+        self.calls_of(client, user).of_mut(verb).spell.to = self.inputs;
     }
 
     pub(crate) fn confirm_begun(&mut self, client: usize, user: usize) {
-        self.oracle.calls[client][self.plan.resource_of(user)]
-            .confirm
-            .begin(self.inputs);
+        let place = self.inputs;
+        self.calls_of(client, user).confirm.begin(place);
     }
 
     pub(crate) fn confirm_ended(&mut self, client: usize, user: usize) {
-        self.oracle.calls[client][self.plan.resource_of(user)]
-            .confirm
-            .to = self.inputs;
+        self.calls_of(client, user).confirm.to = self.inputs;
     }
 
     /// Checks whether a command has left too late.
@@ -250,8 +234,7 @@ impl World {
             Verb::Release | Verb::Load | Verb::Join | Verb::Time | Verb::Other => None,
         };
         if let Some(what) = what {
-            let text = format!("client {} sends node {} {what}", deed.peer, deed.node);
-            self.object("late", text);
+            self.object_at(deed, "late", what);
         }
     }
 
@@ -301,10 +284,9 @@ impl World {
         let ready = path.ready_at < called;
         let clock = self.clock_of(deed.peer);
         // If bytes follow each other, it is not known when the first was asked for.
-        let whole = if self.plan.guard == Guard::Strict {
-            WHOLE_SCRIPT
-        } else {
-            WHOLE
+        let whole = match self.plan.guard == Guard::Strict {
+            true => WHOLE_SCRIPT,
+            false => WHOLE,
         };
         let torn = self.plan.window < whole;
         if !lost && !ready || torn || since < clock.since() {
@@ -360,23 +342,17 @@ impl World {
 
     /// Returns `true` if a majority had said yes when the command left.
     fn is_extended(&self, deed: &Deed<'_>, id: TokenId, calls: &Extending) -> bool {
-        let within = calls.within.min(calls.begun.saturating_add(SOON));
-        let mut yes = Servers::default();
-        for (node, cell) in self.oracle.ledger.cells(id).iter().enumerate() {
-            let entry = cell.asked(deed.command.verb);
+        let within = calls.within.min(calls.begun.saturating_add(TOO_SOON));
+        self.has_quorum(id, deed.command.verb, |node, entry| {
             let lost = self.clients[deed.peer].paths[node].lost_at;
-            let counts = entry.answers(deed.process, calls.since)
+            entry.answers(deed.process, calls.since)
                 && entry.said == Said::One
                 && entry.read_place <= first_place(deed)
                 && entry.read_shown < within
                 && !entry.is_over
                 && lost < entry.read
                 && !matches!(entry.fence, Fence::Shut)
-                && !self.may_not_count(node);
-            if counts {
-                yes.add(self.plan.server_of(node), entry.life);
-            }
-        }
-        self.plan.quorum() <= yes.len
+                && !self.may_not_count(node)
+        })
     }
 }

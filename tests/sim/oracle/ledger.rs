@@ -10,6 +10,8 @@
 //! Of several commands of one kind for one token on one node, the ledger keeps only the newest by the time of sending.
 //! That is enough because a client repeats only commands that failed.
 
+use std::collections::HashMap;
+
 use shearline::internals::{BARRIER_KEY, MARKER_KEY};
 use shearline::{Instant, ServerError};
 
@@ -41,7 +43,7 @@ pub(crate) fn token_of(bytes: &[u8]) -> Token {
 /// What is known of a token.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
-    token: Token,
+    pub(crate) token: Token,
     pub(crate) owner: Process,
     pub(crate) resource: usize,
     /// The names, if there are several.
@@ -295,10 +297,6 @@ impl Codes {
 }
 
 impl Record {
-    pub(crate) fn token(&self) -> &Token {
-        &self.token
-    }
-
     /// Returns the names of the lock, also if there is only one.
     pub(crate) fn each_name(&self) -> &[usize] {
         match &self.names[..] {
@@ -554,12 +552,7 @@ impl<'a> Command<'a> {
             [b"EVAL", script, b"1", key, token, ttl, _, ..] if is_fenced_set(script) => {
                 match ttl.is_empty() {
                     false => (Verb::Set, key, token, ttl),
-                    true => {
-                        return Self {
-                            key: Some(key),
-                            ..Self::without_key(Verb::Other)
-                        };
-                    }
+                    true => return Self::only_asks(key),
                 }
             }
             // A release: the key gets an end in the past.
@@ -625,10 +618,9 @@ impl<'a> Command<'a> {
     pub(crate) fn about(verb: Verb, key: &'a [u8], token: &'a [u8], ttl: &'a [u8]) -> Self {
         let odd = ttl.last().is_some_and(|digit| digit % 2 == 1);
         Self {
-            verb: if verb == Verb::Extend && odd {
-                Verb::Beside
-            } else {
-                verb
+            verb: match verb == Verb::Extend && odd {
+                true => Verb::Beside,
+                false => verb,
             },
             key: Some(key),
             keys: &[],
@@ -641,6 +633,14 @@ impl<'a> Command<'a> {
     pub(crate) fn unheeded(self) -> Self {
         Self {
             key: self.key,
+            ..Self::without_key(Verb::Other)
+        }
+    }
+
+    /// Returns a command that only asks for permissions.
+    pub(super) fn only_asks(key: &'a [u8]) -> Self {
+        Self {
+            key: Some(key),
             ..Self::without_key(Verb::Other)
         }
     }
@@ -663,9 +663,7 @@ pub(crate) struct Ledger {
     records: Vec<Record>,
     /// The cells by token and node.
     cells: Vec<Box<[Cell]>>,
-    /// A hash table of the tokens, by their first bytes, which are random: if the place is taken, the next free one is
-    /// used. Each place has the number of the token plus one, or zero if it is free.
-    places: Vec<TokenId>,
+    ids: HashMap<Token, TokenId>,
 }
 
 impl Ledger {
@@ -674,24 +672,16 @@ impl Ledger {
             nodes,
             records: Vec::new(),
             cells: Vec::new(),
-            places: vec![0; 1024],
-        }
-    }
-
-    /// Returns where `token` is, or would be.
-    fn place(&self, token: &Token) -> usize {
-        let mask = self.places.len() - 1;
-        let mut place = usize::from_le_bytes(token[..8].try_into().expect("eight")) & mask;
-        loop {
-            match self.places[place].checked_sub(1) {
-                Some(id) if self.records[id as usize].token != *token => place = (place + 1) & mask,
-                Some(_) | None => return place,
-            }
+            ids: HashMap::new(),
         }
     }
 
     pub(crate) fn find(&self, token: &Token) -> Option<TokenId> {
-        self.places[self.place(token)].checked_sub(1)
+        self.ids.get(token).copied()
+    }
+
+    pub(crate) fn find_any(&self, token: Option<Token>) -> Option<TokenId> {
+        self.find(&token?)
     }
 
     /// Returns the token, and enters it if it is missing.
@@ -702,12 +692,13 @@ impl Ledger {
         resource: usize,
         sent: Time,
     ) -> TokenId {
-        let place = self.place(&token);
-        if let Some(id) = self.places[place].checked_sub(1) {
+        if let Some(id) = self.find(&token) {
             let record = &mut self.records[id as usize];
             record.sent = record.sent.min(sent);
             return id;
         }
+        let id = self.records.len() as TokenId;
+        self.ids.insert(token, id);
         self.records.push(Record {
             token,
             owner,
@@ -720,19 +711,7 @@ impl Ledger {
             ..Record::default()
         });
         self.cells.push(vec![Cell::default(); self.nodes].into());
-        self.places[place] = self.records.len() as TokenId;
-        if self.places.len() < 2 * self.records.len() {
-            self.grow();
-        }
-        self.records.len() as TokenId - 1
-    }
-
-    fn grow(&mut self) {
-        self.places = vec![0; 4 * self.places.len()];
-        for id in 0..self.records.len() {
-            let place = self.place(&self.records[id].token);
-            self.places[place] = id as TokenId + 1;
-        }
+        id
     }
 
     pub(crate) fn record(&self, id: TokenId) -> &Record {
@@ -826,24 +805,5 @@ impl Cell {
             Verb::Release => Some(&mut self.release),
             Verb::Load | Verb::Join | Verb::Time | Verb::Other => None,
         }
-    }
-}
-
-#[test]
-fn a_recorded_token_is_found() {
-    let mut ledger = Ledger::new(3);
-    let token = |number: u32| {
-        let mut token = [0; 20];
-        // Many of them want the same place.
-        token[0] = (number % 7) as u8;
-        token[8..12].copy_from_slice(&number.to_le_bytes());
-        token
-    };
-    for number in 0..5_000 {
-        assert_eq!(ledger.find(&token(number)), None);
-        assert_eq!(ledger.enter(token(number), 0, 0, 9), number);
-    }
-    for number in 0..5_000 {
-        assert_eq!(ledger.find(&token(number)), Some(number));
     }
 }

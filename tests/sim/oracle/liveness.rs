@@ -63,10 +63,8 @@ impl World {
     }
 
     fn has_settled(&self, client: &Client) -> bool {
-        let idle = client
-            .users
-            .iter()
-            .all(|user| matches!(user.task, Task::Idle));
+        let mut users = client.users.iter();
+        let idle = users.all(|user| matches!(user.task, Task::Idle));
         let load = all_open(&client.engine);
         let statuses = client.engine.node_statuses(client.shown).enumerate();
         let owes = |(node, status): (usize, NodeStatus)| {
@@ -86,19 +84,16 @@ impl World {
         if self.plan.guard != Guard::Strict {
             return;
         }
-        let barred = self
-            .clients
-            .iter()
-            .enumerate()
-            .find_map(|(number, client)| {
-                let shown = self.clock_of(number).show(self.now);
-                let mut nodes = client.engine.node_statuses(shown).enumerate();
-                let (node, _) = nodes.find(|(node, status)| {
-                    let barred = matches!(status.state, NodeState::Quarantined { .. });
-                    barred && !self.servers[self.plan.server_of(*node)].was_behind
-                })?;
-                client.alive.then_some((number, node))
-            });
+        let mut clients = self.clients.iter().enumerate();
+        let barred = clients.find_map(|(number, client)| {
+            let shown = self.clock_of(number).show(self.now);
+            let mut nodes = client.engine.node_statuses(shown).enumerate();
+            let (node, _) = nodes.find(|(node, status)| {
+                let barred = matches!(status.state, NodeState::Quarantined { .. });
+                barred && !self.servers[self.plan.server_of(*node)].was_behind
+            })?;
+            client.alive.then_some((number, node))
+        });
         if let Some((client, node)) = barred {
             let text = format!("node {node} does not vote for client {client} when all is over");
             self.object("liveness", text);
@@ -108,11 +103,8 @@ impl World {
     /// Checks that everything that was begun is over now.
     pub(crate) fn check_settled(&mut self) {
         if !self.is_settled() {
-            let loads: Vec<_> = self
-                .clients
-                .iter()
-                .map(|client| all_open(&client.engine))
-                .collect();
+            let loads = self.clients.iter().map(|client| all_open(&client.engine));
+            let loads: Vec<_> = loads.collect();
             self.object("liveness", format!("not settled: {loads:?}"));
         }
     }

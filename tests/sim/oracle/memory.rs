@@ -101,10 +101,8 @@ impl World {
         if load.in_flight <= in_flight {
             return None; // Then there are no more commands to any node.
         }
-        let statuses = self.clients[client]
-            .engine
-            .node_statuses(self.clients[client].shown);
-        let mut statuses = statuses.enumerate();
+        let there = &self.clients[client];
+        let mut statuses = there.engine.node_statuses(there.shown).enumerate();
         let beyond = statuses.any(|(node, status)| {
             in_flight + self.asked_by_operators(client, node) < status.in_flight
         });
@@ -122,22 +120,16 @@ impl World {
     fn is_full(&mut self, client: usize) {
         let there = &self.clients[client];
         let half = (Bounds::get().in_flight - GREETING) / 2;
-        if is_narrow()
-            && there
-                .engine
-                .node_statuses(there.shown)
-                .any(|node| half <= node.in_flight)
-        {
-            self.oracle.counts.sights.note("Full");
-        }
+        let mut statuses = there.engine.node_statuses(there.shown);
+        let full = is_narrow() && statuses.any(|node| half <= node.in_flight);
+        self.oracle.counts.sights.note_if(full, "Full");
     }
 
     /// Checks a call for a lock that was begun. `before` is what was open then.
     pub(crate) fn check_room(&mut self, client: usize, before: Load) {
-        if Bounds::get().is_full(&before) {
-            let text = format!("client {client} begins a call without room: {before:?}");
-            self.object("memory", text);
-        }
+        self.object_if(Bounds::get().is_full(&before), "memory", || {
+            format!("client {client} begins a call without room: {before:?}")
+        });
     }
 
     /// Checks a call that was refused for lack of room, for which nothing was sent. `before` is what was open then.
@@ -161,27 +153,18 @@ impl World {
 
     /// Checks the number of bytes that a client has for one node and that no kernel has taken.
     pub(crate) fn offered_within_bounds(&mut self, client: usize, len: usize) {
-        if len > Bounds::get().out_bytes {
-            let text = format!("client {client} keeps {len} bytes for one node");
-            self.object("memory", text);
-        }
+        self.object_if(len > Bounds::get().out_bytes, "memory", || {
+            format!("client {client} keeps {len} bytes for one node")
+        });
     }
 }
 
 impl Open {
     fn add(&mut self, task: &Task) {
-        let (calls, tokens) = match task {
-            Task::Idle => (0, 0),
-            Task::Acquiring { .. } | Task::Extending { .. } => (1, 1),
-            Task::Holding(_) => (0, 1),
-            Task::Releasing { .. } => (1, 0),
-        };
-        let asks = task.hold().is_some_and(|hold| hold.confirming.is_some());
-        let doubles = task.hold().is_some_and(|hold| hold.beside.is_some());
         let kept = task.hold().is_some_and(|hold| hold.keep.is_some());
         self.kept += usize::from(kept);
-        self.calls += calls + usize::from(asks) + usize::from(doubles);
-        self.tokens += tokens;
+        self.calls += task.calls().count();
+        self.tokens += usize::from(!matches!(task, Task::Idle | Task::Releasing { .. }));
     }
 }
 

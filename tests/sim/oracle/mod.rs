@@ -71,7 +71,6 @@ mod wake;
 mod watching;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use shearline::{Instant, Lock};
 
@@ -86,8 +85,8 @@ use ledger::{Codes, Entry, Record};
 pub(crate) use clocks::TimeRead;
 pub(crate) use exclusion::Belief;
 pub(crate) use fencing::{Counted, is_of_fencing, names_and_arguments as fencing_arguments};
-pub(crate) use holders::{Held, Kind, is_intent, script_of_holders, take_slot};
-pub(crate) use inspect::{Inspecting, is_inspection};
+pub(crate) use holders::{Held, Kind, is_intent, pairs, script_of_holders, take_slot};
+pub(crate) use inspect::{Inspected, Inspecting, is_inspection};
 pub(crate) use ledger::{
     Code, Command, Fence, Ledger, Process, Reading, Said, Token, TokenId, Verb, is_fenced_set,
     millis, number_in, token_of,
@@ -96,37 +95,41 @@ pub(crate) use outcome::{Limits, Release};
 pub(crate) use sets::SetBefore;
 pub(crate) use wake::TICK;
 
-/// All oracles of the table above.
-pub(crate) const ORACLES: [&str; 28] = [
-    "exclusion",
-    "votes",
-    "validity",
-    "foreign key",
-    "early release",
-    "expiry",
-    "orphans",
-    "settling",
-    "wake",
-    "told",
-    "outcome",
-    "starvation",
-    "delay",
-    "copy",
-    "kept",
-    "deleted",
-    "told-early",
-    "storm",
-    "queue",
-    "late",
-    "order",
-    "silence",
-    "memory",
-    "watch",
-    "holders",
-    "set",
-    "fence",
-    "liveness",
+/// All oracles of the table above, each with a breakage to which it objects when no other counts, and the kind of world
+/// in which it does.
+pub(crate) const ORACLES: [(&str, &str, &str); 28] = [
+    ("exclusion", "SetWithoutNx", "any"),
+    ("votes", "QuorumOfConnected", "any"),
+    ("validity", "DriftIgnored", "any"),
+    ("foreign key", "ReleaseByPlainDel", "any"),
+    ("early release", "UnconfirmedGivesBack", "any"),
+    ("expiry", "SetWithoutPx", "any"),
+    ("orphans", "StragglerForgotten", "any"),
+    ("settling", "DeadlineIgnored", "any"),
+    ("wake", "WokenLateForDeadline", "any"),
+    ("told", "LossNotTold", "any"),
+    ("outcome", "NoscriptReleaseDropped", "any"),
+    ("starvation", "RetryInStep", "any"),
+    ("delay", "ExtensionForgetsDelay", "delaying"),
+    ("copy", "TopUpBeforeMajority", "any"),
+    ("kept", "KeptTriedOnce", "outages"),
+    ("deleted", "ChangesIgnored", "deleted"),
+    ("told-early", "RiskToldLate", "outages"),
+    ("storm", "RetryAtOnce", "any"),
+    ("queue", "HeadKept", "crowded"),
+    ("late", "RetryAfterEnd", "any"),
+    ("order", "DebtsAfterSets", "any"),
+    ("silence", "DeadAfterIgnored", "any"),
+    ("memory", "RoundsKept", "any"),
+    ("watch", "LateLookCounts", "watching"),
+    ("holders", "RenewalShortens", "shared"),
+    ("set", "SetReleasedInPart", "sets"),
+    ("fence", "TokenIsNotWrittenBack", "fenced"),
+    ("liveness", "NeverReconnects", "any"),
 ];
+
+/// The name of an oracle.
+pub(crate) type Name = &'static str;
 
 /// The oracle that objects to a history without an end. It is always on.
 pub(crate) const ENDLESS: &str = "endless";
@@ -210,54 +213,20 @@ struct Life {
 }
 
 /// Counts of what happened, which show that the worlds are not idle.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) locks: u64,
-    pub(crate) extensions: u64,
-    pub(crate) releases: u64,
-    pub(crate) refusals: u64,
-    pub(crate) hand_overs: u64,
-    pub(crate) losses: u64,
-    /// The inspections, in worlds that have them.
-    pub(crate) inspections: u64,
-    /// The changes that watches have reported, and how often the last report was compared.
-    pub(crate) changes: u64,
-    pub(crate) calm: u64,
-    /// The extensions by engines that keep locks, those that failed, and the ends of such locks that would be wrong if
-    /// a majority had been well.
-    pub(crate) kept: u64,
-    pub(crate) not_kept: u64,
-    pub(crate) kept_ends: u64,
-    /// How many such locks others have ended, whose holders had to be told at once.
-    pub(crate) deletions: u64,
-    /// How often a user was told that its lock is at risk.
-    pub(crate) at_risk: u64,
-    /// The locks with a fencing token; those of them whose servers carry markers, and those granted while a server's
-    /// clock is set back.
-    pub(crate) fenced: u64,
-    pub(crate) fenced_strict: u64,
-    pub(crate) fenced_behind: u64,
-    /// The counters that were raised for a fencing token, and the floors that were set; those of them that were
-    /// repaired.
-    pub(crate) raised: u64,
-    /// Leaders that were shown with their numbers.
-    pub(crate) leaders: u64,
-    pub(crate) floors: u64,
-    pub(crate) repaired: u64,
-    pub(crate) kills: u64,
-    /// The locks of strangers.
-    pub(crate) strange: u64,
     pub(crate) commands: u64,
-    /// Other reports to users, and other events.
-    pub(crate) sights: Sights,
+    /// Commands of clients about locks.
+    pub(crate) asked: u64,
     /// The most hand-overs that a call has waited for.
     pub(crate) passed_over: u32,
     /// The most locks that others got while a client waited.
     pub(crate) overtaken: u32,
     /// The longest time until a lock was got.
     pub(crate) longest_wait: Time,
-    /// Commands of clients about locks.
-    pub(crate) asked: u64,
+    /// Everything else.
+    pub(crate) sights: Sights,
 }
 
 /// A command that a server has executed or refused.
@@ -299,6 +268,16 @@ pub(crate) struct Deed<'a> {
 }
 
 impl Deed<'_> {
+    /// Returns the ttl that the key has got, if it has got one.
+    pub(crate) fn given(&self) -> Option<&[u8]> {
+        match (self.command.verb, self.done) {
+            (Verb::Set, Said::Ok) | (Verb::Extend | Verb::Beside | Verb::Keep, Said::One) => {
+                self.command.ttl
+            }
+            _ => None,
+        }
+    }
+
     /// Returns how and when the deed was requested if it waited for a transaction, and otherwise how and when it left.
     pub(crate) fn asked(&self) -> (Writing, Time) {
         match self.transacted && self.wanted.place < self.begun.place {
@@ -334,62 +313,12 @@ pub(crate) struct Answer {
 impl Counts {
     pub(crate) fn add(&mut self, other: &Self) {
         self.locks += other.locks;
-        self.extensions += other.extensions;
-        self.sights.add(&other.sights);
-        self.releases += other.releases;
-        self.refusals += other.refusals;
-        self.hand_overs += other.hand_overs;
-        self.losses += other.losses;
-        self.inspections += other.inspections;
-        self.changes += other.changes;
-        self.calm += other.calm;
-        self.kept += other.kept;
-        self.not_kept += other.not_kept;
-        self.kept_ends += other.kept_ends;
-        self.at_risk += other.at_risk;
-        self.deletions += other.deletions;
-        self.fenced += other.fenced;
-        self.fenced_strict += other.fenced_strict;
-        self.fenced_behind += other.fenced_behind;
-        self.raised += other.raised;
-        self.leaders += other.leaders;
-        self.floors += other.floors;
-        self.repaired += other.repaired;
-        self.kills += other.kills;
-        self.strange += other.strange;
         self.commands += other.commands;
+        self.asked += other.asked;
         self.passed_over = self.passed_over.max(other.passed_over);
         self.overtaken = self.overtaken.max(other.overtaken);
         self.longest_wait = self.longest_wait.max(other.longest_wait);
-        self.asked += other.asked;
-    }
-}
-
-impl fmt::Display for Counts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} locks, {} kept, {} not, {} ends of these, {} at risk, {} extensions, {} releases, {} refusals, {} hand-overs, {} losses, \
-             {} kills, {} locks of strangers, {} commands, passed over {} times at most, \
-             overtaken {} times\n\
-             seen: {}",
-            self.locks,
-            self.kept,
-            self.not_kept,
-            self.kept_ends,
-            self.at_risk,
-            self.extensions,
-            self.releases,
-            self.refusals,
-            self.hand_overs,
-            self.losses,
-            self.kills,
-            self.strange,
-            self.commands,
-            self.passed_over,
-            self.overtaken,
-            self.sights,
-        )
+        self.sights.add(&other.sights);
     }
 }
 
@@ -440,9 +369,8 @@ impl Oracle {
     }
 
     pub(crate) fn object(&mut self, oracle: &'static str, at: Time, text: String) {
-        let listened = self
-            .only
-            .is_none_or(|only| only == oracle || oracle == ENDLESS);
+        let only = self.only;
+        let listened = only.is_none_or(|only| only == oracle || oracle == ENDLESS);
         if listened && self.violation.is_none() {
             self.violation = Some(Violation { oracle, text, at });
         }
@@ -470,7 +398,7 @@ impl Oracle {
         for beliefs in &mut self.beliefs {
             beliefs[life.peer].clear();
         }
-        self.counts.kills += 1;
+        self.counts.sights.note("Killed");
     }
 
     /// Returns the token of a lock, if a node has seen it.
@@ -478,17 +406,16 @@ impl Oracle {
         self.ledger.find(&token_of(lock.token().as_bytes()))
     }
 
-    /// Returns what is known of the token of a lock, if a node has seen it.
-    pub(crate) fn record_of(&mut self, lock: &Lock) -> Option<&mut Record> {
-        let id = self.id_of(lock)?;
-        Some(self.ledger.record_mut(id))
+    /// Notes something about the token of a lock, if a node has seen it.
+    pub(crate) fn note_of(&mut self, lock: &Lock, note: impl FnOnce(&mut Record)) {
+        if let Some(id) = self.id_of(lock) {
+            note(self.ledger.record_mut(id));
+        }
     }
 
     /// Notes that a lock is handed from one process to another.
     pub(crate) fn inherited(&mut self, lock: &Lock, heir: Process, place: Place) {
-        if let Some(record) = self.record_of(lock) {
-            record.heirs.push(heir);
-        }
+        self.note_of(lock, |record| record.heirs.push(heir));
         self.asks_release(lock, place);
     }
 
@@ -502,40 +429,18 @@ impl Oracle {
     /// Notes a call for a release.
     pub(crate) fn asks_release(&mut self, lock: &Lock, place: Place) {
         self.end_delay(&token_of(lock.token().as_bytes()));
-        if let Some(record) = self.record_of(lock) {
+        self.note_of(lock, |record| {
             record.releases += 1;
             record.ended = record.ended.min(place);
-        }
+        });
     }
 
     /// Notes that a majority has said that it lacks the token of a lock: a release is due.
     pub(crate) fn misses(&mut self, lock: &Lock) {
-        if let Some(record) = self.record_of(lock) {
+        self.note_of(lock, |record| {
             record.releases += 1;
             record.lost = true;
-        }
-    }
-
-    /// Notes a call for a confirmation.
-    pub(crate) fn asks_confirmation(&mut self, lock: &Lock) {
-        if let Some(record) = self.record_of(lock) {
-            record.confirms += 1;
-        }
-    }
-
-    /// Notes that a lock becomes a shared one. The nodes are asked as for a confirmation.
-    pub(crate) fn downgrades(&mut self, lock: &Lock) {
-        if let Some(record) = self.record_of(lock) {
-            record.confirms += 1;
-            record.downgraded = true;
-        }
-    }
-
-    /// Notes a call for an extension.
-    pub(crate) fn asks_extension(&mut self, lock: &Lock) {
-        if let Some(record) = self.record_of(lock) {
-            record.extends += 1;
-        }
+        });
     }
 }
 
@@ -556,6 +461,24 @@ impl World {
     /// Records the objection of an oracle.
     pub(crate) fn object(&mut self, oracle: &'static str, text: impl Into<String>) {
         self.oracle.object(oracle, self.now, text.into());
+    }
+
+    /// Records the objection of an oracle if something is `wrong`.
+    pub(crate) fn object_if(&mut self, wrong: bool, oracle: Name, text: impl FnOnce() -> String) {
+        if wrong {
+            self.object(oracle, text());
+        }
+    }
+
+    /// Records the objection of an oracle to what a client does if that is `wrong`.
+    pub(crate) fn object_of(&mut self, client: usize, wrong: bool, oracle: Name, what: &str) {
+        self.object_if(wrong, oracle, || format!("client {client} {what}"));
+    }
+
+    /// Records the objection of an oracle to a command.
+    pub(crate) fn object_at(&mut self, deed: &Deed<'_>, oracle: Name, what: &str) {
+        let text = format!("client {}, node {}: {what}", deed.peer, deed.node);
+        self.object(oracle, text);
     }
 
     /// Records what a server did, and checks whether the command should have been sent. Returns its
@@ -602,9 +525,7 @@ impl World {
         let [b"PEXPIRE", _, ttl] = words else {
             return;
         };
-        let there = deed
-            .before
-            .and_then(|token| self.oracle.ledger.find(&token));
+        let there = self.oracle.ledger.find_any(deed.before);
         if deed.done == Said::One
             && let Some((id, until)) = there.zip(end_of(deed.shown, ttl))
         {
@@ -614,13 +535,7 @@ impl World {
     }
 
     fn enter(&mut self, deed: &Deed<'_>, id: TokenId) {
-        let Deed {
-            node,
-            done,
-            said,
-            process,
-            ..
-        } = *deed;
+        let (node, done, said, process) = (deed.node, deed.done, deed.said, deed.process);
         let entry = Entry::new(deed, self.now);
         let crowded = self.plan.is_crowded();
         let oracle = &mut self.oracle;
@@ -642,13 +557,7 @@ impl World {
         if verb == Verb::Set || *holder == process && !stale {
             oracle.ledger.executed(id, node, verb, entry);
         }
-        let given = match (verb, done) {
-            (Verb::Set, Said::Ok) | (Verb::Extend | Verb::Beside | Verb::Keep, Said::One) => {
-                deed.command.ttl
-            }
-            _ => None,
-        };
-        if let Some(until) = given.and_then(|ttl| end_of(deed.shown, ttl)) {
+        if let Some(until) = deed.given().and_then(|ttl| end_of(deed.shown, ttl)) {
             let cell = oracle.ledger.cell_mut(id, node);
             cell.until = cell.until.max(until);
         }
@@ -661,7 +570,7 @@ impl World {
         // The node's slot was taken back, and the node has given the right one.
         cell.gone &= !(is_permit && done == Said::Ok);
         if said == Said::Nil {
-            let before = deed.before.and_then(|token| oracle.ledger.find(&token));
+            let before = oracle.ledger.find_any(deed.before);
             oracle.ledger.cell_mut(id, node).blocked_by = before;
         }
         let resource = oracle.ledger.record(id).resource;
@@ -772,4 +681,41 @@ pub(crate) fn name_of(key: &[u8]) -> usize {
 fn end_of(shown: Instant, ttl: &[u8]) -> Option<Instant> {
     let ttl: u64 = std::str::from_utf8(ttl).ok()?.parse().ok()?;
     Some(Instant::from_millis(shown.as_nanos() / MILLI + ttl))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::case::Kind;
+    use crate::kinds::{DELETED, INSPECTING, OUTAGES};
+    use crate::replay::effort;
+    use crate::sweep::keep_their_promises;
+    use crate::watching::WATCHING;
+
+    /// What has to happen, and more often than so many times in two histories.
+    type Seen = &'static [(&'static str, u64)];
+
+    /// Kinds of worlds for the promises of one oracle, and how many histories the ordinary and the long run play.
+    const KINDS: [(Kind, [u64; 2], Seen); 4] = [
+        (INSPECTING, [20, 200], &[("Inspected", 10)]),
+        (WATCHING, [20, 200], &[("ChangeTold", 10), ("Compared", 1)]),
+        (DELETED, [20, 200], &[("Deleted", 2)]),
+        // One history in thirty has such an end.
+        (
+            OUTAGES,
+            [200, 400],
+            &[("Kept", 10), ("AtRisk", 1), ("KeptEnded", 0)],
+        ),
+    ];
+
+    #[test]
+    fn worlds_show_what_their_oracles_judge() {
+        for (kind, [few, many], seen) in KINDS {
+            let histories = effort(few, many);
+            let sights = keep_their_promises(kind, histories).counts.sights;
+            for (name, often) in seen {
+                let (times, world) = (sights.of(name), kind.name);
+                assert!(often * histories / 2 < times, "{world}: {name} {times}");
+            }
+        }
+    }
 }

@@ -36,11 +36,9 @@ impl World {
         // Between `MULTI` and `EXEC`: the whole piece is judged when it is done. It may be a release.
         let is_step = link.transaction.is_queueing && !deed.transacted;
         if link.database != self.plan.database && link.garbage.is_none() {
-            let text = format!("client {} asks database {}", deed.peer, link.database);
-            self.object("order", text);
+            self.object_at(deed, "order", "asks another database");
         } else if link.turned_down && deed.command.verb != Verb::Release && !is_step {
-            let text = format!("client {} asks node {}, a replica", deed.peer, deed.node);
-            self.object("votes", text);
+            self.object_at(deed, "votes", "asks a replica");
         }
     }
 
@@ -49,27 +47,21 @@ impl World {
         if self.plan.clients <= deed.peer {
             return;
         }
-        let what = match deed.command.verb {
-            Verb::Set => self.set_again(deed, id).filter(|_| !copy),
-            Verb::Release => self.release_behind(deed, id),
-            // A move: after it the node may be asked for the number of the other slot.
-            Verb::Other => {
-                let cell = self.oracle.ledger.cell_mut(id, deed.node);
-                cell.set_over.0 = MOVED;
-                None
-            }
-            Verb::Extend
-            | Verb::Beside
-            | Verb::Keep
-            | Verb::Confirm
-            | Verb::Load
-            | Verb::Join
-            | Verb::Time => None,
+        let verb = deed.command.verb;
+        let what = if verb == Verb::Set {
+            self.set_again(deed, id).filter(|_| !copy)
+        } else if verb == Verb::Release {
+            self.release_behind(deed, id)
+        } else {
+            None
         };
+        if verb == Verb::Other {
+            // A move: after it the node may be asked for the number of the other slot.
+            self.oracle.ledger.cell_mut(id, deed.node).set_over.0 = MOVED;
+        }
         self.conns[deed.conn].written.executed += 1;
         if let Some(what) = what {
-            let text = format!("client {}, node {}: {what}", deed.peer, deed.node);
-            self.object("order", text);
+            self.object_at(deed, "order", what);
         }
     }
 
@@ -78,9 +70,7 @@ impl World {
         let link = &self.conns[conn];
         if link.opened < self.clients[client].paths[link.node].lost_at {
             let node = link.node;
-            let text = format!(
-                "client {client}, node {node}: a connection older than the end of the last"
-            );
+            let text = format!("client {client} asks node {node} over an old connection");
             self.object("order", text);
         }
     }

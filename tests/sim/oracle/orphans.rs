@@ -16,7 +16,7 @@
 use super::ledger::Entry;
 use super::{Said, TokenId};
 use crate::clock::{MILLI, Time};
-use crate::plan::{CONNECT_TIMEOUT, LONGEST_BACKOFF, Plan};
+use crate::plan::{CONNECT_TIMEOUT, LONGEST_BACKOFF};
 use crate::trace;
 use crate::user::{Task, User};
 use crate::world::World;
@@ -39,20 +39,12 @@ impl World {
 
     /// Checks every key.
     pub(super) fn orphans(&mut self) {
-        let mut found = Vec::new();
-        for server in 0..self.plan.servers {
-            let there = &self.servers[server];
-            if !there.up || there.stalled || there.paused || !there.mood.executes() {
-                continue;
-            }
-            for resource in 0..self.plan.resources {
-                let held = self.tokens_on(server, &self.names[resource]).into_iter();
-                found.extend(
-                    held.filter(|id| self.is_orphan(server, *id))
-                        .map(|id| (server, id)),
-                );
-            }
-        }
+        let mut found = self.kept_tokens();
+        found.retain(|(server, id)| {
+            let there = &self.servers[*server];
+            let answers = there.up && !there.stalled && !there.paused && there.mood.executes();
+            answers && self.is_orphan(*server, *id)
+        });
         let (now, longest) = (self.now, self.longest_orphan());
         let suspects = &mut self.oracle.suspects;
         suspects.retain(|suspect, _| found.contains(suspect));
@@ -62,7 +54,7 @@ impl World {
                 let (server, id) = suspect;
                 let record = self.oracle.ledger.record(id);
                 let owner = self.oracle.lives[record.owner as usize].peer;
-                let token = trace::token(record.token());
+                let token = trace::token(&record.token);
                 let text =
                     format!("server {server} keeps {token} of an ended lock of client {owner}");
                 self.oracle.object("orphans", now, text);
@@ -74,17 +66,12 @@ impl World {
     /// Returns how long a key may stay. Without scripts a release may wait for earlier transactions, whose connection
     /// may be dead.
     fn longest_orphan(&self) -> Time {
-        let Plan {
-            delay,
-            delay_tail,
-            lag,
-            dead_after,
-            ..
-        } = self.plan;
+        let plan = &self.plan;
         match self.plan.is_bare() {
             true => {
-                let round_trips = 20 * (2 * (delay + delay_tail) + lag);
-                LONGEST + round_trips + dead_after * MILLI + LONGEST_BACKOFF + CONNECT_TIMEOUT
+                let round_trips = 20 * (2 * (plan.delay + plan.delay_tail) + plan.lag);
+                let dead = plan.dead_after * MILLI;
+                LONGEST + round_trips + dead + LONGEST_BACKOFF + CONNECT_TIMEOUT
             }
             false => LONGEST,
         }
@@ -103,9 +90,8 @@ impl World {
             let life = self.oracle.lives[*process as usize];
             let client = self.clients.get(life.peer).filter(|_| life.alive);
             client.is_some_and(|client| {
-                let ended = self
-                    .ended(life.peer, id)
-                    .filter(|_| client.stopped_until <= self.now);
+                let runs = client.stopped_until <= self.now;
+                let ended = self.ended(life.peer, id).filter(|_| runs);
                 ended.is_some_and(|ended| self.has_answered(life.peer, server, id, ended))
             })
         }) && !self.is_handed_over(id)
@@ -159,18 +145,12 @@ impl World {
 
     /// Checks that no key is left at the end.
     pub(crate) fn check_clean(&mut self) {
-        for server in 0..self.plan.servers {
-            if self.servers[server].lost {
-                continue;
-            }
-            for resource in 0..self.plan.resources {
-                for id in self.tokens_on(server, &self.names[resource]) {
-                    if !self.oracle.revenants.contains(&(server, id)) && self.is_ours(id) {
-                        let token = trace::token(self.oracle.ledger.record(id).token());
-                        let text = format!("server {server} keeps {token} when all is over");
-                        self.object("orphans", text);
-                    }
-                }
+        for (server, id) in self.kept_tokens() {
+            let revives = self.oracle.revenants.contains(&(server, id));
+            if !self.servers[server].lost && !revives && self.is_ours(id) {
+                let token = trace::token(&self.oracle.ledger.record(id).token);
+                let text = format!("server {server} keeps {token} when all is over");
+                self.object("orphans", text);
             }
         }
     }

@@ -17,17 +17,17 @@
 //! distinguished: its outcome is not checked. If a node has refused several releases of one token, as it does when it
 //! has forgotten the script, the report that it has not answered yet is not checked either.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use shearline::{
-    ExtendError, Instant, LockError, NodeOutcome, NodeReport, Released, Report, UnlockError,
-    Unusable,
+    ExtendError, Instant, LockError, NodeOutcome, NodeReport, NodeState, Released, Report,
+    UnlockError, Unusable,
 };
 
-use shearline::NodeState;
-
 use super::ledger::Entry;
-use super::report::{Question, TOO_SOON, Votes};
+use super::report::{Checked, Question, TOO_SOON, Votes};
+use super::votes::longest_validity;
 use super::{Said, TokenId, Verb};
 use crate::clock::NEVER;
 use crate::plan::{LONGEST_REST, Members};
@@ -38,7 +38,7 @@ use crate::world::World;
 const LAST_CHANCE: Duration = Duration::from_millis(2);
 
 /// How a call for a lock may end.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limits {
     pub(crate) tries: Option<u32>,
     pub(crate) deadline: Option<Instant>,
@@ -63,16 +63,15 @@ impl World {
         client: usize,
         user: usize,
         call: &Call,
-        limits: Limits,
         error: &LockError,
     ) {
-        self.oracle.counts.refusals += 1;
+        self.oracle.counts.sights.note("Refused");
         if let LockError::Held(report) | LockError::NoQuorum(report) | LockError::TooSlow(report) =
             error
         {
             // With a fencing token the call may have found other keys before.
             let fenced = self.clients[client].users[user].asks_twice;
-            if matches!(error, LockError::NoQuorum(_)) && limits.tries.is_some() && !fenced {
+            if matches!(error, LockError::NoQuorum(_)) && call.limits.tries.is_some() && !fenced {
                 self.random_rests(report);
             }
             if report.tries() == 0 {
@@ -90,15 +89,20 @@ impl World {
         } else if before {
             Err("it is of another cluster".into())
         } else {
-            self.refusal(client, user, call, limits, error)
+            self.refusal(client, user, call, error)
         };
-        if let Err(what) = what {
-            self.object("outcome", format!("client {client} got {error:?}: {what}"));
+        self.object_to(client, error, what);
+    }
+
+    /// Objects to the outcome that a client `got` if something is wrong with it.
+    pub(crate) fn object_to(&mut self, client: usize, got: &impl Debug, wrong: Result<(), String>) {
+        if let Err(what) = wrong {
+            self.object("outcome", format!("client {client} got {got:?}: {what}"));
         }
     }
 
     /// Checks the report that a node belongs to another cluster, and which: it comes at once.
-    fn shut_out(&self, client: usize, report: &Report) -> Result<(), String> {
+    fn shut_out(&self, client: usize, report: &Report) -> Checked {
         let other = Unusable::OtherCluster {
             nodes: self.plan.nodes as u16,
             quorum: self.plan.quorum() as u16,
@@ -114,39 +118,26 @@ impl World {
         }
     }
 
-    fn refusal(
-        &self,
-        client: usize,
-        user: usize,
-        call: &Call,
-        limits: Limits,
-        error: &LockError,
-    ) -> Result<(), String> {
+    fn refusal(&self, client: usize, user: usize, call: &Call, error: &LockError) -> Checked {
         let (LockError::Held(report) | LockError::NoQuorum(report) | LockError::TooSlow(report)) =
             error
         else {
             return Err("nothing here leads to it".into());
         };
-        self.is_over(client, limits, report)?;
+        self.is_over(client, call.limits, report)?;
         if self.plan.is_crowded() || self.clients[client].users[user].asks_twice {
             return Ok(()); // A grant alone is no vote for a lock with a fencing token.
         }
-        let waits = limits.tries != Some(1) || report.tries() == 0;
+        let waits = call.limits.tries != Some(1) || report.tries() == 0;
         if self.plan.sets != 0 && waits {
             return Ok(()); // The report may contain what nodes have said to another user of its client.
         }
         if matches!(error, LockError::NoQuorum(_)) && self.is_left_alone(client, report) {
             return Ok(());
         }
-        let votes = self.check_attempt(client, user, call, limits, report)?;
+        let votes = self.check_attempt(client, user, call, report)?;
         let quorum = self.plan.nodes_of(client) / 2 + 1;
-        let Votes {
-            yes,
-            no,
-            pending,
-            timed_out,
-            ..
-        } = votes;
+        let (yes, no, pending) = (votes.yes, votes.no, votes.pending);
         let certain = match error {
             // It has waited for a lock or a waiter of its own handle, and asked no node.
             LockError::Held(report) if report.tries() == 0 => true,
@@ -161,13 +152,9 @@ impl World {
             | LockError::Saturated
             | LockError::Forked
             | LockError::Closed
-            | _ => yes + no < quorum && quorum <= yes + no + pending + timed_out,
+            | _ => yes + no < quorum && quorum <= yes + no + pending + votes.timed_out,
         };
-        if certain {
-            Ok(())
-        } else {
-            Err(format!("that is not what {votes:?} makes"))
-        }
+        votes.make(certain)
     }
 
     /// Returns `true` if a call has waited until too few nodes could be asked, as its report says: no
@@ -189,9 +176,8 @@ impl World {
     fn is_over(&self, client: usize, limits: Limits, report: &Report) -> Result<(), &'static str> {
         let there = &self.clients[client];
         let longest = Duration::from_millis(LONGEST_REST);
-        let tried = limits
-            .tries
-            .is_some_and(|tries| report.tries() == tries || longest * tries <= report.elapsed());
+        let used = |tries| report.tries() == tries || longest * tries <= report.elapsed();
+        let tried = limits.tries.is_some_and(used);
         // The client itself held the lock: no node was asked.
         let tried = tried || limits.tries == Some(1) && report.tries() == 0;
         let round_trips = Duration::from_nanos(2 * there.worst_trip());
@@ -214,9 +200,7 @@ impl World {
 
     /// Returns `true` if a granted lock could have no validity left.
     fn is_too_late(&self, client: usize, call: &Call, report: &Report) -> bool {
-        let end = call
-            .begun
-            .saturating_add(super::votes::longest_validity(call.ttl));
+        let end = call.begun.saturating_add(longest_validity(call.ttl));
         report.tries() > 1 || end <= self.clients[client].shown
     }
 
@@ -227,16 +211,15 @@ impl World {
         client: usize,
         user: usize,
         call: &Call,
-        limits: Limits,
         report: &Report,
-    ) -> Result<Votes, String> {
+    ) -> Checked<Votes> {
         let mut question = Question {
             client,
             call,
             verb: Verb::Set,
             token: None,
             first: report.tries() == 1,
-            at_once: limits.tries == Some(report.tries()),
+            at_once: call.limits.tries == Some(report.tries()),
         };
         let answered = report.nodes().iter().any(|node| node.latency.is_some());
         if !answered {
@@ -266,47 +249,27 @@ impl World {
         let expired = matches!(error, ExtendError::Expired) && (!valid || hold.told);
         let used_up = matches!(error, ExtendError::Limit) && hold.extensions == Some(0);
         let right = expired || used_up;
-        if !right {
-            self.object(
-                "outcome",
-                format!("client {client} got {error:?} for a valid lock"),
-            );
-        }
+        self.object_if(!right, "outcome", || {
+            format!("client {client} got {error:?} for a valid lock")
+        });
     }
 
     /// Checks an extension that was begun.
     pub(crate) fn check_begun(&mut self, client: usize, hold: &Hold) {
         let valid = hold.lock.is_valid_at(self.clients[client].shown);
-        if !valid || hold.extensions == Some(0) {
-            self.object(
-                "outcome",
-                format!("client {client} extends what cannot be extended"),
-            );
-        }
+        let over = !valid || hold.extensions == Some(0);
+        self.object_of(client, over, "outcome", "extends what it cannot extend");
     }
 
     /// Checks an extension that has failed.
-    pub(crate) fn check_unextended(
-        &mut self,
-        client: usize,
-        hold: &Hold,
-        verb: Verb,
-        call: &Call,
-        error: &ExtendError,
-    ) {
-        if let Err(what) = self.unextended(client, hold, verb, call, error) {
-            self.object("outcome", format!("client {client} got {error:?}: {what}"));
-        }
-    }
-
-    fn unextended(
+    pub(crate) fn unextended(
         &self,
         client: usize,
         hold: &Hold,
         verb: Verb,
         call: &Call,
         error: &ExtendError,
-    ) -> Result<(), String> {
+    ) -> Checked {
         // Of two requests about a lock that is over, the engine ends the newer one as expired.
         if (hold.asked || hold.doubled) && hold.told && matches!(error, ExtendError::Closed) {
             return Ok(());
@@ -320,26 +283,14 @@ impl World {
             return Err("nothing here leads to it".into());
         };
         let token = self.oracle.id_of(&hold.lock);
-        let question = Question {
-            client,
-            call,
-            verb,
-            token,
-            first: true,
-            at_once: true,
-        };
+        let question = Question::about(client, call, verb, token);
         let votes = self.check_report(&question, report)?;
         let quorum = self.plan.quorum();
-        let Votes {
-            yes, no, pending, ..
-        } = votes;
+        let (yes, no, pending) = (votes.yes, votes.no, votes.pending);
         // A confirmation may have found a later end since, but that gives the extension no more time.
         let resource = token.map(|id| self.oracle.ledger.record(id).resource);
-        let within = resource.map_or(Instant::ZERO, |user| {
-            self.oracle.calls[client][self.plan.resource_of(user)]
-                .of(verb)
-                .within
-        });
+        let calls = &self.oracle.calls[client];
+        let within = resource.map_or(Instant::ZERO, |resource| calls[resource].of(verb).within);
         let certain = if matches!(error, ExtendError::Lost(_)) {
             let by_other = |id| self.other_misses_it(client, id, verb);
             quorum <= no || token.is_some_and(by_other)
@@ -349,11 +300,7 @@ impl World {
         } else {
             yes.max(no) + pending < quorum
         };
-        if certain {
-            Ok(())
-        } else {
-            Err(format!("that is not what {votes:?} makes"))
-        }
+        votes.make(certain)
     }
 
     // ----- releases -------------------------------------------------------------------------
@@ -366,13 +313,12 @@ impl World {
         release: Release,
         result: &Result<Released, UnlockError>,
     ) {
-        self.oracle.counts.releases += 1;
+        self.oracle.counts.sights.note("Released");
         if release.twice {
             return;
         }
-        if let Err(what) = self.release_outcome(client, call, release, result) {
-            self.object("outcome", format!("client {client} got {result:?}: {what}"));
-        }
+        let wrong = self.release_outcome(client, call, release, result);
+        self.object_to(client, result, wrong);
     }
 
     fn release_outcome(
@@ -381,7 +327,7 @@ impl World {
         call: &Call,
         release: Release,
         result: &Result<Released, UnlockError>,
-    ) -> Result<(), String> {
+    ) -> Checked {
         // An answer of this turn may have been read before or after the decision, an answer later than a node timeout
         // may not have counted, and the call did not wait for a node without a ready connection.
         let surely = |node: usize, entry: &Entry| {
@@ -405,14 +351,7 @@ impl World {
         };
         let now = self.answers_to(client, call, release, read);
         let quorum = self.plan.quorum();
-        let question = Question {
-            client,
-            call,
-            verb: Verb::Release,
-            token: release.token,
-            first: true,
-            at_once: true,
-        };
+        let question = Question::about(client, call, Verb::Release, release.token);
         let right = match result {
             Ok(Released { deleted, .. }) => {
                 let deleted = usize::from(*deleted);
@@ -431,13 +370,8 @@ impl World {
             }
             Err(_) => false,
         };
-        if right {
-            Ok(())
-        } else {
-            Err(format!(
-                "{before:?} to {now:?} said that it is gone now, or was before"
-            ))
-        }
+        let wrong = || format!("{before:?} to {now:?} said that it is gone now, or was before");
+        right.then_some(()).ok_or_else(wrong)
     }
 
     /// Returns how many nodes have deleted the key, and how many missed it, by the answers that

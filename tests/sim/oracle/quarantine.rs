@@ -54,19 +54,24 @@ pub(super) struct Quarantine {
     /// For each server, when its clock last jumped.
     jumped: Vec<Time>,
     servers: usize,
-    /// For each client and node, when the client last read that the server may forget.
-    alarms: Vec<Vec<Option<Time>>>,
-    /// For each client and node, when the client has last read that the clock of the server was set.
-    steps: Vec<Vec<Option<Time>>>,
-    /// For each client and node, the life of the server to which the client was last connected, and the nodes that were
-    /// one process with this one.
-    lives: Vec<Vec<Option<u32>>>,
-    names: Vec<Vec<u32>>,
+    /// What each client knows of each node.
+    known: Vec<Vec<Known>>,
     /// For each client and server, when the client was first connected to the server.
     met: Vec<Vec<Time>>,
-    /// For each client and node, the last answer to a request to join that reported no barrier, and the longest ttl
-    /// that the marker named then.
-    open: Vec<Vec<Option<(u64, u64)>>>,
+}
+
+/// What a client knows of a node.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// When the client last read that the server may forget.
+    alarm: Option<Time>,
+    /// When it last read that the clock of the server was set.
+    step: Option<Time>,
+    /// The life of the server to which it was last connected, and the nodes that were one process with this one.
+    life: Option<u32>,
+    names: u32,
+    /// The last answer to a request to join that reported no barrier, and the longest ttl that the marker named then.
+    open: Option<(u64, u64)>,
 }
 
 impl Quarantine {
@@ -80,28 +85,20 @@ impl Quarantine {
             forgot: vec![None; plan.servers],
             jumped: vec![0; plan.servers],
             servers: plan.servers,
-            alarms: vec![vec![None; plan.nodes]; plan.peers()],
-            steps: vec![vec![None; plan.nodes]; plan.peers()],
-            lives: vec![vec![None; plan.nodes]; plan.peers()],
-            names: vec![vec![0; plan.nodes]; plan.peers()],
+            known: vec![vec![Known::default(); plan.nodes]; plan.peers()],
             met: vec![vec![NEVER; plan.servers]; plan.peers()],
-            open: vec![vec![None; plan.nodes]; plan.peers()],
         }
     }
 
     /// Notes that a client has read that the clock of a server was set.
     pub(super) fn stepped(&mut self, client: usize, node: usize, now: Time) {
-        self.steps[client][node] = Some(now);
+        self.known[client][node].step = Some(now);
     }
 
     /// Notes that another process begins, which knows nothing.
     pub(super) fn born(&mut self, peer: usize) {
-        self.alarms[peer].fill(None);
-        self.steps[peer].fill(None);
-        self.lives[peer].fill(None);
-        self.names[peer].fill(0);
+        self.known[peer].fill(Known::default());
         self.met[peer].fill(NEVER);
-        self.open[peer].fill(None);
     }
 
     /// Notes that a client has read the identity of a server.
@@ -112,16 +109,16 @@ impl Quarantine {
 
     /// Notes that a client has finished the handshake with a node that carries a marker, in this life of its server.
     pub(super) fn connected(&mut self, client: usize, node: usize, life: u32) {
-        self.lives[client][node] = Some(life);
-        let mut names = self.names[client][node] | 1 << node;
+        self.known[client][node].life = Some(life);
+        let mut names = self.known[client][node].names | 1 << node;
         for other in self.names_of(node) {
-            if self.lives[client][other] == Some(life) {
-                names |= self.names[client][other] | 1 << other;
+            if self.known[client][other].life == Some(life) {
+                names |= self.known[client][other].names | 1 << other;
             }
         }
         for other in self.names_of(node) {
             if names & 1 << other != 0 {
-                self.names[client][other] = names;
+                self.known[client][other].names = names;
             }
         }
     }
@@ -129,7 +126,7 @@ impl Quarantine {
     /// Notes that a client has read the answer `number` to its request that a node joins: there is no barrier, and the
     /// marker names this longest ttl.
     pub(super) fn opened(&mut self, client: usize, node: usize, number: u64, longest: u64) {
-        self.open[client][node] = Some((number, longest));
+        self.known[client][node].open = Some((number, longest));
     }
 
     /// Returns the longest ttl under which the yes of `node` counts for `client`: the marker named it when the yes was
@@ -138,23 +135,28 @@ impl Quarantine {
         let Fence::Open(longest) = entry.fence else {
             return None;
         };
-        let later = self.open[client][node].filter(|(number, _)| entry.number < *number);
+        let later = self.known[client][node]
+            .open
+            .filter(|(number, _)| entry.number < *number);
         Some(later.map_or(longest, |(_, named)| longest.max(named)))
     }
 
     /// Returns the nodes with the same server as this one.
     fn names_of(&self, node: usize) -> impl Iterator<Item = usize> + use<> {
-        (node % self.servers..self.alarms[0].len()).step_by(self.servers)
+        (node % self.servers..self.known[0].len()).step_by(self.servers)
     }
 
     /// Returns when a client has last read that the server of a node may forget, as far as it can
     /// know that it was this server. Steps of its clock are older than what was `copied` to it then.
     fn alarm(&self, client: usize, node: usize, copied: Time) -> Option<Time> {
-        let known = |other: &usize| !self.strict || self.names[client][node] & 1 << other != 0;
+        let known =
+            |other: &usize| !self.strict || self.known[client][node].names & 1 << other != 0;
         let others = self.names_of(node).filter(known);
         let of = |other: usize| {
-            let steps = self.steps[client][other].filter(|since| *since <= copied);
-            self.alarms[client][other].max(steps)
+            let steps = self.known[client][other]
+                .step
+                .filter(|since| *since <= copied);
+            self.known[client][other].alarm.max(steps)
         };
         others.map(of).max().flatten().max(of(node))
     }
@@ -162,7 +164,7 @@ impl Quarantine {
     /// Notes that a client has read the answer to a command about a lock.
     pub(super) fn answered(&mut self, client: usize, node: usize, answer: &Reading) {
         if matches!(answer.said, Said::Refused(code) if code.may_forget()) {
-            self.alarms[client][node] = Some(answer.at);
+            self.known[client][node].alarm = Some(answer.at);
         }
     }
 
@@ -179,9 +181,8 @@ impl Quarantine {
         let Some(span) = self.spans[client] else {
             return false;
         };
-        let alarm = self
-            .alarm(client, node, set.map_or(NEVER, Entry::copied))
-            .filter(|alarm| *alarm < entry.sent);
+        let alarm = self.alarm(client, node, set.map_or(NEVER, Entry::copied));
+        let alarm = alarm.filter(|alarm| *alarm < entry.sent);
         let alarmed = alarm.is_some_and(|since| entry.sent < since + span);
         alarmed
             || if self.strict {
@@ -200,9 +201,8 @@ impl Quarantine {
         let server = node % self.servers;
         let forgot = self.forgot[server].filter(|_| !self.strict);
         let forgot = forgot.filter(|(since, _)| self.can_know(client, server, *since));
-        let doubts = forgot
-            .map(|(since, _)| since)
-            .max(self.alarm(client, node, copied));
+        let forgot = forgot.map(|(since, _)| since);
+        let doubts = forgot.max(self.alarm(client, node, copied));
         let span = self.spans[client].unwrap_or(0);
         doubts.is_some_and(|since| since < ready && now < since + span)
     }
@@ -237,8 +237,8 @@ impl super::Oracle {
     /// Notes that a client is told to trust a server, whatever the server said.
     pub(crate) fn trusts(&mut self, client: usize, server: usize) {
         for node in self.quarantine.names_of(server) {
-            self.quarantine.alarms[client][node] = None;
-            self.quarantine.steps[client][node] = None;
+            let known = &mut self.quarantine.known[client][node];
+            (known.alarm, known.step) = (None, None);
         }
     }
 

@@ -21,7 +21,7 @@ use shearline::internals::Store;
 
 use crate::clock::{MILLI, NEVER, Time};
 use crate::server::{Mood, Server};
-use crate::user::{Call, Task, User};
+use crate::user::{Call, Hold, Task, User};
 use crate::world::World;
 
 /// The sum of the longest delay after a wrong belief, the widest windows, and the time for a look.
@@ -57,7 +57,7 @@ impl Waiting {
 
 impl World {
     /// Checks, when a user has got its lock, that no other user has waited for longer.
-    pub(crate) fn in_turn(&mut self, client: usize, user: usize, call: &Call, tries: Option<u32>) {
+    pub(crate) fn in_turn(&mut self, client: usize, user: usize, call: &Call) {
         self.waited(call);
         self.oracle.waiting.free[client][self.plan.resource_of(user)] = None;
         if self.plan.permits.0 != 0 {
@@ -73,7 +73,7 @@ impl World {
         let passed = users
             .find(|(other, there)| is_before(there, call) && !there.asks_beside() && wants(*other));
         let passed = passed.filter(|_| !self.clients[client].users[user].asks_beside());
-        if let Some((first, _)) = passed.filter(|_| tries != Some(1)) {
+        if let Some((first, _)) = passed.filter(|_| call.limits.tries != Some(1)) {
             let text = format!("client {client}: user {user} gets its lock before user {first}");
             self.object("queue", text);
         }
@@ -87,7 +87,8 @@ impl World {
         let (base, more) = COMMANDS_MAX;
         let most = (base + more * self.plan.clients as u64) * self.plan.nodes as u64 * locks;
         if self.plan.patient && ENOUGH_LOCKS <= locks && most < sent {
-            self.object("queue", format!("{sent} commands for {locks} locks"));
+            let text = format!("{sent} commands for {locks} locks");
+            self.object("queue", text);
         }
     }
 
@@ -113,10 +114,9 @@ impl World {
             let times = *times;
             let counts = &mut self.oracle.counts;
             counts.overtaken = counts.overtaken.max(times);
-            if most < times {
-                let text = format!("client {client} waits while others get {times} locks");
-                self.object("queue", text);
-            }
+            self.object_if(most < times, "queue", || {
+                format!("client {client} waits while others get {times} locks")
+            });
         }
     }
 
@@ -126,9 +126,9 @@ impl World {
         if !self.plan.is_crowded() && !self.plan.patient || self.plan.sets != 0 || faults {
             return; // There are faults, or turns of sets, of which waiters cannot know.
         }
-        let free: Vec<_> = (0..self.plan.nodes)
-            .map(|node| is_free(&self.servers[self.plan.server_of(node)], self, resource))
-            .collect();
+        let server = |node| &self.servers[self.plan.server_of(node)];
+        let free = (0..self.plan.nodes).map(|node| is_free(server(node), self, resource));
+        let free: Vec<_> = free.collect();
         for client in 0..self.clients.len() {
             let known = !self.is_any_intent_left(resource)
                 && self.quorum_knows(client, &free)
@@ -175,11 +175,8 @@ impl World {
     /// it then.
     fn has_holder(&self, client: usize, resource: usize) -> bool {
         let shown = self.clients[client].shown;
-        let holds = |user: &User| {
-            user.task
-                .hold()
-                .is_some_and(|hold| hold.lock.is_valid_at(shown))
-        };
+        let is_valid = |hold: &Hold| hold.lock.is_valid_at(shown);
+        let holds = |user: &User| user.task.hold().is_some_and(is_valid);
         self.users_of(client, resource).any(holds)
     }
 
@@ -203,7 +200,7 @@ fn is_free(server: &Server, world: &World, resource: usize) -> bool {
 }
 
 fn is_waiting(user: &User) -> bool {
-    matches!(user.task, Task::Acquiring { tries, .. } if tries != Some(1))
+    matches!(user.task, Task::Acquiring { call, .. } if call.limits.tries != Some(1))
 }
 
 /// Returns `true` if a user has waited since before `call`.
@@ -223,6 +220,7 @@ mod tests {
     use crate::clock::SECOND;
     use crate::entropy::{Entropy, Tape};
     use crate::kinds::contended;
+    use crate::oracle::Limits;
     use crate::plan::Plan;
 
     const TTL: u64 = 1_000;
@@ -236,8 +234,8 @@ mod tests {
         World::new(draw, Entropy::of_tape(Tape::default(), None), false)
     }
 
-    /// Makes a call with this number.
-    fn call(world: &mut World, number: u64) -> Call {
+    /// Makes a call with this number and so many tries.
+    fn call(world: &mut World, number: u64, tries: Option<u32>) -> Call {
         let options = LockOptions::new(Duration::from_millis(TTL));
         let request = Request::new(b"resource0", &options);
         let shown = Instant::from_millis(1_000);
@@ -249,17 +247,19 @@ mod tests {
             begun: shown,
             ttl: TTL,
             number,
+            limits: Limits {
+                tries,
+                deadline: None,
+            },
         }
     }
 
     /// Lets a user of the first client wait.
     fn waits(world: &mut World, user: usize, number: u64, tries: Option<u32>) {
-        let call = call(world, number);
+        let call = call(world, number, tries);
         world.clients[0].users[user].task = Task::Acquiring {
             call,
-            tries,
             keep: None,
-            deadline: None,
             passed_over: 0,
             stopped: 0,
         };
@@ -270,39 +270,41 @@ mod tests {
         violation.is_some_and(|violation| violation.oracle == "queue")
     }
 
+    /// Returns `true` if the oracle objects when user 2 gets its lock by call `number`, while user 1 has waited since
+    /// call 1. Either has so many tries, and wants these names if they are several.
+    fn is_passed_over(
+        number: u64,
+        tries: Option<u32>,
+        other_tries: Option<u32>,
+        sets: [&[usize]; 2],
+    ) -> bool {
+        let mut world = world();
+        waits(&mut world, 1, 1, other_tries);
+        for (user, set) in (1..).zip(sets) {
+            world.clients[0].users[user].set = set.to_vec();
+        }
+        let call = call(&mut world, number, tries);
+        world.in_turn(0, 2, &call);
+        objects(&world)
+    }
+
     #[test]
     fn who_came_first_gets_it_first() {
-        for (number, tries, other, passed_over) in [
-            (2, None, None, true),
-            (2, Some(6), None, true),
-            (2, Some(1), None, false),
-            (2, None, Some(1), false),
-            (0, None, None, false),
-        ] {
-            let mut world = world();
-            waits(&mut world, 1, 1, other);
-            let call = call(&mut world, number);
-            world.in_turn(0, 2, &call, tries);
-            assert_eq!(objects(&world), passed_over, "{number} {tries:?} {other:?}");
-        }
+        let is_passed_over = |number, tries, other| is_passed_over(number, tries, other, [&[]; 2]);
+        assert!(is_passed_over(2, None, None));
+        assert!(is_passed_over(2, Some(6), None));
+        assert!(!is_passed_over(2, Some(1), None), "it asks once");
+        assert!(!is_passed_over(2, None, Some(1)), "the other asks once");
+        assert!(!is_passed_over(0, None, None), "it came first");
     }
 
     #[test]
     fn a_set_that_came_first_gets_its_names_first() {
-        for (set, names, passed_over) in [
-            (&[0, 1][..], &[][..], true),
-            (&[1, 2], &[2, 3], true),
-            (&[1, 2], &[], false),
-            (&[1, 2], &[0, 3], false),
-        ] {
-            let mut world = world();
-            waits(&mut world, 1, 1, None);
-            world.clients[0].users[1].set = set.to_vec();
-            world.clients[0].users[2].set = names.to_vec();
-            let call = call(&mut world, 2);
-            world.in_turn(0, 2, &call, None);
-            assert_eq!(objects(&world), passed_over, "{set:?} {names:?}");
-        }
+        let is_passed_over = |sets| is_passed_over(2, None, None, sets);
+        assert!(is_passed_over([&[0, 1], &[]]));
+        assert!(is_passed_over([&[1, 2], &[2, 3]]));
+        assert!(!is_passed_over([&[1, 2], &[]]));
+        assert!(!is_passed_over([&[1, 2], &[0, 3]]));
     }
 
     /// Connects the first client to this many nodes.
@@ -325,8 +327,8 @@ mod tests {
         for server in 0..taken {
             let there = &mut world.servers[server];
             let shown = there.clock.show(world.now);
-            let mut session = Store::session();
             let words: &[&[u8]] = &[b"SET", b"resource0", b"token", b"PX", b"100"];
+            let mut session = Store::session();
             there
                 .store
                 .execute(&mut session, shown, words, &mut Vec::new());
@@ -337,33 +339,25 @@ mod tests {
         objects(world)
     }
 
-    /// Returns `true` if the oracle objects when another client gets this many locks while one waits that is connected
-    /// to `nodes` of three.
-    fn overtaken(nodes: usize, times: u32) -> bool {
+    /// Returns `true` if the oracle objects when each of these clients in turn gets the lock so many times, while one
+    /// waits that is connected to `nodes` of three.
+    fn overtaken(nodes: usize, times: u32, winners: &[usize]) -> bool {
         let mut world = world();
         waits(&mut world, 0, 1, None);
         connects(&mut world, nodes);
-        (0..times).for_each(|_| world.overtakes(1, 0));
+        for winner in winners {
+            (0..times).for_each(|_| world.overtakes(*winner, 0));
+        }
         objects(&world)
     }
 
     #[test]
     fn no_client_is_overtaken_again_and_again() {
-        assert!(!overtaken(3, OVERTAKEN_MAX));
-        assert!(overtaken(3, OVERTAKEN_MAX + 1));
-        assert!(overtaken(2, OVERTAKEN_MAX + 1));
-        assert!(!overtaken(1, OVERTAKEN_MAX + 1), "it cannot know");
-    }
-
-    #[test]
-    fn a_client_that_gets_its_lock_is_not_overtaken_any_more() {
-        let mut world = world();
-        waits(&mut world, 0, 1, None);
-        connects(&mut world, 3);
-        for winner in [1, 0, 1] {
-            (0..OVERTAKEN_MAX).for_each(|_| world.overtakes(winner, 0));
-        }
-        assert!(!objects(&world));
+        assert!(!overtaken(3, OVERTAKEN_MAX, &[1]));
+        assert!(overtaken(3, OVERTAKEN_MAX + 1, &[1]));
+        assert!(overtaken(2, OVERTAKEN_MAX + 1, &[1]));
+        assert!(!overtaken(1, OVERTAKEN_MAX + 1, &[1]), "it cannot know");
+        assert!(!overtaken(3, OVERTAKEN_MAX, &[1, 0, 1]), "it got its lock");
     }
 
     #[test]
@@ -381,8 +375,8 @@ mod tests {
             let mut world = world();
             assert!(!sleeps(&mut world, 0, SLEEP_MAX));
             if served {
-                let call = call(&mut world, 0);
-                world.in_turn(0, 1, &call, None);
+                let call = call(&mut world, 0, None);
+                world.in_turn(0, 1, &call);
             }
             for after in [SLEEP_MAX + 1, 2 * SLEEP_MAX + 1] {
                 world.now = after;
@@ -421,8 +415,8 @@ mod tests {
             let mut world = world();
             world.oracle.counts.locks = locks;
             world.oracle.counts.asked = asked;
-            let call = call(&mut world, 1);
-            world.in_turn(0, 0, &call, None);
+            let call = call(&mut world, 1, None);
+            world.in_turn(0, 0, &call);
             assert_eq!(objects(&world), objected, "{locks} {asked}");
         }
     }

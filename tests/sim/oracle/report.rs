@@ -33,6 +33,12 @@ use crate::world::World;
 /// The shortest node timeout: no vote times out within this time by the client's clock.
 pub(super) const TOO_SOON: Duration = Duration::from_millis(5);
 
+/// What something is, or what is wrong with it.
+pub(super) type Checked<T = (), E = String> = Result<T, E>;
+
+/// Whether a reported outcome is an answer to the request, or what is wrong with it.
+type Judged = Checked<bool, &'static str>;
+
 /// The request, and its client.
 #[derive(Clone, Copy)]
 pub(super) struct Question<'a> {
@@ -61,11 +67,7 @@ pub(super) struct Votes {
 impl World {
     /// Compares a report with the ledger. Returns the answers of the nodes, or what is wrong with
     /// it.
-    pub(super) fn check_report(
-        &self,
-        question: &Question<'_>,
-        report: &Report,
-    ) -> Result<Votes, String> {
+    pub(super) fn check_report(&self, question: &Question<'_>, report: &Report) -> Checked<Votes> {
         let nodes = self.plan.nodes_of(question.client);
         if report.quorum() != nodes / 2 + 1 || report.nodes().len() != nodes {
             return Err("it is about other nodes".into());
@@ -117,26 +119,19 @@ impl World {
         let call = calls.into_iter().find(|call| call.round == *round);
         let elapsed = call.map(|call| there.shown.saturating_since(call.begun));
         if elapsed.is_some_and(|elapsed| elapsed != report.elapsed()) {
-            let text = format!(
-                "client {client}: {elapsed:?} are said to be {:?}",
-                report.elapsed()
-            );
+            let said = report.elapsed();
+            let text = format!("client {client}: {elapsed:?} are said to be {said:?}");
             self.object("outcome", text);
         }
     }
 
     /// Returns whether the reported outcome is an answer to the request, or what is wrong with it.
-    fn check_node(
-        &self,
-        question: &Question<'_>,
-        node: usize,
-        said: &NodeReport,
-    ) -> Result<bool, &'static str> {
+    fn check_node(&self, question: &Question<'_>, node: usize, said: &NodeReport) -> Judged {
         if *said.address != *format!("node{node}:6379") {
             return Err("under another address");
         }
         let cell = question.token.map(|id| self.oracle.ledger.cell(id, node));
-        let entry = cell.map(|cell| question.entry(cell));
+        let entry = cell.map(|cell| cell.asked(question.verb));
         let by = self.clients[question.client].process;
         // If a release was requested before, and waited for a transaction, its answer belongs to another call.
         let own =
@@ -149,10 +144,8 @@ impl World {
             |code: Code| code.is_no_script() || question.verb != Verb::Set && code.is_any_error();
         let repaired = |entry: &&Entry| !matches!(entry.said, Said::Refused(code) if again(code));
         let read = asked.filter(|entry| entry.is_read()).filter(repaired);
-        if said
-            .latency
-            .is_some_and(|latency| latency > self.age(question))
-        {
+        let age = self.age(question);
+        if said.latency.is_some_and(|latency| latency > age) {
             return Err("its answer took longer than the call");
         }
         // The first of two releases was refused, and was sent again after the second, which was answered.
@@ -264,31 +257,25 @@ impl World {
     }
 
     /// Checks that a node that could not have the token is not asked to release it.
-    fn check_unasked(
-        &self,
-        question: &Question<'_>,
-        node: usize,
-        cell: Option<&Cell>,
-    ) -> Result<bool, &'static str> {
+    fn check_unasked(&self, question: &Question<'_>, node: usize, cell: Option<&Cell>) -> Judged {
         let has_it = cell.is_some_and(|cell| cell.was_set && !cell.gone);
         // The server may have forgotten it.
         let server = self.plan.server_of(node);
         let there = question.token.is_some_and(|id| self.has_all(server, id));
         if question.verb != Verb::Release {
             Err("it did not answer so, or that was not read")
-        } else if has_it && there {
-            Err("it has the key and was not asked")
         } else {
-            Ok(false)
+            let fits = !(has_it && there);
+            fits.then_some(false)
+                .ok_or("it has the key and was not asked")
         }
     }
 
     /// Checks that a key of the client's own, whose release is open, does not count as another client's.
     fn check_own_key(&self, question: &Question<'_>, node: usize) -> Result<(), &'static str> {
         let ledger = &self.oracle.ledger;
-        let blocked_by = question
-            .token
-            .and_then(|id| ledger.cell(id, node).blocked_by);
+        let token = question.token;
+        let blocked_by = token.and_then(|id| ledger.cell(id, node).blocked_by);
         let Some(other) = blocked_by.filter(|_| question.verb == Verb::Set) else {
             return Ok(());
         };
@@ -325,7 +312,7 @@ impl World {
         outcome: NodeOutcome,
         read: Option<(&Entry, bool)>,
         latency: Option<Duration>,
-    ) -> Result<bool, &'static str> {
+    ) -> Judged {
         let client = &self.clients[question.client];
         let path = &client.paths[node];
         let since = question.call.since;
@@ -355,15 +342,12 @@ impl World {
                     path.ready_at == NEVER || since <= path.ready_at || since <= path.lost_at;
                 let fault = reason.fault();
                 let known = path.was_told(fault) || engine_knows(fault);
-                (down && known)
-                    .then_some(())
-                    .ok_or("it was reachable, or for another reason")
+                let why = "it was reachable, or for another reason";
+                (down && known).then_some(()).ok_or(why)
             }
             NodeOutcome::Unusable(reason) => {
-                let client = question.client;
-                self.could_be(client, node, reason)
-                    .then_some(())
-                    .ok_or("it is not")
+                let could_be = self.could_be(question.client, node, reason);
+                could_be.then_some(()).ok_or("it is not")
             }
             NodeOutcome::Quarantined { until } => {
                 // A yes that was taken back took some time.
@@ -385,10 +369,9 @@ impl World {
     fn could_be_kept(&self, question: &Question<'_>, node: usize, until: Instant) -> bool {
         let asked = question.verb != Verb::Release;
         // Until now: the node has to join again, or is joining.
-        let ahead = if self.plan.guard == Guard::Strict {
-            question.call.begun <= until
-        } else {
-            question.call.begun < until
+        let ahead = match self.plan.guard == Guard::Strict {
+            true => question.call.begun <= until,
+            false => question.call.begun < until,
         };
         asked && self.may_not_count(node) && ahead
     }
@@ -417,30 +400,42 @@ impl World {
     }
 }
 
-impl Question<'_> {
-    fn entry<'c>(&self, cell: &'c Cell) -> &'c Entry {
-        cell.asked(self.verb)
+impl<'a> Question<'a> {
+    /// Returns the only request of a call about a lock.
+    pub(super) fn about(client: usize, call: &'a Call, verb: Verb, token: Option<TokenId>) -> Self {
+        Self {
+            client,
+            call,
+            verb,
+            token,
+            first: true,
+            at_once: true,
+        }
     }
 
     fn yes(&self) -> Said {
-        if self.verb == Verb::Set {
-            Said::Ok
-        } else {
-            Said::One
+        match self.verb == Verb::Set {
+            true => Said::Ok,
+            false => Said::One,
         }
     }
 
     fn is_held(&self, entry: &Entry) -> bool {
-        let held = if self.verb == Verb::Set {
-            Said::Nil
-        } else {
-            Said::Foreign
+        let held = match self.verb == Verb::Set {
+            true => Said::Nil,
+            false => Said::Foreign,
         };
         entry.said == held
     }
 }
 
 impl Votes {
+    /// Returns what is wrong unless these answers make the outcome `certain`.
+    pub(super) fn make(self, certain: bool) -> Checked {
+        let wrong = || format!("that is not what {self:?} makes");
+        certain.then_some(()).ok_or_else(wrong)
+    }
+
     fn add(&mut self, outcome: NodeOutcome, answered: bool) {
         let count = match outcome {
             NodeOutcome::Granted => &mut self.yes,

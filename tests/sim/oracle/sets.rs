@@ -42,11 +42,8 @@ impl SetBefore {
 
     /// Returns the first token that is another one.
     pub(crate) fn first_other(&self, token: &Token) -> Option<Token> {
-        self.held
-            .iter()
-            .flatten()
-            .find(|held| *held != token)
-            .copied()
+        let mut held = self.held.iter().flatten();
+        held.find(|held| *held != token).copied()
     }
 
     fn count(&self, token: Option<Token>) -> usize {
@@ -56,20 +53,13 @@ impl SetBefore {
 
 impl World {
     /// Returns the values of the names before a server executes a command.
-    pub(crate) fn set_before(
-        &self,
-        server: usize,
-        shown: Instant,
-        command: &Command<'_>,
-    ) -> SetBefore {
+    pub(crate) fn set_before(&self, server: usize, shown: Instant, of: &Command<'_>) -> SetBefore {
         if self.plan.sets == 0 {
             return SetBefore::default();
         }
-        let known = command
-            .token
-            .and_then(|token| self.oracle.ledger.find(&token));
+        let known = self.oracle.ledger.find_any(of.token);
         let known = known.map(|id| &self.oracle.ledger.record(id).names);
-        let names = match command.keys {
+        let names = match of.keys {
             [] => known.cloned().unwrap_or_default(),
             keys => keys.iter().map(|key| name_of(key)).collect(),
         };
@@ -98,7 +88,7 @@ impl World {
             return;
         }
         let token = deed.command.token;
-        if let Some(id) = token.and_then(|token| self.oracle.ledger.find(&token)) {
+        if let Some(id) = self.oracle.ledger.find_any(token) {
             let record = self.oracle.ledger.record_mut(id);
             if record.names.is_empty() {
                 record.names.clone_from(&before.names);

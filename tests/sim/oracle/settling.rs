@@ -21,13 +21,12 @@ use std::time::Duration;
 use shearline::Instant;
 use shearline::internals::{Cause, all_open};
 
+use super::TICK;
+use super::wake::after;
 use crate::clock::{MILLI, Time};
 use crate::plan::{CONNECT_TIMEOUT, TRIES};
-use crate::user::{Call, Hold, Task};
+use crate::user::{Hold, Task};
 use crate::world::World;
-
-/// The tick of the engine's timers.
-const TICK: Duration = Duration::from_millis(1);
 
 /// How long a call that is short of a quorum waits before it tries an unreachable node again.
 const RECONNECT_EARLY_AFTER: Duration = Duration::from_millis(250);
@@ -57,33 +56,29 @@ impl World {
     fn overdue(&self, client: usize, user: usize, ticked: Instant) -> Option<&'static str> {
         let late = |end: Instant| end.saturating_add(TICK) <= ticked;
         match &self.clients[client].users[user].task {
-            Task::Acquiring {
-                deadline: Some(deadline),
-                ..
-            } => late(*deadline).then_some("an acquire is open after its deadline"),
             Task::Acquiring { call, stopped, .. } => {
+                if let Some(deadline) = call.limits.deadline {
+                    return late(deadline).then_some("an acquire is open after its deadline");
+                }
                 let stopped = self.clients[client].stopped - *stopped;
                 let longest = self.plan.longest_tries(TRIES, call.ttl);
                 // A second round trip for the fencing token has the same time again.
                 let fenced = self.clients[client].users[user].asks_twice;
                 let longest = longest * (1 + u64::from(fenced)) + stopped + stopped / 50;
-                late(after(call, longest)).then_some("an acquire is open after all its tries")
+                late(after(call.begun, longest)).then_some("an acquire is open after all its tries")
             }
             Task::Extending { hold, .. } => {
-                let within = self.oracle.calls[client][self.plan.resource_of(user)]
-                    .extend
-                    .within;
-                let over = late(within).then_some("an extension is open after the old end");
+                let calls = &self.oracle.calls[client][self.plan.resource_of(user)];
+                let over =
+                    late(calls.extend.within).then_some("an extension is open after the old end");
                 over.or_else(|| self.unended_beside(client, user, hold, late))
-                    .or_else(|| self.unended(client, hold, late))
             }
             Task::Releasing { call, .. } => {
                 let longest = self.longest_release(client);
-                late(after(call, longest)).then_some("a release is open after its node timeout")
+                late(after(call.begun, longest))
+                    .then_some("a release is open after its node timeout")
             }
-            Task::Holding(hold) => self
-                .unended_beside(client, user, hold, late)
-                .or_else(|| self.unended(client, hold, late)),
+            Task::Holding(hold) => self.unended_beside(client, user, hold, late),
             Task::Idle => None,
         }
     }
@@ -95,11 +90,10 @@ impl World {
         hold: &Hold,
         late: impl Fn(Instant) -> bool,
     ) -> Option<&'static str> {
-        let within = self.oracle.calls[client][self.plan.resource_of(user)]
-            .beside
-            .within;
-        let over = hold.beside.is_some() && late(within);
-        over.then_some("a second extension is open after the old end")
+        let calls = &self.oracle.calls[client][self.plan.resource_of(user)];
+        let over = hold.beside.is_some() && late(calls.beside.within);
+        let over = over.then_some("a second extension is open after the old end");
+        over.or_else(|| self.unended(client, hold, late))
     }
 
     /// Returns the node timeout of a release: a fixed one, or four of the worst round trips, which the client measures
@@ -123,7 +117,7 @@ impl World {
             let early = path.opened_shown.saturating_add(RECONNECT_EARLY_AFTER);
             // A client that was stopped for longer may have given up connections that it had not begun.
             let due = path.back_by.is_some_and(|by| {
-                let given_up = by.saturating_add(Duration::from_nanos(CONNECT_TIMEOUT));
+                let given_up = after(by, CONNECT_TIMEOUT);
                 by.saturating_add(TICK) <= ticked && ticked < given_up
             });
             let due_early = begun.is_some_and(|begun| early <= begun);
@@ -146,21 +140,9 @@ impl World {
         let hot = there.hot > HOT;
         let load = all_open(&there.engine);
         let open = load.rounds + load.owed > 0;
-        if hot {
-            self.object(
-                "settling",
-                format!("client {client} wants to be woken in the past"),
-            );
-        }
-        if wake.is_none() && open {
-            self.object(
-                "settling",
-                format!("client {client} sleeps for ever on {load:?}"),
-            );
-        }
+        self.object_of(client, hot, "settling", "wants to be woken in the past");
+        self.object_if(wake.is_none() && open, "settling", || {
+            format!("client {client} sleeps for ever on {load:?}")
+        });
     }
-}
-
-fn after(call: &Call, span: Time) -> Instant {
-    call.begun.saturating_add(Duration::from_nanos(span))
 }

@@ -23,13 +23,10 @@ use shearline::internals::all_open;
 use shearline::internals::limits::{IN_FLIGHT_MAX, OUT_BYTES_MAX};
 use shearline::{Instant, NodeState};
 
-use super::{Deed, Verb};
+use super::{Deed, TICK, Verb};
 use crate::clock::MILLI;
 use crate::plan::Guard;
 use crate::world::World;
-
-/// The tick of the engine's timers.
-const TICK: Duration = Duration::from_millis(1);
 
 /// How long a node may be silent.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -133,9 +130,7 @@ impl World {
         let invalid = conns.find(|conn| self.conns[**conn].has_read_all_garbage());
         if let Some(conn) = invalid {
             let node = self.conns[*conn].node;
-            let text = format!(
-                "client {client} keeps its connection to node {node}, which sends invalid replies"
-            );
+            let text = format!("client {client} still reads node {node} after an invalid reply");
             self.object("silence", text);
         }
     }
@@ -147,11 +142,7 @@ impl World {
             Verb::Set | Verb::Extend | Verb::Beside | Verb::Keep | Verb::Confirm
         );
         if asked && deed.begun.to_silent {
-            let text = format!(
-                "client {} asks node {}, which is silent",
-                deed.peer, deed.node
-            );
-            self.object("silence", text);
+            self.object_at(deed, "silence", "asks a silent node");
         }
     }
 }

@@ -83,15 +83,10 @@ impl World {
         let clients = self.clients.iter().enumerate();
         let mut users =
             clients.flat_map(|(client, there)| there.users.iter().map(move |user| (client, user)));
-        let late = users
-            .find(waits)
-            .map(|(client, user)| (client, user.shared));
-        if let Some((client, shared)) = late {
-            let who = if shared { "a reader" } else { "a caller" };
-            self.object(
-                "starvation",
-                format!("{who} of client {client} waits for more than {longest:?}"),
-            );
+        if let Some((client, user)) = users.find(waits) {
+            let who = if user.shared { "a reader" } else { "a caller" };
+            let text = format!("{who} of client {client} waits for more than {longest:?}");
+            self.object("starvation", text);
         }
     }
 
@@ -111,12 +106,9 @@ impl World {
         }
         let counts = &mut self.oracle.counts;
         counts.passed_over = counts.passed_over.max(most);
-        if most > HAND_OVERS {
-            self.object(
-                "starvation",
-                format!("{most} others got resource {resource} first"),
-            );
-        }
+        self.object_if(most > HAND_OVERS, "starvation", || {
+            format!("{most} others got resource {resource} first")
+        });
     }
 
     /// Notes the delays of a call that only its tries can end and that too few nodes could answer: a delay follows each

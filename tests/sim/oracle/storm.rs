@@ -27,14 +27,9 @@
 
 use std::time::Duration;
 
-use shearline::Instant;
-
-use super::ledger::Releases;
 use super::{Deed, Said, TokenId, Verb, name_of};
-use crate::client::Path;
-use crate::client::SCRIPTS;
+use crate::client::{Path, SCRIPTS};
 use crate::clock::{MILLI, NEVER, SECOND, Time};
-use crate::link::Conn;
 use crate::plan::{Guard, LONGEST_REST, SHORTEST_REST};
 use crate::user::{Call, Task};
 use crate::world::World;
@@ -121,14 +116,6 @@ impl Met {
     }
 }
 
-/// A call for a lock.
-#[derive(Clone, Copy)]
-struct Open {
-    call: Call,
-    tries: Option<u32>,
-    deadline: Option<Instant>,
-}
-
 impl World {
     /// Checks whether a command of a client is one too many.
     pub(super) fn storm(&mut self, deed: &Deed<'_>, id: TokenId, copy: bool) {
@@ -159,8 +146,7 @@ impl World {
             Verb::Confirm | Verb::Load | Verb::Join | Verb::Time | Verb::Other => None,
         };
         if let Some(what) = what {
-            let text = format!("client {}, node {}: {what}", deed.peer, deed.node);
-            self.object("storm", text);
+            self.object_at(deed, "storm", what);
         }
     }
 
@@ -205,7 +191,7 @@ impl World {
     }
 
     /// Returns the call to whose attempt a `SET` belongs, if that is certain.
-    fn call_of(&self, deed: &Deed<'_>, id: TokenId) -> Option<Open> {
+    fn call_of(&self, deed: &Deed<'_>, id: TokenId) -> Option<Call> {
         let resource = self.oracle.ledger.record(id).resource;
         let client = &self.clients[deed.peer];
         let mixed = self.plan.permits.0 != 0;
@@ -213,13 +199,7 @@ impl World {
         if self.plan.is_crowded() || mixed {
             return None;
         }
-        let Task::Acquiring {
-            call,
-            tries,
-            deadline,
-            ..
-        } = &client.users[resource].task
-        else {
+        let Task::Acquiring { call, .. } = client.users[resource].task else {
             return None;
         };
         // A command that waited for room may belong to an earlier call, whenever it was sent.
@@ -227,19 +207,15 @@ impl World {
         // The same holds for the rest of a write that was cut short.
         let earlier = deed.sent < call.since || !self.has_asked(deed.peer, resource, id);
         let known = client.process == deed.process && !earlier && !waited;
-        known.then_some(Open {
-            call: *call,
-            tries: *tries,
-            deadline: *deadline,
-        })
+        known.then_some(call)
     }
 
     /// Returns `true` if an attempt follows one that too few nodes could answer, and follows it sooner than after the
     /// shortest delay. Close to the deadline delays may be shorter.
-    fn is_too_soon(&self, deed: &Deed<'_>, id: TokenId, of: Open) -> bool {
+    fn is_too_soon(&self, deed: &Deed<'_>, id: TokenId, call: Call) -> bool {
         let (ledger, client) = (&self.oracle.ledger, &self.clients[deed.peer]);
         let mut conns = client.links.iter().flatten().map(|conn| &self.conns[*conn]);
-        if conns.any(|conn| of.call.since <= conn.near.unblocked_at) {
+        if conns.any(|conn| call.since <= conn.near.unblocked_at) {
             return false; // An attempt whose writes were cut short counts as sent at their end.
         }
         let sent = |id: TokenId| ledger.record(id).sent;
@@ -257,25 +233,19 @@ impl World {
         let cut = client.shown.saturating_add(LATE);
         sent(id) < before + SHORTEST_REST * MILLI * 49 / 50
             && could < self.plan.quorum()
-            && of.deadline.is_none_or(|deadline| cut < deadline)
+            && call.limits.deadline.is_none_or(|deadline| cut < deadline)
     }
 
     /// Returns `true` if an attempt is the first that the tries or the time of its call do not allow.
-    fn is_one_too_many(&mut self, deed: &Deed<'_>, id: TokenId, of: Open) -> bool {
-        let Open {
-            call,
-            tries,
-            deadline,
-        } = of;
+    fn is_one_too_many(&mut self, deed: &Deed<'_>, id: TokenId, call: Call) -> bool {
         let resource = self.oracle.ledger.record(id).resource;
         let client = &self.clients[deed.peer];
         let attempts = &mut self.oracle.attempts[deed.peer][resource];
         // A command that was sent at the time of the call may be the last of the call before; if
         // that was cancelled only then, there may be more of both.
-        *attempts = if deed.sent == call.since {
-            u32::from(client.users[resource].ended < call.since)
-        } else {
-            *attempts + 1
+        *attempts = match deed.sent == call.since {
+            true => u32::from(client.users[resource].ended < call.since),
+            false => *attempts + 1,
         };
         // A delayed command may come after later ones. The delays are by a client's clock that is
         // as fast as it may be.
@@ -283,12 +253,10 @@ impl World {
         let newest = newest.map_or(0, |newest| self.oracle.ledger.record(newest).sent);
         let rests = (deed.sent.max(newest) - call.since) / (SHORTEST_REST * MILLI * 49 / 50);
         // Keys of others of whose end a waiter has been told: it may ask then.
-        let told = self
-            .oracle
-            .sets
-            .of_others(deed.peer, resource, self.plan.sets);
+        let sets = &self.oracle.sets;
+        let told = sets.of_others(deed.peer, resource, self.plan.sets);
         let told = told - self.oracle.sets_before[deed.peer][resource] + self.plan.nodes as u64;
-        let most = match (tries, deadline) {
+        let most = match (call.limits.tries, call.limits.deadline) {
             // Each try may be repeated twice, because nodes want another number.
             (Some(tries), _) if self.plan.leads => 3 * u64::from(tries),
             (None, Some(_)) if self.plan.leads => u64::MAX,
@@ -352,14 +320,8 @@ impl World {
             releases.conn = deed.conn;
         }
         let again = met_own.saturating_sub(releases.met_own); // A release by another holder after a hand-over.
-        let Releases {
-            count,
-            refused,
-            repairs,
-            conns,
-            first,
-            ..
-        } = *releases;
+        let before = *releases;
+        let (refused, conns) = (before.refused, before.conns);
         releases.count += 1;
         releases.deleted |= deed.said == Said::One;
         if deed.transacted && deed.said == Said::Foreign {
@@ -375,9 +337,9 @@ impl World {
             }
         }
         // It may be sent over each connection natively and by script, and before each `SET` that is sent again.
-        let tries = 2 + 2 * u64::from(conns) + (self.now - first) / TRY_AGAIN + again;
+        let tries = 2 + 2 * u64::from(conns) + (self.now - before.first) / TRY_AGAIN + again;
         let tries = u64::from(calls) * tries;
-        if calls * conns + refused + repairs < count + 1 {
+        if calls * conns + refused + before.repairs < before.count + 1 {
             Some("a release that was under way already")
         } else if self.plan.own_words.is_none() && tries < u64::from(refused) {
             Some("a release that is refused again and again")
@@ -411,12 +373,8 @@ impl World {
 
     /// Checks a client's question to a node for the remaining time of a key.
     pub(crate) fn looked(&mut self, conn: usize) {
-        let Conn {
-            peer,
-            node,
-            process,
-            ..
-        } = self.conns[conn];
+        let link = &self.conns[conn];
+        let (peer, node, process) = (link.peer, link.node, link.process);
         let there = &self.clients[peer];
         if process != there.process {
             return; // It was killed since.
@@ -432,10 +390,9 @@ impl World {
         let reasons = pushes + there.paths[node].opened + resources * (1 + rests);
         // A command to one node may lead to a look at all, and so does the lack of one.
         let sum = reasons + self.oracle.lock_commands[peer];
-        if sum < count {
-            let text = format!("client {peer} looks at node {node} again and again");
-            self.object("storm", text);
-        }
+        self.object_if(sum < count, "storm", || {
+            format!("client {peer} looks at node {node} again and again")
+        });
     }
 
     /// Checks that a connection is not opened too often.
@@ -445,10 +402,8 @@ impl World {
         path.opened += 1;
         let seconds = (self.now - there.born) / SECOND;
         if path.opened > OPENED_AT_ONCE + OPENED_A_SECOND * (seconds + 1) {
-            let text = format!(
-                "client {client} opened {} connections to {node}",
-                path.opened
-            );
+            let opened = path.opened;
+            let text = format!("client {client} opened {opened} connections to {node}");
             self.object("storm", text);
         }
     }
@@ -478,17 +433,14 @@ impl World {
         let link = &mut self.conns[conn];
         link.talk += u32::from(!lock);
         link.asked_to_join += u32::from(shut);
-        let most = if self.plan.guard == Guard::Strict {
-            GREETING_AND_RAISE + SCRIPTS * link.errors + link.asked_to_join
-        } else {
-            GREETING + SCRIPTS * link.errors
+        let most = match self.plan.guard == Guard::Strict {
+            true => GREETING_AND_RAISE + SCRIPTS * link.errors + link.asked_to_join,
+            false => GREETING + SCRIPTS * link.errors,
         };
         link.errors += u32::from(said.is_error());
         if link.talk > most {
-            let text = format!(
-                "client {} connects to node {} for ever",
-                link.peer, link.node
-            );
+            let (peer, node) = (link.peer, link.node);
+            let text = format!("client {peer} connects to node {node} for ever");
             self.object("storm", text);
         }
     }

@@ -11,18 +11,12 @@
 //! Locks on their way from one client to another: no client has them. The loss of a lock that a cancelled extension has
 //! found: it may be reported, but need not be.
 
-use std::time::Duration;
-
 use shearline::{Instant, LockId};
 
-use super::votes::{Servers, longest_validity};
-use super::{Said, TokenId, Verb};
-use crate::clock::Time;
-use crate::user::{Call, Confirming, Hold, Task};
+use super::votes::longest_validity;
+use super::{TICK, TokenId, Verb};
+use crate::user::{Call, Confirming, Hold};
 use crate::world::World;
-
-/// The tick of the engine's timers.
-const TICK: Duration = Duration::from_millis(1);
 
 impl World {
     /// Checks a client that has finished its turn, in which it had the time `ticked`.
@@ -30,7 +24,7 @@ impl World {
         for user in 0..self.clients[client].users.len() {
             let there = &mut self.clients[client].users[user];
             let begun = there.begun;
-            let (Task::Holding(hold) | Task::Extending { hold, .. }) = &mut there.task else {
+            let Some(hold) = there.task.hold_mut() else {
                 continue;
             };
             let known = hold.lock.valid_until() != Instant::ZERO;
@@ -49,22 +43,11 @@ impl World {
                     self.believe_shown(client, resource, user, until);
                 }
             }
-            if unwarned {
-                self.object(
-                    "told-early",
-                    format!("client {client} was not told that its lock is at risk"),
-                );
-            }
-            if unreported {
-                self.object("told", format!("client {client} was not told of the end"));
-            }
-            if early {
-                self.object("told", format!("client {client} was told too early"));
-            }
+            self.object_of(client, unwarned, "told-early", "was not told of the risk");
+            self.object_of(client, unreported, "told", "was not told of the end");
+            self.object_of(client, early, "told", "was told too early");
             if untold {
-                let text = format!(
-                    "client {client} has a lock until {until:?}, and was told {told_until:?}"
-                );
+                let text = format!("client {client} has {until:?}, and was told {told_until:?}");
                 self.object("validity", text);
             }
         }
@@ -116,8 +99,7 @@ impl World {
         let longest = call.begun.saturating_add(longest_validity(call.ttl));
         // Or the end is that of a confirmation, whose outcome is reported next.
         let asked = hold.confirming.map(|asked| asked.call);
-        let confirmed =
-            asked.is_some_and(|asked| self.is_explained_by_answers(client, id, &asked, until));
+        let confirmed = asked.is_some_and(|asked| self.explains(client, id, &asked, until));
         if confirmed {
             hold.either = Some((verb, *call));
         } else if hold.known < until && until <= longest {
@@ -151,47 +133,34 @@ impl World {
 
     /// Returns `true` if a majority has said yes to an extension.
     fn majority_extends(&self, client: usize, id: TokenId, verb: Verb, call: &Call) -> bool {
-        let mut yes = Servers::default();
-        for (node, cell) in self.oracle.ledger.cells(id).iter().enumerate() {
-            let entry = cell.asked(verb);
-            if self.is_vote(client, node, entry, call.since) && entry.read_shown < call.ends {
-                yes.add(self.plan.server_of(node), entry.life);
-            }
-        }
-        self.plan.quorum() <= yes.len
+        self.has_quorum(id, verb, |node, entry| {
+            self.is_vote(client, node, entry, call.since) && entry.read_shown < call.ends
+        })
     }
 
     /// Checks the report of a lock's end to a client. Returns the user that has the lock.
     pub(crate) fn told_of(&mut self, client: usize, lock: LockId) -> Option<usize> {
         let shown = self.clients[client].shown;
         let users = &mut self.clients[client].users;
-        let user = users.iter().position(|user| match &user.task {
-            Task::Holding(hold) | Task::Extending { hold, .. } => hold.lock.id() == lock,
-            Task::Idle | Task::Acquiring { .. } | Task::Releasing { .. } => false,
-        });
+        let mut holds = users.iter_mut().map(|user| user.task.hold_mut());
+        let is_of = |hold: &Hold| hold.lock.id() == lock;
+        let user = holds.position(|hold| hold.is_some_and(|hold| is_of(hold)));
         let Some(user) = user else {
-            self.object(
-                "told",
-                format!("client {client} was told of a lock that it has not"),
-            );
+            self.object_of(client, true, "told", "was told of a lock that it has not");
             return None;
         };
-        let again = match &mut users[user].task {
-            Task::Holding(hold) | Task::Extending { hold, .. } => note(hold, shown),
-            Task::Idle | Task::Acquiring { .. } | Task::Releasing { .. } => false,
-        };
-        if again {
-            self.object("told", format!("client {client} was told twice"));
-        }
+        let again = users[user]
+            .task
+            .hold_mut()
+            .is_some_and(|hold| note(hold, shown));
+        self.object_of(client, again, "told", "was told twice");
         Some(user)
     }
 
     /// Notes the report to its holder that a lock is lost, because a majority said so.
     pub(crate) fn told_of_loss(&mut self, client: usize, hold: &mut Hold) {
         hold.early = false;
-        if !hold.told {
-            self.object("told", format!("client {client} was not told of the loss"));
-        }
+        self.object_of(client, !hold.told, "told", "was not told of the loss");
     }
 
     /// Checks the report of a lock's end to a user. If a majority has said so in answer to an extension that the user
@@ -204,10 +173,7 @@ impl World {
         // A cancelled request may have found an earlier end, or none.
         let unasked = hold.unasked.is_some();
         hold.early &= !unasked;
-        let cancelled = [
-            (Verb::Extend, hold.cancelled),
-            (Verb::Beside, hold.cancelled_beside),
-        ];
+        let cancelled = hold.cancelled_calls();
         let Some(id) = self.oracle.id_of(&hold.lock) else {
             return;
         };
@@ -222,26 +188,9 @@ impl World {
         }
     }
 
-    /// Returns `true` if a majority has answered an extension of `since` or later by saying that it lacks the token.
-    fn missed_since(&self, client: usize, id: TokenId, verb: Verb, since: Time) -> bool {
-        let process = self.clients[client].process;
-        let cells = self.oracle.ledger.cells(id).iter();
-        let missing = cells.filter(|cell| {
-            let entry = cell.asked(verb);
-            let no = matches!(entry.said, Said::Zero | Said::Foreign);
-            no && entry.is_read() && entry.answers(process, since)
-        });
-        self.plan.quorum() <= missing.count()
-    }
-
     /// Checks that a lock whose end was reported is not extended.
     pub(crate) fn told_and_extended(&mut self, client: usize, hold: &Hold) {
-        if hold.told {
-            self.object(
-                "told",
-                format!("client {client} extends what it was told is over"),
-            );
-        }
+        self.object_of(client, hold.told, "told", "extends what is over");
     }
 }
 

@@ -17,10 +17,10 @@
 //! If an attempt is not the first of its call, `t1` is only known to lie after the first byte of
 //! the one before, and where writes are cut short after the call.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use shearline::engine::Event as Told;
-use shearline::internals::limits::NODES_MAX;
 use shearline::{Instant, Lock};
 
 use super::ledger::Entry;
@@ -59,21 +59,8 @@ impl From<&Call> for Asked {
     }
 }
 
-/// The servers of these votes. A restarted server is another.
-#[derive(Default)]
-pub(super) struct Servers {
-    seen: [(usize, u32); NODES_MAX],
-    pub(super) len: usize,
-}
-
-impl Servers {
-    pub(super) fn add(&mut self, server: usize, life: u32) {
-        if !self.seen[..self.len].contains(&(server, life)) {
-            self.seen[self.len] = (server, life);
-            self.len += 1;
-        }
-    }
-}
+/// The servers of some votes, and in which life: a restarted server is another.
+pub(super) type Servers = BTreeSet<(usize, u32)>;
 
 impl World {
     /// Returns the token of a lock. Objects if no node has seen it.
@@ -89,9 +76,9 @@ impl World {
     pub(crate) fn check_grant(&mut self, client: usize, user: usize, lock: &Lock, call: &Call) {
         let asked =
             self.is_asked_for(client, user, lock) && lock.ttl() == Duration::from_millis(call.ttl);
-        if !asked {
-            self.object("votes", format!("client {client} got {lock:?} for another"));
-        }
+        self.object_if(!asked, "votes", || {
+            format!("client {client} got {lock:?} for another")
+        });
         let Some(id) = self.seen(lock) else {
             return;
         };
@@ -117,10 +104,8 @@ impl World {
 
     /// Checks that no user gets a lock that is over.
     pub(crate) fn alive_when_handed_out(&mut self, client: usize, lock: &Lock) {
-        if !lock.is_valid_at(self.clock_of(client).show(self.now)) {
-            let text = format!("client {client} is handed a lock that is over");
-            self.object("validity", text);
-        }
+        let over = !lock.is_valid_at(self.clock_of(client).show(self.now));
+        self.object_of(client, over, "validity", "is handed a lock that is over");
     }
 
     /// Checks an extension that a call has returned. It lasts `until` then; the validity of the lock ended `before`,
@@ -143,7 +128,7 @@ impl World {
         }
         // If the extension was shorter than the remaining time, the lock ends as before, and by its old votes. A
         // cancelled confirmation may have given it this end.
-        let explained = |asked| self.is_explained_by_answers(client, id, asked, until);
+        let explained = |asked| self.explains(client, id, asked, until);
         let known = match hold.unasked.as_ref().is_some_and(explained) {
             true => before.max(until),
             false => before,
@@ -162,10 +147,7 @@ impl World {
             // The lock may end as early as the confirmation has found.
         } else if until < known {
             self.object("validity", "an extension has shortened a lock");
-        } else if known
-            < call
-                .begun
-                .saturating_add(self.least_validity(id, verb, call.ttl))
+        } else if known < self.least_end(id, verb, call.into())
             && !self.ends_now(client, id, lock.valid_until())
         {
             self.object("validity", "an extension has not made a lock longer");
@@ -221,15 +203,15 @@ impl World {
             let lasts = self.servers[server].clock.show(gone) <= cell.until;
             let stands = !cell.gone && (lasts || excused);
             if said {
-                yes.add(server, entry.life);
+                yes.insert((server, entry.life));
             }
             if stands && (said || !bound) {
-                stand.add(server, entry.life);
+                stand.insert((server, entry.life));
             }
         }
         let quorum = self.plan.quorum();
-        if yes.len < quorum || stand.len < quorum && !excused {
-            let (yes, stand) = (yes.len, stand.len);
+        if yes.len() < quorum || stand.len() < quorum && !excused {
+            let (yes, stand) = (yes.len(), stand.len());
             let text = format!(
                 "client {client} told of {verb:?}: {yes} servers said yes, {stand} keep the key as \
                  long as promised, {quorum} are needed"
@@ -238,11 +220,27 @@ impl World {
         }
         let own = self.plan.max_life_of(client);
         if self.plan.guard == Guard::Strict && most.is_none_or(|most| most < own) {
-            let text = format!(
-                "client {client} told of {verb:?}: by markers of {most:?} ms, its own is {own}"
-            );
+            let text =
+                format!("client {client} told of {verb:?} by markers of {most:?}, not {own}");
             self.object("votes", text);
         }
+    }
+
+    /// Returns `true` if the newest answers to such a request count on a majority of servers.
+    pub(super) fn has_quorum(
+        &self,
+        id: TokenId,
+        verb: Verb,
+        counts: impl Fn(usize, &Entry) -> bool,
+    ) -> bool {
+        let mut yes = Servers::default();
+        for (node, cell) in self.oracle.ledger.cells(id).iter().enumerate() {
+            let entry = cell.asked(verb);
+            if counts(node, entry) {
+                yes.insert((self.plan.server_of(node), entry.life));
+            }
+        }
+        self.plan.quorum() <= yes.len()
     }
 
     /// Returns `true` if `node` has said yes to a request of `since` or later, and nothing has taken it
@@ -262,15 +260,20 @@ impl World {
     /// ttl, and any extension subtracts a twelfth if a clock was set, or stood still with its machine.
     pub(super) fn least_validity(&self, id: TokenId, verb: Verb, ttl: u64) -> Duration {
         let given = self.oracle.ledger.record(id).ttl;
-        let longest = if verb == Verb::Keep {
-            given.max(ttl)
-        } else {
-            ttl
+        let longest = match verb == Verb::Keep {
+            true => given.max(ttl),
+            false => ttl,
         };
         let was_set = 0 < self.frozen || self.servers.iter().any(|server| server.jumps != 0);
         let was_set = was_set && verb != Verb::Set;
         let slews = if was_set { ttl.div_ceil(12) } else { 0 };
         Duration::from_millis(ttl - slews).saturating_sub(drift(longest))
+    }
+
+    /// Returns when a lock ends at the earliest after such a call.
+    fn least_end(&self, id: TokenId, verb: Verb, call: Asked) -> Instant {
+        let least = self.least_validity(id, verb, call.ttl);
+        call.begun.saturating_add(least)
     }
 
     /// Checks that the validity counts from before the first byte, and not from before the call.
@@ -293,13 +296,10 @@ impl World {
         let clock = self.clock_of(client);
         let late = clock.since() <= sent && clock.show(sent) < began;
         let early = verb == Verb::Set && began < self.begun_after(client, id, call);
-        let least = call
-            .begun
-            .saturating_add(self.least_validity(id, verb, call.ttl));
-        if until < least || early || late {
-            let text = format!("client {client}: valid until {until:?} by {verb:?}");
-            self.object("validity", text);
-        }
+        let least = self.least_end(id, verb, call);
+        self.object_if(until < least || early || late, "validity", || {
+            format!("client {client}: valid until {until:?} by {verb:?}")
+        });
     }
 
     /// Returns the time by the client's clock after which an attempt has begun: the time of the call, and of the first
@@ -366,7 +366,7 @@ mod tests {
     }
 
     /// Returns `true` if the oracle objects to the report of the lock at `now`.
-    fn objects(mut world: World, id: TokenId, now: Time) -> bool {
+    fn objects((mut world, id): (World, TokenId), now: Time) -> bool {
         world.now = now;
         world.check_votes(0, id, Verb::Set, 0, UNTIL, true, Instant::MAX);
         world.oracle.violation.is_some()
@@ -407,17 +407,15 @@ mod tests {
             world.oracle.forgot(1, 0, 0);
             (world, id)
         };
-        let (world, id) = forgetful();
-        assert!(objects(world, id, END - 1));
+        assert!(objects(forgetful(), END - 1));
         // A lock that is reported after its end promises nothing,
-        let (world, id) = forgetful();
-        assert!(!objects(world, id, END));
+        assert!(!objects(forgetful(), END));
         // but it still needs the answers of a majority.
         let (mut world, id) = forgetful();
         for node in 0..2 {
             world.oracle.ledger.cell_mut(id, node).set.said = Said::Nil;
         }
-        assert!(objects(world, id, END));
+        assert!(objects((world, id), END));
     }
 
     #[test]
@@ -451,6 +449,7 @@ mod tests {
         let call = |after: u64| Call {
             ends: Instant::MAX,
             number: 0,
+            limits: Default::default(),
             round: round.clone().expect("there is room"),
             since: after * MILLI,
             begun: Instant::from_millis(1_000 + after),
@@ -491,10 +490,8 @@ mod tests {
         let end = Instant::from_millis(1_002).saturating_add(longest_validity(LONGEST));
         assert!(!objects_to_confirmed(end, 2));
         assert!(objects_to_confirmed(end, 1));
-        assert!(objects_to_confirmed(
-            end.saturating_add(Duration::from_nanos(1)),
-            2
-        ));
+        let later = end.saturating_add(Duration::from_nanos(1));
+        assert!(objects_to_confirmed(later, 2));
     }
 
     #[test]
@@ -503,12 +500,10 @@ mod tests {
         let opened = |number, longest| {
             let (mut world, id) = granted([longer, LONGEST, LONGEST]);
             world.oracle.quarantine.opened(0, 1, number, longest);
-            objects(world, id, 10 * MILLI)
+            objects((world, id), 10 * MILLI)
         };
-        let (world, id) = granted([longer; 3]);
-        assert!(!objects(world, id, 10 * MILLI));
-        let (world, id) = granted([longer, LONGEST, LONGEST]);
-        assert!(objects(world, id, 10 * MILLI));
+        assert!(!objects(granted([longer; 3]), 10 * MILLI));
+        assert!(objects(granted([longer, LONGEST, LONGEST]), 10 * MILLI));
         // Node 1 said yes in deed 2.
         assert!(opened(1, longer));
         assert!(!opened(3, longer));
@@ -517,6 +512,6 @@ mod tests {
         let (mut world, id) = granted([longer, LONGEST, LONGEST]);
         world.oracle.quarantine.opened(0, 1, 3, longer);
         world.oracle.quarantine.born(0);
-        assert!(objects(world, id, 10 * MILLI));
+        assert!(objects((world, id), 10 * MILLI));
     }
 }

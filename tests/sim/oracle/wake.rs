@@ -28,6 +28,7 @@ use shearline::engine::Wake;
 use shearline::internals::{Cause, all_open};
 use shearline::{Instant, NodeState};
 
+use super::Limits;
 use crate::client::Path;
 use crate::clock::{MILLI, NEVER, SECOND, Time};
 use crate::plan::{CONNECT_TIMEOUT, LONGEST_REST};
@@ -54,6 +55,9 @@ const REMINDED: Duration = Duration::from_millis(20);
 
 /// Ticks of a slot above the lowest level of the engine's wheel.
 const SLOT: Time = 64;
+
+/// What is due, and when by the client's clock.
+pub(super) type Due = (&'static str, Instant);
 
 /// The time at which an engine asks to be woken.
 pub(crate) type Asked = Option<(Instant, Wake)>;
@@ -129,7 +133,7 @@ impl World {
     }
 
     /// Returns what is known from outside to be due, and when by the client's clock.
-    fn due(&self, client: usize) -> impl Iterator<Item = (&'static str, Instant)> {
+    fn due(&self, client: usize) -> impl Iterator<Item = Due> {
         let there = &self.clients[client];
         let users = (0..there.users.len()).flat_map(move |user| self.due_for(client, user));
         let owed = 0 < all_open(&there.engine).owed;
@@ -146,33 +150,23 @@ impl World {
     }
 
     /// Returns what is due for a user, with the longest time that anything may take.
-    fn due_for(
-        &self,
-        client: usize,
-        user: usize,
-    ) -> impl Iterator<Item = (&'static str, Instant)> + use<> {
+    fn due_for(&self, client: usize, user: usize) -> impl Iterator<Item = Due> + use<> {
         let there = &self.clients[client];
         let mut due = [None; 6];
         match &there.users[user].task {
             Task::Idle => {}
-            Task::Acquiring {
-                call,
-                tries,
-                deadline,
-                ..
-            } => {
+            Task::Acquiring { call, .. } => {
+                let Limits { tries, deadline } = call.limits;
                 due[0] = deadline.map(|deadline| ("a caller's deadline", deadline));
                 // A second round trip for a fencing token has the same time again, from the end of the first, which may
                 // be late if the client was stopped.
                 let fenced = there.users[user].asks_twice;
                 let vote = (1 + u64::from(fenced)) * self.longest_wait(client, call);
+                let look = after(there.shown, vote.max(LONGEST_LOOK));
                 // Only the first of a queue looks.
                 due[1] = (!self.plan.is_crowded()).then(|| match tries {
                     Some(1) if !fenced => ("the end of a vote", after(call.begun, vote)),
-                    _ => (
-                        "the end of a vote or another look",
-                        after(there.shown, vote.max(LONGEST_LOOK)),
-                    ),
+                    _ => ("the end of a vote or another look", look),
                 });
                 due[3] = tries.filter(|tries| 1 < *tries).map(|tries| {
                     let all = after(call.begun, u64::from(tries) * LONGEST_REST * MILLI);
@@ -202,12 +196,10 @@ impl World {
         due.into_iter().flatten()
     }
 
-    fn vote_of(&self, client: usize, call: &Call) -> (&'static str, Instant) {
+    fn vote_of(&self, client: usize, call: &Call) -> Due {
         let longest = self.longest_vote_of(client, call.ttl);
-        (
-            "the end of a vote about a lock that is held",
-            after(call.begun, longest),
-        )
+        let end = after(call.begun, longest);
+        ("the end of a vote about a lock that is held", end)
     }
 
     /// Returns how long a client waits at most for the answers to one request about a lock: longer
@@ -215,9 +207,8 @@ impl World {
     fn longest_wait(&self, client: usize, call: &Call) -> Time {
         let paths = &self.clients[client].paths[..self.plan.nodes_of(client)];
         let lost = |path: &Path| 0 < path.lost_at && path.lost_at < call.since;
-        let met = paths
-            .iter()
-            .all(|path| path.ready_at < call.since || lost(path));
+        let met = |path: &Path| path.ready_at < call.since || lost(path);
+        let met = paths.iter().all(met);
         let vote = self.longest_vote_of(client, call.ttl);
         match met {
             false => vote.max(CONNECT_TIMEOUT),
@@ -246,11 +237,7 @@ impl World {
     }
 
     /// Returns what is due for a node.
-    fn due_at(
-        &self,
-        client: usize,
-        node: usize,
-    ) -> impl Iterator<Item = (&'static str, Instant)> + use<> {
+    fn due_at(&self, client: usize, node: usize) -> impl Iterator<Item = Due> + use<> {
         let there = &self.clients[client];
         let path = &there.paths[node];
         let mut due = [None; 2];
@@ -267,7 +254,7 @@ impl World {
     }
 
     /// Returns until when a silent node may stay silent.
-    fn silent(&self, client: usize, conn: usize, ready: bool) -> Option<(&'static str, Instant)> {
+    fn silent(&self, client: usize, conn: usize, ready: bool) -> Option<Due> {
         let since = self.conns[conn].written.silent_since?;
         let dead = self.plan.dead_after * MILLI;
         let suspect = PATIENCE.max(4 * self.longest_release(client)).min(dead);
@@ -287,6 +274,6 @@ fn end_of(hold: &crate::user::Hold) -> Instant {
     hold.lock.valid_until().saturating_sub(2 * TICK)
 }
 
-fn after(begun: Instant, span: Time) -> Instant {
+pub(super) fn after(begun: Instant, span: Time) -> Instant {
     begun.saturating_add(Duration::from_nanos(span))
 }

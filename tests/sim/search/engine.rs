@@ -86,16 +86,9 @@ impl Player for Clients {
     }
 
     fn hashes(summary: &Summary) -> (u64, Vec<u64>) {
-        let Summary {
-            begun,
-            is_open,
-            seen,
-            token,
-            is_to_look,
-            columns,
-        } = summary;
-        let same = hash_of(&(begun, is_open, seen, token, is_to_look));
-        (same, columns.iter().map(hash_of).collect())
+        let numbers = [summary.begun, summary.seen, summary.token];
+        let same = hash_of(&(numbers, summary.is_open, summary.is_to_look));
+        (same, summary.columns.iter().map(hash_of).collect())
     }
 }
 
@@ -117,10 +110,8 @@ impl Summary {
                 next.is_to_look = 0 < next.begun;
             }
         }
-        let looks = did
-            .sent
-            .iter()
-            .any(|(_, command)| *command == Command::Look);
+        let mut sent = did.sent.iter();
+        let looks = sent.any(|(_, command)| *command == Command::Look);
         next.is_to_look &= !looks;
         if did.is_over {
             next.close();

@@ -35,11 +35,7 @@ pub(super) trait Player {
 
     /// Gives a new engine a whole history, whose summary before the last input is `before`. Returns the summary of the
     /// whole history, and what the client has got by the last input.
-    fn play(
-        &mut self,
-        before: &Self::Summary,
-        history: &[Self::Told],
-    ) -> (Self::Summary, Option<u8>);
+    fn play(&mut self, before: &Self::Summary, told: &[Self::Told]) -> (Self::Summary, Option<u8>);
 
     /// Returns a hash of the part that is the same for all nodes, and one for the part about each node.
     fn hashes(summary: &Self::Summary) -> (u64, Vec<u64>);
@@ -273,14 +269,8 @@ impl<C: Client> Playing<C> {
 }
 
 impl<C: Client> User for Notes<'_, C> {
-    fn send(
-        &mut self,
-        now: Instant,
-        node: usize,
-        link: &mut Link,
-        words: Words,
-    ) -> Option<Vec<u8>> {
-        let way = &mut self.ways[node];
+    fn send(&mut self, now: Instant, to: usize, link: &mut Link, words: Words) -> Option<Vec<u8>> {
+        let way = &mut self.ways[to];
         let command = match self.client.read(&words) {
             Some(command) => command,
             None if way.up == 0 => return Some(link.run(now, &words)),
@@ -290,7 +280,7 @@ impl<C: Client> User for Notes<'_, C> {
             }
         };
         way.up += 1;
-        self.did.sent.push((node, command));
+        self.did.sent.push((to, command));
         None
     }
 

@@ -45,7 +45,7 @@ use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use shearline::{Config, RestartGuard};
+use shearline::{Builder, Config, RestartGuard};
 
 #[cfg(shearline_mutants)]
 use crate::mutations;
@@ -63,19 +63,17 @@ const COUNTER: &[u8] = b"shearline:fence:r";
 /// Longer than any history.
 const TTL: Duration = Duration::from_secs(3_600);
 
-fn config(nodes: usize) -> Config {
+fn builder(nodes: usize) -> Builder {
     Config::builder()
-        .nodes(
-            ["node0", "node1", "node2", "node3", "node4"]
-                .into_iter()
-                .take(nodes),
-        )
-        .restart_guard(RestartGuard::Off)
+        .nodes((0..nodes).map(|node| format!("node{node}")))
         .watch_clocks(false)
         .node_timeout(Duration::from_secs(600))
         .dead_after(Duration::from_secs(600))
-        .config()
-        .expect("a valid configuration")
+}
+
+fn config(nodes: usize) -> Config {
+    let builder = builder(nodes).restart_guard(RestartGuard::Off);
+    builder.config().expect("a valid configuration")
 }
 
 fn hash_of(value: &impl Hash) -> u64 {
@@ -85,7 +83,7 @@ fn hash_of(value: &impl Hash) -> u64 {
 }
 
 /// The events that may happen in a search, and how often.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Bounds {
     pub(crate) nodes: usize,
     /// The number of attempts of each client.
@@ -194,21 +192,14 @@ fn way_to<M: Copy>(ways: &[(u32, Option<M>)], mut at: usize) -> Vec<M> {
 }
 
 /// Searches a world, and prints the result.
-fn look<W: Searched>(name: &str, world: W, most: u64) -> Found<W::Move> {
+fn look<W: Searched>(name: impl Debug, world: W, most: u64) -> Found<W::Move> {
     let begun = real_time();
     let found = search(world, most as usize);
-    let (played, classes, _) = found.played;
+    let seconds = begun.elapsed().as_secs_f64();
+    let sizes = [found.states, found.steps, found.depth];
+    let (played, all, violation) = (&found.played, found.all, &found.violation);
     say(&format!(
-        "{name}: {} states, {} steps, {} moves at most, {played} histories of {classes} kinds, {:.1} s, {}",
-        found.states,
-        found.steps,
-        found.depth,
-        begun.elapsed().as_secs_f64(),
-        match (&found.violation, found.all) {
-            (Some((way, wrong)), _) => format!("{wrong}: {way:?}"),
-            (None, true) => "there are no others".to_owned(),
-            (None, false) => "there are others".to_owned(),
-        }
+        "{name:?}: states, steps and depth {sizes:?}, {played:?}, all: {all}, {violation:?}, {seconds:.1} s"
     ));
     found
 }
@@ -216,32 +207,38 @@ fn look<W: Searched>(name: &str, world: W, most: u64) -> Found<W::Move> {
 /// How many states of each world the ordinary run looks at.
 const STATES_OF_ORDINARY_RUN: u64 = 3_000;
 
-/// Asserts that nothing is wrong in a world. The long run looks at `long` states of it; if it looks `to_the_end`, there
-/// must be no others. The variables `STATES` (more states) and `WORLD` (only this world) serve runs by hand.
-fn nothing_is_wrong(name: &str, world: impl Searched, long: u64, to_the_end: bool) {
-    let most = number("STATES").unwrap_or(effort(STATES_OF_ORDINARY_RUN, long));
-    if std::env::var("WORLD").is_ok_and(|world| world != name) {
-        return;
+/// Asserts that nothing is wrong in worlds with these bounds. The long run looks at so many states of each: the first
+/// number if it looks to the end, where there must be no others, and else the second. The variable `STATES` (more
+/// states) serves runs by hand.
+fn nothing_is_wrong<B: Copy + Debug, W: Searched>(
+    all: impl IntoIterator<Item = (B, bool)>,
+    world: impl Fn(B) -> W,
+    states: [u64; 2],
+) {
+    for (bounds, to_the_end) in all {
+        let long = states[usize::from(!to_the_end)];
+        let most = number("STATES").unwrap_or(effort(STATES_OF_ORDINARY_RUN, long));
+        let found = look(bounds, world(bounds), most);
+        assert!(found.violation.is_none());
+        assert_eq!(found.played.2, None, "histories of one kind");
+        assert!(found.all || !to_the_end || most < long, "there are others");
     }
-    let found = look(name, world, most);
-    assert!(found.violation.is_none());
-    assert_eq!(found.played.2, None, "histories of one kind");
-    assert!(found.all || !to_the_end || most < long, "there are others");
 }
 
 /// Asserts that each of these mutants makes something wrong in its world.
 #[cfg(shearline_mutants)]
-fn all_are_found<B: Copy, W: Searched>(mutants: &[(&str, &str, B)], world: impl Fn(B) -> W) {
+fn all_are_found<B: Copy + Debug, W: Searched>(mutants: &[(&str, B)], world: impl Fn(B) -> W) {
     let most = number("STATES").unwrap_or(1_000_000);
-    let missed: Vec<_> = mutants
+    let asked = mutants
         .iter()
-        .filter(|(mutant, ..)| mutations::tests::is_asked_for(mutant))
-        .filter(|(mutant, name, bounds)| {
+        .filter(|(mutant, _)| mutations::tests::is_asked_for(mutant));
+    let missed: Vec<_> = asked
+        .filter(|(mutant, bounds)| {
             let _chosen = mutations::Chosen::new(Some(mutant));
-            let name = format!("{mutant}, {name}");
-            look(&name, world(*bounds), most).violation.is_none()
+            look((mutant, bounds), world(*bounds), most)
+                .violation
+                .is_none()
         })
-        .map(|(mutant, name, _)| (mutant, name))
         .collect();
     assert!(missed.is_empty(), "not found: {missed:?}");
 }

@@ -6,8 +6,7 @@
 use std::collections::HashMap;
 
 use shearline::Instant;
-use shearline::internals::FLOOR_KEY;
-use shearline::internals::{Session, Store};
+use shearline::internals::{FLOOR_KEY, Session, Store};
 
 use super::{COUNTER, RESOURCE, TTL};
 use crate::oracle::fencing_arguments;
@@ -216,10 +215,11 @@ pub(super) fn run(
     store: &mut Store,
     session: &mut Session,
     now: Instant,
-    words: &[&[u8]],
+    words: &[impl AsRef<[u8]>],
 ) -> Vec<u8> {
+    let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
     let mut out = Vec::new();
-    store.execute(session, now, words, &mut out);
+    store.execute(session, now, &words, &mut out);
     out
 }
 
@@ -255,8 +255,7 @@ fn execute(wording: &Wording, node: Node, client: usize, command: Command) -> (N
     let mut store = Store::new(1, now);
     let mut session = Store::session();
     for words in &wording.loads {
-        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        run(&mut store, &mut session, now, &words);
+        run(&mut store, &mut session, now, words);
     }
     let run_id = run_id(&mut store, now);
     let mut set = |key: &[u8], value: &[u8]| {
@@ -272,7 +271,6 @@ fn execute(wording: &Wording, node: Node, client: usize, command: Command) -> (N
     }
     set(FLOOR_KEY, node.floor.text(&run_id, 7).as_bytes());
     let words = wording.write(client, command, run_id.as_bytes());
-    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     let reply = Reply::of_bytes(&run(&mut store, &mut session, now, &words));
     let holder = store.get(now, RESOURCE).map_or(NONE, |value| {
         let known = (0..=u8::MAX).find(|holder| token(*holder) == value);
@@ -289,13 +287,21 @@ fn execute(wording: &Wording, node: Node, client: usize, command: Command) -> (N
 /// Returns the `run_id` of a server.
 pub(super) fn run_id(store: &mut Store, now: Instant) -> String {
     let mut session = Store::session();
-    let said = run(store, &mut session, now, &[b"INFO", b"server"]);
+    let said = run(store, &mut session, now, &["INFO", "server"]);
     let said = String::from_utf8(said).expect("text");
     let run_id = said.lines().find_map(|line| line.strip_prefix("run_id:"));
     run_id.expect("it tells it").to_owned()
 }
 
 impl Floor {
+    pub(super) const fn new(kind: Kind, number: u8) -> Self {
+        Self {
+            kind,
+            base: 0,
+            number,
+        }
+    }
+
     /// Returns the text of the floor in a server with this `run_id`. A mark has this nonce.
     pub(super) fn text(self, run_id: &str, nonce: u64) -> String {
         let Self { kind, base, number } = self;

@@ -50,13 +50,9 @@ impl Repairs {
         let done = self.repaired.entry((floors, deaf));
         *done.or_insert_with(|| {
             // What the handle read then must not count now.
-            let before = floors.map(|floor| Floor {
-                kind: match floor.kind {
-                    Kind::Own => Kind::Own,
-                    Kind::Lost | Kind::Marked => Kind::Marked,
-                },
-                base: 0,
-                number: 0,
+            let before = floors.map(|floor| match floor.kind {
+                Kind::Own => Floor::new(Kind::Own, 0),
+                Kind::Lost | Kind::Marked => Floor::new(Kind::Marked, 0),
             });
             let mut witness = Witness::new(before, nodes);
             witness.meet();
@@ -139,11 +135,7 @@ impl Witness {
                 let text = link.store.get(self.wired.now, FLOOR_KEY);
                 Floor::read(text, &self.run_ids[node])
             }
-            None => Floor {
-                kind: Kind::Own,
-                base: 0,
-                number: 0,
-            },
+            None => Floor::new(Kind::Own, 0),
         })
     }
 
@@ -156,16 +148,10 @@ impl Witness {
 struct Deaf(Option<usize>);
 
 impl User for Deaf {
-    fn send(
-        &mut self,
-        now: Instant,
-        node: usize,
-        link: &mut Link,
-        words: Words,
-    ) -> Option<Vec<u8>> {
+    fn send(&mut self, now: Instant, to: usize, link: &mut Link, words: Words) -> Option<Vec<u8>> {
         let slices: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let looks = fencing_arguments(&slices).is_some_and(|(names, _)| names.is_empty());
-        Some(match looks && self.0 == Some(node) {
+        Some(match looks && self.0 == Some(to) {
             true => b"-ERR nothing is heard of it\r\n".to_vec(),
             false => link.run(now, &words),
         })

@@ -60,10 +60,8 @@ pub(crate) struct State {
     clients: [Client; CLIENTS],
     /// The tokens that were reported, the largest first, and zeros.
     told: [u8; TOLD],
-    breaks: u8,
-    losses: u8,
-    ends: u8,
-    deaf: u8,
+    /// The events that may still happen.
+    left: Bounds,
 }
 
 /// The parts of the world that are not in its current state.
@@ -99,32 +97,18 @@ impl Searched for World {
         let node = |node: usize| Node {
             holder: NONE,
             counter: NONE,
-            floor: Floor {
-                kind: Kind::Own,
-                base: 0,
-                number: self.bounds.counters[node],
-            },
+            floor: Floor::new(Kind::Own, self.bounds.counters[node]),
         };
         let client = Client {
             class: 0,
             before: 0,
             is_old: false,
         };
-        let Bounds {
-            breaks,
-            losses,
-            ends,
-            deaf,
-            ..
-        } = self.bounds;
         State {
             nodes: std::array::from_fn(node),
             clients: [client; CLIENTS],
             told: [0; TOLD],
-            breaks,
-            losses,
-            ends,
-            deaf,
+            left: self.bounds,
         }
     }
 
@@ -133,11 +117,11 @@ impl Searched for World {
         let is_lost = |node: &Node| node.floor.kind != Kind::Own;
         if state.nodes.iter().any(is_lost) {
             moves.push(Move::Repair);
-            if 0 < state.deaf {
+            if 0 < state.left.deaf {
                 moves.extend((0..self.bounds.nodes).map(Move::RepairUnheard));
             }
         }
-        if 0 < state.losses {
+        if 0 < state.left.losses {
             moves.extend((0..self.bounds.nodes).map(Move::Lose));
             moves.extend((0..self.bounds.nodes).map(Move::Flush));
         }
@@ -148,7 +132,7 @@ impl Searched for World {
             }
             for node in 0..self.bounds.nodes {
                 let next = summary.columns[node].up.front();
-                if 0 < state.breaks && (summary.is_open || next.is_some()) {
+                if 0 < state.left.breaks && (summary.is_open || next.is_some()) {
                     moves.push(Move::Break(client, node));
                 }
                 if let Some(next) = next {
@@ -167,13 +151,13 @@ impl Searched for World {
                 self.run(state, client, node)
             }
             Move::RunEnded(client, node) => {
-                state.ends -= 1;
+                state.left.ends -= 1;
                 state.nodes[node].counter = NONE;
                 self.free_to_take(state, client, node);
                 self.run(state, client, node)
             }
             Move::RunUnheard(client, node) => {
-                state.breaks -= 1;
+                state.left.breaks -= 1;
                 self.free_to_take(state, client, node);
                 let command = self.next(state, client, node);
                 let (there, wording) = (&mut state.nodes[node], &self.engines.player.wording);
@@ -181,7 +165,7 @@ impl Searched for World {
                 self.tell(state, client, Told::Cut(node as u8, false))
             }
             Move::Break(client, node) => {
-                state.breaks -= 1;
+                state.left.breaks -= 1;
                 self.tell(state, client, Told::Cut(node as u8, false))
             }
             Move::Lose(node) => {
@@ -194,7 +178,7 @@ impl Searched for World {
             }
             Move::Repair => self.repair(state, None),
             Move::RepairUnheard(node) => {
-                state.deaf -= 1;
+                state.left.deaf -= 1;
                 self.repair(state, Some(node))
             }
         };
@@ -214,34 +198,24 @@ impl Searched for World {
 
 impl World {
     /// Lists the ways in which a node may run this command.
-    fn runs(
-        &self,
-        state: &State,
-        client: usize,
-        node: usize,
-        command: Command,
-        moves: &mut Vec<Move>,
-    ) {
-        let Node {
-            holder: held,
-            counter,
-            ..
-        } = state.nodes[node];
-        moves.push(Move::Run(client, node));
+    fn runs(&self, state: &State, client: usize, node: usize, next: Command, all: &mut Vec<Move>) {
+        let there = state.nodes[node];
+        let (held, counter) = (there.holder, there.counter);
+        all.push(Move::Run(client, node));
         if held != NONE {
-            moves.push(Move::RunFree(client, node));
+            all.push(Move::RunFree(client, node));
         }
         // If another client has the lock, nothing is done: that is as if the command had not arrived.
-        let does = match command {
+        let does = match next {
             Command::Raise { attempt, .. } => held == holder(client, attempt),
             Command::Take { .. } => true,
             Command::Release { .. } | Command::Look | Command::Aside => false,
         };
-        if does && 0 < state.ends && counter != NONE {
-            moves.push(Move::RunEnded(client, node));
+        if does && 0 < state.left.ends && counter != NONE {
+            all.push(Move::RunEnded(client, node));
         }
-        if does && 0 < state.breaks {
-            moves.push(Move::RunUnheard(client, node));
+        if does && 0 < state.left.breaks {
+            all.push(Move::RunUnheard(client, node));
         }
     }
 
@@ -316,16 +290,12 @@ impl World {
 
     /// Lets a node lose its data. It then has the floor of the beginning, or none.
     fn lose(&mut self, state: &mut State, node: usize, number: u8) {
-        state.losses -= 1;
+        state.left.losses -= 1;
         let was_marked = state.nodes[node].floor.kind != Kind::Own;
         state.nodes[node] = Node {
             holder: NONE,
             counter: NONE,
-            floor: Floor {
-                kind: Kind::Lost,
-                base: 0,
-                number,
-            },
+            floor: Floor::new(Kind::Lost, number),
         };
         // A node that was marked is not looked at before the repair.
         if !was_marked {
@@ -415,7 +385,7 @@ impl World {
                     false => node.holder,
                 };
                 // What the node would have after a loss.
-                let lost = match state.losses {
+                let lost = match state.left.losses {
                     0 => 0,
                     _ => self.bounds.counters[place],
                 };
@@ -425,16 +395,16 @@ impl World {
             .collect();
         nodes.sort_unstable();
         let clients = clients.map(|client| {
-            let Client {
-                class,
-                before,
-                is_old,
-            } = state.clients[client];
-            let hash = self.engines.class(class).hash;
-            (before, is_old, self.bounds.attempts[client], hash)
+            let there = state.clients[client];
+            let hash = self.engines.class(there.class).hash;
+            (
+                there.before,
+                there.is_old,
+                self.bounds.attempts[client],
+                hash,
+            )
         });
-        let left = (state.breaks, state.losses, state.ends, state.deaf);
-        hash_of(&(nodes, clients, state.told, left))
+        hash_of(&(nodes, clients, state.told, state.left))
     }
 }
 

@@ -17,63 +17,47 @@ const TWO: Bounds = Bounds {
     deaf: 0,
 };
 
+impl Bounds {
+    const fn attempts(self, attempts: [u8; 2]) -> Self {
+        Self { attempts, ..self }
+    }
+
+    const fn counters(self, counters: [u8; 5]) -> Self {
+        Self { counters, ..self }
+    }
+
+    const fn breaks(self, breaks: u8) -> Self {
+        Self { breaks, ..self }
+    }
+
+    const fn losses(self, losses: u8) -> Self {
+        Self { losses, ..self }
+    }
+
+    const fn ends(self, ends: u8) -> Self {
+        Self { ends, ..self }
+    }
+
+    const fn deaf(self, deaf: u8) -> Self {
+        Self { deaf, ..self }
+    }
+}
+
 /// A counter ends too.
-const ENDED: Bounds = Bounds { ends: 1, ..TWO };
+const ENDED: Bounds = TWO.ends(1);
 
 /// A node loses its data, and is repaired.
-const LOSS: Bounds = Bounds {
-    losses: 1,
-    deaf: 1,
-    ..TWO
-};
+const LOSS: Bounds = TWO.losses(1).deaf(1);
 
 /// A loss and everything else, on nodes with different counters at the beginning.
-const PAIR: Bounds = Bounds {
-    counters: [0, 0, 3, 0, 0],
-    breaks: 1,
-    ends: 1,
-    ..LOSS
-};
+const PAIR: Bounds = LOSS.counters(APART).breaks(1).ends(1);
 
-/// A node loses its data twice, or two do.
-const LOSSES: Bounds = Bounds { losses: 2, ..TWO };
+const APART: [u8; 5] = [0, 0, 3, 0, 0];
 
-const THREE: Bounds = Bounds {
-    attempts: [2, 1],
-    ..TWO
-};
-
-const THREE_APART: Bounds = Bounds {
-    counters: [0, 0, 3, 0, 0],
-    ..THREE
-};
-
-const THREE_WITH_LOSS: Bounds = Bounds {
-    losses: 1,
-    ..THREE_APART
-};
-
-const THREE_WITH_BREAK: Bounds = Bounds {
-    breaks: 1,
-    ..THREE_APART
-};
+const THREE: Bounds = TWO.attempts([2, 1]);
 
 /// Keys end, a message is lost with its connection, and a node loses its data, at any time.
-const THREE_WITH_BOTH: Bounds = Bounds {
-    losses: 1,
-    breaks: 1,
-    ..THREE
-};
-
-const APART_WITH_BOTH: Bounds = Bounds {
-    counters: THREE_APART.counters,
-    ..THREE_WITH_BOTH
-};
-
-const THREE_WITH_ALL: Bounds = Bounds {
-    attempts: [2, 1],
-    ..PAIR
-};
+const THREE_WITH_BOTH: Bounds = THREE.losses(1).breaks(1);
 
 const FIVE: Bounds = Bounds {
     nodes: 5,
@@ -81,32 +65,25 @@ const FIVE: Bounds = Bounds {
     ..TWO
 };
 
-const FIVE_WITH_LOSS: Bounds = Bounds {
-    counters: [0; 5],
-    losses: 1,
-    ..FIVE
-};
+const FIVE_WITH_LOSS: Bounds = FIVE.counters([0; 5]).losses(1);
 
 /// The worlds, and whether the long run looks at all their states.
-const ALL: [(&str, Bounds, bool); 14] = [
-    ("two attempts", TWO, true),
-    ("two attempts and an end", ENDED, true),
-    ("two attempts and a loss", LOSS, true),
-    ("two attempts and two losses", LOSSES, false),
-    ("two attempts and all else", PAIR, false),
-    ("three attempts", THREE, true),
-    ("three attempts, nodes apart", THREE_APART, true),
-    ("three attempts and a loss", THREE_WITH_LOSS, false),
-    ("three attempts and a break", THREE_WITH_BREAK, false),
-    ("three attempts, a loss and a break", THREE_WITH_BOTH, false),
-    (
-        "three attempts, a loss and a break, nodes apart",
-        APART_WITH_BOTH,
-        false,
-    ),
-    ("three attempts and all else", THREE_WITH_ALL, false),
-    ("five nodes", FIVE, false),
-    ("five nodes and a loss", FIVE_WITH_LOSS, false),
+const ALL: [(Bounds, bool); 14] = [
+    (TWO, true),
+    (ENDED, true),
+    (LOSS, true),
+    // A node loses its data twice, or two do.
+    (TWO.losses(2), false),
+    (PAIR, false),
+    (THREE, true),
+    (THREE.counters(APART), true),
+    (THREE.counters(APART).losses(1), false),
+    (THREE.counters(APART).breaks(1), false),
+    (THREE_WITH_BOTH, false),
+    (THREE_WITH_BOTH.counters(APART), false),
+    (PAIR.attempts([2, 1]), false),
+    (FIVE, false),
+    (FIVE_WITH_LOSS, false),
 ];
 
 /// How many states the long run looks at: of a world that it searches completely, and of any other.
@@ -115,28 +92,25 @@ const STATES: [u64; 2] = [100_000, 25_000];
 #[test]
 fn no_order_of_events_gives_a_wrong_token() {
     let _none = Chosen::new(None);
-    for (name, bounds, to_the_end) in ALL {
-        let long = STATES[usize::from(!to_the_end)];
-        nothing_is_wrong(name, World::new(bounds), long, to_the_end);
-    }
+    nothing_is_wrong(ALL, World::new, STATES);
 }
 
 /// The mutants that make tokens wrong, and the world that shows each soonest.
 #[cfg(shearline_mutants)]
-const FOUND: [(&str, &str, Bounds); 13] = [
-    ("TokenIsNotWrittenBack", "two attempts", TWO),
-    ("RaisedUnconditionally", "two attempts", TWO),
-    ("RaisedWithoutLock", "two attempts", TWO),
-    ("TokenSeenOnce", "two attempts", TWO),
-    ("LaterTokenCounts", "two attempts", TWO),
-    ("LargestCountsForLess", "five nodes", FIVE),
-    ("FloorNotLifted", "two attempts and an end", ENDED),
-    ("FloorOfAnyRun", "two attempts and a loss", LOSS),
-    ("LostFloorIsZero", "two attempts and a loss", LOSS),
-    ("LostFloorIsZero", "five nodes and a loss", FIVE_WITH_LOSS),
-    ("RepairedFloorLow", "two attempts and a loss", LOSS),
-    ("RepairedWithoutQuarantine", "two attempts and a loss", LOSS),
-    ("RepairedWithoutMajority", "two attempts and a loss", LOSS),
+const FOUND: [(&str, Bounds); 13] = [
+    ("TokenIsNotWrittenBack", TWO),
+    ("RaisedUnconditionally", TWO),
+    ("RaisedWithoutLock", TWO),
+    ("TokenSeenOnce", TWO),
+    ("LaterTokenCounts", TWO),
+    ("LargestCountsForLess", FIVE),
+    ("FloorNotLifted", ENDED),
+    ("FloorOfAnyRun", LOSS),
+    ("LostFloorIsZero", LOSS),
+    ("LostFloorIsZero", FIVE_WITH_LOSS),
+    ("RepairedFloorLow", LOSS),
+    ("RepairedWithoutQuarantine", LOSS),
+    ("RepairedWithoutMajority", LOSS),
 ];
 
 #[cfg(shearline_mutants)]

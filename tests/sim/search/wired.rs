@@ -7,6 +7,7 @@ use shearline::internals::{LinkFault, Session, Store};
 use shearline::{Config, Instant};
 
 use super::node::{Words, run};
+use crate::server::words_of;
 
 /// The connection of an engine to one node.
 pub(super) struct Link {
@@ -25,8 +26,7 @@ pub(super) struct Wired {
 /// A user that sees what an engine sends and reports.
 pub(super) trait User {
     /// Returns what the node answers at once to this command, if it does.
-    fn send(&mut self, now: Instant, node: usize, link: &mut Link, words: Words)
-    -> Option<Vec<u8>>;
+    fn send(&mut self, now: Instant, to: usize, link: &mut Link, words: Words) -> Option<Vec<u8>>;
 
     fn hear(&mut self, _now: Instant, _engine: &mut Engine, _event: Event) {}
 }
@@ -34,8 +34,7 @@ pub(super) trait User {
 impl Link {
     /// Runs a command in the session of the engine.
     pub(super) fn run(&mut self, now: Instant, words: &Words) -> Vec<u8> {
-        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        run(&mut self.store, &mut self.session, now, &words)
+        run(&mut self.store, &mut self.session, now, words)
     }
 }
 
@@ -62,16 +61,16 @@ impl Wired {
     /// Hands the answer of a node to the engine.
     pub(super) fn answer(&mut self, node: usize, bytes: &[u8]) {
         let node = self.links[node].id.expect("it is connected");
-        self.engine
-            .handle(self.now, Input::Received { node, bytes });
+        let input = Input::Received { node, bytes };
+        self.engine.handle(self.now, input);
     }
 
     /// Breaks the connection to a node.
     pub(super) fn cut(&mut self, node: usize) {
         if let Some(node) = self.links[node].id.take() {
             let reason = LinkFault::Reset.into();
-            self.engine
-                .handle(self.now, Input::Disconnected { node, reason });
+            let input = Input::Disconnected { node, reason };
+            self.engine.handle(self.now, input);
         }
     }
 
@@ -99,9 +98,8 @@ impl Wired {
                     let link = &mut self.links[node.index()];
                     let mut answers = Vec::new();
                     while let Ok(Some(frame)) = link.commands.next(&mut bytes) {
-                        let words = frame.value.as_items().expect("a command").iter();
-                        let words = words.map(|word| word.as_bytes().expect("a word").to_vec());
-                        answers.push(words.collect());
+                        let words = words_of(&frame.value).into_iter();
+                        answers.push(words.map(<[u8]>::to_vec).collect());
                     }
                     self.engine.handle(now, Input::Transmitted { node, len });
                     for words in answers {
