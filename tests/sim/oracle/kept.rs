@@ -403,6 +403,8 @@ impl World {
             self.is_vote(client, node, entry, calls.since)
                 && self.stands_on(id, node)
                 && self.clients[client].paths[node].lost_at < calls.since
+                // A command that waited for room, until the turn in which this extension began, belongs to the one before.
+                && !self.was_cut_short(client, node, calls.since.saturating_sub(MILLI))
                 && entry.read_shown < within
                 && !entry.is_over
                 && !self.may_not_count(node)

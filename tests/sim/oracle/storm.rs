@@ -214,8 +214,7 @@ impl World {
     /// shortest delay. Close to the deadline delays may be shorter.
     fn is_too_soon(&self, deed: &Deed<'_>, id: TokenId, call: Call) -> bool {
         let (ledger, client) = (&self.oracle.ledger, &self.clients[deed.peer]);
-        let mut conns = client.links.iter().flatten().map(|conn| &self.conns[*conn]);
-        if conns.any(|conn| call.since <= conn.near.unblocked_at) {
+        if (0..client.links.len()).any(|node| self.was_cut_short(deed.peer, node, call.since)) {
             return false; // An attempt whose writes were cut short counts as sent at their end.
         }
         let sent = |id: TokenId| ledger.record(id).sent;
@@ -234,6 +233,12 @@ impl World {
         sent(id) < before + SHORTEST_REST * MILLI * 49 / 50
             && could < self.plan.quorum()
             && call.limits.deadline.is_none_or(|deadline| cut < deadline)
+    }
+
+    /// Returns `true` if a write to a node was cut short and its rest has waited until `since`, or longer.
+    pub(super) fn was_cut_short(&self, client: usize, node: usize, since: Time) -> bool {
+        let conn = self.clients[client].links[node];
+        conn.is_some_and(|conn| since <= self.conns[conn].near.unblocked_at)
     }
 
     /// Returns `true` if an attempt is the first that the tries or the time of its call do not allow.
@@ -286,7 +291,7 @@ impl World {
         let looks = LOOKS_AT_ONCE + u32::try_from(held / LOOK_EVERY).unwrap_or(u32::MAX);
         let cell = ledger.cell_mut(id, deed.node);
         cell.keeps += 1;
-        (2 * TRIES_MAX * ends + looks < cell.keeps)
+        (2 * (TRIES_MAX * ends + looks) < cell.keeps)
             .then_some("more tries to keep a lock than there may be")
     }
 
