@@ -55,6 +55,29 @@ impl World {
         assert!(self.unlocked().is_ok());
     }
 
+    /// Extends `lock`, which `nodes`, a majority, no longer have: its loss is told, and then the outcome.
+    #[track_caller]
+    pub(super) fn is_found_lost(&mut self, nodes: Range<usize>, lock: &Lock) {
+        self.extend(lock);
+        self.take_all();
+        self.all_say(nodes, ":0|");
+        self.expired_first(lock);
+        assert_matches!(self.not_extended(), ExtendError::Lost(_));
+    }
+
+    /// Node 2 is away and stays away. What it is owed stays a debt until `gone`, and for no more than `late` longer.
+    #[track_caller]
+    pub(super) fn owes_until(&mut self, gone: Instant, late: Duration) {
+        while self.owed() != 0 {
+            assert!(self.now < gone.saturating_add(late), "{:?}", self.now);
+            if self.links[2] == "connecting" {
+                self.lose(2);
+            }
+            self.sleep_until_timer();
+        }
+        assert!(gone <= self.now, "{:?} < {gone:?}", self.now);
+    }
+
     // ----- calls ----------------------------------------------------------------------------
 
     pub(super) fn acquire(&mut self, options: &LockOptions) -> RoundId {
@@ -242,20 +265,19 @@ impl World {
         self.apply_next(lock);
     }
 
+    /// Takes the first event, which is the end of an extension or confirmation. Returns its outcome.
+    #[track_caller]
+    fn next_outcome(&mut self) -> Result<Extension, ExtendError> {
+        match self.events.remove(0) {
+            Event::Extended { result, .. } | Event::Confirmed { result, .. } => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// Like [`extended`](Self::extended), for the first of several events.
     #[track_caller]
     pub(super) fn apply_next(&mut self, lock: &mut Lock) {
-        match self.events.remove(0) {
-            Event::Extended {
-                result: Ok(extension),
-                ..
-            }
-            | Event::Confirmed {
-                result: Ok(extension),
-                ..
-            } => assert!(extension.apply(lock)),
-            other => panic!("{other:?}"),
-        }
+        assert!(self.next_outcome().expect("confirmed").apply(lock));
     }
 
     #[track_caller]
@@ -267,15 +289,7 @@ impl World {
     /// Like `not_extended`, for the first of several events.
     #[track_caller]
     pub(super) fn next_not_extended(&mut self) -> ExtendError {
-        match self.events.remove(0) {
-            Event::Extended {
-                result: Err(error), ..
-            }
-            | Event::Confirmed {
-                result: Err(error), ..
-            } => error,
-            other => panic!("{other:?}"),
-        }
+        self.next_outcome().expect_err("not confirmed")
     }
 
     /// Returns what the nodes said to an extension that no majority confirmed.
