@@ -3,6 +3,7 @@
 use super::super::net::Net;
 use super::*;
 use crate::config::{Builder, RestartGuard};
+use crate::error::Report;
 use crate::limits::FENCING_TOKEN_MAX;
 use crate::resource::FLOOR_KEY;
 
@@ -21,13 +22,19 @@ pub(super) fn client(net: &mut Net, builder: Builder, ahead: Duration) -> usize 
     client
 }
 
-/// Makes three nodes with floors, and this number of clients.
-fn net(clients: usize) -> Net {
+/// Makes three nodes that were never used, and this number of clients.
+fn unused(clients: usize) -> Net {
     let mut net = Net::new(3);
     for _ in 0..clients {
         client(&mut net, observed(), Duration::ZERO);
     }
     net.pass(2 * TTL);
+    net
+}
+
+/// Makes three nodes with floors, and this number of clients.
+fn net(clients: usize) -> Net {
+    let mut net = unused(clients);
     trust(&mut net, 0);
     net.pass(Duration::from_secs(2)); // The floors are a second ahead.
     net
@@ -57,11 +64,16 @@ pub(super) fn take_token(net: &mut Net, client: usize) -> u64 {
 }
 
 #[track_caller]
-pub(super) fn refused(net: &mut Net, client: usize) -> Vec<NodeOutcome> {
+pub(super) fn report(net: &mut Net, client: usize) -> Report {
     match net.lock_with(client, &fenced()) {
-        Err(LockError::NoQuorum(report)) => outcomes(&report),
+        Err(LockError::NoQuorum(report)) => report,
         other => panic!("{other:?}"),
     }
+}
+
+#[track_caller]
+pub(super) fn refused(net: &mut Net, client: usize) -> Vec<NodeOutcome> {
+    outcomes(&report(net, client))
 }
 
 fn number(net: &Net, node: usize) -> u64 {
@@ -73,6 +85,10 @@ fn set_number(net: &mut Net, node: usize, number: u64) {
     net.set(node, COUNTER, number.to_string().as_bytes());
 }
 
+fn set_numbers(net: &mut Net, number: u64) {
+    (0..3).for_each(|node| set_number(net, node, number));
+}
+
 fn micros(net: &Net) -> u64 {
     SINCE_1970.as_micros() as u64 + net.now.as_nanos() / 1_000
 }
@@ -81,10 +97,7 @@ const NO_FLOOR: NodeOutcome = NodeOutcome::Unusable(Unusable::NoFloor);
 
 #[test]
 fn nodes_that_were_never_used_have_no_floor_until_an_operator_gives_them_one() {
-    let mut net = Net::new(3);
-    client(&mut net, observed(), Duration::ZERO);
-    client(&mut net, observed(), Duration::ZERO);
-    net.pass(2 * TTL);
+    let mut net = unused(2);
     assert!(refused(&mut net, 0).contains(&NO_FLOOR));
     let plain = net.lock(0, TTL).expect("plain locks are as before");
     assert_eq!(plain.fencing_token(), None);
@@ -141,10 +154,8 @@ fn the_token_stays_for_as_long_as_the_lock_is_held() {
     net.extend(1, &mut lock, TTL).expect("it is held");
     assert_eq!(lock.fencing_token(), token);
     // The lock is kept. Its claim then has the name and the token, too.
-    let engine = &mut net.clients[1].engine;
-    engine
-        .keep(now, &mut lock, Duration::MAX)
-        .expect("it is held");
+    let kept = net.clients[1].engine.keep(now, &mut lock, Duration::MAX);
+    kept.expect("it is held");
     net.pass(2 * TTL);
     assert!(lock.is_valid_at(net.now));
     assert_eq!(lock.fencing_token(), token);
@@ -155,15 +166,8 @@ fn the_token_stays_for_as_long_as_the_lock_is_held() {
 /// An expired counter also reads as the floor.
 #[test]
 fn a_counter_that_is_no_number_reads_as_the_floor() {
-    for text in [
-        "",
-        "nan",
-        "inf",
-        "-5",
-        "abc",
-        "1e300",
-        "99999999999999999999",
-    ] {
+    let huge = "99999999999999999999";
+    for text in ["", "nan", "inf", "-5", "abc", "1e300", huge] {
         let mut net = net(1);
         let first = take_token(&mut net, 0);
         for node in 0..3 {
@@ -183,14 +187,9 @@ fn a_counter_that_is_no_number_reads_as_the_floor() {
 fn behind_the_largest_token_there_is_none() {
     const USED_UP: NodeOutcome = NodeOutcome::Unusable(Unusable::NoMoreTokens);
     let mut net = net(1);
-    for node in 0..3 {
-        set_number(&mut net, node, FENCING_TOKEN_MAX - 1);
-    }
+    set_numbers(&mut net, FENCING_TOKEN_MAX - 1);
     assert_eq!(take_token(&mut net, 0), FENCING_TOKEN_MAX);
-    let report = match net.lock_with(0, &fenced()) {
-        Err(LockError::NoQuorum(report)) => report,
-        other => panic!("{other:?}"),
-    };
+    let report = report(&mut net, 0);
     assert_eq!(outcomes(&report)[..2], [USED_UP; 2], "{report}");
     assert!(report.needs_operator());
     net.clients.clear();
@@ -248,9 +247,7 @@ fn an_old_counter_reads_as_the_floor_that_was_given_since() {
     let old = take_token(&mut net, 0);
     net.pass(TTL);
     let last = take_token(&mut net, 0);
-    for node in 0..3 {
-        set_number(&mut net, node, old);
-    }
+    set_numbers(&mut net, old);
     trust(&mut net, 0);
     let without_clock = net.client(observed());
     assert!(last < take_token(&mut net, without_clock));
