@@ -39,7 +39,7 @@ fn grants(world: &mut World, node: usize, number: u64) {
     world.say(node, &format!("${}|{number}|", number.to_string().len()));
 }
 
-fn asked() -> World {
+pub(super) fn asked() -> World {
     asked_of(3)
 }
 
@@ -206,28 +206,6 @@ fn a_node_that_grants_late_and_more_does_not_count() {
     assert_eq!(outcomes(&report), [NodeOutcome::Missing, granted, granted]);
 }
 
-/// The answers about the first attempt arrive during the second, which has a token of its own.
-#[test]
-fn an_answer_about_an_earlier_attempt_is_not_counted() {
-    let mut world = timed();
-    let first = world.acquire(&fenced());
-    grants(&mut world, 0, 7);
-    grants(&mut world, 1, 9);
-    world.cancel(first);
-    world.acquire(&fenced());
-    world.take_all();
-    world.say(0, ":1|"); // The node has raised its counter for the first,
-    world.say(0, ":1|"); // and released it.
-    grants(&mut world, 2, 9);
-    world.say(2, ":1|");
-    assert!(world.events.is_empty());
-    grants(&mut world, 2, 20);
-    grants(&mut world, 0, 19);
-    assert!(world.events.is_empty());
-    world.exchange(0, ["RAISE k 20"], ":1|");
-    assert_eq!(token(&mut world), Some(20));
-}
-
 /// All nodes are asked for their floors at once: a node without one marks itself in that look.
 #[test]
 fn a_node_without_a_floor_does_not_count_and_says_so() {
@@ -358,42 +336,6 @@ fn a_server_that_has_forgotten_its_scripts_gets_the_text_again() {
     world.exchange(0, again, &(digests() + ":1|"));
     let sent = taken_once(&mut world);
     assert!(sent.starts_with("TAKE k"), "{sent}");
-}
-
-#[test]
-fn a_number_that_no_script_gives_ends_the_connection() {
-    for answer in [
-        "*3|:1|:0|:0|",
-        "*3|:1|:0|:-1|",
-        "*3|:1|:0|:9000000000000001|",
-        "*3|:0|:0|:0|",
-        "$1|0|",
-        "$2|-1|",
-        "$16|9000000000000001|",
-        "$1|x|",
-        ":1|",
-        "+OK|",
-    ] {
-        let mut world = asked();
-        world.say(0, answer);
-        assert_ne!(world.links[0], "up", "{answer}");
-    }
-}
-
-#[test]
-fn who_waits_for_a_lock_of_this_engine_gets_a_token_too() {
-    let mut world = asked();
-    (0..3).for_each(|node| grants(&mut world, node, 7));
-    let held = world.lock();
-    world.acquire(&LockOptions::new(TTL).wait(TTL).fenced());
-    world.take_all();
-    world.give_back(held);
-    let take = format!("by digest TAKE k {PROPOSED}");
-    assert_eq!(world.take(0), ["EVALSHA release", &take]);
-    world.all_say(0..3, ":1|");
-    grants(&mut world, 0, 8);
-    grants(&mut world, 1, 8);
-    assert_eq!(token(&mut world), Some(8));
 }
 
 const IN_REPAIR: NodeOutcome = NodeOutcome::Unusable(Unusable::InRepair);
@@ -535,15 +477,4 @@ fn who_is_refused_by_a_node_in_repair_waits_for_the_others() {
     assert_eq!(outcomes(&report)[1], IN_REPAIR);
     assert!(!report.needs_operator());
     assert!(report.to_string().contains("in repair"), "{report}");
-}
-
-/// The operator vouches for the numbers that the engine has seen, and for the time.
-#[test]
-fn a_server_that_is_trusted_gets_a_floor() {
-    let mut world = without_floors();
-    assert_eq!(world.trust(1, "run1"), Ok(false));
-    world.drain();
-    let proposed = PROPOSED + 1_000_000;
-    world.exchange(1, [format!("FLOOR run1 0 {proposed}")], "-ERR whatever|");
-    world.is_clean();
 }

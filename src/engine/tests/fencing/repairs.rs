@@ -2,7 +2,7 @@
 //! every later one, or there is no later one.
 
 use super::super::net::Net;
-use super::stores::{client, refused, report, take_token, trust};
+use super::stores::{client, report, take_token, trust};
 use super::*;
 use crate::config::{Builder, RestartGuard};
 use crate::embedded::Memory;
@@ -194,30 +194,6 @@ fn becomes_of(
     story.only(&all);
     story.net.pass(2 * SECOND); // The debts to the nodes that were down are sent.
     story.net.is_clean();
-}
-
-/// The client is new, so it has not seen the loss. With its data or without, the node is another server.
-#[test]
-fn a_process_that_has_not_seen_the_loss_is_refused_by_the_node() {
-    for (guard, memory) in [
-        (RestartGuard::Off, Memory::Lost),
-        (RestartGuard::Observed, Memory::Lost),
-        (RestartGuard::Observed, Memory::Kept),
-    ] {
-        let mut story = Story::new(3, guard);
-        let token = story.hidden_token(&[0, 1]);
-        story.net.clients.clear();
-        story.net.restart(1, memory);
-        story.net.pass(10 * TTL);
-        client(&mut story.net, story.builder.clone(), Duration::ZERO);
-        let stranger = story.stranger();
-        story.only(&[1, 2]);
-        assert_eq!(refused(&mut story.net, stranger)[1], IN_REPAIR);
-        story.only(&[0, 1, 2]);
-        story.net.pass(QUARANTINE + 5 * SECOND);
-        story.only(&[1, 2]);
-        assert!(token < take_token(&mut story.net, stranger));
-    }
 }
 
 /// A flush breaks no connection, so no client notices it before it looks again. After a restart the floor comes back
