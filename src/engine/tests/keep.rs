@@ -205,39 +205,6 @@ fn a_failed_extension_is_tried_again_and_ends_nothing() {
     assert_eq!(lock.valid_until(), end);
 }
 
-#[test]
-fn a_later_try_saves_the_lock() {
-    let (mut world, lock) = World::keeping(3, kept());
-    for tries in 0..8 {
-        assert_eq!(world.sleep_until_sent(0).1, [EXTEND], "{tries}");
-        assert!(lock.is_valid_at(world.now));
-        world.all_say(0..3, "-ERR x|");
-        drop(world.was_not_kept());
-        assert!(world.events.is_empty());
-    }
-    world.sleep_until_sent(0);
-    world.all_say(0..3, ":1|");
-    let until = world.now.saturating_add(VALIDITY);
-    assert_eq!(world.was_kept(&lock), until, "from the send of this try");
-    world.take_all();
-    world.is_extended_at_half();
-    world.release(lock);
-}
-
-/// The engine remembers the caller's options until its turn comes.
-#[test]
-fn a_lock_that_was_waited_for_is_kept_too() {
-    let (mut world, first) = World::keeping(1, LockOptions::new(TTL));
-    world.acquire(&LockOptions::new(TTL).keep_for(3 * TTL).wait(TTL));
-    world.take(0);
-    world.release(first);
-    world.exchange(0, ["EVALSHA release", "SET k 10000"], ":1|+OK|");
-    world.events.remove(0); // The first lock was released.
-    let lock = world.lock();
-    world.is_extended_at_half();
-    world.release(lock);
-}
-
 /// Callers who want a lock fill their places, but not the places of holders.
 #[test]
 fn no_number_of_waiters_keeps_a_lock_from_being_extended() {
@@ -339,7 +306,7 @@ fn a_node_in_quarantine_confirms_nothing() {
         assert_eq!(confirmed(&world, &lock), others);
         world.sleep_until_sent(0);
         world.take_all();
-        order.map(|node| world.say(node, ":1|"));
+        order.iter().for_each(|node| world.say(*node, ":1|"));
         world.was_kept(&lock);
     }
     assert_eq!(confirmed(&world, &lock), others);

@@ -67,26 +67,6 @@ fn an_alert_may_be_months_before_the_end() {
     assert!(100 * day <= left && left <= 100 * day + 2 * MS, "{left:?}");
 }
 
-/// No alert comes while extensions succeed, or after the lock was given up.
-#[test]
-fn extensions_put_an_alert_off_and_a_release_ends_it() {
-    for given_up in 0..3 {
-        let (mut world, lock) = World::keeping(1, kept());
-        world.engine.alert_below(&lock, TTL / 4);
-        assert_eq!(world.sleep_keeping(60 * SECOND, 0..1), 12);
-        match given_up {
-            0 => world.release(lock),
-            1 => world.give_back(lock),
-            _ => drop(world.detach(lock)),
-        }
-        world.take(0);
-        world.say(0, ":1|");
-        world.sleep(3 * TTL);
-        let is_at_risk = |event: &Event| matches!(event, Event::AtRisk { .. });
-        assert!(!world.events.iter().any(is_at_risk), "{given_up}");
-    }
-}
-
 /// The pauses between the tries of a kept lock stay the same, however often an alert is asked for.
 #[test]
 fn alerts_make_no_tries() {

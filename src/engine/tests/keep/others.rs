@@ -70,8 +70,7 @@ fn a_confirmation_that_is_applied_late_does_not_shorten_a_kept_lock() {
     let confirmed = world.events.remove(0);
     let until = world.was_kept(&lock);
     world.events.push(confirmed);
-    world.extended(&mut lock);
-    assert_eq!(lock.valid_until(), until);
+    world.extended_until(&mut lock, until);
 }
 
 /// A confirmation finds that a kept lock is about to end, and the engine reports that it has ended before the
@@ -182,23 +181,6 @@ fn a_confirmation_that_is_cancelled_leaves_no_kept_lock_valid_for_longer_than_it
         world.was_kept(&lock);
         world.release(lock);
     }
-}
-
-/// A caller has extended the lock for longer while its engine did. The engine reports the later end.
-#[test]
-fn an_extension_that_gains_nothing_reports_the_end_that_stands() {
-    let (mut world, mut lock) = World::keeping(1, kept());
-    world.sleep_until_sent(0);
-    world.extend_for(&lock, 3 * TTL);
-    world.take(0);
-    let end = lock.valid_until();
-    world.say(0, "-NOSCRIPT x|:1|"); // The extension of the engine is sent again.
-    world.extended(&mut lock);
-    assert!(end.saturating_add(TTL) < lock.valid_until());
-    let end = lock.valid_until();
-    world.say(0, &(digests() + ":1|"));
-    assert_eq!(world.was_kept(&lock), end);
-    world.release(lock);
 }
 
 /// A majority had confirmed the extension.
