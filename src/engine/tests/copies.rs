@@ -157,41 +157,6 @@ fn a_copy_that_is_lost_within_an_extension_is_sent_again_with_the_next_one() {
     world.is_released_on_2(lock);
 }
 
-/// A copy that waits for room is taken back: the node says that it has the key, or the end of the lock or of the
-/// connection withdraws the copy.
-#[test]
-fn a_copy_that_never_left_does_not_hide_an_earlier_one() {
-    let ends: [fn(&mut World); 3] = [
-        |world| world.say(2, ":1|"),
-        |world| {
-            world.pass(TTL);
-            world.say(2, ":1|"); // To the extension.
-        },
-        |world| world.break_and_mend(2),
-    ];
-    for end in ends {
-        let (mut world, mut lock) = copy_sent();
-        world.break_and_mend(2);
-        world.ask_extension(&lock);
-        world.window[2] = 0;
-        world.all_say(0..2, ":1|");
-        world.extended(&mut lock);
-        assert_eq!(world.take(2), NOTHING, "it waits for room");
-        end(&mut world);
-        world.events.clear();
-        world.window[2] = usize::MAX;
-        world.release(lock);
-        world.make_room(2);
-        let sent = world.take(2);
-        let copies = sent.iter().filter(|sent| sent.starts_with("SET"));
-        assert_eq!(copies.count(), 0, "{sent:?}");
-        assert!(sent.last().is_some_and(|last| last.ends_with("release")));
-        world.all_say(0..3, ":1|");
-        assert!(world.unlocked().is_ok());
-        world.is_clean();
-    }
-}
-
 /// A node may still have a key that it granted before, whatever it answers to a copy.
 #[test]
 fn a_denied_copy_says_nothing_of_what_was_granted_before_it() {

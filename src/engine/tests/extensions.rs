@@ -125,30 +125,6 @@ fn a_hand_over_ends_an_extension_that_is_open() {
     world.is_clean();
 }
 
-/// Two extensions wait for room. Neither is sent when the lock is given up.
-#[test]
-fn what_ends_a_lock_takes_all_its_extensions_back() {
-    for detached in [true, false] {
-        let (mut world, lock) = World::held(1);
-        world.window[0] = 0;
-        for _ in 0..2 {
-            world.extend(&lock);
-        }
-        world.sent[0].clear();
-        match detached {
-            true => drop(world.detach(lock)),
-            false => world.give_back(lock),
-        }
-        for _ in 0..2 {
-            assert_matches!(world.next_not_extended(), ExtendError::Closed);
-        }
-        assert!(world.events.is_empty());
-        world.make_room(0);
-        let released = ["EVALSHA release"];
-        assert_eq!(world.sent[0], released[usize::from(detached)..]);
-    }
-}
-
 #[test]
 fn an_extension_that_is_asked_for_later_is_not_shortened() {
     let (mut world, mut lock) = World::held(3);
@@ -156,11 +132,9 @@ fn an_extension_that_is_asked_for_later_is_not_shortened() {
     world.extend(&lock);
     let sent = world.now;
     world.all_say(0..2, ":1001|:1|");
-    world.extended(&mut lock);
-    assert_eq!(lock.valid_until(), end(sent, 10_000));
+    world.extended_until(&mut lock, end(sent, 10_000));
     world.say(2, ":1001|:1|");
-    world.extended(&mut lock);
-    assert_eq!(lock.valid_until(), end(sent, 10_000));
+    world.extended_until(&mut lock, end(sent, 10_000));
 }
 
 /// In the other order, the later question has the newer answer.
@@ -175,8 +149,7 @@ fn an_earlier_end_stands_when_an_earlier_extension_is_told_after_it() {
     world.all_say(0..2, "-ERR x|:501|");
     assert_matches!(world.next_not_extended(), ExtendError::Unconfirmed(_));
     world.say(2, ":1|:501|");
-    world.extended(&mut lock);
-    assert_eq!(lock.valid_until(), end(sent, 500));
+    world.extended_until(&mut lock, end(sent, 500));
 }
 
 /// An extension was confirmed, and the loss was found before the caller had its outcome.
