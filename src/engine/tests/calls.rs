@@ -265,6 +265,13 @@ impl World {
         self.apply_next(lock);
     }
 
+    /// Like [`extended`](Self::extended); `lock` ends at `end` then.
+    #[track_caller]
+    pub(super) fn extended_until(&mut self, lock: &mut Lock, end: Instant) {
+        self.extended(lock);
+        assert_eq!(lock.valid_until(), end);
+    }
+
     /// Takes the first event, which is the end of an extension or confirmation. Returns its outcome.
     #[track_caller]
     fn next_outcome(&mut self) -> Result<Extension, ExtendError> {

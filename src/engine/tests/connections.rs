@@ -81,36 +81,6 @@ fn inputs_that_fit_no_connection_do_nothing() {
     world.no_quorum();
 }
 
-#[test]
-fn only_a_long_silence_ends_a_connection() {
-    let mut world = World::ready(1);
-    world.try_once();
-    world.pass(Duration::ZERO);
-    world.pass(29_900 * MS);
-    assert_eq!(world.links[0], "up");
-    world.pass(200 * MS);
-    // The connection is given up by a reset, and opened again at once.
-    assert_eq!(world.links[0], "connecting");
-    world.take(0);
-    world.welcome(0);
-    assert_eq!(world.take(0)[0], "EVAL release");
-}
-
-#[test]
-fn a_node_that_was_stopped_is_not_taken_for_a_distant_one() {
-    let (mut world, lock) = World::held(1);
-    for _ in 0..100 {
-        world.engine.extend(world.now, &lock, TTL).expect("asked");
-    }
-    world.drain();
-    world.pass(Duration::from_secs(3));
-    world.say(0, &":1|".repeat(100));
-    world.events.clear();
-    world.acquire_of(b"other", &once());
-    world.pass(60 * MS);
-    world.no_quorum();
-}
-
 /// A plain port that is asked for TLS is silent until the connect timeout, and a certificate for another name is
 /// refused each time. An attempt during the handshake of the next connection reports the same reason. A node that was
 /// never tried has nothing to report.
@@ -118,30 +88,24 @@ fn a_node_that_was_stopped_is_not_taken_for_a_distant_one() {
 fn a_node_that_is_tried_again_is_reported_with_what_ended_the_last_try() {
     let unreachable = |fault: LinkFault| NodeOutcome::Unreachable(fault.into());
     let (timeout, reset) = (LinkFault::ConnectTimeout, LinkFault::HandshakeReset);
-    let connects: fn(&mut World) = |world| {
-        world.connect(0);
-        world.lose(0);
-    };
-    let tries: [(fn(&mut World), _); 3] = [
-        (|_| (), NodeOutcome::Pending),
-        (
-            |world| world.lose_for(0, LinkFault::ConnectTimeout),
-            unreachable(timeout),
-        ),
-        (connects, unreachable(reset)),
-    ];
-    for (try_before, outcome) in tries {
+    for ended_by in [None, Some(timeout), Some(reset)] {
         let mut world = World::new(3);
-        try_before(&mut world);
-        world.reconnect(0);
-        for node in 1..3 {
-            world.lose_for(node, LinkFault::Refused);
+        match ended_by {
+            Some(LinkFault::HandshakeReset) => {
+                world.connect(0);
+                world.lose(0);
+            }
+            Some(fault) => world.lose_for(0, fault),
+            None => {}
         }
+        world.reconnect(0);
+        (1..3).for_each(|node| world.lose_for(node, LinkFault::Refused));
         world.try_once();
+        let outcome = ended_by.map_or(NodeOutcome::Pending, unreachable);
         let refused = unreachable(LinkFault::Refused);
         let report = world.no_quorum();
         assert_eq!(outcomes(&report), [outcome, refused, refused]);
-        let is_tls = outcome == unreachable(reset);
+        let is_tls = ended_by == Some(reset);
         assert_eq!(report.to_string().contains("TLS"), is_tls, "{report}");
     }
 }
@@ -237,8 +201,42 @@ fn credentials_are_given_for_each_connection() {
     assert_eq!(said(&world), format!("{none} (no such file)"));
 }
 
+/// Each line: a question, and answers that it does not have.
 #[test]
-fn a_release_whose_answer_makes_no_sense_is_owed() {
+fn an_answer_that_no_such_question_has_costs_the_connection() {
+    let confirmed: fn() -> World = || {
+        let (mut world, lock) = World::held(3);
+        world.confirm(&lock);
+        world
+    };
+    let inspected: fn() -> World = || {
+        let mut world = World::ready(3);
+        world.inspect();
+        world
+    };
+    for (ask, answers) in [
+        (confirmed, &[":-2|", "+OK|", "_|", "*0|"][..]),
+        (
+            inspected,
+            &["*2|:5|:0|", "*3|:5|:0|:7|", ":5|", "+OK|", "$1|a|"],
+        ),
+        (inspected, &["*3|:-5|:0|$1|a|"]),
+        (
+            fencing::asked,
+            &["*3|:1|:0|:0|", "*3|:1|:0|:-1|", "*3|:0|:0|:0|"],
+        ),
+        (
+            fencing::asked,
+            &["*3|:1|:0|:9000000000000001|", "$16|9000000000000001|"],
+        ),
+        (fencing::asked, &["$1|0|", "$2|-1|", "$1|x|", ":1|", "+OK|"]),
+    ] {
+        for answer in answers {
+            let mut world = ask();
+            world.say(0, answer);
+            assert_ne!(world.links[0], "up", "{answer}");
+        }
+    }
     let (mut world, lock) = World::held(1);
     world.release(lock);
     world.exchange(0, ["EVALSHA release"], "+QUEUED|");

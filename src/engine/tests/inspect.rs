@@ -294,26 +294,6 @@ fn tokens_of_other_libraries_and_forged_ones_show_no_label_and_no_token() {
 }
 
 #[test]
-fn an_answer_that_no_script_gives_ends_the_connection() {
-    for answer in [
-        "*2|:5|:0|",
-        "*3|:5|:0|:7|",
-        ":5|",
-        "*3|:-5|:0|$1|a|",
-        "+OK|",
-        "$1|a|",
-    ] {
-        let mut world = World::ready(3);
-        world.inspect();
-        world.say(0, answer);
-        assert_ne!(world.links[0], "up", "{answer}");
-        world.has_none(1);
-        world.has_none(2);
-        assert!(world.told().expect("a majority has answered").is_free());
-    }
-}
-
-#[test]
 fn a_lock_that_is_held_here_is_not_touched() {
     let (mut world, lock) = World::held(3);
     let (claims, until) = (world.claims(), lock.valid_until());
