@@ -121,21 +121,6 @@ fn without_a_majority_that_is_reachable_no_set_is_sent() {
     world.is_clean();
 }
 
-#[test]
-fn an_attempt_short_of_ready_nodes_tries_those_in_back_off() {
-    let mut world = World::ready(3);
-    for _ in 0..9 {
-        world.lose(2); // Until the back-off is long.
-        world.pass(Duration::from_secs(2));
-    }
-    world.lose(2);
-    world.lose(1);
-    world.pass(300 * MS);
-    assert_eq!(world.links, ["up", "connecting", ""]);
-    world.try_once();
-    assert_eq!(world.links[2], "connecting", "node 1 may never come");
-}
-
 /// The nodes are 20 ms away, another client holds the lock, and the caller's wait may end at any time.
 #[test]
 fn the_last_attempt_is_not_begun_too_late_to_tell_who_holds_it() {

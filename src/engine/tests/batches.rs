@@ -215,34 +215,6 @@ fn a_release_goes_behind_the_renewals_that_were_begun_before_it() {
     world.is_clean();
 }
 
-impl World {
-    /// Makes the socket take no more bytes. A lock that gets no answer shows this.
-    fn block(&mut self) {
-        self.window[0] = 0;
-        self.acquire_of(b"other", &once());
-        self.sleep_until_event();
-        self.no_quorum();
-        assert_eq!(self.engine.load().in_flight, 0);
-    }
-}
-
-/// A command that follows the renewals makes them be written first. Withdrawing one renewal does not withdraw the
-/// others.
-#[test]
-fn renewals_that_wait_for_a_socket_go_before_what_is_asked_later() {
-    let (mut world, mut locks) = keeping(4);
-    world.block();
-    world.begin_renewals();
-    world.release(locks.remove(1));
-    while world.outcome(&locks[2]).is_none() {
-        world.sleep_until_timer();
-    }
-    world.make_room(0);
-    let sent = world.take(0);
-    assert_eq!(sent, [&*batch(&[0, 2, 3]), "EVALSHA release"]);
-    world.say(0, "*3|:1|:1|:1|:1|");
-}
-
 /// Renewals that were only collected have not left, and end with the connection. Renewals that were written may have
 /// run.
 #[test]

@@ -156,20 +156,6 @@ fn a_node_that_cannot_serve_is_not_tried_hot_however_often_a_lock_is_asked_for()
     }
 }
 
-#[test]
-fn a_call_that_waited_for_a_handshake_in_vain_says_what_ended_the_one_before() {
-    let mut world = World::new(1);
-    let wait = Duration::from_millis(1_500);
-    world.acquire_of(b"waiting", &LockOptions::new(TTL).wait(wait));
-    world.pass(1_000 * MS);
-    world.lose_for(0, LinkFault::ConnectTimeout);
-    world.reconnect(0);
-    world.pass(500 * MS);
-    let report = world.no_quorum();
-    let timeout = NodeOutcome::Unreachable(LinkFault::ConnectTimeout.into());
-    assert_eq!(outcomes(&report), [timeout]);
-}
-
 /// A provider is asked for each connection. Its credentials go into the handshake. If it fails or is late, reports say
 /// so.
 #[cfg(feature = "std")]

@@ -112,15 +112,8 @@ fn a_hand_over_ends_an_extension_that_is_open() {
     let asked = world.extend(&lock);
     world.say(0, ":1|");
     let _handed_over = world.detach(lock);
-    let event = world.event();
-    assert_eq!(event.round(), Some(asked));
-    assert_matches!(
-        event,
-        Event::Extended {
-            result: Err(ExtendError::Closed),
-            ..
-        }
-    );
+    assert_eq!(world.events[0].round(), Some(asked));
+    assert_matches!(world.not_extended(), ExtendError::Closed);
     world.all_say(1..3, ":1|");
     world.is_clean();
 }

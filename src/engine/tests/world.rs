@@ -480,7 +480,8 @@ impl Scripted<'_> {
     /// Describes the command by the digest or text of its script, without tokens, digests and script texts.
     fn shown(&self, script: &str) -> String {
         use crate::node::*;
-        let scripts: [(&Script, fn(&Self) -> String); 29] = [
+        type Described<'a> = (&'static Script, fn(&Scripted<'a>) -> String);
+        let scripts: [Described<'_>; 29] = [
             (&CHECKED_EXTEND, |it| format!("{} extend", it.verb)),
             (&CONFIRM, |it| format!("{} confirm", it.verb)),
             (&CONFIRM_MEMBER, |it| it.of_member("CONFIRM")),
