@@ -70,8 +70,9 @@ fn errors_are_no_votes_and_only_uncertain_ones_are_released() {
     world.is_clean();
 }
 
-/// A node timeout that the user has set is not shortened to the time that the ttl leaves: the attempt waits for the
-/// answers, and the outcome says what was wrong with them. Or the verdict is in time, but the engine reports it late.
+/// A node timeout that the user has set is not shortened to the time that the ttl leaves. So the attempt waits for the
+/// answers, and the outcome says what was wrong with them. The second time, the verdict is in time, but the engine
+/// reports it late.
 #[test]
 fn a_grant_without_validity_left_is_too_slow_and_given_back() {
     for (answered, told) in [(300, 0), (0, 196)] {
@@ -112,8 +113,7 @@ fn a_round_waits_for_a_first_greeting_and_no_set_goes_before_it() {
 #[test]
 fn without_a_majority_that_is_reachable_no_set_is_sent() {
     let mut world = World::ready(3);
-    world.lose(1);
-    world.lose(2);
+    (1..3).for_each(|node| world.lose(node));
     world.try_once();
     let report = world.no_quorum();
     assert_eq!(outcomes(&report)[0], NodeOutcome::Pending);

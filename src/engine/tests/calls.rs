@@ -55,16 +55,6 @@ impl World {
         assert!(self.unlocked().is_ok());
     }
 
-    /// Extends `lock`, which `nodes`, a majority, no longer have: its loss is told, and then the outcome.
-    #[track_caller]
-    pub(super) fn is_found_lost(&mut self, nodes: Range<usize>, lock: &Lock) {
-        self.extend(lock);
-        self.take_all();
-        self.all_say(nodes, ":0|");
-        self.expired_first(lock);
-        assert_matches!(self.not_extended(), ExtendError::Lost(_));
-    }
-
     /// Node 2 is away and stays away. What it is owed stays a debt until `gone`, and for no more than `late` longer.
     #[track_caller]
     pub(super) fn owes_until(&mut self, gone: Instant, late: Duration) {

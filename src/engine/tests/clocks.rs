@@ -143,9 +143,6 @@ fn what_a_clock_showed_outlives_a_connection_and_a_node_without_time_votes() {
     world.release_on(0..1, lock);
     world.pass(Duration::from_secs(2));
     world.take(0);
-    world.try_once();
-    world.exchange(0, ["SET k 10000"], "_|");
-    world.events.clear();
     world.lose(0);
     world.greet(0);
     world.try_once();

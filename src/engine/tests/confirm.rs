@@ -138,29 +138,6 @@ fn what_was_told_to_be_over_is_not_revived_by_a_confirmation() {
 }
 
 #[test]
-fn an_answer_that_comes_when_the_end_was_told_is_ignored() {
-    for (ask, answer) in [
-        (World::extend as fn(&mut _, &_) -> _, ":1|"),
-        (World::ask_confirm, ":9001|"),
-    ] {
-        let (mut world, lock) = World::held(3);
-        world.now = lock.valid_until().saturating_sub(5 * MS);
-        ask(&mut world, &lock);
-        world.say(0, answer);
-        world.pass(4 * MS);
-        assert!(lock.is_valid_at(world.now), "told early");
-        world.expired_first(&lock);
-        world.unconfirmed();
-        world.all_say(1..3, answer);
-        world.pass(10 * MS);
-        assert!(world.events.is_empty(), "too late");
-        world.take_all();
-        world.is_expired(&lock);
-        world.cannot_be_extended(&lock);
-    }
-}
-
-#[test]
 fn of_a_lock_that_was_handed_over_those_alone_count_that_it_stands_on() {
     let (mut world, lock) = World::won(3, 2);
     let lock = world.detach_without_end(lock);

@@ -154,8 +154,8 @@ fn a_lock_that_has_run_out_ends_other_questions_about_it() {
     world.is_expired(&lock);
 }
 
-/// Of the handle, which was asked for 70 s of ttl and a second of delay; or which was asked for nothing yet, and assumes
-/// 60 s, and that others have the same delay.
+/// The handle was asked for 70 s of ttl and has a second of delay. If it was asked for nothing yet, it assumes 60 s,
+/// and that others have the same delay.
 #[test]
 fn a_quarantine_lasts_as_long_as_the_longest_key() {
     for (delay, asked, longest) in [
@@ -276,28 +276,4 @@ fn what_is_left_of_a_lost_lock_of_another_handle_is_forgotten() {
         assert_eq!(world.engine.poll_timeout(), None);
         world.is_clean();
     }
-}
-
-/// A waiter has its turn at once, and the copies that stay are a minority.
-#[test]
-fn what_is_left_of_a_lost_lock_does_not_keep_its_own_handle_out() {
-    let mut world = World::with(delayed(5)).greeted();
-    let lock = world.lock_on(0..5);
-    world.take_all();
-    world.acquire(&patient());
-    world.pass(SECOND);
-    world.is_found_lost(0..3, &lock);
-    assert_eq!(world.take_all(), vec![vec!["SET k 11000"]; 5]);
-    for node in 3..5 {
-        world.say(node, ":1|");
-        world.say(node, "_|");
-    }
-    world.all_say(0..3, "+OK|");
-    let second = world.lock();
-    assert_eq!(second.valid_until(), world.now.saturating_add(VALIDITY));
-    world.take_all();
-    // A late release names the first lock only.
-    world.release(lock);
-    assert_eq!(world.take_all().concat(), vec!["EVALSHA release"; 5]);
-    assert!(second.is_valid_at(world.now));
 }

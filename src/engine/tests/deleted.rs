@@ -49,7 +49,7 @@ fn is_looked_at(world: &mut World) {
     }
 }
 
-/// Also where the limit of the lock allows no longer extension.
+/// The same holds if the limit of the lock allows no longer extension.
 #[test]
 fn a_lock_whose_keys_are_deleted_is_over_two_round_trips_later() {
     for options in [keeping(), LockOptions::new(LONG).keep_for(LONG)] {
@@ -105,7 +105,7 @@ fn the_first_look_at_a_lock_is_no_sooner_and_no_later_for_others() {
     }
 }
 
-/// Node 1 answers a look that its key is missing, and then the others that they have it.
+/// Node 1 answers a look that its key is missing. Then the others answer that they have it.
 fn one_is_missing(world: &mut World) {
     for (node, answer) in [(1, ":0|"), (0, ":1|"), (2, ":1|")] {
         world.say(node, &format!("+OK|{answer}"));

@@ -46,7 +46,7 @@ fn extensions_have_a_bound_of_their_own() {
     assert_matches!(refused, Err(ExtendError::Saturated));
 }
 
-/// Also after so many attempts that no other finds room to wait for the node.
+/// The same holds after so many attempts that no other one finds room to wait for the node.
 #[test]
 fn extensions_go_before_new_locks_to_a_node_that_is_back() {
     for is_full in [false, true] {

@@ -293,19 +293,6 @@ fn tokens_of_other_libraries_and_forged_ones_show_no_label_and_no_token() {
     assert_eq!(told.holder().expect("held").owner.len(), 65);
 }
 
-#[test]
-fn a_lock_that_is_held_here_is_not_touched() {
-    let (mut world, lock) = World::held(3);
-    let (claims, until) = (world.claims(), lock.valid_until());
-    world.inspect();
-    (0..3).for_each(|node| world.has_none(node));
-    assert!(world.told().expect("answered").is_free());
-    assert_eq!((world.claims(), lock.valid_until()), (claims, until));
-    assert!(lock.is_valid_at(world.now));
-    world.sleep(TTL);
-    world.expired(&lock);
-}
-
 /// The server of the third node is stopped: its machine accepts the connection, and nothing answers there.
 #[test]
 fn a_node_is_asked_when_its_handshake_is_done() {

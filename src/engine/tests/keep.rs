@@ -428,25 +428,6 @@ fn a_kept_lock_on_several_resources_rests_and_leaves_its_places_with_its_release
 }
 
 #[test]
-fn who_wants_a_lock_that_is_kept_without_a_place_gets_it_with_its_release() {
-    let (mut world, lock) = World::keeping(3, kept());
-    let waiters = [patient(), patient().keep()].map(|options| world.acquire(&options));
-    assert_eq!(places(&world), 1);
-    world.sleep_keeping(VALIDITY, 0..3);
-    let mut lock = lock;
-    for waiter in waiters {
-        world.give_back(lock);
-        world.all_exchange(&["EVALSHA release", "SET k 10000"], ":1|+OK|");
-        let (round, result) = world.next_acquired();
-        assert_eq!((round, world.events.len()), (waiter, 0));
-        lock = result.expect("granted");
-    }
-    assert_eq!(places(&world), 0, "the last is kept, and nobody waits");
-    world.release_on(0..3, lock);
-    world.is_clean();
-}
-
-#[test]
 fn a_lock_that_is_kept_without_a_place_and_lost_leaves_no_name_behind() {
     for is_silent in [false, true] {
         let (mut world, lock) = World::keeping(3, kept());

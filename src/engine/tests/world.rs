@@ -524,13 +524,13 @@ impl Scripted<'_> {
         format!("{what} {}", self.of.join(" "))
     }
 
-    /// What is done to a fencing token, and how the script is named.
+    /// Describes what is done to a fencing token, and how the script is named.
     fn of_number(&self, what: &str) -> String {
         let how = ["by digest ", ""][usize::from(self.verb == "EVAL")];
         format!("{how}{what} {} {}", self.keys[0], self.of[3])
     }
 
-    /// The slot where the search for a permit begins, or `alone` the only one, and the number of permits.
+    /// Describes the slot where the search for a permit begins, or `alone` the only one, and the number of permits.
     fn of_slot(&self, slots: &[&str]) -> String {
         let (k, slot, tried) = (slots[0], slots[1], slots[2]);
         assert!(tried == "1" || tried == k);
@@ -543,7 +543,7 @@ impl Scripted<'_> {
         format!("NUMBERED {slot} from {}", self.of[3])
     }
 
-    /// What is done to the member of a set, which is a permit or a reader; and its prefix.
+    /// Describes what is done to the member of a set. The member is a permit or a reader, which its prefix shows.
     fn of_member(&self, what: &str) -> String {
         let key = self.keys[0];
         match (what, self.of) {
@@ -584,7 +584,7 @@ impl Scripted<'_> {
         format!("INTENT {key} {} for {}", self.of[0], self.of[1])
     }
 
-    /// A `SET`, or nothing, and the commands that the user needs for it.
+    /// Describes a `SET`, or nothing, and the commands that the user needs for it.
     fn of_trial(&self) -> String {
         let what = match self.of[1] {
             "" => "permits".to_string(),

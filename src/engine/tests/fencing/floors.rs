@@ -38,8 +38,7 @@ fn a_repair_that_was_sent_twice_is_over() {
     world.acquire(&fenced());
     world.say(0, "*3|:-1|:0|:0|");
     world.sleep_until_event();
-    let report = world.no_quorum();
-    assert_eq!(outcomes(&report)[0], IN_REPAIR);
+    assert_eq!(outcomes(&world.no_quorum())[0], IN_REPAIR);
 }
 
 /// Clocks were ahead when these floors were written, and are right now. So the present time is lower than the floors.

@@ -2,13 +2,6 @@
 
 use super::*;
 
-/// Makes a kept lock on one node, which is waited for for a long time.
-fn keeping_patiently(options: LockOptions) -> (World, Lock) {
-    let mut world = World::with(named(1).node_timeout(4 * SECOND)).greeted();
-    let lock = world.kept_lock(b"k", options);
-    (world, lock)
-}
-
 /// Makes a kept lock on one node, which has refused its first extension.
 fn tried() -> (World, Lock) {
     let (mut world, lock) = World::keeping(1, kept());
@@ -16,22 +9,6 @@ fn tried() -> (World, Lock) {
     world.say(0, "-ERR x|");
     drop(world.was_not_kept());
     (world, lock)
-}
-
-/// A caller has an extension under way, and has asked something else since then. The engine begins no second extension.
-#[test]
-fn an_extension_of_a_caller_lets_no_second_one_begin() {
-    let (mut world, mut lock) = keeping_patiently(kept().extensions(1));
-    world.sleep(VALIDITY / 2 - 2 * MS);
-    world.extend_for(&lock, 3 * TTL);
-    world.ask_confirm(&lock);
-    world.sleep(3 * SECOND);
-    assert_eq!(world.take(0), [EXTEND, "EVAL confirm"]);
-    assert!(world.events.is_empty(), "{:?}", world.events);
-    world.say(0, ":1|");
-    world.extended(&mut lock);
-    assert!(world.now.saturating_add(2 * TTL) < lock.valid_until());
-    assert_eq!(lock.extensions_left(), 0);
 }
 
 /// An extension that was not confirmed or was cancelled does not prevent the next one.
@@ -95,7 +72,8 @@ fn a_kept_lock_that_is_found_to_end_now_shows_that() {
 /// keys were extended nevertheless. So its release is a debt until the extended keys expire.
 #[test]
 fn a_kept_lock_that_has_ended_shows_for_how_long_it_was_extended_last() {
-    let (mut world, mut lock) = keeping_patiently(kept());
+    let mut world = World::with(named(1).node_timeout(4 * SECOND)).greeted();
+    let mut lock = world.kept_lock(b"k", kept());
     world.extend_for(&lock, 3 * TTL);
     world.take(0);
     world.say_undrained(0, ":1|");
