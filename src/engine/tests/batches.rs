@@ -2,6 +2,7 @@
 
 use super::keep::{EXTEND, answers, kept, renewals};
 use super::*;
+use crate::error::ServerError;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX};
 
 const NOSCRIPT: &str = "-NOSCRIPT x|";
@@ -46,23 +47,31 @@ impl World {
             _ => None,
         });
         let outcome = outcomes.next();
-        assert_eq!(outcomes.next().map(|_| ()), None, "one outcome each");
+        assert!(outcomes.next().is_none(), "one outcome each");
         outcome
     }
 
     /// Asserts that the only event besides extensions is a release that has deleted its key.
     #[track_caller]
     fn only_released(&mut self) {
-        self.events
-            .retain(|event| !matches!(event, Event::Kept { .. }));
+        let is_kept = |event: &Event| matches!(event, Event::Kept { .. });
+        self.events.retain(|event| !is_kept(event));
         assert!(self.unlocked().is_ok());
     }
 
+    /// The first node says `reply`, which arrives in pieces of `len` bytes.
+    fn say_in_pieces(&mut self, reply: &str, len: usize, each: impl Fn(&Self)) {
+        let reply = reply.replace('|', "\r\n");
+        for bytes in reply.as_bytes().chunks(len) {
+            each(self);
+            let node = id(0);
+            self.input(Input::Received { node, bytes });
+        }
+    }
+
     fn kept_each(&self, locks: &[Lock]) -> Vec<bool> {
-        let outcomes = locks.iter().map(|lock| self.outcome(lock));
-        outcomes
-            .map(|outcome| matches!(outcome, Some(Ok(()))))
-            .collect()
+        let is_kept = |lock| matches!(self.outcome(lock), Some(Ok(())));
+        locks.iter().map(is_kept).collect()
     }
 }
 
@@ -73,44 +82,32 @@ fn each_renewal_of_a_batch_has_the_answer_of_its_own_key() {
     world.say(0, "*5|:1|:0|:-1|-MISCONF x|:1|");
     assert_eq!(world.kept_each(&locks), [true, false, false, false, true]);
     let outcomes: Vec<_> = locks[1..4].iter().map(|it| world.outcome(it)).collect();
-    let [Some(Err(missing)), Some(Err(foreign)), Some(Err(refused))] = &outcomes[..] else {
+    let [
+        Some(Err(ExtendError::Lost(missing))),
+        Some(Err(ExtendError::Lost(foreign))),
+        Some(Err(ExtendError::Unconfirmed(refused))),
+    ] = &outcomes[..]
+    else {
         panic!("{outcomes:?}")
     };
-    let told = |error: &ExtendError| match error {
-        ExtendError::Lost(report) | ExtendError::Unconfirmed(report) => super::outcomes(report),
-        other => panic!("{other:?}"),
-    };
-    assert_matches!(missing, ExtendError::Lost(_));
-    assert_eq!(told(missing), [NodeOutcome::Missing]);
-    assert_eq!(told(foreign), [NodeOutcome::Held]);
-    assert_matches!(refused, ExtendError::Unconfirmed(_));
-    assert_matches!(told(refused)[..], [NodeOutcome::Refused(error)] if error.code() == "MISCONF");
+    let told = [missing, foreign, refused].map(|report| report.nodes()[0].outcome);
+    let refusal = NodeOutcome::Refused(ServerError::from_line(b"MISCONF"));
+    assert_eq!(told, [NodeOutcome::Missing, NodeOutcome::Held, refusal]);
 }
 
 /// However the bytes of the answer are cut.
 #[test]
 fn an_answer_to_a_batch_may_arrive_in_pieces() {
     let (mut world, locks, _) = due(4);
-    let answer = "*4|:1|:1|:0|:1|".replace('|', "\r\n");
-    for byte in answer.as_bytes().chunks(1) {
+    world.say_in_pieces("*4|:1|:1|:0|:1|", 1, |world| {
         assert_eq!(world.kept_each(&locks), [false; 4], "not before its end");
-        world.input(Input::Received {
-            node: id(0),
-            bytes: byte,
-        });
-    }
+    });
     assert_eq!(world.kept_each(&locks), [true, true, false, true]);
     let (mut world, locks, sent) = due(2 * BATCH_MAX + 1);
     assert_eq!(sent.len(), 3);
     // One command follows the batches, and is answered after them.
     world.release(locks.into_iter().next().expect("a lock"));
-    let answer = answers(&sent, ":1|").replace('|', "\r\n") + ":1\r\n";
-    for piece in answer.as_bytes().chunks(7) {
-        world.input(Input::Received {
-            node: id(0),
-            bytes: piece,
-        });
-    }
+    world.say_in_pieces(&(answers(&sent, ":1|") + ":1|"), 7, |_| ());
     assert_eq!(world.extended_by_engine(), 2 * BATCH_MAX);
     world.only_released();
 }
@@ -129,26 +126,24 @@ fn one_renewal_alone_is_an_ordinary_extension() {
 
 #[test]
 fn an_answer_with_more_or_fewer_elements_ends_the_connection() {
-    for answer in [
-        "*2|:1|:1|",
-        "*4|:1|:1|:1|:1|",
-        ":1|",
-        "+OK|",
-        "$-1|",
-        "*-1|",
-        "*0|",
-        "-LOADING x|", // The server has loaded its data, and has forgotten.
+    let none = [false; 3];
+    for (answer, kept) in [
+        ("*2|:1|:1|", none),
+        ("*4|:1|:1|:1|:1|", none),
+        (":1|", none),
+        ("+OK|", none),
+        ("$-1|", none),
+        ("*-1|", none),
+        ("*0|", none),
+        ("-LOADING x|", none), // The server has loaded its data, and has forgotten.
+        // An element that is not an answer to an extension. The elements before it count.
+        ("*3|:1|+OK|:1|", [true, false, false]),
     ] {
         let (mut world, locks, _) = due(3);
         world.say(0, answer);
         assert_eq!(world.links[0], "connecting", "{answer}: again");
-        assert_eq!(world.kept_each(&locks), [false; 3]);
+        assert_eq!(world.kept_each(&locks), kept, "{answer}");
     }
-    // An element that is not an answer to an extension also ends the connection. The elements before it count.
-    let (mut world, locks, _) = due(3);
-    world.say(0, "*3|:1|+OK|:1|");
-    assert_eq!(world.links[0], "connecting", "again");
-    assert_eq!(world.kept_each(&locks), [true, false, false]);
 }
 
 #[test]
@@ -161,15 +156,8 @@ fn a_node_that_has_forgotten_the_script_is_asked_for_each_by_its_text() {
     world.say(0, &(digests() + ":1|:0|:1|"));
     assert_eq!(world.kept_each(&locks), [true, false, true]);
     // The scripts are loaded again.
-    assert_eq!(
-        world.take(0),
-        ["EVALSHA release"],
-        "of the one that is lost"
-    );
-    world.say(0, ":0|");
-    world.events.clear();
-    let (_, sent) = world.sleep_until_sent(0);
-    assert_eq!(sent, [batch(&[0, 2])]);
+    world.exchange(0, ["EVALSHA release"], ":0|"); // Of the one that is lost.
+    assert_eq!(world.next_sent(0), [batch(&[0, 2])]);
 }
 
 /// The batch itself may be the reason for the refusal, so it is not known which renewal was refused. Sent one by one,
@@ -183,16 +171,12 @@ fn a_node_that_refuses_batches_is_asked_one_by_one() {
         assert_eq!(sent[4..], ["EVAL extend"; 3], "{refusal}");
         world.say(0, &(digests() + ":1|:1|:1|"));
         assert_eq!(world.kept_each(&locks), [true; 3]);
-        world.events.clear();
-        let (_, sent) = world.sleep_until_sent(0);
-        assert_eq!(sent, [EXTEND; 3]);
+        assert_eq!(world.next_sent(0), [EXTEND; 3]);
         world.say(0, ":1|:1|:1|");
         assert_eq!(world.kept_each(&locks), [true; 3]);
         // The next connection may lead to another server.
         world.greet_again(0);
-        world.events.clear();
-        let (_, sent) = world.sleep_until_sent(0);
-        assert_eq!(sent, [batch(&[0, 1, 2])]);
+        assert_eq!(world.next_sent(0), [batch(&[0, 1, 2])]);
     }
 }
 
@@ -206,11 +190,7 @@ fn a_node_that_refuses_everything_for_a_while_has_answered_all() {
         let outcome = world.outcome(lock);
         assert_matches!(outcome, Some(Err(ExtendError::Unconfirmed(_))));
     }
-    let (_, sent) = world.sleep_until_sent(0);
-    assert!(sent.is_empty());
-    world.events.clear();
-    let (_, sent) = world.sleep_until_sent(0);
-    assert_eq!(sent, [batch(&[0, 1, 2])]);
+    assert_eq!(world.next_sent(0), [batch(&[0, 1, 2])]);
 }
 
 #[test]
@@ -225,8 +205,7 @@ fn a_release_goes_behind_the_renewals_that_were_begun_before_it() {
     assert_eq!(world.kept_each(&locks), [true; 2]);
     world.only_released();
     // The renewal of this lock has left.
-    let (_, sent) = world.sleep_until_sent(0);
-    assert_eq!(sent, [batch(&[0, 2])]);
+    assert_eq!(world.next_sent(0), [batch(&[0, 2])]);
     world.release(locks.remove(0));
     world.exchange(0, ["EVALSHA release"], "*2|:1|:1|:1|");
     world.only_released();
@@ -234,34 +213,6 @@ fn a_release_goes_behind_the_renewals_that_were_begun_before_it() {
         world.release_on(0..1, lock);
     }
     world.is_clean();
-}
-
-impl World {
-    /// Makes the socket take no more bytes. A lock that gets no answer shows this.
-    fn block(&mut self) {
-        self.window[0] = 0;
-        self.acquire_of(b"other", &once());
-        self.sleep_until_event();
-        self.no_quorum();
-        assert_eq!(self.engine.load().in_flight, 0);
-    }
-}
-
-/// A command that follows the renewals makes them be written first. Withdrawing one renewal does not withdraw the
-/// others.
-#[test]
-fn renewals_that_wait_for_a_socket_go_before_what_is_asked_later() {
-    let (mut world, mut locks) = keeping(4);
-    world.block();
-    world.begin_renewals();
-    world.release(locks.remove(1));
-    while world.outcome(&locks[2]).is_none() {
-        world.sleep_until_timer();
-    }
-    world.make_room(0);
-    let sent = world.take(0);
-    assert_eq!(sent, [&*batch(&[0, 2, 3]), "EVALSHA release"]);
-    world.say(0, "*3|:1|:1|:1|:1|");
 }
 
 /// Renewals that were only collected have not left, and end with the connection. Renewals that were written may have
@@ -280,9 +231,7 @@ fn a_connection_that_is_lost_answers_neither_what_was_collected_nor_what_was_wri
         assert_eq!(world.take(0), NOTHING);
         world.reconnect(0);
         world.greet(0);
-        world.events.clear();
-        let (_, sent) = world.sleep_until_sent(0);
-        assert_eq!(sent, [batch(&[0, 1, 2])]);
+        assert_eq!(world.next_sent(0), [batch(&[0, 1, 2])]);
         world.say(0, "*3|:1|:1|:1|");
         assert_eq!(world.kept_each(&locks), [true; 3]);
         for lock in locks {
@@ -311,22 +260,20 @@ fn renewals_of_different_ttls_go_together() {
 #[test]
 fn long_names_make_smaller_batches() {
     let mut world = World::ready(1);
-    let locks: Vec<_> = (0..40)
-        .map(|index| world.kept_lock(format!("{index:01024}").as_bytes(), kept()))
-        .collect();
+    let name = |index| format!("{index:01024}");
+    let _locks = [(); 40].map(|()| {
+        let index = world.claims();
+        world.kept_lock(name(index).as_bytes(), kept())
+    });
     world.begin_renewals();
     let mut written = 0;
     while let Some(Output::Transmit { node, bytes }) = world.engine.poll(world.now) {
-        let (len, mut batches) = (bytes.len(), 0);
-        for batch in memchr::memmem::find_iter(bytes, b"EVALSHA") {
-            batches += usize::from(batch < len);
-        }
+        let len = bytes.len();
+        let batches = memchr::memmem::find_iter(bytes, b"EVALSHA").count();
         assert!(len <= batches * BATCH_BYTES_MAX && (3..=4).contains(&batches));
         written += len;
-        world
-            .engine
-            .handle(world.now, Input::Transmitted { node, len });
+        let input = Input::Transmitted { node, len };
+        world.engine.handle(world.now, input);
     }
     assert!(40 * 1024 < written);
-    drop(locks);
 }

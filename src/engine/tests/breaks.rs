@@ -1,7 +1,7 @@
 //! Stories of locks that are broken by a client that does not hold them.
 
 use super::breaking::{Breaking, Broken};
-use super::inspect::{ONE, OTHER};
+use super::inspect::{NONE, ONE, OTHER, having};
 use super::inspection::Inspection;
 use super::*;
 use crate::engine::operators::OperatorError;
@@ -9,9 +9,13 @@ use crate::engine::operators::OperatorError;
 impl World {
     /// Returns the inspection when all nodes have `token` for 9 s.
     fn seen(&mut self, token: &str) -> Inspection {
-        self.inspect();
-        (0..self.sent.len()).for_each(|node| self.has(node, token, 9_000));
-        self.inspected()
+        self.seen_for(token, 9_000)
+    }
+
+    /// Returns the inspection when all nodes have `token` for this many milliseconds.
+    fn seen_for(&mut self, token: &str, millis: u64) -> Inspection {
+        let answer = having(token, millis);
+        self.answered(&vec![&*answer; self.sent.len()])
     }
 
     fn break_as(&mut self, seen: &Inspection, how: Breaking) -> Result<RoundId, OperatorError> {
@@ -23,9 +27,7 @@ impl World {
     /// Breaks the lock that was `seen`. All nodes are asked.
     fn break_lock(&mut self, seen: &Inspection) {
         self.break_as(seen, Breaking::KeepOut).expect("asked");
-        for node in 0..self.sent.len() {
-            assert_eq!(self.take(node), ["EVAL overwrite"], "node {node}");
-        }
+        self.all_were_sent(&["EVAL overwrite"]);
     }
 
     #[track_caller]
@@ -70,11 +72,8 @@ fn a_lock_is_broken_if_a_majority_has_replaced_its_token() {
         for (node, answer) in answers.iter().enumerate() {
             world.say(node, answer);
         }
-        assert_eq!(
-            world.events.is_empty(),
-            answers.contains(&""),
-            "all are heard"
-        );
+        let waits = answers.contains(&"");
+        assert_eq!(world.events.is_empty(), waits, "all are heard");
         world.pass(Duration::from_secs(1));
         let result = world.broken();
         assert_eq!(word(&result), outcome, "{answers:?}");
@@ -90,26 +89,18 @@ fn a_lock_is_broken_if_a_majority_has_replaced_its_token() {
 #[test]
 fn what_nobody_holds_and_what_would_never_be_free_is_not_broken() {
     let mut world = World::ready(3);
-    world.inspect();
-    (0..3).for_each(|node| world.has_none(node));
-    let free = world.inspected();
-    world.inspect();
-    world.has(0, ONE, 9_000);
-    world.has(1, OTHER, 9_000);
-    world.has_none(2);
-    let split = world.inspected();
+    let free = world.answered(&[NONE; 3]);
+    let [one, other] = [ONE, OTHER].map(|token| having(token, 9_000));
+    let split = world.answered(&[&one, &other, NONE]);
     for seen in [&free, &split] {
         for how in [Breaking::KeepOut, Breaking::AtOnce] {
             assert_matches!(world.break_as(seen, how), Err(OperatorError::NotHeld(_)));
         }
     }
-    world.inspect();
-    (0..3).for_each(|node| world.has(node, ONE, 9_000_000_000_000_000));
-    let endless = world.inspected();
+    let endless = world.seen_for(ONE, 9_000_000_000_000_000);
     let refused = world.break_as(&endless, Breaking::KeepOut);
     assert_matches!(refused, Err(OperatorError::NotOurs(_)));
-    assert_eq!(world.take_all(), vec![Vec::<String>::new(); 3]);
-
+    assert_eq!(world.take_all().concat(), NOTHING);
     world.break_as(&endless, Breaking::AtOnce).expect("asked");
     assert_eq!(world.take(0), ["EVALSHA release"]);
     world.all_say(0..3, ":1|");
@@ -123,14 +114,10 @@ fn what_is_longer_than_a_token_is_not_broken() {
         for how in [Breaking::KeepOut, Breaking::AtOnce] {
             let mut world = World::ready(3);
             let seen = world.seen(&"x".repeat(len));
-            match world.break_as(&seen, how) {
-                Ok(_) => assert!(is_token, "{len}"),
-                Err(error) => {
-                    assert_matches!(error, OperatorError::NotOurs(_));
-                    assert!(!is_token, "{len}");
-                }
-            }
-            assert_eq!(world.take_all() != vec![Vec::<String>::new(); 3], is_token);
+            let asked = world.break_as(&seen, how);
+            assert_eq!(asked.is_ok(), is_token, "{len}");
+            assert!(is_token || matches!(asked, Err(OperatorError::NotOurs(_))));
+            assert_eq!(world.take_all().concat().is_empty(), !is_token);
         }
     }
 }
@@ -140,22 +127,13 @@ fn what_is_longer_than_a_token_is_not_broken() {
 #[test]
 fn a_deletion_is_owed_for_as_long_as_the_keys_live() {
     let mut world = World::ready(3);
-    world.inspect();
-    (0..3).for_each(|node| world.has(node, ONE, 3_600_000));
-    let seen = world.inspected();
+    let seen = world.seen_for(ONE, 3_600_000);
     let gone = world.now.saturating_add(3_600 * SECOND);
     world.break_as(&seen, Breaking::AtOnce).expect("asked");
     world.lose(2);
     world.all_say(0..2, ":1|");
     assert!(world.unlocked().is_ok());
-    while world.engine.load().owed != 0 {
-        assert!(world.now < gone.saturating_add(61 * SECOND));
-        if world.links[2] == "connecting" {
-            world.lose(2);
-        }
-        world.sleep_until_timer();
-    }
-    assert!(gone <= world.now, "{:?} < {gone:?}", world.now);
+    world.owes_until(gone, 61 * SECOND);
 }
 
 #[test]
@@ -187,6 +165,7 @@ fn a_node_that_comes_back_in_quarantine_does_it_and_does_not_count() {
     assert_eq!(word(&world.broken()), "unconfirmed");
 }
 
+/// A lock that was broken before is broken again. The key of another client and a key without an expiry are left alone.
 #[test]
 fn a_node_that_runs_no_scripts_does_it_by_a_transaction() {
     const READING: [&str; 5] = ["MULTI", "EXEC", "WATCH k", "GET k", "PTTL k"];
@@ -194,122 +173,106 @@ fn a_node_that_runs_no_scripts_does_it_by_a_transaction() {
     let other = crate::resource::broken(crate::Token::new(&ONE.as_bytes()[..20]));
     let other = core::str::from_utf8(&other).expect("text stays text");
     let writing = ["MULTI", &format!("SET k {other} XX KEEPTTL"), "EXEC"];
-    for (executed, outcome) in [
-        ("*1|+OK|", "broken"),
-        ("*1|$-1|", "changed"), // The lock has ended meanwhile.
-        ("*1|-OOM command not allowed|", "unconfirmed"),
+    let seen_before = watched(&ONE[..20]);
+    let endless = seen_before.replace(":7000|", ":-1|");
+    for (read, executed, outcome) in [
+        (&seen_before, "*1|+OK|", "broken"),
+        (&seen_before, "*1|$-1|", "changed"), // The lock has ended meanwhile.
+        (&seen_before, "*1|-OOM command not allowed|", "unconfirmed"),
+        (&watched(other), "*1|+OK|", "broken"),
+        (&watched(OTHER), "", "changed"),
+        (&endless, "", "changed"),
     ] {
         let mut world = World::ready(1);
         let seen = world.seen(&ONE[..20]);
         world.break_lock(&seen);
         world.say(0, NO_EVAL);
-        assert_eq!(world.take(0), READING);
-        world.say(0, &watched(&ONE[..20]));
-        assert_eq!(world.take(0), writing);
-        // Another client has changed the key meanwhile, maybe by extending the lock, so the key is read again.
-        world.say(0, "+OK|+QUEUED|_|");
-        assert_eq!(world.take(0), READING);
-        world.say(0, &watched(&ONE[..20]));
-        assert_eq!(world.take(0), writing);
-        world.say(0, &format!("+OK|+QUEUED|{executed}"));
-        assert_eq!(word(&world.broken()), outcome, "{executed}");
-    }
-    // A lock that was broken before is broken again. The key of another client and a key without an expiry are left
-    // alone.
-    let endless = watched(&ONE[..20]).replace(":7000|", ":-1|");
-    for (read, outcome) in [
-        (watched(other), "broken"),
-        (watched(OTHER), "changed"),
-        (endless, "changed"),
-    ] {
-        let mut world = World::ready(1);
-        let seen = world.seen(&ONE[..20]);
-        world.break_lock(&seen);
-        world.say(0, NO_EVAL);
-        world.say(0, &read);
-        world.say(0, "+OK|+QUEUED|*1|+OK|");
-        assert_eq!(word(&world.broken()), outcome, "{read}");
-        world.take_all();
-    }
-}
-
-/// The holder keeps its lock, and other clients want it.
-#[cfg(feature = "embedded")]
-#[test]
-fn others_are_kept_out_until_the_holder_must_have_stopped() {
-    use super::net::{Net, builder};
-    use crate::RestartGuard;
-    const TTL: Duration = Duration::from_secs(10);
-    let guards = [RestartGuard::Observed, RestartGuard::Strict];
-    let ways = [(Breaking::KeepOut, false), (Breaking::AtOnce, true)];
-    let ways = guards
-        .iter()
-        .flat_map(|guard| ways.map(|way| (*guard, way)));
-    for (guard, (how, is_free)) in ways {
-        let mut net = Net::new(3);
-        let client = || builder(3).restart_guard(guard);
-        let (holder, other) = (net.client(client()), net.client(client()));
-        net.pass(Duration::from_secs(62)); // The barriers end.
-        let mut lock = net.try_lock(holder, TTL).expect("free");
-        net.pass(Duration::from_secs(3));
-        let seen = net.inspect(other).expect("all answer");
-        // The holder has extended the lock since then, and believes that it is valid.
-        net.extend(holder, &mut lock, TTL).expect("held");
-        let believed = lock.valid_until();
-        let now = net.now;
-        let asked = net.clients[other].engine.break_lock(now, b"k", &seen, how);
-        asked.expect("asked");
-        net.pump();
-        let told = net.event(other).expect("all nodes have answered");
-        let broken = breaking::finish(told, &seen).expect("all have done it");
-        assert!(2 <= broken.nodes, "{broken:?}");
-        assert_eq!(net.try_lock(other, TTL).is_ok(), is_free);
-        let free_at = now.saturating_add(broken.free_in);
-        assert_eq!(believed <= free_at, !is_free, "{how:?}");
-
-        let lost = net.extend(holder, &mut lock, TTL);
-        assert_matches!(lost, Err(ExtendError::Lost(_)));
-        if !is_free {
-            net.pass(broken.free_in - Duration::from_millis(1));
-            assert!(net.try_lock(other, TTL).is_err(), "not yet");
-            net.pass(Duration::from_millis(100));
-            let _lock = net.try_lock(other, TTL).expect("free");
+        world.exchange(0, READING, read);
+        if !executed.is_empty() {
+            // Another client has changed the key meanwhile, maybe by extending the lock, so the key is read again.
+            world.exchange(0, writing, "+OK|+QUEUED|_|");
+            world.exchange(0, READING, read);
+            world.exchange(0, writing, &format!("+OK|+QUEUED|{executed}"));
         }
+        assert_eq!(word(&world.broken()), outcome, "{read} {executed}");
+        assert_eq!(world.take(0), NOTHING);
     }
 }
 
-/// A token on such a key would keep other clients out for ever. When the other keys expire, the lock becomes free.
 #[cfg(feature = "embedded")]
-#[test]
-fn a_key_that_never_ends_is_left_alone() {
-    use super::net::{Net, builder};
+mod of_servers {
+    use super::super::net::{Net, builder};
+    use super::*;
     use crate::RestartGuard;
-    const TTL: Duration = Duration::from_secs(10);
-    for is_without_scripts in [false, true] {
+
+    /// Makes three nodes and `clients` clients, after the barriers.
+    fn net(clients: usize, guard: RestartGuard, is_without_scripts: bool) -> Net {
         let mut net = Net::new(3);
-        let client = net.client(
-            builder(3)
-                .restart_guard(RestartGuard::Observed)
-                .without_scripts(is_without_scripts),
-        );
-        net.pass(Duration::from_secs(62));
-        let lock = net.try_lock(client, TTL).expect("free");
-        net.set(0, b"k", lock.token().as_bytes());
-        let before: Vec<_> = (0..3).map(|node| net.value(node, b"k")).collect();
-        let seen = net.inspect(client).expect("all answer");
-        let now = net.now;
-        let asked = net.clients[client]
-            .engine
-            .break_lock(now, b"k", &seen, Breaking::KeepOut);
-        asked.expect("asked");
+        let builder = builder(3).restart_guard(guard);
+        let builder = builder.without_scripts(is_without_scripts);
+        for _ in 0..clients {
+            net.client(builder.clone());
+        }
+        net.pass(62 * SECOND);
+        net
+    }
+
+    /// `client` breaks the lock that was `seen`.
+    fn break_lock(net: &mut Net, client: usize, seen: &Inspection, how: Breaking) -> Broken {
+        let engine = &mut net.clients[client].engine;
+        engine.break_lock(net.now, b"k", seen, how).expect("asked");
         net.pump();
         let told = net.event(client).expect("all nodes have answered");
-        let broken = breaking::finish(told, &seen).expect("two have done it");
-        assert!(
-            broken.nodes == 2 && broken.free_in <= TTL,
-            "{is_without_scripts}: {broken:?}"
-        );
-        assert_eq!(net.value(0, b"k"), before[0]);
-        assert_ne!(net.value(1, b"k"), before[1]);
+        breaking::finish(told, seen).expect("a majority has done it")
+    }
+
+    /// The holder keeps its lock, and other clients want it.
+    #[test]
+    fn others_are_kept_out_until_the_holder_must_have_stopped() {
+        let (observed, strict) = (RestartGuard::Observed, RestartGuard::Strict);
+        for (guard, how, is_free) in [
+            (observed, Breaking::KeepOut, false),
+            (observed, Breaking::AtOnce, true),
+            (strict, Breaking::KeepOut, false),
+            (strict, Breaking::AtOnce, true),
+        ] {
+            let mut net = net(2, guard, false);
+            let mut lock = net.try_lock(0, TTL).expect("free");
+            net.pass(3 * SECOND);
+            let seen = net.inspect(1).expect("all answer");
+            // The holder has extended the lock since then, and believes that it is valid.
+            net.extend(0, &mut lock, TTL).expect("held");
+            let (believed, now) = (lock.valid_until(), net.now);
+            let broken = break_lock(&mut net, 1, &seen, how);
+            assert!(2 <= broken.nodes, "{broken:?}");
+            assert_eq!(net.try_lock(1, TTL).is_ok(), is_free);
+            let free_at = now.saturating_add(broken.free_in);
+            assert_eq!(believed <= free_at, !is_free, "{how:?}");
+            let lost = net.extend(0, &mut lock, TTL);
+            assert_matches!(lost, Err(ExtendError::Lost(_)));
+            if !is_free {
+                net.pass(broken.free_in - MS);
+                assert!(net.try_lock(1, TTL).is_err(), "not yet");
+                net.pass(100 * MS);
+                let _lock = net.try_lock(1, TTL).expect("free");
+            }
+        }
+    }
+
+    /// A token on such a key would keep other clients out for ever. When the other keys expire, the lock becomes free.
+    #[test]
+    fn a_key_that_never_ends_is_left_alone() {
+        for is_without_scripts in [false, true] {
+            let mut net = net(1, RestartGuard::Observed, is_without_scripts);
+            let lock = net.try_lock(0, TTL).expect("free");
+            net.set(0, b"k", lock.token().as_bytes());
+            let before = [0, 1].map(|node| net.value(node, b"k"));
+            let seen = net.inspect(0).expect("all answer");
+            let broken = break_lock(&mut net, 0, &seen, Breaking::KeepOut);
+            assert_eq!(broken.nodes, 2, "{is_without_scripts}");
+            assert!(broken.free_in <= TTL, "{broken:?}");
+            assert_eq!(net.value(0, b"k"), before[0]);
+            assert_ne!(net.value(1, b"k"), before[1]);
+        }
     }
 }

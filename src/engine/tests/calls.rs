@@ -55,6 +55,19 @@ impl World {
         assert!(self.unlocked().is_ok());
     }
 
+    /// Node 2 is away and stays away. What it is owed stays a debt until `gone`, and for no more than `late` longer.
+    #[track_caller]
+    pub(super) fn owes_until(&mut self, gone: Instant, late: Duration) {
+        while self.owed() != 0 {
+            assert!(self.now < gone.saturating_add(late), "{:?}", self.now);
+            if self.links[2] == "connecting" {
+                self.lose(2);
+            }
+            self.sleep_until_timer();
+        }
+        assert!(gone <= self.now, "{:?} < {gone:?}", self.now);
+    }
+
     // ----- calls ----------------------------------------------------------------------------
 
     pub(super) fn acquire(&mut self, options: &LockOptions) -> RoundId {
@@ -242,20 +255,26 @@ impl World {
         self.apply_next(lock);
     }
 
+    /// Like [`extended`](Self::extended); `lock` ends at `end` then.
+    #[track_caller]
+    pub(super) fn extended_until(&mut self, lock: &mut Lock, end: Instant) {
+        self.extended(lock);
+        assert_eq!(lock.valid_until(), end);
+    }
+
+    /// Takes the first event, which is the end of an extension or confirmation. Returns its outcome.
+    #[track_caller]
+    fn next_outcome(&mut self) -> Result<Extension, ExtendError> {
+        match self.events.remove(0) {
+            Event::Extended { result, .. } | Event::Confirmed { result, .. } => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// Like [`extended`](Self::extended), for the first of several events.
     #[track_caller]
     pub(super) fn apply_next(&mut self, lock: &mut Lock) {
-        match self.events.remove(0) {
-            Event::Extended {
-                result: Ok(extension),
-                ..
-            }
-            | Event::Confirmed {
-                result: Ok(extension),
-                ..
-            } => assert!(extension.apply(lock)),
-            other => panic!("{other:?}"),
-        }
+        assert!(self.next_outcome().expect("confirmed").apply(lock));
     }
 
     #[track_caller]
@@ -267,15 +286,7 @@ impl World {
     /// Like `not_extended`, for the first of several events.
     #[track_caller]
     pub(super) fn next_not_extended(&mut self) -> ExtendError {
-        match self.events.remove(0) {
-            Event::Extended {
-                result: Err(error), ..
-            }
-            | Event::Confirmed {
-                result: Err(error), ..
-            } => error,
-            other => panic!("{other:?}"),
-        }
+        self.next_outcome().expect_err("not confirmed")
     }
 
     /// Returns what the nodes said to an extension that no majority confirmed.

@@ -24,6 +24,33 @@ struct Chaos {
     locks: Vec<Lock>,
 }
 
+/// The answers of a node about a fenced lock.
+const FENCED: [&str; 12] = [
+    "$1|7|",
+    "$1|7|",
+    "$1|9|",
+    "$1|8|",
+    "*3|:2|:0|:0|",
+    "*3|:3|:0|:0|",
+    "*3|:-1|:0|:0|",
+    "*3|:-1|:0|:1|",
+    "*3|:-2|:0|:0|",
+    "-NOSCRIPT no|",
+    "-OOM no|",
+    "-ERR no|",
+];
+
+/// The answers of a node to an inspection.
+const INSPECTED: [&str; 7] = [
+    "*3|:0|:0|$0||",
+    "*3|:0|:0|$0||",
+    "*3|:101|:0|$3|one|",
+    "*3|:9001|:0|$3|one|",
+    "-WRONGTYPE no|",
+    "-WRONGTYPE no|",
+    "-BUSY no|",
+];
+
 impl Chaos {
     fn new(seed: u64) -> Self {
         // Every other handle has a lock delay.
@@ -91,29 +118,22 @@ impl Chaos {
 
     fn acquire(&mut self) {
         let ttl = [5 * MS, 100 * MS, TTL][self.below(3)];
-        let options = LockOptions::new(ttl);
-        let options = match self.below(5) {
+        let mut options = LockOptions::new(ttl);
+        options = match self.below(5) {
             0 | 1 => options.tries(1),
             2 => options.tries(3),
             3 => options.wait(300 * MS),
             _ => options,
         };
-        let options = match self.below(3) {
-            0 => options.keep(),
-            _ => options,
-        };
+        if self.below(3) == 0 {
+            options = options.keep();
+        }
         let is_shared = self.below(3) == 0;
-        let options = match self.below(3) {
-            0 if !is_shared => options.fenced(),
-            _ => options,
-        };
-        let resources: [&[&[u8]]; 5] = [
-            &[b"ka"],
-            &[b"ka"],
-            &[b"kb"],
-            &[b"ka", b"kb"],
-            &[b"kb", b"kc", b"ka"],
-        ];
+        if self.below(3) == 0 && !is_shared {
+            options = options.fenced();
+        }
+        let (ka, kb, kc) = (&b"ka"[..], &b"kb"[..], &b"kc"[..]);
+        let resources: [&[_]; 5] = [&[ka], &[ka], &[kb], &[ka, kb], &[kb, kc, ka]];
         let request = match resources[self.below(5)] {
             names if is_shared => Request::shared(names[0], &options),
             names => Request::all(names, &options),
@@ -146,35 +166,27 @@ impl Chaos {
             return;
         }
         let at = self.below(self.locks.len());
-        let lock = self.locks.swap_remove(at);
-        match self.below(7) {
-            6 => {
-                let mut lock = lock;
-                _ = self.world.engine.downgrade(self.world.now, &mut lock);
-                self.world.drain();
-                self.locks.push(lock);
-            }
-            0 => self.world.release(lock),
-            1 => self.world.give_back(lock),
-            2 => {
-                let lock = self.world.detach(lock);
-                self.locks.push(lock);
-            }
-            3 => {
-                let lock = self.world.adopt(lock);
-                self.locks.push(lock);
-            }
-            4 => {
-                _ = self.world.engine.extend(self.world.now, &lock, TTL);
-                self.world.drain();
-                self.locks.push(lock);
-            }
+        let mut lock = self.locks.swap_remove(at);
+        let (now, world) = (self.world.now, &mut self.world);
+        match self.random.random_range(0..7) {
+            0 => return world.release(lock),
+            1 => return world.give_back(lock),
+            2 => lock = world.detach(lock),
+            3 => lock = world.adopt(lock),
+            4 => _ = world.engine.extend(now, &lock, TTL),
+            5 => _ = world.engine.downgrade(now, &mut lock),
             _ => {
-                let (mut lock, most) = (lock, [TTL, Duration::MAX][self.below(2)]);
-                _ = self.world.engine.keep(self.world.now, &mut lock, most);
-                self.world.drain();
-                self.locks.push(lock);
+                let most = [TTL, Duration::MAX][self.random.random_range(0..2)];
+                _ = world.engine.keep(now, &mut lock, most);
             }
+        }
+        world.drain();
+        self.locks.push(lock);
+    }
+
+    fn give_all_back(&mut self) {
+        for lock in core::mem::take(&mut self.locks) {
+            self.world.give_back(lock);
         }
     }
 
@@ -203,17 +215,16 @@ impl Chaos {
     fn reply(&mut self, node: usize, asked: &str) -> String {
         let digests = digests();
         let halves: Vec<_> = digests.split_inclusive('|').collect();
-        let said = match asked.split(' ').next().expect("a verb") {
-            "HELLO" => HELLO,
+        let said: &[&str] = match asked.split(' ').next().expect("a verb") {
+            "HELLO" => &[HELLO],
             "INFO" if asked == "INFO server" => return format!("$11|run_id:run{node}|"),
-            "INFO" => "$-1|",
+            "INFO" => &["$-1|"],
             "SCRIPT" => {
                 self.asked[node].1 += 1;
                 return halves[self.asked[node].1 % 2 * 2..][..2].concat();
             }
-            "SET" if asked.contains("intent") => self.one_of(&["+OK|", "-NOPERM no|"]),
-            "READ" => self.one_of(&[
-                ":1|",
+            "SET" if asked.contains("intent") => &["+OK|", "-NOPERM no|"],
+            "READ" => &[
                 ":1|",
                 ":1|",
                 ":2|",
@@ -222,56 +233,29 @@ impl Chaos {
                 "-NOPERM no|",
                 "-OOM no|",
                 "-ERR no|",
-            ]),
-            "CONFIRM" => self.one_of(&[":9001|", ":101|", ":0|", "-WRONGTYPE no|", "-BUSY no|"]),
-            "SET" => self.one_of(&["+OK|", "+OK|", "_|", "_|", "-OOM no|", "-ERR no|"]),
-            "by" => self.fenced_reply(),
-            "TAKE" if asked.split(' ').count() == 3 => self.fenced_reply(),
-            "RAISE" => self.one_of(&[":1|", ":1|", ":0|", ":-1|", "-OOM no|", "-NOSCRIPT no|"]),
-            "LOOK" => self.one_of(&[
+            ],
+            "CONFIRM" => &[":9001|", ":101|", ":0|", "-WRONGTYPE no|", "-BUSY no|"],
+            "SET" => &["+OK|", "+OK|", "_|", "_|", "-OOM no|", "-ERR no|"],
+            "by" => &FENCED,
+            "TAKE" if asked.split(' ').count() == 3 => &FENCED,
+            "RAISE" => &[":1|", ":1|", ":0|", ":-1|", "-OOM no|", "-NOSCRIPT no|"],
+            "LOOK" => &[
                 "*2|:1|:9|",
                 "*2|:1|:0|",
                 "*2|:0|:5|",
                 "*2|:0|:6|",
                 "-OOM no|",
-            ]),
-            "REPAIR" | "FLOOR" => self.one_of(&[":1|", ":0|", "-OOM no|"]),
-            "TAKE" => self.one_of(&[":1|", ":1|", ":1|", ":2|", ":3|", "-OOM no|", "-ERR no|"]),
-            "RELEASE" | "EXTEND" => self.one_of(&[":1|", ":1|", ":0|", ":-1|", "-BUSY no|"]),
-            "PTTL" => self.one_of(&[":-2|", ":-1|", ":1|", ":100|", ":9000|", "-NOPERM no|"]),
-            "CLIENT" => self.one_of(&["+OK|", "+OK|", "+OK|", "+OK|", "-NOPERM no|"]),
-            "EVAL" if asked == "EVAL inspect" => self.one_of(&[
-                "*3|:0|:0|$0||",
-                "*3|:0|:0|$0||",
-                "*3|:101|:0|$3|one|",
-                "*3|:9001|:0|$3|one|",
-                "-WRONGTYPE no|",
-                "-WRONGTYPE no|",
-                "-BUSY no|",
-            ]),
-            "EVAL" | "EVALSHA" => self.one_of(&[":1|", ":1|", ":0|", "-NOSCRIPT no|", "-BUSY no|"]),
+            ],
+            "REPAIR" | "FLOOR" => &[":1|", ":0|", "-OOM no|"],
+            "TAKE" => &[":1|", ":1|", ":1|", ":2|", ":3|", "-OOM no|", "-ERR no|"],
+            "RELEASE" | "EXTEND" => &[":1|", ":1|", ":0|", ":-1|", "-BUSY no|"],
+            "PTTL" => &[":-2|", ":-1|", ":1|", ":100|", ":9000|", "-NOPERM no|"],
+            "CLIENT" => &["+OK|", "+OK|", "+OK|", "+OK|", "-NOPERM no|"],
+            "EVAL" if asked == "EVAL inspect" => &INSPECTED,
+            "EVAL" | "EVALSHA" => &[":1|", ":1|", ":0|", "-NOSCRIPT no|", "-BUSY no|"],
             other => panic!("{other}"),
         };
-        said.into()
-    }
-
-    /// A node's answer about a fenced lock.
-    fn fenced_reply(&mut self) -> &'static str {
-        let said = [
-            "$1|7|",
-            "$1|7|",
-            "$1|9|",
-            "$1|8|",
-            "*3|:2|:0|:0|",
-            "*3|:3|:0|:0|",
-            "*3|:-1|:0|:0|",
-            "*3|:-1|:0|:1|",
-            "*3|:-2|:0|:0|",
-            "-NOSCRIPT no|",
-            "-OOM no|",
-            "-ERR no|",
-        ];
-        said[self.below(said.len())]
+        self.one_of(said).into()
     }
 
     /// Takes the events, and checks the queues.
@@ -283,25 +267,22 @@ impl Chaos {
             }
         }
         for event in core::mem::take(&mut self.world.events) {
-            if matches!(event, Event::Acquired { .. }) {
-                let ended = event.round().expect("of an operation");
-                let open = self.rounds.iter().position(|open| *open == ended);
-                self.rounds
-                    .swap_remove(open.expect("no caller waits for it"));
-                self.over.push(ended);
-            }
-            if let Event::Inspected { round, result } = &event {
-                self.watches.retain(|open| open != round);
-                self.known = Some(result.clone().expect("a watch is told what there is"));
-            }
-            if let Event::Acquired {
-                result: Ok(lock), ..
-            } = event
-            {
-                self.locks.push(lock);
+            match event {
+                Event::Acquired { round, result } => {
+                    let open = self.rounds.iter().position(|open| *open == round);
+                    let open = open.expect("no caller waits for it");
+                    self.over.push(self.rounds.swap_remove(open));
+                    self.locks.extend(result.ok());
+                }
+                Event::Inspected { round, result } => {
+                    self.watches.retain(|open| *open != round);
+                    self.known = Some(result.expect("a watch is told what there is"));
+                }
+                _ => {}
             }
         }
-        let engine = &self.world.engine;
+        let work = &self.world.engine.work;
+        let (queues, claims) = (&work.parts.queues, &work.parts.claims);
         let is_alone = |(_, claim): &(ClaimKey, &Claim)| {
             claim.busy().place == Some(PlaceKey::NONE) && !claim.entry.is_several()
         };
@@ -309,19 +290,14 @@ impl Chaos {
             Some(_) if !is_alone(&(key, claim)) => claim.entry.names().len(),
             _ => 0,
         };
-        let alone = engine.work.parts.claims.iter().filter(is_alone);
-        engine
-            .work
-            .parts
-            .queues
-            .check_alone(alone.map(|(key, claim)| (key, claim.entry.resource())));
-        let held = engine.work.parts.claims.iter().map(places).sum::<usize>();
-        let queues = &engine.work.parts.queues;
+        let alone = claims.iter().filter(is_alone);
+        queues.check_alone(alone.map(|(key, claim)| (key, claim.entry.resource())));
+        let held = claims.iter().map(places).sum::<usize>();
         queues.check(
-            engine.work.places() + engine.work.parts.queues.waiters.waiting() + held,
-            |operation| engine.work.is_open(operation),
+            work.places() + queues.waiters.waiting() + held,
+            |operation| work.is_open(operation),
             |key, place| {
-                let claim = engine.work.parts.claims.get(key);
+                let claim = claims.get(key);
                 claim.is_some_and(|claim| {
                     let mut names = claim.entry.names();
                     claim.busy().place == Some(place)
@@ -340,39 +316,25 @@ fn queues_stay_whole_whatever_happens() {
         let mut chaos = Chaos::new(seed);
         for _ in 0..400 {
             chaos.step();
-            let engine = &chaos.world.engine;
+            let work = &chaos.world.engine.work;
+            let resting = work.resting();
             assert_eq!(
-                engine.work.parts.resting,
-                engine.work.resting(),
+                work.parts.resting, resting,
                 "seed {seed}: those that rest are counted"
             );
         }
-        for lock in core::mem::take(&mut chaos.locks) {
-            chaos.world.give_back(lock);
-        }
+        chaos.give_all_back();
         for watch in core::mem::take(&mut chaos.watches) {
             chaos.world.cancel(watch);
         }
         for _ in 0..100 {
-            for node in 0..3 {
-                chaos.answer(node);
-            }
+            (0..3).for_each(|node| chaos.answer(node));
             chaos.world.sleep(100 * MS);
             chaos.see();
-            for lock in core::mem::take(&mut chaos.locks) {
-                chaos.world.give_back(lock);
-            }
+            chaos.give_all_back();
         }
-        assert!(
-            chaos.rounds.is_empty(),
-            "seed {seed}: a caller waits for ever"
-        );
-        for lock in core::mem::take(&mut chaos.locks) {
-            chaos.world.give_back(lock);
-        }
-        assert!(
-            chaos.world.engine.work.parts.queues.is_empty(),
-            "seed {seed}"
-        );
+        assert!(chaos.rounds.is_empty(), "seed {seed}: a caller waits");
+        let queues = &chaos.world.engine.work.parts.queues;
+        assert!(queues.is_empty(), "seed {seed}");
     }
 }

@@ -14,6 +14,20 @@ fn watching(nodes: usize, guard: RestartGuard) -> World {
     World::watching(named(nodes).restart_guard(guard)).greeted()
 }
 
+/// Makes three nodes that were asked for the time for the first time.
+fn watched() -> World {
+    let mut world = watching(3, RestartGuard::Observed);
+    world.cycle(&[Duration::ZERO; 3]);
+    world
+}
+
+/// The clock of one of three nodes is stepped by an hour.
+fn an_hour_at(stepped: usize) -> [Duration; 3] {
+    let mut ahead = [Duration::ZERO; 3];
+    ahead[stepped] = Duration::from_secs(3_600);
+    ahead
+}
+
 impl World {
     /// `node` names its time, which is `ahead` of what it should be.
     fn tells(&mut self, node: usize, ahead: Duration) {
@@ -65,20 +79,17 @@ fn the_time_is_asked_in_front_of_a_question_and_at_most_once_a_second() {
 #[test]
 fn a_node_whose_clock_was_stepped_is_not_counted_in_that_very_round() {
     let mut world = watching(3, RestartGuard::Observed);
-    let hour = Duration::from_secs(3_600);
-    world.cycle(&[hour, Duration::ZERO, Duration::ZERO]);
+    let ahead = an_hour_at(0);
+    world.cycle(&ahead);
     world.pass(Duration::from_secs(1));
     world.try_once();
     let until = world.now.saturating_add(QUARANTINE);
     world.take_all();
-    world.tells(0, hour);
+    world.tells(0, ahead[0]);
     world.say(0, "+OK|");
     world.tells(2, 83 * MS); // A lock of 10 s allows for a step of 80 ms, and for 2 ms in each second.
     world.say(2, "+OK|");
-    assert!(
-        world.events.is_empty(),
-        "two said yes, and one of them counts"
-    );
+    assert!(world.events.is_empty(), "one of the two counts");
     assert_eq!(world.steps(), [0, 0, 1]);
     world.tells(1, Duration::ZERO);
     world.say(1, "-ERR x|");
@@ -94,8 +105,7 @@ fn a_node_whose_clock_was_stepped_is_not_counted_in_that_very_round() {
 
 #[test]
 fn a_yes_from_before_the_step_was_seen_is_taken_back() {
-    let mut world = watching(3, RestartGuard::Observed);
-    world.cycle(&[Duration::ZERO; 3]);
+    let mut world = watched();
     world.try_once();
     world.take_all();
     world.say(2, "+OK|");
@@ -127,18 +137,12 @@ fn what_a_clock_showed_outlives_a_connection_and_a_node_without_time_votes() {
     world.lose(0);
     world.greet(0);
     world.try_once();
-    assert_eq!(world.take(0), ["TIME", "SET k 10000"]);
-    world.say(
-        0,
-        "-NOPERM this user has no permissions to run the 'time' command|+OK|",
-    );
+    let no_time = "-NOPERM this user has no permissions to run the 'time' command|";
+    world.exchange(0, ["TIME", "SET k 10000"], &format!("{no_time}+OK|"));
     let lock = world.lock();
     world.release_on(0..1, lock);
     world.pass(Duration::from_secs(2));
     world.take(0);
-    world.try_once();
-    world.exchange(0, ["SET k 10000"], "_|");
-    world.events.clear();
     world.lose(0);
     world.greet(0);
     world.try_once();
@@ -153,23 +157,32 @@ impl World {
     fn keeping_watched(ttl: Duration) -> (Self, Lock) {
         let mut world = watching(3, RestartGuard::Observed);
         world.acquire_of(b"k", &LockOptions::new(ttl).keep().tries(1));
-        for node in 0..3 {
-            world.tells(node, Duration::ZERO);
-            world.say(node, "+OK|");
-        }
-        world.take_all();
+        world.all_tell([Duration::ZERO; 3], "+OK|");
         let lock = world.lock();
         (world, lock)
     }
 
     /// Answers for all nodes: if they are asked for their time, it is `ahead` of the right one; then they say `reply`.
-    fn all_tell(&mut self, ahead: [Duration; 3], reply: &str) {
-        for (node, asked) in self.take_all().into_iter().enumerate() {
-            if asked.first().is_some_and(|first| first == "TIME") {
-                self.tells(node, ahead[node]);
+    fn all_tell(&mut self, ahead: [Duration; 3], reply: &'static str) {
+        (0..3).for_each(|node| self.reply(node, ahead, |_| reply));
+    }
+
+    /// Answers for `node`: its time is `ahead` of the right one, and `said` says what it answers to anything else.
+    fn reply(&mut self, node: usize, ahead: [Duration; 3], said: impl Fn(&str) -> &'static str) {
+        for asked in self.take(node) {
+            match &*asked {
+                "TIME" => self.tells(node, ahead[node]),
+                asked => self.say(node, said(asked)),
             }
-            self.say(node, reply);
         }
+    }
+
+    /// Extends `lock`. Node 0 is lost, and the others confirm it; node 2 has a clock that was stepped.
+    fn extend_behind_a_step(&mut self, lock: &Lock) {
+        self.extend(lock);
+        self.lose(0);
+        self.take(0);
+        self.all_tell(an_hour_at(2), ":1|");
     }
 
     /// Returns which of three nodes vote.
@@ -203,9 +216,7 @@ fn steps_of_two_clocks_end_no_kept_lock() {
         };
         let mut before = lock.valid_until();
         for _ in 0..4 {
-            while world.sent[2].is_empty() && world.events.is_empty() {
-                world.sleep_until_timer();
-            }
+            world.sleep_until_asked(2);
             let ahead = ahead(world.now);
             world.all_tell(ahead, ":1|");
             let until = world.was_kept(&lock);
@@ -234,40 +245,22 @@ fn steps_of_two_clocks_end_no_kept_lock() {
 #[test]
 fn a_copy_from_after_a_step_does_not_keep_a_lock() {
     let (mut world, lock) = World::keeping_watched(TTL);
-    let hour = Duration::from_secs(3_600);
-    world.sleep_until_asked(0);
-    for node in 0..3 {
-        assert_eq!(world.take(node), ["TIME", "EVALSHA extend"]);
-        world.tells(node, if node == 0 { hour } else { Duration::ZERO });
-        world.say(node, if node == 0 { ":0|" } else { ":1|" });
+    let ahead = an_hour_at(0);
+    let mut is_copied = false;
+    while !is_copied {
+        world.sleep_until_timer();
+        is_copied = world.sent[0].iter().any(|sent| sent.starts_with("SET"));
+        world.reply(0, ahead, |asked| match asked {
+            "EVALSHA extend" => ":0|",
+            _ => "+OK|",
+        });
+        (1..3).for_each(|node| world.reply(node, ahead, |_| ":1|"));
+        assert!(lock.is_valid_at(world.now));
     }
-    world.was_kept(&lock);
     assert_eq!(world.voting(), [false, true, true]);
-    // The node gets another copy with the next extension.
-    let mut copied = false;
-    while !copied {
-        world.sleep_until_timer();
-        for node in 0..3 {
-            for asked in world.take(node) {
-                match asked.split_whitespace().next() {
-                    Some("TIME") => {
-                        world.tells(node, if node == 0 { hour } else { Duration::ZERO })
-                    }
-                    Some("SET") => {
-                        world.say(node, "+OK|");
-                        copied = true;
-                    }
-                    _ if node == 0 && !copied => world.say(node, ":0|"),
-                    _ => world.say(node, ":1|"),
-                }
-            }
-        }
-    }
     world.events.clear();
-    while world.sent.iter().all(Vec::is_empty) {
-        world.sleep_until_timer();
-    }
-    world.all_tell([hour, Duration::ZERO, Duration::ZERO], ":1|");
+    world.sleep_until_asked(0);
+    world.all_tell(ahead, ":1|");
     world.was_kept(&lock);
     // One of the other copies is lost, and does not come back.
     world.lose(1);
@@ -275,14 +268,7 @@ fn a_copy_from_after_a_step_does_not_keep_a_lock() {
     while world.events.is_empty() {
         world.sleep_until_timer();
         for node in [0, 2] {
-            for asked in world.take(node) {
-                match asked.split_whitespace().next() {
-                    Some("TIME") => {
-                        world.tells(node, if node == 0 { hour } else { Duration::ZERO })
-                    }
-                    _ => world.say(node, ":1|"),
-                }
-            }
+            world.reply(node, ahead, |_| ":1|");
         }
     }
     world.was_not_kept();
@@ -293,20 +279,14 @@ fn a_copy_from_after_a_step_does_not_keep_a_lock() {
 /// is as old as the others.
 #[test]
 fn a_copy_from_behind_the_majority_is_older_than_a_step_as_well() {
-    let mut world = watching(3, RestartGuard::Observed);
-    world.cycle(&[Duration::ZERO; 3]);
+    let mut world = watched();
     world.try_once();
     world.take_all();
     (0..3).for_each(|node| world.say_undrained(node, "+OK|"));
     world.drain();
     let mut lock = world.lock();
     world.wait(Duration::from_secs(1));
-    world.extend(&lock);
-    world.lose(0);
-    for (node, ahead) in [(1, 0), (2, 3_600)] {
-        world.tells(node, Duration::from_secs(ahead));
-        world.say(node, ":1|");
-    }
+    world.extend_behind_a_step(&lock);
     world.extended(&mut lock);
 }
 
@@ -314,57 +294,16 @@ fn a_copy_from_behind_the_majority_is_older_than_a_step_as_well() {
 /// step.
 #[test]
 fn a_copy_from_before_a_step_counts_after_the_quarantine_of_a_restart() {
-    let mut world = watching(3, RestartGuard::Observed);
-    world.cycle(&[Duration::ZERO; 3]);
+    let mut world = watched();
     world.comes_back_as(2, "another", 1);
     let until = world.quarantined_until(2).expect("it has restarted");
     world.now = until.saturating_sub(Duration::from_secs(5));
     world.drain();
     world.take_all();
     world.try_once();
-    world.take_all();
-    for node in 0..3 {
-        world.tells(node, Duration::ZERO);
-        world.say(node, "+OK|");
-    }
+    world.all_tell([Duration::ZERO; 3], "+OK|");
     let mut lock = world.lock();
     world.now = until;
-    world.extend(&lock);
-    world.lose(0);
-    for (node, ahead) in [(1, 0), (2, 3_600)] {
-        world.tells(node, Duration::from_secs(ahead));
-        world.say(node, ":1|");
-    }
+    world.extend_behind_a_step(&lock);
     world.extended(&mut lock);
-}
-
-/// The node granted the lock after its clock was stepped, so the key of another client may have ended early there.
-#[test]
-fn a_copy_that_an_attempt_left_after_a_step_does_not_lengthen_the_lock() {
-    let mut world = watching(3, RestartGuard::Observed);
-    let ahead = [Duration::ZERO, Duration::ZERO, Duration::from_secs(3_600)];
-    world.cycle(&[Duration::ZERO; 3]);
-    world.wait(Duration::from_secs(1));
-    world.try_once();
-    world.take_all();
-    for node in [2, 0, 1] {
-        world.tells(node, ahead[node]);
-        world.say(node, "+OK|");
-    }
-    let lock = world.lock();
-    assert_eq!(world.voting(), [true, true, false]);
-    world.wait(Duration::from_secs(1));
-    world.extend(&lock);
-    world.lose(0);
-    for node in [1, 2] {
-        world.tells(node, ahead[node]);
-        world.say(node, ":1|");
-    }
-    assert_matches!(
-        world.events.remove(0),
-        Event::Extended {
-            result: Err(ExtendError::Unconfirmed(_)),
-            ..
-        }
-    );
 }

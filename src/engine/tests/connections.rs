@@ -9,20 +9,15 @@ use crate::node::Waking;
 fn a_server_without_hello_is_greeted_in_resp2() {
     let mut world = World::with(Config::builder().node("redis://user:secret@a/3"));
     world.connect(0);
-    assert_eq!(
-        world.take(0),
-        ["HELLO 3 AUTH user secret SETNAME shearline"]
-    );
-    world.say(0, "-ERR unknown command `HELLO`|");
-    assert_eq!(
-        world.take(0)[..4],
-        [
-            "AUTH user secret",
-            "CLIENT SETNAME shearline",
-            "SELECT 3",
-            "INFO server"
-        ]
-    );
+    let hello = ["HELLO 3 AUTH user secret SETNAME shearline"];
+    world.exchange(0, hello, "-ERR unknown command `HELLO`|");
+    let greeting = [
+        "AUTH user secret",
+        "CLIENT SETNAME shearline",
+        "SELECT 3",
+        "INFO server",
+    ];
+    assert_eq!(world.take(0)[..4], greeting);
     world.say(0, "+OK|+OK|+OK|");
     world.finish(0, "run0");
     assert_eq!(world.state(0), NodeState::Ready);
@@ -34,13 +29,11 @@ fn a_server_without_hello_is_greeted_in_resp2() {
 
 #[test]
 fn garbage_costs_the_node_its_connection_and_nothing_else() {
+    const FULL: &str = "-ERR max number of clients reached|";
     for (reply, reason) in [
         ("HTTP/1.1 400 Bad Request|", Unusable::NotRedis),
         ("-DENIED protected mode|", Unusable::Protected),
-        (
-            "-ERR max number of clients reached|",
-            Unusable::TooManyClients,
-        ),
+        (FULL, Unusable::TooManyClients),
     ] {
         let mut world = World::new(1);
         world.connect(0);
@@ -49,12 +42,8 @@ fn garbage_costs_the_node_its_connection_and_nothing_else() {
         assert_eq!(world.links[0], "reset");
     }
     let mut world = World::ready(1);
-    world.say(0, "+OK|");
-    assert_eq!(
-        world.state(0),
-        NodeState::Down(LinkFault::Protocol.into()),
-        "an answer to nothing"
-    );
+    world.say(0, "+OK|"); // An answer to nothing.
+    assert_eq!(world.state(0), NodeState::Down(LinkFault::Protocol.into()));
 }
 
 #[test]
@@ -87,54 +76,38 @@ fn inputs_that_fit_no_connection_do_nothing() {
     world.try_once();
     assert_eq!(world.take(0), ["SET k 10000"]);
     world.lose(0);
-    let late = Input::Transmitted {
-        node: id(0),
-        len: 99,
-    };
-    world.input(late);
+    let (node, len) = (id(0), 99);
+    world.input(Input::Transmitted { node, len });
     world.no_quorum();
 }
 
+/// A plain port that is asked for TLS is silent until the connect timeout, and a certificate for another name is
+/// refused each time. An attempt during the handshake of the next connection reports the same reason. A node that was
+/// never tried has nothing to report.
 #[test]
-fn only_a_long_silence_ends_a_connection() {
-    let mut world = World::ready(1);
-    world.try_once();
-    world.pass(Duration::ZERO);
-    world.pass(29_900 * MS);
-    assert_eq!(world.links[0], "up");
-    world.pass(200 * MS);
-    // The connection is given up by a reset, and opened again at once.
-    assert_eq!(world.links[0], "connecting");
-    world.take(0);
-    world.welcome(0);
-    assert_eq!(world.take(0)[0], "EVAL release");
-}
-
-#[test]
-fn a_node_that_was_stopped_is_not_taken_for_a_distant_one() {
-    let (mut world, lock) = World::held(1);
-    for _ in 0..100 {
-        world.engine.extend(world.now, &lock, TTL).expect("asked");
+fn a_node_that_is_tried_again_is_reported_with_what_ended_the_last_try() {
+    let unreachable = |fault: LinkFault| NodeOutcome::Unreachable(fault.into());
+    let (timeout, reset) = (LinkFault::ConnectTimeout, LinkFault::HandshakeReset);
+    for ended_by in [None, Some(timeout), Some(reset)] {
+        let mut world = World::new(3);
+        match ended_by {
+            Some(LinkFault::HandshakeReset) => {
+                world.connect(0);
+                world.lose(0);
+            }
+            Some(fault) => world.lose_for(0, fault),
+            None => {}
+        }
+        world.reconnect(0);
+        (1..3).for_each(|node| world.lose_for(node, LinkFault::Refused));
+        world.try_once();
+        let outcome = ended_by.map_or(NodeOutcome::Pending, unreachable);
+        let refused = unreachable(LinkFault::Refused);
+        let report = world.no_quorum();
+        assert_eq!(outcomes(&report), [outcome, refused, refused]);
+        let is_tls = ended_by == Some(reset);
+        assert_eq!(report.to_string().contains("TLS"), is_tls, "{report}");
     }
-    world.drain();
-    world.pass(Duration::from_secs(3));
-    world.say(0, &":1|".repeat(100));
-    world.events.clear();
-    world.acquire_of(b"other", &once());
-    world.pass(60 * MS);
-    world.no_quorum();
-}
-
-#[test]
-fn a_reset_in_the_handshake_is_told_from_one_behind_it() {
-    let mut world = World::new(1);
-    world.connect(0);
-    world.lose(0);
-    world.try_once();
-    let report = world.no_quorum();
-    let reset = NodeOutcome::Unreachable(LinkFault::HandshakeReset.into());
-    assert_eq!(outcomes(&report), [reset]);
-    assert!(format!("{report}").contains("TLS"), "{report}");
 }
 
 /// An operator has to correct a certificate. Calls that wait end at once, and the node is tried again with the usual
@@ -143,19 +116,13 @@ fn a_reset_in_the_handshake_is_told_from_one_behind_it() {
 #[test]
 fn a_node_without_tls_is_unusable() {
     let mut world = World::new(1);
-    world.acquire_of(
-        b"waiting",
-        &LockOptions::new(TTL).wait(Duration::from_secs(60)),
-    );
+    world.acquire(&patient());
     let fault = LinkFault::Tls(TlsFault::UnknownAuthority);
     world.lose_for(0, fault);
     let unusable = Unusable::Tls(fault.into());
     let report = world.no_quorum();
     assert_eq!(outcomes(&report), [NodeOutcome::Unusable(unusable)]);
-    assert!(
-        format!("{report}").contains("unknown authority"),
-        "{report}"
-    );
+    assert!(report.to_string().contains("unknown authority"), "{report}");
     assert_eq!(world.state(0), NodeState::Unusable(unusable));
 }
 
@@ -184,48 +151,9 @@ fn a_node_that_cannot_serve_is_not_tried_hot_however_often_a_lock_is_asked_for()
             world.pass(MS);
         }
         // The back-off itself also begins with 50 ms.
-        assert!(
-            (SECONDS..=4 * SECONDS + 3).contains(&tries),
-            "{reason:?}: {tries}"
-        );
+        let allowed = SECONDS..=4 * SECONDS + 3;
+        assert!(allowed.contains(&tries), "{reason:?}: {tries}");
     }
-}
-
-/// A plain port that is asked for TLS is silent until the connect timeout, and a certificate for another name is
-/// refused each time. An attempt during the handshake of the next connection reports the same reason. A node that was
-/// never tried has nothing to report.
-#[test]
-fn a_node_that_is_tried_again_is_reported_with_what_ended_the_last_try() {
-    let unreachable = |fault: LinkFault| NodeOutcome::Unreachable(fault.into());
-    let timeout = LinkFault::ConnectTimeout;
-    for (tried_before, outcome) in [(true, unreachable(timeout)), (false, NodeOutcome::Pending)] {
-        let mut world = World::new(3);
-        if tried_before {
-            world.lose_for(0, timeout);
-            world.reconnect(0);
-        }
-        for node in 1..3 {
-            world.lose_for(node, LinkFault::Refused);
-        }
-        world.try_once();
-        let refused = unreachable(LinkFault::Refused);
-        let report = world.no_quorum();
-        assert_eq!(outcomes(&report), [outcome, refused, refused]);
-    }
-}
-
-#[test]
-fn a_call_that_waited_for_a_handshake_in_vain_says_what_ended_the_one_before() {
-    let mut world = World::new(1);
-    let wait = Duration::from_millis(1_500);
-    world.acquire_of(b"waiting", &LockOptions::new(TTL).wait(wait));
-    world.pass(1_000 * MS);
-    world.lose_for(0, LinkFault::ConnectTimeout);
-    world.reconnect(0);
-    world.pass(500 * MS);
-    let report = world.no_quorum();
-    let timeout = NodeOutcome::Unreachable(LinkFault::ConnectTimeout.into());
-    assert_eq!(outcomes(&report), [timeout]);
 }
 
 /// A provider is asked for each connection. Its credentials go into the handshake. If it fails or is late, reports say
@@ -250,21 +178,51 @@ fn credentials_are_given_for_each_connection() {
     world.pass(Duration::from_secs(1));
     let status = |world: &World| world.engine.node_statuses(world.now).next();
     let said = |world: &World| status(world).expect("a node").to_string();
-    let late =
-        "a:6379: down: there are no credentials for it (the provider has not answered in time)";
-    assert_eq!(said(&world), late);
+    let none = "a:6379: down: there are no credentials for it";
+    let late = "the provider has not answered in time";
+    assert_eq!(said(&world), format!("{none} ({late})"));
     world.reconnect(0);
     world.engine.log_in(id(0), Err("no such file".into()));
     world.lose_for(0, LinkFault::Credentials);
-    assert!(
-        said(&world).ends_with("for it (no such file)"),
-        "{}",
-        said(&world)
-    );
+    assert_eq!(said(&world), format!("{none} (no such file)"));
 }
 
+/// Each line: a question, and answers that it does not have.
 #[test]
-fn a_release_whose_answer_makes_no_sense_is_owed() {
+fn an_answer_that_no_such_question_has_costs_the_connection() {
+    let confirmed: fn() -> World = || {
+        let (mut world, lock) = World::held(3);
+        world.confirm(&lock);
+        world
+    };
+    let inspected: fn() -> World = || {
+        let mut world = World::ready(3);
+        world.inspect();
+        world
+    };
+    for (ask, answers) in [
+        (confirmed, &[":-2|", "+OK|", "_|", "*0|"][..]),
+        (
+            inspected,
+            &["*2|:5|:0|", "*3|:5|:0|:7|", ":5|", "+OK|", "$1|a|"],
+        ),
+        (inspected, &["*3|:-5|:0|$1|a|"]),
+        (
+            fencing::asked,
+            &["*3|:1|:0|:0|", "*3|:1|:0|:-1|", "*3|:0|:0|:0|"],
+        ),
+        (
+            fencing::asked,
+            &["*3|:1|:0|:9000000000000001|", "$16|9000000000000001|"],
+        ),
+        (fencing::asked, &["$1|0|", "$2|-1|", "$1|x|", ":1|", "+OK|"]),
+    ] {
+        for answer in answers {
+            let mut world = ask();
+            world.say(0, answer);
+            assert_ne!(world.links[0], "up", "{answer}");
+        }
+    }
     let (mut world, lock) = World::held(1);
     world.release(lock);
     world.exchange(0, ["EVALSHA release"], "+QUEUED|");

@@ -25,8 +25,7 @@ fn an_extension_never_shortens() {
     let before = lock.valid_until();
     world.extend_for(&lock, Duration::from_secs(1));
     world.say(0, ":1|");
-    world.extended(&mut lock);
-    assert_eq!(lock.valid_until(), before);
+    world.extended_until(&mut lock, before);
 }
 
 #[test]
@@ -39,43 +38,27 @@ fn a_majority_that_misses_the_key_loses_the_lock_and_tells_so() {
     assert_eq!(lock.valid_until(), world.now, "it shows its end");
     world.expired_first(&lock);
     assert_matches!(world.not_extended(), ExtendError::Lost(_));
-    assert_eq!(
-        world.take(2),
-        ["EVALSHA release"],
-        "remaining copies are released"
-    );
+    let released = world.take(2);
+    assert_eq!(released, ["EVALSHA release"], "remaining copies");
     let (_, lock) = World::taken_over(world.now, lock);
     assert!(!lock.is_valid_at(world.now), "nor does anybody get it");
 }
 
-#[test]
-fn an_extension_counts_only_within_the_old_validity() {
-    let (mut world, lock) = World::held(1);
-    world.now = lock.valid_until().saturating_sub(5 * MS);
-    world.extend(&lock);
-    world.now = lock.valid_until();
-    world.say(0, ":1|");
-    assert_eq!(world.unconfirmed(), [NodeOutcome::TimedOut]);
-}
-
+/// A release ends all questions that are open.
 #[test]
 fn of_two_extensions_none_takes_the_outcome_of_a_release_away() {
-    let (mut world, lock) = World::held(3);
-    let (first, second) = (world.extend(&lock), world.extend(&lock));
-    world.release(lock);
-    let events = core::mem::take(&mut world.events);
-    assert!(
-        matches!(
-            events[..],
-            [
-                Event::Extended { round: one, result: Err(ExtendError::Closed) },
-                Event::Extended { round: other, result: Err(ExtendError::Closed) },
-            ] if [one, other] == [first, second]
-        ),
-        "{events:?}"
-    );
-    world.all_say(0..2, ":0|:0|:0|");
-    assert_matches!(world.unlocked(), Err(UnlockError::NotHeld(_)));
-    world.say(2, ":1|:1|:1|");
-    world.is_clean();
+    for ask in [World::extend, World::ask_confirm] {
+        let (mut world, lock) = World::held(3);
+        let asked = [ask(&mut world, &lock), ask(&mut world, &lock)];
+        world.release(lock);
+        for round in asked {
+            assert_eq!(world.events[0].round(), Some(round));
+            assert_matches!(world.next_not_extended(), ExtendError::Closed);
+        }
+        assert!(world.events.is_empty());
+        world.all_say(0..2, ":0|:0|:0|");
+        assert_matches!(world.unlocked(), Err(UnlockError::NotHeld(_)));
+        world.say(2, ":1|:1|:1|");
+        world.is_clean();
+    }
 }

@@ -15,33 +15,23 @@ impl World {
     }
 }
 
-/// Makes a lock on one node that is five seconds old, and two extensions of it, a second apart.
-fn two_extensions() -> (World, Lock, [RoundId; 2]) {
-    let (mut world, lock) = World::held(1);
-    world.pass(Duration::from_secs(5));
-    let first = world.extend(&lock);
-    world.pass(10 * MS);
-    let second = world.extend(&lock);
-    (world, lock, [first, second])
-}
-
 /// A majority's answer counts even if the caller no longer wants to know it.
 #[test]
 fn cancelling_a_question_takes_nothing_back_that_a_majority_has_said() {
-    for (told, expected) in [
-        (":1|:1|", Some(TTL)),
-        (":1|:0|", None),
-        (":1|-ERR x|", Some(TTL)),
-    ] {
-        let (mut world, lock, [first, second]) = two_extensions();
+    for (told, counts) in [(":1|:1|", true), (":1|:0|", false), (":1|-ERR x|", true)] {
+        let (mut world, lock) = World::held(1);
+        world.pass(5 * SECOND);
+        let first = world.extend(&lock);
+        world.pass(10 * MS);
+        let second = world.extend(&lock);
         world.say_undrained(0, told);
         world.engine.cancel(world.now, first);
         world.cancel(second);
-        let Some(ttl) = expected else {
+        if !counts {
             assert!(!lock.is_valid_at(world.now));
             continue;
-        };
-        assert!(world.now.saturating_add(ttl - SECOND) < lock.valid_until());
+        }
+        assert!(TTL - SECOND < lock.validity_at(world.now));
         world.is_told_at_its_end(&lock);
     }
 }
@@ -68,48 +58,44 @@ fn a_confirmation_that_is_cancelled_counts_as_one_that_is_told() {
     }
 }
 
-/// Confirms a lock with a known end in ten seconds. The answer says that it ends in two seconds.
-fn confirm_two_seconds(world: &mut World, lock: &Lock) -> Instant {
-    world.ask_confirm(lock);
-    world.now.saturating_add(Duration::from_secs(2))
-}
-
-#[track_caller]
-fn comes_too_late(world: &mut World) {
-    world.events.drain(..world.events.len() - 1);
-    assert_eq!(world.unconfirmed(), [NodeOutcome::TimedOut]);
-}
-
-/// The new end counts even before the holder has applied it, and before a timer has fired.
-#[test]
-fn an_extension_counts_only_within_an_earlier_end_that_was_told() {
-    let (mut world, lock) = World::held(1);
-    let end = confirm_two_seconds(&mut world, &lock);
-    world.say(0, ":2001|");
-    world.extend(&lock);
-    world.now = end;
-    world.say(0, ":1|");
-    comes_too_late(&mut world);
-}
-
-/// The extension was sent before that, to a node that had forgotten the script.
+/// The end of the lock counts, or an earlier one that a confirmation has found, even before the holder has applied it
+/// and before a timer has fired. The extension was asked for after that; or was sent before, to a node that had
+/// forgotten the script.
 #[test]
 fn an_extension_counts_only_within_an_earlier_end_that_was_found_after_it_was_asked() {
-    let (mut world, lock) = World::held(1);
-    world.extend(&lock);
-    let end = confirm_two_seconds(&mut world, &lock);
-    world.say(0, "-NOSCRIPT x|:2001|");
-    world.now = end;
-    world.say(0, &(digests() + ":1|"));
-    comes_too_late(&mut world);
+    let not_found: fn(&mut World, &Lock) = |world, lock| {
+        world.extend(lock);
+    };
+    let asked_after_it: fn(&mut World, &Lock) = |world, lock| {
+        world.ask_confirm(lock);
+        world.say(0, ":2001|");
+        world.extend(lock);
+    };
+    let sent_before: fn(&mut World, &Lock) = |world, lock| {
+        world.extend(lock);
+        world.ask_confirm(lock);
+        world.say(0, "-NOSCRIPT x|:2001|");
+        world.say(0, &digests());
+    };
+    for (ask, end) in [
+        (not_found, VALIDITY),
+        (asked_after_it, 2 * SECOND),
+        (sent_before, 2 * SECOND),
+    ] {
+        let (mut world, lock) = World::held(1);
+        ask(&mut world, &lock);
+        world.wait(end);
+        world.say(0, ":1|");
+        world.events.drain(..world.events.len() - 1);
+        assert_eq!(world.unconfirmed(), [NodeOutcome::TimedOut], "{end:?}");
+    }
 }
 
 /// The node had forgotten the script, and got the extension again after the confirmation.
 #[test]
 fn an_earlier_end_stands_also_where_an_earlier_extension_is_confirmed_after_it() {
     let (mut world, mut lock) = World::held(1);
-    let short = 100 * MS;
-    world.engine.extend(world.now, &lock, short).expect("asked");
+    world.extend_for(&lock, 100 * MS);
     world.ask_confirm(&lock);
     world.say(0, "-NOSCRIPT x|:2001|");
     world.apply_next(&mut lock);
@@ -126,36 +112,10 @@ fn a_hand_over_ends_an_extension_that_is_open() {
     let asked = world.extend(&lock);
     world.say(0, ":1|");
     let _handed_over = world.detach(lock);
-    assert!(matches!(
-        world.event(),
-        Event::Extended { round, result: Err(ExtendError::Closed) } if round == asked
-    ));
+    assert_eq!(world.events[0].round(), Some(asked));
+    assert_matches!(world.not_extended(), ExtendError::Closed);
     world.all_say(1..3, ":1|");
     world.is_clean();
-}
-
-/// Two extensions wait for room. Neither is sent when the lock is given up.
-#[test]
-fn what_ends_a_lock_takes_all_its_extensions_back() {
-    for detached in [true, false] {
-        let (mut world, lock) = World::held(1);
-        world.window[0] = 0;
-        for _ in 0..2 {
-            world.extend(&lock);
-        }
-        world.sent[0].clear();
-        match detached {
-            true => drop(world.detach(lock)),
-            false => world.give_back(lock),
-        }
-        for _ in 0..2 {
-            assert_matches!(world.next_not_extended(), ExtendError::Closed);
-        }
-        assert!(world.events.is_empty());
-        world.make_room(0);
-        let released = ["EVALSHA release"];
-        assert_eq!(world.sent[0], released[usize::from(detached)..]);
-    }
 }
 
 #[test]
@@ -165,29 +125,24 @@ fn an_extension_that_is_asked_for_later_is_not_shortened() {
     world.extend(&lock);
     let sent = world.now;
     world.all_say(0..2, ":1001|:1|");
-    world.extended(&mut lock);
-    assert_eq!(lock.valid_until(), end(sent, 10_000));
+    world.extended_until(&mut lock, end(sent, 10_000));
     world.say(2, ":1001|:1|");
-    world.extended(&mut lock);
-    assert_eq!(lock.valid_until(), end(sent, 10_000));
+    world.extended_until(&mut lock, end(sent, 10_000));
 }
 
 /// In the other order, the later question has the newer answer.
 #[test]
 fn an_earlier_end_stands_when_an_earlier_extension_is_told_after_it() {
     let (mut world, mut lock) = World::held(3);
-    let second = Duration::from_secs(1);
-    world.extend_for(&lock, second);
+    world.extend_for(&lock, SECOND);
     world.take_all();
     world.confirm(&lock);
     let sent = world.now;
     // No answer to the extension counted: two nodes refused it.
     world.all_say(0..2, "-ERR x|:501|");
-    let refused = world.next_not_extended();
-    assert_matches!(refused, ExtendError::Unconfirmed(_));
+    assert_matches!(world.next_not_extended(), ExtendError::Unconfirmed(_));
     world.say(2, ":1|:501|");
-    world.extended(&mut lock);
-    assert_eq!(lock.valid_until(), end(sent, 500));
+    world.extended_until(&mut lock, end(sent, 500));
 }
 
 /// An extension was confirmed, and the loss was found before the caller had its outcome.
@@ -197,19 +152,9 @@ fn an_extension_that_is_told_after_the_loss_revives_nothing() {
     world.extend(&lock);
     world.take_all();
     world.confirm(&lock);
-    world.say_undrained(0, ":1|:0|");
-    world.drain();
-    let lost = world.now;
-    for event in core::mem::take(&mut world.events) {
-        if let Event::Extended {
-            result: Ok(extension),
-            ..
-        } = event
-        {
-            assert!(extension.apply(&mut lock));
-        }
-    }
-    assert_eq!(lock.valid_until(), lost);
+    world.say(0, ":1|:0|");
+    world.apply_next(&mut lock);
+    assert_eq!(lock.valid_until(), world.now);
 }
 
 /// Makes a lock that no engine has adopted. The engine knows nothing about it but the questions.
@@ -251,21 +196,19 @@ fn an_outcome_is_applied_to_a_copy_of_its_lock() {
 /// The timer that reports the loss does not know another end.
 #[test]
 fn a_question_that_is_open_when_a_lock_is_adopted_does_not_change_its_end() {
-    for is_elsewhere in [false, true] {
-        let (mut world, lock) = match is_elsewhere {
-            true => World::held(1),
-            false => detached(1),
-        };
-        world.confirm(&lock);
-        let known = lock.valid_until();
-        let (mut other, lock) = match is_elsewhere {
-            true => World::taken_over(world.now, lock),
-            false => (World::ready(1), world.adopt(lock)),
-        };
-        world.say(0, ":2001|");
-        assert_eq!(lock.valid_until(), known);
-        let keeper = if is_elsewhere { &mut other } else { &mut world };
-        keeper.events.clear();
-        keeper.is_told_at_its_end(&lock);
-    }
+    let (mut world, lock) = World::held(1);
+    world.confirm(&lock);
+    let known = lock.valid_until();
+    let (mut other, lock) = World::taken_over(world.now, lock);
+    world.say(0, ":2001|");
+    assert_eq!(lock.valid_until(), known);
+    other.is_told_at_its_end(&lock);
+    // The same engine adopts it.
+    let (mut world, lock) = detached(1);
+    world.confirm(&lock);
+    let lock = world.adopt(lock);
+    world.say(0, ":2001|");
+    assert_eq!(lock.valid_until(), known);
+    world.events.clear();
+    world.is_told_at_its_end(&lock);
 }

@@ -39,7 +39,7 @@ fn grants(world: &mut World, node: usize, number: u64) {
     world.say(node, &format!("${}|{number}|", number.to_string().len()));
 }
 
-fn asked() -> World {
+pub(super) fn asked() -> World {
     asked_of(3)
 }
 
@@ -57,6 +57,17 @@ fn asked_by_two() -> World {
     let mut world = asked();
     grants(&mut world, 0, 7);
     grants(&mut world, 1, 9);
+    world
+}
+
+/// Makes three nodes that have granted a lock with the token 7. It was given back.
+fn used() -> World {
+    let mut world = asked();
+    (0..3).for_each(|node| grants(&mut world, node, 7));
+    assert_eq!(token(&mut world), Some(7));
+    world.all_say(0..3, ":1|");
+    world.is_clean();
+    world.take_all();
     world
 }
 
@@ -103,27 +114,26 @@ fn one_round_trip_is_enough_where_a_majority_returns_the_same_number() {
     }
 }
 
-#[test]
-fn a_grant_alone_is_no_vote() {
-    let mut world = asked_by_two();
-    assert!(world.events.is_empty());
-    assert_eq!(
-        world.take_all(),
-        [vec!["RAISE k 9".to_string()], vec![], vec![]]
-    );
-    world.say(0, ":1|");
-    assert_eq!(token(&mut world), Some(9));
-}
-
-/// The answer of a node that has raised its counter.
+/// What a node may say besides a number with which it grants the lock: it has raised its counter to 9, or has lost the
+/// lock meanwhile. Or its connection is lost.
 const RAISED: u64 = 0;
+const MISSED: u64 = 1;
+const LOST: u64 = 2;
 
-/// Each line: the number of nodes, their answers in order, the token, and the number of second round trips. In one
-/// line, two nodes have counted to seven and two to nine, so neither number has a majority.
+/// Each line: the number of nodes, their answers in order, the token, and the number of second round trips.
 #[test]
 fn the_token_is_the_largest_number_that_a_majority_has_counted_to() {
     for (nodes, said, number, second) in [
         (3, &[(0, 7), (1, 9), (2, 9)][..], 9, 0),
+        // A grant alone is no vote.
+        (3, &[(0, 7), (1, 9), (0, RAISED)], 9, 1),
+        (3, &[(1, 9), (0, 7), (2, 8), (0, MISSED), (2, RAISED)], 9, 1),
+        (
+            3,
+            &[(0, 7), (1, 9), (1, LOST), (0, RAISED), (2, 3), (2, RAISED)],
+            9,
+            1,
+        ),
         // The token is seven, although another node has counted further, or has raised its counter.
         (5, &[(0, 7), (1, 9), (2, 7), (3, 7)], 7, 0),
         (5, &[(0, 7), (1, 9), (2, 7), (0, RAISED), (3, 7)], 7, 0),
@@ -133,21 +143,21 @@ fn the_token_is_the_largest_number_that_a_majority_has_counted_to() {
             9,
             1,
         ),
+        // Two nodes have counted to seven and two to nine, so neither number has a majority.
         (5, &[(0, 7), (1, 9), (2, 7), (0, RAISED), (3, 9)], 9, 1),
     ] {
         let mut world = asked_of(nodes);
-        for (node, number) in said {
+        for &(node, number) in said {
             assert!(world.events.is_empty(), "{said:?}");
-            match *number {
-                RAISED => {
-                    assert_eq!(world.take(*node), ["RAISE k 9"]);
-                    world.say(*node, ":1|");
-                }
-                number => grants(&mut world, *node, number),
+            match number {
+                RAISED => world.exchange(node, ["RAISE k 9"], ":1|"),
+                MISSED => world.exchange(node, ["RAISE k 9"], ":-1|"),
+                LOST => world.lose(node),
+                number => grants(&mut world, node, number),
             }
         }
         assert_eq!(token(&mut world), Some(number), "{said:?}");
-        assert_eq!(world.engine.stats().second_round_trips, second);
+        assert_eq!(world.engine.stats().second_round_trips, second, "{said:?}");
     }
 }
 
@@ -158,8 +168,8 @@ fn a_lock_stands_on_those_that_have_returned_its_token() {
     for (node, number) in [(0, 7), (1, 9), (2, 7)] {
         grants(&mut world, node, number);
     }
-    let raise = || vec!["RAISE k 9".to_string()];
-    assert_eq!(world.take_all(), [raise(), vec![], raise(), vec![], vec![]]);
+    let raise = &["RAISE k 9"][..];
+    assert_eq!(world.take_all(), [raise, &[], raise, &[], &[]]);
     grants(&mut world, 3, 7);
     let lock = world.lock();
     let voters = lock.voters().iter().map(|node| node.index());
@@ -196,54 +206,6 @@ fn a_node_that_grants_late_and_more_does_not_count() {
     assert_eq!(outcomes(&report), [NodeOutcome::Missing, granted, granted]);
 }
 
-#[test]
-fn a_node_that_grants_late_and_less_is_asked_to_raise_its_counter() {
-    let mut world = asked();
-    grants(&mut world, 1, 9);
-    grants(&mut world, 0, 7);
-    grants(&mut world, 2, 8);
-    assert_eq!(world.take(0), ["RAISE k 9"]);
-    assert_eq!(world.take(2), ["RAISE k 9"]);
-    world.say(0, ":-1|");
-    assert!(world.events.is_empty());
-    world.say(2, ":1|");
-    assert_eq!(token(&mut world), Some(9));
-}
-
-#[test]
-fn a_node_that_is_lost_after_it_has_granted_does_not_count() {
-    let mut world = asked_by_two();
-    world.lose(1);
-    world.say(0, ":1|");
-    assert!(world.events.is_empty());
-    grants(&mut world, 2, 3);
-    world.take(2);
-    world.say(2, ":1|");
-    assert_eq!(token(&mut world), Some(9));
-}
-
-/// The answers about the first attempt arrive during the second, which has a token of its own.
-#[test]
-fn an_answer_about_an_earlier_attempt_is_not_counted() {
-    let mut world = timed();
-    let first = world.acquire(&fenced());
-    grants(&mut world, 0, 7);
-    grants(&mut world, 1, 9);
-    world.cancel(first);
-    world.acquire(&fenced());
-    world.take_all();
-    world.say(0, ":1|"); // The node has raised its counter for the first,
-    world.say(0, ":1|"); // and released it.
-    grants(&mut world, 2, 9);
-    world.say(2, ":1|");
-    assert!(world.events.is_empty());
-    grants(&mut world, 2, 20);
-    grants(&mut world, 0, 19);
-    assert!(world.events.is_empty());
-    world.exchange(0, ["RAISE k 20"], ":1|");
-    assert_eq!(token(&mut world), Some(20));
-}
-
 /// All nodes are asked for their floors at once: a node without one marks itself in that look.
 #[test]
 fn a_node_without_a_floor_does_not_count_and_says_so() {
@@ -269,25 +231,19 @@ fn a_node_without_a_floor_does_not_count_and_says_so() {
 
 #[test]
 fn what_a_user_may_not_do_is_named_and_nothing_is_owed() {
+    let permission = |command| NodeOutcome::Unusable(Unusable::Permission { command });
     for (said, missing) in [
-        ("*3|:-2|:0|:0|", Unusable::Permission { command: "time" }),
-        ("*3|:-3|:0|:0|", Unusable::Permission { command: "get" }),
-        ("*3|:-6|:0|:0|", Unusable::Permission { command: "evalsha" }),
-        (
-            "-NOPERM this user has no permissions to run the 'eval' command|",
-            Unusable::Permission { command: "eval" },
-        ),
-        (NO_KEY, Unusable::KeyPermission),
+        ("*3|:-2|:0|:0|", permission("time")),
+        ("*3|:-3|:0|:0|", permission("get")),
+        ("*3|:-6|:0|:0|", permission("evalsha")),
+        (NO_EVAL, permission("eval")),
+        (NO_KEY, NodeOutcome::Unusable(Unusable::KeyPermission)),
     ] {
         let mut world = asked();
         world.say(0, said);
         world.say(1, said);
         let report = world.no_quorum();
-        assert_eq!(
-            outcomes(&report)[0],
-            NodeOutcome::Unusable(missing),
-            "{said}"
-        );
+        assert_eq!(outcomes(&report)[0], missing, "{said}");
         world.say(2, "*3|:2|:0|:0|");
         world.all_say(2..3, ":0|");
         world.is_clean();
@@ -313,23 +269,14 @@ fn the_floors_are_looked_at_once_for_nodes_that_are_found_without_one_together()
 /// Both scripts were sent by their digest before the first of them was answered.
 #[test]
 fn two_locks_that_are_asked_for_at_once_both_get_the_text() {
-    let mut world = asked();
-    (0..3).for_each(|node| grants(&mut world, node, 7));
-    assert_eq!(token(&mut world), Some(7));
-    world.all_say(0..3, ":1|");
-    world.take_all();
+    let mut world = used();
     world.acquire(&fenced());
     world.acquire_of(b"other", &fenced());
     let texts = ["k", "other"].map(|name| format!("TAKE {name} {PROPOSED}"));
     let digests = texts.each_ref().map(|text| format!("by digest {text}"));
-    assert_eq!(
-        world.take_all(),
-        [digests.clone(), digests.clone(), digests]
-    );
-    for node in 0..3 {
-        world.all_say(node..node + 1, &"-NOSCRIPT No matching script.|".repeat(2));
-        assert_eq!(world.take(node), texts, "node {node}");
-    }
+    let forgotten = "-NOSCRIPT No matching script.|".repeat(2);
+    world.all_exchange(&digests.each_ref().map(|it| &**it), &forgotten);
+    world.all_were_sent(&texts.each_ref().map(|it| &**it));
     (0..2).for_each(|node| grants(&mut world, node, 8));
     assert_eq!(token(&mut world), Some(8));
 }
@@ -385,54 +332,10 @@ fn a_server_that_has_forgotten_its_scripts_gets_the_text_again() {
     grants(&mut world, 0, 8);
     assert_eq!(token(&mut world), Some(8));
     world.exchange(0, ["EVALSHA release"], "-NOSCRIPT No matching script.|");
-    let again = [
-        "SCRIPT LOAD",
-        "SCRIPT LOAD",
-        "SCRIPT LOAD",
-        "SCRIPT LOAD",
-        "EVAL release",
-    ];
+    let again = [&["SCRIPT LOAD"; 4][..], &["EVAL release"]].concat();
     world.exchange(0, again, &(digests() + ":1|"));
     let sent = taken_once(&mut world);
     assert!(sent.starts_with("TAKE k"), "{sent}");
-}
-
-#[test]
-fn a_number_that_no_script_gives_ends_the_connection() {
-    for answer in [
-        "*3|:1|:0|:0|",
-        "*3|:1|:0|:-1|",
-        "*3|:1|:0|:9000000000000001|",
-        "*3|:0|:0|:0|",
-        "$1|0|",
-        "$2|-1|",
-        "$16|9000000000000001|",
-        "$1|x|",
-        ":1|",
-        "+OK|",
-    ] {
-        let mut world = asked();
-        world.say(0, answer);
-        assert_ne!(world.links[0], "up", "{answer}");
-    }
-}
-
-#[test]
-fn who_waits_for_a_lock_of_this_engine_gets_a_token_too() {
-    let mut world = asked();
-    (0..3).for_each(|node| grants(&mut world, node, 7));
-    let held = world.lock();
-    world.acquire(&LockOptions::new(TTL).wait(TTL).fenced());
-    world.take_all();
-    world.give_back(held);
-    assert_eq!(
-        world.take(0),
-        ["EVALSHA release", &format!("by digest TAKE k {PROPOSED}")]
-    );
-    world.all_say(0..3, ":1|");
-    grants(&mut world, 0, 8);
-    grants(&mut world, 1, 8);
-    assert_eq!(token(&mut world), Some(8));
 }
 
 const IN_REPAIR: NodeOutcome = NodeOutcome::Unusable(Unusable::InRepair);
@@ -467,59 +370,48 @@ fn floors_are_told(world: &mut World) {
     world.say(1, "*2|:0|:5|");
 }
 
-/// Returns the commands to the nodes when the repair is due.
-fn due(world: &mut World) -> [Vec<String>; 3] {
+/// Like [`in_repair`], when the repair is due. All nodes were asked for their floors.
+fn repair_due() -> World {
+    let mut world = in_repair();
     world.sleep(QUARANTINE + 10 * MS);
-    let sent = world.take_all();
-    for (node, sent) in sent.iter().enumerate() {
+    for (node, sent) in world.take_all().iter().enumerate() {
         assert_eq!(*sent, [format!("LOOK run{node}")]);
     }
-    floors_are_told(world);
-    world.take_all().try_into().expect("three nodes")
+    world
 }
 
 /// Each line: the answers of the three nodes when the repair is due, and the repair that follows.
 #[test]
 fn what_is_repaired_by_what_the_nodes_say() {
+    let marked = "*2|:0|:5|";
     for (said, repaired) in [
-        (
-            ["*2|:1|:8|", "*2|:0|:5|", "*2|:1|:9|"],
-            Some("REPAIR run1 5 9"),
-        ),
+        (["*2|:1|:8|", marked, "*2|:1|:9|"], &["REPAIR run1 5 9"][..]),
         // The node was marked again, because it has lost its data meanwhile.
-        (["*2|:1|:8|", "*2|:0|:6|", "*2|:1|:9|"], None),
+        (["*2|:1|:8|", "*2|:0|:6|", "*2|:1|:9|"], &[]),
         // Another handle has repaired the node.
-        (["*2|:1|:8|", "*2|:1|:9|", "*2|:1|:9|"], None),
+        (["*2|:1|:8|", "*2|:1|:9|", "*2|:1|:9|"], &[]),
         // Too few of the other nodes have a floor, or say that they have one.
-        (["*2|:1|:8|", "*2|:0|:5|", "*2|:0|:4|"], None),
-        (["*2|:1|:8|", "*2|:0|:5|", "-ERR whatever|"], None),
-        (["*2|:1|:8|", "*2|:0|:5|", ""], None),
-        (["*2|:1|:8|", "*2|:0|:5|", "*2|:1|:9000000000000001|"], None),
-        (["*2|:1|:8|", "*2|:0|:5|", "+OK|"], None),
+        (["*2|:1|:8|", marked, "*2|:0|:4|"], &[]),
+        (["*2|:1|:8|", marked, "-ERR whatever|"], &[]),
+        (["*2|:1|:8|", marked, ""], &[]),
+        (["*2|:1|:8|", marked, "*2|:1|:9000000000000001|"], &[]),
+        (["*2|:1|:8|", marked, "+OK|"], &[]),
     ] {
-        let mut world = in_repair();
-        world.sleep(QUARANTINE + 10 * MS);
-        world.take_all();
+        let mut world = repair_due();
         for (node, said) in said.iter().enumerate() {
             world.say(node, said);
         }
         world.sleep(60 * MS); // The engine does not wait for a node that says nothing.
-        let sent: Vec<String> = world.take_all().concat();
-        let repairs = sent.into_iter().filter(|sent| sent.starts_with("REPAIR"));
-        assert_eq!(
-            repairs.collect::<Vec<_>>(),
-            Vec::from_iter(repaired),
-            "{said:?}"
-        );
+        let mut sent = world.take_all().concat();
+        sent.retain(|sent| sent.starts_with("REPAIR"));
+        assert_eq!(sent, repaired, "{said:?}");
     }
 }
 
 /// The floor may have been read before another loss, so answers of a lost connection do not count.
 #[test]
 fn a_floor_that_was_read_over_a_lost_connection_does_not_count() {
-    let mut world = in_repair();
-    world.sleep(QUARANTINE + 10 * MS);
-    world.take_all();
+    let mut world = repair_due();
     world.say(0, "*2|:1|:8|");
     world.lose(0);
     world.say(2, "*2|:1|:9|");
@@ -585,15 +477,4 @@ fn who_is_refused_by_a_node_in_repair_waits_for_the_others() {
     assert_eq!(outcomes(&report)[1], IN_REPAIR);
     assert!(!report.needs_operator());
     assert!(report.to_string().contains("in repair"), "{report}");
-}
-
-/// The operator vouches for the numbers that the engine has seen, and for the time.
-#[test]
-fn a_server_that_is_trusted_gets_a_floor() {
-    let mut world = without_floors();
-    assert_eq!(world.trust(1, "run1"), Ok(false));
-    world.drain();
-    let proposed = PROPOSED + 1_000_000;
-    world.exchange(1, [format!("FLOOR run1 0 {proposed}")], "-ERR whatever|");
-    world.is_clean();
 }

@@ -28,13 +28,21 @@ impl World {
 
     /// `node` answers that it has `token` for this many more milliseconds.
     pub(super) fn has(&mut self, node: usize, token: &str, millis: u64) {
-        let len = token.len();
-        self.say(node, &format!("*3|:{}|:0|${len}|{token}|", millis + 1));
+        self.say(node, &having(token, millis));
     }
 
     /// `node` answers that it has no such key.
     pub(super) fn has_none(&mut self, node: usize) {
-        self.say(node, "*3|:0|:0|$0||");
+        self.say(node, NONE);
+    }
+
+    /// Returns the inspection in which each node gives one of these answers.
+    pub(super) fn answered(&mut self, answers: &[&str]) -> Inspection {
+        self.inspect();
+        for (node, answer) in answers.iter().enumerate() {
+            self.say(node, answer);
+        }
+        self.inspected()
     }
 
     #[track_caller]
@@ -61,22 +69,12 @@ impl World {
     }
 }
 
-fn found(inspection: &Inspection) -> Vec<Found> {
-    let nodes = inspection.nodes().iter();
-    nodes.map(|node| node.found.clone()).collect()
-}
+/// The answer of a node that has no such key.
+pub(super) const NONE: &str = "*3|:0|:0|$0||";
 
-fn left(millis: u64) -> Found {
-    let left = Duration::from_millis(millis);
-    Found::Holder { left }
-}
-
-fn copy(owner: &str, token: usize, millis: u64) -> Found {
-    Found::Copy {
-        owner: owner.as_bytes().into(),
-        token,
-        left: Duration::from_millis(millis),
-    }
+/// The answer of a node that has `token` for this many more milliseconds.
+pub(super) fn having(token: &str, millis: u64) -> String {
+    format!("*3|:{}|:0|${}|{token}|", millis + 1, token.len())
 }
 
 #[test]
@@ -96,14 +94,6 @@ fn a_majority_with_the_same_token_holds_it_for_as_long_as_a_majority_keeps_it() 
     assert_eq!((&*holder.owner, holder.nodes), (&b"billing-7"[..], 4));
     let end = Drift::default().valid_until(sent, 7_000 * MS);
     assert_eq!(holder.valid_for, end.saturating_since(world.now));
-    let all = [
-        left(9_000),
-        left(4_000),
-        left(8_000),
-        left(7_000),
-        Found::Free,
-    ];
-    assert_eq!(found(&told), all);
     assert_eq!(
         told.to_string(),
         "held for billing-7 by 4 nodes, 6.908s left (node0:6379 held, 9s left, node1:6379 held, \
@@ -111,72 +101,67 @@ fn a_majority_with_the_same_token_holds_it_for_as_long_as_a_majority_keeps_it() 
     );
 }
 
-/// The server of the third node is stopped: its machine accepts the connection, and nothing answers there.
+/// Each line: the answers, and what is told, without the addresses of the nodes.
 #[test]
-fn a_node_that_has_never_answered_is_shown_as_one_that_does_not_answer() {
-    let mut world = World::new(3);
-    world.greet(0);
-    world.greet(1);
-    world.ask_inspect();
-    world.has_none(0);
-    world.has_none(1);
-    world.pass(60 * MS);
-    let told = world.told().expect("a majority has answered");
-    assert_eq!(
-        told.to_string(),
-        "free (node0:6379 free, node1:6379 free, node2:6379 unreachable: no answer yet)"
+fn what_is_told_of_what_the_nodes_have() {
+    const WRONG: &str = "-WRONGTYPE Operation against a key|";
+    let lives = [10, 1_000, 2_000, 9_000_000_000_000_000];
+    let [short, second, longer, endless] = &lives.map(|millis| having(ONE, millis));
+    let (billing, other) = (format!("{ONE}billing-7"), having(OTHER, 200));
+    let (neither, no_lock) = (
+        "neither free nor held",
+        "held by something that is not a lock",
     );
+    let for_ever = " without an expiry";
+    let advice = "delete the key on each node (`DEL`)";
+    for (answers, told) in [
+        // A copy on a minority.
+        (
+            &[NONE, &having(&billing, 1_500), NONE][..],
+            "free (free, another token (1 for billing-7), 1.5s left, free)".to_string(),
+        ),
+        // Neither a token nor its absence has a majority.
+        (
+            &[second, &other, longer, NONE, NONE],
+            format!(
+                "{neither} by a majority (another token (0), 1s left, another token (1), 200ms left, \
+                 another token (0), 2s left, free, free); a copy without a majority ends with its ttl"
+            ),
+        ),
+        (
+            &[NONE, WRONG, WRONG],
+            format!("{neither} by a majority (free, {no_lock}, {no_lock}); {advice}"),
+        ),
+        (
+            &[short; 3].map(|short| &**short),
+            "held by 3 nodes, 7ms left (held, 10ms left, held, 10ms left, held, 10ms left)".into(),
+        ),
+        (
+            &[endless, endless, second],
+            format!("held by 3 nodes{for_ever} (held{for_ever}, held{for_ever}, held, 1s left)"),
+        ),
+        // A single node with such a key does not lengthen the time.
+        (
+            &[endless, second, longer],
+            format!("held by 3 nodes, 1.978s left (held{for_ever}, held, 1s left, held, 2s left)"),
+        ),
+    ] {
+        let inspection = World::ready(answers.len()).answered(answers);
+        let mut all = inspection.to_string();
+        for node in 0..answers.len() {
+            all = all.replace(&format!("node{node}:6379 "), "");
+        }
+        assert_eq!(all, told);
+        assert_eq!(inspection.is_free(), told.starts_with("free"), "{told}");
+        let is_held = told.starts_with("held");
+        assert_eq!(inspection.holder().is_some(), is_held, "{told}");
+    }
 }
 
-#[test]
-fn a_copy_on_a_minority_is_shown_with_what_is_left_of_it() {
-    let mut world = World::ready(3);
-    world.inspect();
-    world.has_none(0);
-    world.has(1, &format!("{ONE}billing-7"), 1_500);
-    world.has_none(2);
-    let told = world.inspected();
-    assert!(told.is_free() && told.holder().is_none());
-    let all = [Found::Free, copy("billing-7", 1, 1_500), Found::Free];
-    assert_eq!(found(&told), all);
-    assert_eq!(
-        told.to_string(),
-        "free (node0:6379 free, node1:6379 another token (1 for billing-7), 1.5s left, \
-         node2:6379 free)"
-    );
-}
-
-#[test]
-fn where_neither_a_token_nor_its_absence_has_a_majority_it_is_neither_free_nor_held() {
-    let mut world = World::ready(5);
-    world.inspect();
-    world.has(0, ONE, 100);
-    world.has(1, OTHER, 200);
-    world.has(2, ONE, 300);
-    world.has_none(3);
-    world.has_none(4);
-    let told = world.inspected();
-    assert!(!told.is_free() && told.holder().is_none());
-    let all = [copy("", 0, 100), copy("", 1, 200), copy("", 0, 300)];
-    assert_eq!(found(&told)[..3], all);
-    let text = told.to_string();
-    assert!(text.starts_with("neither free nor held"), "{text}");
-    assert!(
-        text.ends_with("; a copy without a majority ends with its ttl"),
-        "{text}"
-    );
-}
-
+/// The answers took longer than the keys lived.
 #[test]
 fn a_lock_that_expired_since_is_held_for_no_time() {
     let mut world = World::ready(3);
-    world.inspect();
-    for node in 0..3 {
-        world.has(node, ONE, 10);
-    }
-    let told = world.inspected();
-    assert!(told.holder().expect("held").valid_for < 10 * MS);
-    // The answers took longer than the keys lived.
     world.inspect();
     world.wait(30 * MS);
     world.has_none(2);
@@ -185,33 +170,6 @@ fn a_lock_that_expired_since_is_held_for_no_time() {
     let told = world.inspected();
     let holder = told.holder().expect("a majority had it");
     assert_eq!((holder.valid_for, holder.nodes), (Duration::ZERO, 2));
-}
-
-#[test]
-fn keys_without_an_expiry_are_kept_for_ever() {
-    const PERMANENT: u64 = 9_000_000_000_000_000;
-    let mut world = World::ready(3);
-    world.inspect();
-    world.has(0, ONE, PERMANENT);
-    world.has(1, ONE, PERMANENT);
-    world.has(2, ONE, 1_000);
-    let told = world.inspected();
-    assert_eq!(told.holder().expect("held").valid_for, Duration::MAX);
-    let forever = Found::Holder {
-        left: Duration::MAX,
-    };
-    assert_eq!(found(&told)[1], forever);
-    assert!(
-        told.to_string()
-            .starts_with("held by 3 nodes without an expiry (")
-    );
-    // A single node with such a key does not lengthen the time.
-    world.inspect();
-    world.has(0, ONE, PERMANENT);
-    world.has(1, ONE, 1_000);
-    world.has(2, ONE, 2_000);
-    let told = world.inspected();
-    assert!(told.holder().expect("held").valid_for < 2_000 * MS);
 }
 
 #[test]
@@ -226,23 +184,14 @@ fn a_quarantined_node_is_shown_and_is_no_part_of_a_majority() {
     assert!(world.events.is_empty(), "it is heard as well");
     world.has_none(2);
     let told = world.inspected();
-    assert!(
-        !told.is_free(),
-        "two of three have said so, and one of them does not count"
-    );
-    assert_eq!(found(&told)[2], Found::Free);
+    assert!(!told.is_free(), "one of the two does not count");
     let counts: Vec<bool> = told.nodes().iter().map(|node| node.counts).collect();
     assert_eq!(counts, [true, true, false]);
-    assert!(
-        told.to_string()
-            .contains("node2:6379 free, which does not count)")
-    );
+    let all = told.to_string();
+    assert!(all.ends_with("free, which does not count)"), "{all}");
     // The same holds for a token.
-    world.inspect();
-    world.has_none(0);
-    world.has(1, ONE, 1_000);
-    world.has(2, ONE, 1_000);
-    assert!(world.inspected().holder().is_none());
+    let one = &*having(ONE, 1_000);
+    assert!(world.answered(&[NONE, one, one]).holder().is_none());
     // If this node is silent, the inspection does not wait longer for the others.
     world.inspect();
     world.has_none(0);
@@ -250,10 +199,15 @@ fn a_quarantined_node_is_shown_and_is_no_part_of_a_majority() {
     assert_eq!(world.sleep_until_event(), 50 * MS);
     let told = world.told().expect("a majority has answered");
     assert!(told.is_free());
-    assert_matches!(
-        found(&told)[2],
-        Found::Unknown(NodeOutcome::Quarantined { .. })
-    );
+    let silent = &told.nodes()[2].found;
+    assert_matches!(silent, Found::Unknown(NodeOutcome::Quarantined { .. }));
+    // If it is not connected, nothing waits for it.
+    world.lose(2);
+    world.lose(2);
+    world.take_all();
+    world.ask_inspect();
+    world.all_say(0..2, NONE);
+    assert!(world.inspected().is_free(), "it is told at once");
 }
 
 #[test]
@@ -297,21 +251,6 @@ fn a_silent_majority_is_an_error_that_names_the_nodes() {
 }
 
 #[test]
-fn a_key_of_another_type_is_neither() {
-    let mut world = World::ready(3);
-    world.inspect();
-    world.has_none(0);
-    world.say(1, "-WRONGTYPE Operation against a key|");
-    world.say(2, "-WRONGTYPE Operation against a key|");
-    let told = world.inspected();
-    assert!(!told.is_free() && told.holder().is_none());
-    assert_eq!(found(&told)[1..], [Found::OtherType, Found::OtherType]);
-    assert!(told.to_string().ends_with(
-        "node2:6379 held by something that is not a lock); delete the key on each node (`DEL`)"
-    ));
-}
-
-#[test]
 fn a_refusal_is_no_answer_and_a_missing_permission_is_named() {
     let mut world = World::ready(3);
     world.inspect();
@@ -329,10 +268,8 @@ fn a_refusal_is_no_answer_and_a_missing_permission_is_named() {
     };
     assert_matches!(refused, NodeOutcome::Refused(_));
     for (outcome, command) in [(no_eval, "eval"), (no_pttl, "pttl")] {
-        assert_eq!(
-            outcome,
-            NodeOutcome::Unusable(Unusable::Permission { command })
-        );
+        let missing = Unusable::Permission { command };
+        assert_eq!(outcome, NodeOutcome::Unusable(missing));
     }
 }
 
@@ -346,74 +283,34 @@ fn tokens_of_other_libraries_and_forged_ones_show_no_label_and_no_token() {
         (String::new(), ""),
         (format!("{ONE}\u{1b}[2Jx"), "\u{1b}[2Jx"),
     ] {
-        world.inspect();
-        (0..3).for_each(|node| world.has(node, &token, 1_000));
-        let told = world.inspected();
+        let told = world.answered(&[&*having(&token, 1_000); 3]);
         assert_eq!(&*told.holder().expect("held").owner, owner.as_bytes());
         for shown in [told.to_string(), format!("{told:?}")] {
-            assert!(
-                !shown.contains("56a2d5b7c0de") && !shown.contains('\u{1b}'),
-                "{shown}"
-            );
-            assert!(!shown.contains("1234567"), "{shown}");
+            let hidden = ["56a2d5b7c0de", "\u{1b}", "1234567"];
+            assert!(!hidden.iter().any(|part| shown.contains(part)), "{shown}");
         }
     }
     // A text that is longer than any token. Two such texts that differ only after that length look the same.
     let long = format!("{ONE}{}", "x".repeat(500));
-    world.inspect();
-    (0..3).for_each(|node| world.has(node, &long, 1_000));
-    let told = world.inspected();
+    let told = world.answered(&[&*having(&long, 1_000); 3]);
     assert_eq!(told.holder().expect("held").owner.len(), 65);
 }
 
-#[test]
-fn an_answer_that_no_script_gives_ends_the_connection() {
-    for answer in [
-        "*2|:5|:0|",
-        "*3|:5|:0|:7|",
-        ":5|",
-        "*3|:-5|:0|$1|a|",
-        "+OK|",
-        "$1|a|",
-    ] {
-        let mut world = World::ready(3);
-        world.inspect();
-        world.say(0, answer);
-        assert_ne!(world.links[0], "up", "{answer}");
-        world.has_none(1);
-        world.has_none(2);
-        assert!(world.told().expect("a majority has answered").is_free());
-    }
-}
-
-#[test]
-fn a_lock_that_is_held_here_is_not_touched() {
-    let (mut world, lock) = World::held(3);
-    let (claims, until) = (world.claims(), lock.valid_until());
-    world.inspect();
-    (0..3).for_each(|node| world.has_none(node));
-    assert!(world.told().expect("answered").is_free());
-    assert_eq!((world.claims(), lock.valid_until()), (claims, until));
-    assert!(lock.is_valid_at(world.now));
-    world.sleep(TTL);
-    world.expired(&lock);
-}
-
+/// The server of the third node is stopped: its machine accepts the connection, and nothing answers there.
 #[test]
 fn a_node_is_asked_when_its_handshake_is_done() {
     let mut world = World::new(3);
     world.greet(0);
     world.ask_inspect();
-    assert_eq!(world.take(0), ["EVAL inspect"]);
-    world.has_none(0);
+    world.exchange(0, ["EVAL inspect"], NONE);
     world.greet(1);
-    assert_eq!(world.take(1), ["EVAL inspect"]);
-    world.has_none(1);
+    world.exchange(1, ["EVAL inspect"], NONE);
     assert!(world.events.is_empty());
     assert_eq!(world.sleep_until_event(), 50 * MS);
-    let told = world.told().expect("a majority has answered");
-    assert!(told.is_free());
-    assert_matches!(found(&told)[2], Found::Unknown(NodeOutcome::Unreachable(_)));
+    assert_eq!(
+        world.told().expect("a majority has answered").to_string(),
+        "free (node0:6379 free, node1:6379 free, node2:6379 unreachable: no answer yet)"
+    );
 }
 
 #[test]
@@ -434,30 +331,11 @@ fn a_cancelled_inspection_tells_nothing_and_leaves_nothing() {
 fn what_can_never_succeed_and_what_is_too_much_is_refused_before_anything_is_sent() {
     let mut world = World::ready(3);
     let refused = world.engine.inspect(world.now, b"").expect_err("no name");
-    assert_matches!(
-        refused,
-        OperatorError::Invalid(InvalidRequest(RequestFault::EmptyResource { .. }))
-    );
+    let nameless = InvalidRequest(RequestFault::EmptyResource { index: None });
+    assert_matches!(refused, OperatorError::Invalid(why) if why == nameless);
     while world.engine.load().rounds < crate::limits::ROUNDS_MAX {
-        world
-            .engine
-            .inspect(world.now, b"k")
-            .expect("there is room");
+        let _ = world.engine.inspect(world.now, b"k").expect("room");
     }
     let refused = world.engine.inspect(world.now, b"k");
     assert_matches!(refused, Err(OperatorError::Saturated));
-}
-
-#[test]
-fn a_node_in_quarantine_that_is_not_connected_is_not_waited_for() {
-    let mut world = World::ready(3);
-    world.comes_back_as(2, "another", 1);
-    assert!(world.quarantined_until(2).is_some());
-    world.lose(2);
-    world.lose(2);
-    world.take_all();
-    world.ask_inspect();
-    world.has_none(0);
-    world.has_none(1);
-    assert!(world.inspected().is_free(), "it is told at once");
 }

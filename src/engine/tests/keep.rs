@@ -19,6 +19,12 @@ impl World {
         (world, lock)
     }
 
+    /// Returns whether the end of `lock` was reported.
+    fn is_told_of_the_end_of(&self, lock: &Lock) -> bool {
+        let mut events = self.events.iter();
+        events.any(|event| matches!(event, Event::Expired { lock: lost } if *lost == lock.id()))
+    }
+
     pub(super) fn kept_lock(&mut self, resource: &[u8], options: LockOptions) -> Lock {
         self.acquire_of(resource, &options.tries(1));
         self.all_say(0..self.sent.len(), "+OK|");
@@ -48,11 +54,10 @@ impl World {
         (self.now.saturating_since(start), self.take(node))
     }
 
-    /// Carries out the outputs of the engine. Returns how often `node` was written to, and the commands.
-    fn drain_counting(&mut self, node: usize) -> (usize, Vec<String>) {
-        let before = self.writes[node];
-        self.drain();
-        (self.writes[node] - before, self.take(node))
+    /// Like [`sleep_until_sent`](Self::sleep_until_sent), whatever was reported before. Returns the commands.
+    pub(super) fn next_sent(&mut self, node: usize) -> Vec<String> {
+        self.events.clear();
+        self.sleep_until_sent(node).1
     }
 
     /// From now on, as many extensions are open as there may be.
@@ -79,12 +84,15 @@ impl World {
     /// Asserts that the first node is asked to extend the lock when half of its validity is left.
     #[track_caller]
     fn is_extended_at_half(&mut self) {
+        self.is_extended_after(VALIDITY / 2);
+    }
+
+    /// Asserts that the first node is asked to extend a lock in a tick after `span`.
+    #[track_caller]
+    fn is_extended_after(&mut self, span: Duration) {
         let (after, sent) = self.sleep_until_sent(0);
         assert_eq!(sent, [EXTEND]);
-        assert!(
-            VALIDITY / 2 <= after && after <= VALIDITY / 2 + MS,
-            "{after:?}"
-        );
+        assert!((span..=span + MS).contains(&after), "{after:?} of {span:?}");
     }
 
     /// Asserts that the only event is an extension that the engine has made. Returns the end of `lock`.
@@ -123,11 +131,8 @@ impl World {
                 self.say(node, &answers(&sent, ":1|"));
                 extensions += renewals(&sent) * usize::from(node == nodes.start);
             }
-            assert!(
-                self.events
-                    .drain(..)
-                    .all(|event| matches!(event, Event::Kept { result: Ok(_), .. }))
-            );
+            assert_eq!(self.extended_by_engine(), self.events.len());
+            self.events.clear();
         }
         self.now = end;
         extensions
@@ -136,9 +141,8 @@ impl World {
 
 /// Returns how many renewals are in `sent`.
 pub(super) fn renewals(sent: &[String]) -> usize {
-    sent.iter()
-        .map(|command| in_batch(command).unwrap_or(1))
-        .sum()
+    let each = sent.iter().map(|command| in_batch(command).unwrap_or(1));
+    each.sum()
 }
 
 /// Returns the answer to the extensions in `sent`, where each is answered by `reply`.
@@ -168,17 +172,11 @@ pub(super) fn kept() -> LockOptions {
 #[test]
 fn a_kept_lock_is_extended_at_half_of_its_validity_and_again() {
     let (mut world, lock) = World::keeping(3, kept());
-    let mut begun = world.now;
     for _ in 0..4 {
-        let (after, sent) = world.sleep_until_sent(0);
-        let late = after.checked_sub(VALIDITY / 2).expect("not before half");
-        assert!(late <= MS, "{after:?}");
-        assert_eq!(sent, [EXTEND]);
-        begun = begun.saturating_add(after);
-        assert_eq!(world.take(1), [EXTEND]);
-        assert_eq!(world.take(2), [EXTEND]);
+        world.is_extended_at_half();
+        assert_eq!(world.take_all()[1..], [[EXTEND], [EXTEND]]);
         world.all_say(0..2, ":1|");
-        assert_eq!(world.was_kept(&lock), begun.saturating_add(VALIDITY));
+        assert_eq!(world.was_kept(&lock), world.now.saturating_add(VALIDITY));
         world.say(2, ":1|");
     }
     world.release_on(0..3, lock);
@@ -186,82 +184,25 @@ fn a_kept_lock_is_extended_at_half_of_its_validity_and_again() {
     world.is_clean();
 }
 
-/// No node answers for a while. The tries fail and become more frequent, and the lock is valid until its end.
+/// No node answers for a while. The tries fail and become more frequent, and the lock is valid until its end. A node
+/// that is silent is not asked again.
 #[test]
 fn a_failed_extension_is_tried_again_and_ends_nothing() {
     let (mut world, lock) = World::keeping(3, kept());
     let end = lock.valid_until();
-    let (mut tries, mut last) = (Vec::new(), world.now);
-    while world
-        .events
-        .iter()
-        .all(|event| matches!(event, Event::Kept { .. }))
-    {
-        let before = world.sent[0].len();
+    world.is_extended_at_half();
+    while !world.is_told_of_the_end_of(&lock) {
         world.sleep_until_timer();
-        if world.sent[0].len() != before {
-            tries.push(world.now.saturating_since(last));
-            last = world.now;
-        }
     }
-    let first = tries.remove(0);
-    assert!(VALIDITY / 2 <= first && first <= VALIDITY / 2 + MS);
-    assert_eq!(tries.len(), 0, "a node that is silent is not asked again");
-    assert_matches!(world.was_not_kept(), ExtendError::Unconfirmed(_));
-    while world.events.len() > 1 {
+    assert_eq!(world.take(0), NOTHING);
+    let tries = world.events.len() - 1;
+    assert!((9..=16).contains(&tries), "{tries}");
+    for _ in 0..tries {
         assert_matches!(world.was_not_kept(), ExtendError::Unconfirmed(_));
-        tries.push(MS);
     }
-    assert!((8..=15).contains(&tries.len()), "{}", tries.len());
     world.expired(&lock);
     assert!(lock.is_valid_at(world.now) && end.saturating_since(world.now) <= 2 * MS);
     assert_eq!(lock.valid_until(), end);
-}
-
-#[test]
-fn a_later_try_saves_the_lock() {
-    let (mut world, lock) = World::keeping(3, kept());
-    for tries in 1..=9 {
-        let (_, sent) = world.sleep_until_sent(0);
-        assert_eq!(sent, [EXTEND], "{tries}");
-        assert!(lock.is_valid_at(world.now));
-        let said = if tries == 9 { ":1|" } else { "-ERR x|" };
-        world.all_say(0..3, said);
-        match tries {
-            9 => assert_eq!(
-                world.was_kept(&lock),
-                world.now.saturating_add(VALIDITY),
-                "from the send of this try"
-            ),
-            _ => drop(world.was_not_kept()),
-        }
-        assert!(world.events.is_empty());
-    }
-    world.take_all();
-    world.is_extended_at_half();
-    world.release(lock);
-}
-
-/// The engine remembers the caller's options until its turn comes.
-#[test]
-fn a_lock_that_was_waited_for_is_kept_too() {
-    let (mut world, first) = World::keeping(1, LockOptions::new(TTL));
-    let waits = LockOptions::new(TTL).keep_for(3 * TTL).wait(TTL);
-    world.acquire_of(b"k", &waits);
-    world.release(first);
-    while !world.sent[0].is_empty() {
-        world.all_answer(|_, sent| match sent.starts_with("SET") {
-            true => "+OK|",
-            false => ":1|",
-        });
-    }
-    world
-        .events
-        .retain(|event| matches!(event, Event::Acquired { .. }));
-    let lock = world.lock();
-    world.take(0);
-    world.is_extended_at_half();
-    world.release(lock);
 }
 
 /// Callers who want a lock fill their places, but not the places of holders.
@@ -270,16 +211,9 @@ fn no_number_of_waiters_keeps_a_lock_from_being_extended() {
     let (mut world, lock) = World::keeping(3, kept());
     world.crowd();
     world.drain();
-    world.sleep_until_asked(0);
-    assert_eq!(world.take(0), [EXTEND]);
+    assert_eq!(world.sleep_until_sent(0).1, [EXTEND]);
     world.all_say(0..2, ":1|");
     world.was_kept(&lock);
-}
-
-/// Returns the event that reports the end of `lock`.
-fn lost_by<'a>(world: &'a World, lock: &Lock) -> Option<&'a Event> {
-    let mut events = world.events.iter();
-    events.find(|event| matches!(event, Event::Expired { lock: lost } if *lost == lock.id()))
 }
 
 /// A thousand locks that fall due in one turn are extended by one write to each node, one node after the other.
@@ -370,13 +304,9 @@ fn a_node_in_quarantine_confirms_nothing() {
     let others = ["node0:6379", "node1:6379"];
     for order in [[2, 0, 1], [0, 1, 2]] {
         assert_eq!(confirmed(&world, &lock), others);
-        if world.take_all().concat().is_empty() {
-            world.sleep_until_sent(0);
-            world.take_all();
-        }
-        for node in order {
-            world.say(node, ":1|");
-        }
+        world.sleep_until_sent(0);
+        world.take_all();
+        order.iter().for_each(|node| world.say(*node, ":1|"));
         world.was_kept(&lock);
     }
     assert_eq!(confirmed(&world, &lock), others);
@@ -472,15 +402,20 @@ fn a_lock_that_is_kept_from_now_on_gives_up_its_place() {
     world.is_clean();
 }
 
-/// The places of the lock stay, and its claim rests like that of any other kept lock.
+/// The places of the lock stay, and its claim rests like that of any other kept lock. The lock is in no batch, because
+/// a batch has one key of each lock.
 #[test]
 fn a_kept_lock_on_several_resources_rests_and_leaves_its_places_with_its_release() {
     let mut world = World::ready(3);
     world.acquire_all(&[b"a", b"b"], &kept().tries(1));
     world.all_say(0..3, ":1|");
     let lock = world.lock();
+    world.take_all();
     assert_eq!((places(&world), busy(&world)), (2, 0));
-    let waiter = world.acquire_of(b"b", &LockOptions::new(TTL).wait(3600 * SECOND));
+    assert_eq!(world.next_sent(0), ["EXTEND a b 10000"]);
+    world.all_say(0..3, ":1|");
+    world.was_kept(&lock);
+    let waiter = world.acquire_of(b"b", &patient());
     world.take_all();
     world.give_back(lock);
     assert_eq!(places(&world), 1);
@@ -489,45 +424,6 @@ fn a_kept_lock_on_several_resources_rests_and_leaves_its_places_with_its_release
     assert_eq!(round, waiter);
     world.take_all();
     world.release_on(0..3, result.expect("it was its turn"));
-    world.is_clean();
-}
-
-/// The lock is in no batch, because a batch has one key of each lock.
-#[test]
-fn a_kept_lock_on_several_resources_is_extended_by_a_command_of_its_own() {
-    let mut world = World::ready(1);
-    world.acquire_all(&[b"a", b"b"], &kept().tries(1));
-    world.take(0);
-    world.say(0, ":1|");
-    let _lock = world.lock();
-    let (_, sent) = world.sleep_until_sent(0);
-    assert_eq!(sent, ["EXTEND a b 10000"]);
-}
-
-#[test]
-fn who_wants_a_lock_that_is_kept_without_a_place_gets_it_with_its_release() {
-    let (mut world, lock) = World::keeping(3, kept());
-    let patient = LockOptions::new(TTL).wait(3600 * SECOND);
-    let waiters = [&patient, &patient.keep()].map(|options| world.acquire(options));
-    assert_eq!(places(&world), 1);
-    world.sleep_keeping(VALIDITY, 0..3);
-    let mut lock = lock;
-    for waiter in waiters {
-        world.give_back(lock);
-        for node in 0..3 {
-            assert_eq!(world.take(node), ["EVALSHA release", "SET k 10000"]);
-        }
-        world.all_say(0..3, ":1|+OK|");
-        let (round, result) = world.next_acquired();
-        assert_eq!((round, world.events.len()), (waiter, 0));
-        lock = result.expect("granted");
-    }
-    assert_eq!(
-        places(&world),
-        0,
-        "the last is kept, and nobody else wants it"
-    );
-    world.release_on(0..3, lock);
     world.is_clean();
 }
 
@@ -540,15 +436,12 @@ fn a_lock_that_is_kept_without_a_place_and_lost_leaves_no_name_behind() {
             true => world.pass(TTL),
             false => world.all_say(0..3, ":0|"),
         }
-        assert!(lost_by(&world, &lock).is_some());
+        assert!(world.is_told_of_the_end_of(&lock));
         world.events.clear();
         assert!(world.engine.work.parts.queues.is_empty());
         world.take_all();
         world.acquire_of(b"k", &once());
-        assert_eq!(
-            world.take(0).last().map(String::as_str),
-            Some("SET k 10000")
-        );
+        assert!(world.take(0).contains(&"SET k 10000".into()));
     }
 }
 
@@ -576,9 +469,9 @@ fn the_extensions_of_many_locks_go_out_together() {
     }
     assert!((LOCKS..=LOCKS + 32).contains(&extensions), "{extensions}");
     assert!(turns <= 8, "{turns} turns");
-    locks
-        .into_iter()
-        .for_each(|lock| world.release_on(0..1, lock));
+    for lock in locks {
+        world.release_on(0..1, lock);
+    }
 }
 
 /// Makes a node, and more locks than may be extended at once: `beyond` more, all taken at the same time.
@@ -588,41 +481,37 @@ fn too_many(beyond: usize) -> (World, Vec<Lock>) {
     (world, locks)
 }
 
+/// Each answer makes room for another extension, also one that says that an extension has failed. A read that brings
+/// several answers makes room for as many.
 #[test]
 fn extensions_beyond_the_bound_wait_for_others_and_go_out_together() {
-    let (mut world, locks) = too_many(52);
-    let (_, sent) = world.sleep_until_sent(0);
-    assert_eq!(renewals(&sent), EXTENSIONS_AT_ONCE);
-    // Each answer makes room for another extension. A read that brings several answers makes room for as many.
-    world.say_undrained(0, &answers(&sent[..1], ":1|"));
-    let (writes, more) = world.drain_counting(0);
-    assert_eq!((writes, renewals(&more), more.len()), (1, 52, 1));
-    world.say(0, &answers(&[&sent[1..], &more].concat(), ":1|"));
-    assert_eq!(world.take(0), NOTHING);
-    assert_eq!(world.extended_by_engine(), EXTENSIONS_AT_ONCE + 52);
-    assert_eq!(world.events.len(), EXTENSIONS_AT_ONCE + 52);
-    let begun = world.now;
-    let ends = locks.iter().map(Lock::valid_until);
-    assert!(
-        ends.clone()
-            .all(|end| end == begun.saturating_add(VALIDITY))
-    );
-    for lock in locks {
-        world.release(lock);
+    const ALL: usize = EXTENSIONS_AT_ONCE + 52;
+    for reply in [":1|", "-ERR x|"] {
+        let (mut world, locks) = too_many(52);
+        let (_, sent) = world.sleep_until_sent(0);
+        assert_eq!(renewals(&sent), EXTENSIONS_AT_ONCE);
+        let writes = world.writes[0];
+        world.say(0, &answers(&sent[..1], reply));
+        let more = world.take(0);
+        let written = world.writes[0] - writes;
+        assert_eq!(
+            (written, renewals(&more), more.len()),
+            (1, 52, 1),
+            "{reply}"
+        );
+        world.say(0, &answers(&[&sent[1..], &more].concat(), ":1|"));
+        assert_eq!(world.take(0), NOTHING);
+        let failed = if reply == ":1|" {
+            0
+        } else {
+            renewals(&sent[..1])
+        };
+        assert_eq!(world.extended_by_engine(), ALL - failed, "{reply}");
+        assert_eq!(world.events.len(), ALL);
+        let end = world.now.saturating_add(VALIDITY);
+        let extended = locks.iter().filter(|lock| lock.valid_until() == end);
+        assert_eq!(extended.count(), ALL - failed);
     }
-}
-
-#[test]
-fn extensions_that_wait_are_sent_when_others_have_failed() {
-    let (mut world, locks) = too_many(7);
-    let (_, sent) = world.sleep_until_sent(0);
-    assert_eq!(renewals(&sent), EXTENSIONS_AT_ONCE);
-    world.all_say(0..1, &answers(&sent, "-ERR x|"));
-    let sent = world.take(0);
-    assert_eq!(renewals(&sent), 7);
-    world.say(0, &answers(&sent, ":1|"));
-    assert_eq!(world.extended_by_engine(), 7);
-    drop(locks);
 }
 
 #[test]

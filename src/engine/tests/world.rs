@@ -135,6 +135,15 @@ impl World {
         self
     }
 
+    /// Makes the nodes of `builder`, whose servers have long been running when they greet.
+    pub(super) fn running(builder: Builder) -> Self {
+        let mut world = Self::with(builder);
+        for node in 0..world.links.len() {
+            world.greet_as(node, &format!("run{node}"), 1_000);
+        }
+        world
+    }
+
     // ----- bytes ----------------------------------------------------------------------------
 
     /// Carries out the outputs of the engine.
@@ -163,8 +172,8 @@ impl World {
                         self.lives[index] = life_in(frame.value).unwrap_or(self.lives[index]);
                         self.sent[index].push(shown(frame.value));
                     }
-                    self.engine
-                        .handle(self.now, Input::Transmitted { node, len });
+                    let input = Input::Transmitted { node, len };
+                    self.engine.handle(self.now, input);
                 }
             }
         }
@@ -186,8 +195,8 @@ impl World {
     pub(super) fn say_undrained(&mut self, node: usize, reply: &str) {
         let bytes = reply.replace('|', "\r\n").into_bytes();
         let (node, bytes) = (id(node), &bytes[..]);
-        self.engine
-            .handle(self.now, Input::Received { node, bytes });
+        let input = Input::Received { node, bytes };
+        self.engine.handle(self.now, input);
     }
 
     /// Asserts that `node` was sent these commands since the last look, and lets it say `reply`.
@@ -433,9 +442,8 @@ pub(super) fn digests() -> String {
         &crate::node::EXTEND_EACH,
         &crate::node::RELEASE_EACH,
     ];
-    scripts
-        .map(|script| format!("$40|{}|", script.sha1))
-        .concat()
+    let digest = |script: &crate::node::Script| format!("$40|{}|", script.sha1);
+    scripts.map(digest).concat()
 }
 
 /// Returns how many locks this command releases.
@@ -460,180 +468,154 @@ fn life_in(value: Value<'_>) -> Option<u64> {
     digits.ok()?.parse().ok()
 }
 
-/// Returns the name of the script with this text, if it is one for several keys.
-fn on_several(text: &str) -> Option<&'static str> {
-    use crate::node::{CONFIRM_SEVERAL, EXTEND_SEVERAL, RELEASE_SEVERAL, TAKE_SEVERAL};
-    let scripts = [
-        (&TAKE_SEVERAL, "TAKE"),
-        (&EXTEND_SEVERAL, "EXTEND"),
-        (&CONFIRM_SEVERAL, "CONFIRM"),
-        (&RELEASE_SEVERAL, "RELEASE"),
-    ];
-    let found = scripts.iter().find(|(script, _)| script.text == text);
-    found.map(|(_, name)| *name)
+/// A command that runs a script, and the words to describe it.
+struct Scripted<'a> {
+    verb: &'a str,
+    keys: &'a [&'a str],
+    /// The arguments.
+    of: &'a [&'a str],
 }
 
-/// Describes a command about a permit in few words: the slot where the search begins, or `alone` the only one, and the
-/// number of permits; or the prefix of the member.
-fn of_permit(words: &[String]) -> Option<String> {
-    use crate::node::{CONFIRM_MEMBER, EXTEND_MEMBER, MOVE_SLOT, RELEASE_MEMBER, TAKE_SLOT};
-    let scripts = [
-        (&TAKE_SLOT, "SLOT"),
-        (&MOVE_SLOT, "MOVE"),
-        (&EXTEND_MEMBER, "EXTEND"),
-        (&CONFIRM_MEMBER, "CONFIRM"),
-        (&RELEASE_MEMBER, "RELEASE"),
-    ];
-    let is = |script: &crate::node::Script| [script.text, script.sha1].contains(&&*words[1]);
-    let (script, what) = scripts.iter().find(|(script, _)| is(script))?;
-    let keys: usize = words[2].parse().expect("a number");
-    let (keys, of) = words[3..].split_at(keys);
-    let key = &keys[0];
-    Some(match (*what, of) {
-        ("SLOT", [_, ttl, _, k, slot, tried, ..]) => {
-            let alone = if tried == k { "" } else { "alone " };
-            assert!(tried == "1" || tried == k);
-            format!("SLOT {key} {ttl} {alone}{slot} of {k}")
-        }
-        (_, [.., prefix]) if prefix == "r/" => return None,
-        (_, [_, ttl, _, prefix]) if script.text == EXTEND_MEMBER.text => {
-            format!("EXTEND {key} {ttl} {prefix}")
-        }
-        ("RELEASE", [_, prefix, _]) => format!("TAKE OUT {key} but {prefix}"),
-        (what, [.., prefix]) => format!("{what} {key} {prefix}"),
-        (_, []) => return None,
-    })
-}
+impl Scripted<'_> {
+    /// Describes the command by the digest or text of its script, without tokens, digests and script texts.
+    fn shown(&self, script: &str) -> String {
+        use crate::node::*;
+        type Described<'a> = (&'static Script, fn(&Scripted<'a>) -> String);
+        let scripts: [Described<'_>; 29] = [
+            (&CHECKED_EXTEND, |it| format!("{} extend", it.verb)),
+            (&CONFIRM, |it| format!("{} confirm", it.verb)),
+            (&CONFIRM_MEMBER, |it| it.of_member("CONFIRM")),
+            (&CONFIRM_SEVERAL, |it| it.of_several("CONFIRM")),
+            (&COUNT_COUNTERS, |it| it.with_all("COUNT")),
+            (&EXTEND, |it| format!("{} extend", it.verb)),
+            (&EXTEND_EACH, Self::of_extensions),
+            (&EXTEND_MEMBER, |it| it.of_member("EXTEND")),
+            (&EXTEND_SEVERAL, |it| it.of_several("EXTEND")),
+            (&INSPECT, |it| format!("{} inspect", it.verb)),
+            (&JOIN, |it| it.of.join(" ")),
+            (&LEAVE_INTENT, Self::of_intent),
+            (&LOOK_AT_FLOOR, |it| format!("LOOK {}", it.of[0])), // The nonce is random.
+            (&MOVE_SLOT, |it| it.of_member("MOVE")),
+            (&OVERWRITE, |it| format!("{} overwrite", it.verb)),
+            (&RAISE_FENCED, |it| it.of_number("RAISE")),
+            (&RAISE_MEMBER, |it| {
+                format!("RAISE {} {} to {}", it.keys[0], it.of[6], it.of[3])
+            }),
+            (&RELEASE, |it| format!("{} release", it.verb)),
+            (&RELEASE_EACH, Self::of_releases),
+            (&RELEASE_MEMBER, |it| it.of_member("RELEASE")),
+            (&RELEASE_SEVERAL, |it| it.of_several("RELEASE")),
+            (&REPAIR_FLOOR, |it| it.with_all("REPAIR")),
+            (&SET_FLOOR, |it| it.with_all("FLOOR")),
+            (&SET_IF_PERMITTED, Self::of_trial),
+            (&TAKE_FENCED, |it| it.of_number("TAKE")),
+            (&TAKE_SEVERAL, |it| it.of_several("TAKE")),
+            (&TAKE_SHARED, |it| it.of_reader("READ")),
+            (&TAKE_SLOT, |it| it.of_slot(&it.of[3..6])),
+            (&TAKE_SLOT_FENCED, Self::of_numbered_slot),
+        ];
+        let is = |named: &Script| [named.text, named.sha1].contains(&script);
+        let found = scripts.iter().find(|(named, _)| is(named));
+        let another = format!("{} another script", self.verb);
+        found.map_or(another, |(_, shown)| shown(self))
+    }
 
-/// Describes a command about a shared lock in few words.
-fn of_reader(words: &[String]) -> Option<String> {
-    use crate::node::{CONFIRM_MEMBER, EXTEND_MEMBER, RELEASE_MEMBER, TAKE_SHARED};
-    let scripts = [
-        (&TAKE_SHARED, "READ"),
-        (&EXTEND_MEMBER, "EXTEND READER"),
-        (&CONFIRM_MEMBER, "CONFIRM READER"),
-        (&RELEASE_MEMBER, "RELEASE READER"),
-    ];
-    let is = |script: &crate::node::Script| [script.text, script.sha1].contains(&&*words[1]);
-    let (_, what) = scripts.iter().find(|(script, _)| is(script))?;
-    let keys: usize = words[2].parse().expect("a number");
-    let (keys, arguments) = words[3..].split_at(keys);
-    let ttl = arguments
-        .get(1)
-        .filter(|ttl| *ttl != "r/" && !ttl.is_empty());
-    let shown = [what.to_string(), keys[0].clone()].into_iter();
-    Some(shown.chain(ttl.cloned()).collect::<Vec<_>>().join(" "))
-}
+    fn with_all(&self, what: &str) -> String {
+        format!("{what} {}", self.of.join(" "))
+    }
 
-/// Describes a command about a fencing token in few words.
-fn fenced(words: &[String]) -> Option<String> {
-    use crate::node::{
-        COUNT_COUNTERS, LOOK_AT_FLOOR, RAISE_FENCED, RAISE_MEMBER, REPAIR_FLOOR, SET_FLOOR,
-        TAKE_FENCED, TAKE_SLOT_FENCED,
-    };
-    let scripts = [
-        (&TAKE_FENCED, "TAKE"),
-        (&RAISE_FENCED, "RAISE"),
-        (&TAKE_SLOT_FENCED, "SLOT"),
-        (&RAISE_MEMBER, "MEMBER"),
-        (&SET_FLOOR, "FLOOR"),
-        (&LOOK_AT_FLOOR, "LOOK"),
-        (&REPAIR_FLOOR, "REPAIR"),
-        (&COUNT_COUNTERS, "COUNT"),
-    ];
-    let is = |script: &crate::node::Script| script.text == words[1] || script.sha1 == words[1];
-    let (_, what) = scripts.iter().find(|(script, _)| is(script))?;
-    let how = ["by digest ", ""][usize::from(words[0] == "EVAL")];
-    let keys: usize = words[2].parse().expect("a number");
-    let (keys, arguments) = words[3..].split_at(keys);
-    Some(match *what {
-        what @ ("FLOOR" | "REPAIR" | "COUNT") => format!("{what} {}", arguments.join(" ")),
-        // The nonce is random.
-        "LOOK" => format!("LOOK {}", arguments[0]),
-        "MEMBER" => format!("RAISE {} {} to {}", keys[0], arguments[6], arguments[3]),
-        "SLOT" => {
-            let (key, ttl, from) = (&keys[0], &arguments[1], &arguments[3]);
-            let (k, slot, tried) = (&arguments[6], &arguments[7], &arguments[8]);
-            let alone = if tried == k { "" } else { "alone " };
-            format!("NUMBERED SLOT {key} {ttl} {alone}{slot} of {k} from {from}")
+    /// Describes what is done to a fencing token, and how the script is named.
+    fn of_number(&self, what: &str) -> String {
+        let how = ["by digest ", ""][usize::from(self.verb == "EVAL")];
+        format!("{how}{what} {} {}", self.keys[0], self.of[3])
+    }
+
+    /// Describes the slot where the search for a permit begins, or `alone` the only one, and the number of permits.
+    fn of_slot(&self, slots: &[&str]) -> String {
+        let (k, slot, tried) = (slots[0], slots[1], slots[2]);
+        assert!(tried == "1" || tried == k);
+        let alone = if tried == k { "" } else { "alone " };
+        format!("SLOT {} {} {alone}{slot} of {k}", self.keys[0], self.of[1])
+    }
+
+    fn of_numbered_slot(&self) -> String {
+        let slot = self.of_slot(&self.of[6..9]);
+        format!("NUMBERED {slot} from {}", self.of[3])
+    }
+
+    /// Describes what is done to the member of a set. The member is a permit or a reader, which its prefix shows.
+    fn of_member(&self, what: &str) -> String {
+        let key = self.keys[0];
+        match (what, self.of) {
+            (_, [.., "r/"]) => self.of_reader(&format!("{what} READER")),
+            ("EXTEND", [_, ttl, _, prefix]) => format!("EXTEND {key} {ttl} {prefix}"),
+            ("RELEASE", [_, prefix, _]) => format!("TAKE OUT {key} but {prefix}"),
+            (_, of) => format!("{what} {key} {}", of[of.len() - 1]),
         }
-        what => format!("{how}{what} {} {}", keys[0], arguments[3]),
-    })
+    }
+
+    fn of_reader(&self, what: &str) -> String {
+        match self.of {
+            [_] | [_, "" | "r/", ..] => format!("{what} {}", self.keys[0]),
+            of => format!("{what} {} {}", self.keys[0], of[1]),
+        }
+    }
+
+    fn of_several(&self, what: &str) -> String {
+        let ttl = self.of.get(1).filter(|ttl| !ttl.is_empty());
+        let ttl = ttl.map(core::slice::from_ref).unwrap_or_default();
+        [&[what], self.keys, ttl].concat().join(" ")
+    }
+
+    fn of_extensions(&self) -> String {
+        let each = self.keys.iter().zip(self.of.chunks(2));
+        let each: Vec<_> = each.map(|(key, of)| format!("{key} {}", of[1])).collect();
+        format!("{} extend {}", self.verb, each.join(", "))
+    }
+
+    fn of_releases(&self) -> String {
+        assert_eq!(self.keys.len(), self.of.len(), "as many tokens");
+        format!("{} release {}", self.verb, self.keys.join(", "))
+    }
+
+    fn of_intent(&self) -> String {
+        let key = self.keys[0].strip_prefix("shearline:intent:");
+        let key = key.expect("the key of an intent");
+        format!("INTENT {key} {} for {}", self.of[0], self.of[1])
+    }
+
+    /// Describes a `SET`, or nothing, and the commands that the user needs for it.
+    fn of_trial(&self) -> String {
+        let what = match self.of[1] {
+            "" => "permits".to_string(),
+            ttl => format!("SET {} {ttl} if", self.keys[0]),
+        };
+        [&[self.verb, &what], &self.of[2..]].concat().join(" ")
+    }
 }
 
 /// Describes a command in few words, without tokens, digests and script texts.
 fn shown(value: Value<'_>) -> String {
-    let words: Vec<String> = value
-        .as_items()
-        .expect("a command")
-        .iter()
-        .map(|word| String::from_utf8_lossy(word.as_bytes().expect("a bulk")).into_owned())
+    let words = value.as_items().expect("a command").iter();
+    let words: Vec<_> = words
+        .map(|word| String::from_utf8_lossy(word.as_bytes().expect("a bulk")))
         .collect();
-    match words[0].as_str() {
-        "SET" if words[3] == "IFEQ" => format!("SET {} IFEQ", words[1]),
-        "SET" if words[3] == "XX" => words.join(" "),
-        "SET" => format!("SET {} {}", words[1], words[6 - 1]),
-        "EVAL" if words[1] == crate::node::JOIN.text => words[5..].join(" "),
-        "EVAL" if words[1] == crate::node::LEAVE_INTENT.text => {
-            let key = words[3].strip_prefix("shearline:intent:");
-            let key = key.expect("the key of an intent");
-            format!("INTENT {key} {} for {}", words[4], words[5])
+    let words: Vec<&str> = words.iter().map(|word| &**word).collect();
+    match words[..] {
+        ["SET", key, _, "IFEQ", ..] => format!("SET {key} IFEQ"),
+        ["SET", _, _, "XX", ..] => words.join(" "),
+        ["SET", key, _, _, _, ttl, ..] => format!("SET {key} {ttl}"),
+        [verb @ ("EVAL" | "EVALSHA"), script, keys, ref rest @ ..] => {
+            let (keys, of) = rest.split_at(keys.parse().expect("a number"));
+            Scripted { verb, keys, of }.shown(script)
         }
-        verb @ "EVAL" if words[1] == crate::node::SET_IF_PERMITTED.text => {
-            let what = match words[5].as_str() {
-                "" => "permits".to_string(),
-                ttl => format!("SET {} {ttl} if", words[3]),
-            };
-            [&[format!("{verb} {what}")], &words[6..]]
-                .concat()
-                .join(" ")
+        ["SCRIPT", ..] => "SCRIPT LOAD".to_string(),
+        ["MSETEX", _, ref pairs @ .., nx, px, ttl] => {
+            assert_eq!([nx, px], ["NX", "PX"]);
+            let keys: Vec<_> = pairs.iter().step_by(2).copied().collect();
+            format!("MSETEX {} {ttl}", keys.join(" "))
         }
-        "EVAL" | "EVALSHA" if let Some(shown) = fenced(&words) => shown,
-        "EVAL" | "EVALSHA" if let Some(shown) = of_permit(&words) => shown,
-        "EVAL" | "EVALSHA" if let Some(shown) = of_reader(&words) => shown,
-        "EVAL" if let Some(what) = on_several(&words[1]) => {
-            let keys: usize = words[2].parse().expect("a number");
-            let (keys, arguments) = words[3..].split_at(keys);
-            let ttl = arguments.get(1).filter(|ttl| !ttl.is_empty());
-            let shown = [
-                &[what.to_string()],
-                keys,
-                ttl.map(core::slice::from_ref).unwrap_or_default(),
-            ];
-            shown.concat().join(" ")
-        }
-        verb @ "EVALSHA" if words[1] == crate::node::EXTEND_EACH.sha1 => {
-            let keys: usize = words[2].parse().expect("a number");
-            let (keys, arguments) = words[3..].split_at(keys);
-            let each = keys.iter().zip(arguments.chunks(2));
-            let each: Vec<_> = each.map(|(key, of)| format!("{key} {}", of[1])).collect();
-            format!("{verb} extend {}", each.join(", "))
-        }
-        verb @ "EVALSHA" if words[1] == crate::node::RELEASE_EACH.sha1 => {
-            let keys: usize = words[2].parse().expect("a number");
-            assert_eq!(words.len(), 3 + 2 * keys, "as many tokens");
-            format!("{verb} release {}", words[3..3 + keys].join(", "))
-        }
-        verb @ ("EVAL" | "EVALSHA") => {
-            let script = match words.len() {
-                _ if words[1] == crate::node::OVERWRITE.text => "overwrite",
-                6 => "extend",
-                _ if words[1] == crate::node::CHECKED_EXTEND.sha1 => "extend",
-                _ if words[1] == crate::node::CONFIRM.text => "confirm",
-                _ if words[1] == crate::node::INSPECT.text => "inspect",
-                _ => "release",
-            };
-            format!("{verb} {script}")
-        }
-        "SCRIPT" => "SCRIPT LOAD".to_string(),
-        verb @ "MSETEX" => {
-            let ends = words.len() - 3;
-            let keys = words[2..ends].iter().step_by(2).map(String::as_str);
-            let shown: Vec<&str> = [verb].into_iter().chain(keys).collect();
-            assert_eq!(words[ends..ends + 2], ["NX", "PX"]);
-            format!("{} {}", shown.join(" "), words[ends + 2])
-        }
-        verb @ ("DELIFEQ" | "DELEX") => format!("{verb} {}", words[1]),
+        [verb @ ("DELIFEQ" | "DELEX"), key, ..] => format!("{verb} {key}"),
         _ => words.join(" "),
     }
 }

@@ -18,11 +18,8 @@ const TTL: Duration = Duration::from_secs(1);
 /// The first client repairs.
 const CLIENTS: usize = 4;
 
-const KEYS: [&str; 3] = [
-    "shearline:floor",
-    "shearline:fence:k",
-    "shearline:fence:other",
-];
+const KEYS: [&str; 3] = ["shearline:floor", COUNTER, "shearline:fence:other"];
+const COUNTER: &str = "shearline:fence:k";
 
 struct History {
     net: Net,
@@ -203,10 +200,8 @@ impl History {
                     let token = lock.fencing_token().expect("it was asked for");
                     let is_new = self.tokens.insert(token);
                     let (name, now) = (&self.name, self.net.now);
-                    assert!(
-                        is_new && before < token,
-                        "{name}: {before}, {token} at {now:?}"
-                    );
+                    let told = format!("{name}: {before}, {token} at {now:?}");
+                    assert!(is_new && before < token, "{told}");
                     self.net.release(client, lock);
                 }
             }
@@ -216,16 +211,13 @@ impl History {
 
 #[test]
 fn tokens_are_in_order_whatever_is_lost() {
+    use RestartGuard::{Observed, Off, Strict};
     // The number of histories for each number of nodes and each guard, and their length.
     let (histories, steps) = (effort(1, 2), effort(160, 400));
     let mut tokens = 0;
     for seed in 0..histories {
         for nodes in 1..=5 {
-            for guard in [
-                RestartGuard::Off,
-                RestartGuard::Observed,
-                RestartGuard::Strict,
-            ] {
+            for guard in [Off, Observed, Strict] {
                 let mut history = History::new(seed, nodes, guard);
                 (0..steps).for_each(|_| history.step());
                 tokens += history.tokens.len();

@@ -2,7 +2,7 @@
 //! every later one, or there is no later one.
 
 use super::super::net::Net;
-use super::stores::{client, refused, take_token, trust};
+use super::stores::{client, report, take_token, trust};
 use super::*;
 use crate::config::{Builder, RestartGuard};
 use crate::embedded::Memory;
@@ -35,25 +35,28 @@ struct Story {
 impl Story {
     /// Makes nodes with floors, a client that sees everything, and a client whose clock is ahead.
     fn new(nodes: usize, guard: RestartGuard) -> Self {
-        let names = (0..nodes).map(|node| format!("node{node}:6379"));
-        let builder = Config::builder()
-            .nodes(names)
-            .watch_clocks(false)
-            .max_ttl(TTL)
-            .restart_guard(guard);
+        let builder = named(nodes).watch_clocks(false).max_ttl(TTL);
+        let builder = builder.restart_guard(guard);
         let mut net = Net::new(nodes as u64);
         client(&mut net, builder.clone(), Duration::ZERO);
         client(&mut net, builder.clone(), 100 * SECOND);
         net.pass(2 * TTL);
         trust(&mut net, 0);
         net.pass(2 * SECOND);
-        let mut story = Self {
+        take_token(&mut net, 0);
+        Self {
             net,
             builder,
             nodes,
-        };
-        take_token(&mut story.net, 0);
-        story
+        }
+    }
+
+    /// Makes three nodes. Node 1 has lost its data, and with it a token that otherwise node 0 alone knows.
+    fn lost(guard: RestartGuard, memory: Memory) -> (Self, u64) {
+        let mut story = Self::new(3, guard);
+        let token = story.hidden_token(&[0, 1]);
+        story.net.restart(1, memory);
+        (story, token)
     }
 
     /// Makes only these nodes reachable from now on.
@@ -77,11 +80,11 @@ impl Story {
         self.net.client(self.builder.clone())
     }
 
-    fn report(&mut self, client: usize) -> Report {
-        match self.net.lock_with(client, &fenced()) {
-            Err(LockError::NoQuorum(report)) => report,
-            other => panic!("{other:?}"),
-        }
+    /// Returns what a new client is told about why it gets no token.
+    fn report_to_stranger(&mut self) -> Report {
+        let stranger = self.stranger();
+        let _ = report(&mut self.net, stranger); // This client has not seen all nodes yet.
+        report(&mut self.net, stranger)
     }
 
     /// Returns the floor of `node`, if it gives tokens.
@@ -166,10 +169,8 @@ fn becomes_of(
         Repaired => {}
         Waits => {
             assert!(story.are_in_repair(lost));
-            let stranger = story.stranger();
-            let report = story.report(stranger);
-            let said = outcomes(&report);
-            assert!(said.contains(&IN_REPAIR), "{report}");
+            let report = story.report_to_stranger();
+            assert!(outcomes(&report).contains(&IN_REPAIR), "{report}");
             assert!(!report.needs_operator(), "{report}");
             story.only(&all);
             story.net.pass(QUARANTINE); // The nodes that were down may be in quarantine.
@@ -177,9 +178,7 @@ fn becomes_of(
         Lost => {
             story.net.pass(3 * QUARANTINE);
             assert!(story.are_in_repair(lost));
-            let stranger = story.stranger();
-            let _ = story.report(stranger); // This client has not seen all nodes yet.
-            let report = story.report(stranger);
+            let report = story.report_to_stranger();
             assert!(outcomes(&report).contains(&NO_FLOOR), "{report}");
             assert!(report.needs_operator(), "{report}");
             trust(&mut story.net, 0);
@@ -197,56 +196,23 @@ fn becomes_of(
     story.net.is_clean();
 }
 
-/// The client is new, so it has not seen the loss. With its data or without, the node is another server.
-#[test]
-fn a_process_that_has_not_seen_the_loss_is_refused_by_the_node() {
-    for (guard, memory) in [
-        (RestartGuard::Off, Memory::Lost),
-        (RestartGuard::Observed, Memory::Lost),
-        (RestartGuard::Observed, Memory::Kept),
-    ] {
-        let mut story = Story::new(3, guard);
-        let token = story.hidden_token(&[0, 1]);
-        story.net.clients.clear();
-        story.net.restart(1, memory);
-        story.net.pass(10 * TTL);
-        client(&mut story.net, story.builder.clone(), Duration::ZERO);
-        let stranger = story.stranger();
-        story.only(&[1, 2]);
-        assert_eq!(refused(&mut story.net, stranger)[1], IN_REPAIR);
-        story.only(&[0, 1, 2]);
-        story.net.pass(QUARANTINE + 5 * SECOND);
-        story.only(&[1, 2]);
-        assert!(token < take_token(&mut story.net, stranger));
-    }
-}
-
-/// A flush breaks no connection, so no client notices it before it looks again.
+/// A flush breaks no connection, so no client notices it before it looks again. After a restart the floor comes back
+/// with the data, and so does the mark. Both belong to the earlier server process.
 #[test]
 fn a_flush_in_between_begins_the_wait_again() {
-    let mut story = Story::new(3, RestartGuard::Observed);
-    let token = story.hidden_token(&[0, 1]);
-    story.net.restart(1, Memory::Lost);
-    story.net.pass(QUARANTINE / 2);
-    story.net.admin(1, "FLUSHALL");
-    story.net.pass(QUARANTINE / 2 + SECOND);
-    assert!(story.are_in_repair(&[1]));
-    story.net.pass(QUARANTINE - 2 * SECOND);
-    assert!(story.are_in_repair(&[1]));
-    story.net.pass(2 * SECOND);
-    assert!(story.are_sound(&[1], token));
-}
-
-/// The floor comes back with the data, and so does the mark. Both belong to the earlier server process.
-#[test]
-fn a_restart_in_between_begins_the_wait_again() {
-    for memory in [Memory::Lost, Memory::Kept] {
-        let mut story = Story::new(3, RestartGuard::Observed);
-        let token = story.hidden_token(&[0, 1]);
-        story.net.restart(1, memory);
+    let flushed: fn(&mut Net) = |net| net.admin(1, "FLUSHALL");
+    let begins: [(fn(&mut Net), _, _); 3] = [
+        (flushed, Memory::Lost, 3 * QUARANTINE / 2),
+        (|net| net.restart(1, Memory::Lost), Memory::Lost, QUARANTINE),
+        (|net| net.restart(1, Memory::Kept), Memory::Kept, QUARANTINE),
+    ];
+    for (begin_again, memory, waits) in begins {
+        let (mut story, token) = Story::lost(RestartGuard::Observed, memory);
         story.net.pass(QUARANTINE / 2);
-        story.net.restart(1, memory);
-        story.net.pass(QUARANTINE - SECOND);
+        begin_again(&mut story.net);
+        story.net.pass(QUARANTINE / 2 + SECOND);
+        assert!(story.are_in_repair(&[1]));
+        story.net.pass(waits - QUARANTINE / 2 - 2 * SECOND);
         assert!(story.are_in_repair(&[1]));
         story.net.pass(2 * SECOND);
         assert!(story.are_sound(&[1], token));
@@ -273,10 +239,8 @@ fn a_repair_of_an_earlier_loss_comes_to_nothing() {
 /// A client that has seen the mark of another client waits from then on, and continues alone.
 #[test]
 fn a_repair_outlives_the_client_that_began_it() {
-    let mut story = Story::new(3, RestartGuard::Off);
-    let token = story.hidden_token(&[0, 1]);
+    let (mut story, token) = Story::lost(RestartGuard::Off, Memory::Lost);
     let stranger = story.stranger();
-    story.net.restart(1, Memory::Lost);
     let _ = story.net.lock_with(stranger, &fenced());
     let mark = story.net.value(1, FLOOR_KEY);
     story.net.clients.drain(..2);
@@ -289,9 +253,7 @@ fn a_repair_outlives_the_client_that_began_it() {
 /// An operator need not wait for the end of a repair.
 #[test]
 fn an_operator_ends_a_repair() {
-    let mut story = Story::new(3, RestartGuard::Observed);
-    let token = story.hidden_token(&[0, 1]);
-    story.net.restart(1, Memory::Lost);
+    let (mut story, token) = Story::lost(RestartGuard::Observed, Memory::Lost);
     story.net.pass(SECOND);
     assert!(story.are_in_repair(&[1]));
     trust(&mut story.net, 0);

@@ -6,10 +6,17 @@ use super::*;
 const GRANTED: NodeOutcome = NodeOutcome::Granted;
 const TIMED_OUT: NodeOutcome = NodeOutcome::TimedOut;
 
+/// The third caller waits for less time than a node has to answer.
 #[test]
 fn a_node_that_has_granted_is_reported_so_whether_the_others_are_silent_or_deny_it() {
-    for (said, others) in [("", TIMED_OUT), ("*3|:2|:0|:0|", NodeOutcome::Held)] {
-        let mut world = asked();
+    let soon = LockOptions::new(TTL).wait(5 * MS).fenced();
+    for (options, said, others) in [
+        (fenced(), "", TIMED_OUT),
+        (fenced(), "*3|:2|:0|:0|", NodeOutcome::Held),
+        (soon, "", NodeOutcome::Pending),
+    ] {
+        let mut world = timed();
+        world.acquire(&options);
         grants(&mut world, 0, 7);
         world.all_say(1..3, said);
         world.sleep_until_event();
@@ -19,17 +26,6 @@ fn a_node_that_has_granted_is_reported_so_whether_the_others_are_silent_or_deny_
         assert_eq!(outcomes(&report), [GRANTED, others, others]);
         assert!(report.nodes()[0].latency.is_some());
     }
-}
-
-#[test]
-fn a_node_that_has_granted_is_reported_so_at_the_deadline_of_the_caller() {
-    let mut world = timed();
-    world.acquire(&LockOptions::new(TTL).wait(5 * MS).fenced());
-    world.take_all();
-    grants(&mut world, 1, 7);
-    world.sleep_until_event();
-    let pending = NodeOutcome::Pending;
-    assert_eq!(outcomes(&world.no_quorum()), [pending, GRANTED, pending]);
 }
 
 /// The node was asked to raise its counter, and has not answered.

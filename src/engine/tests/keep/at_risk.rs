@@ -29,11 +29,8 @@ fn is_told_of_the_end(world: &mut World, lock: &Lock) {
 #[test]
 fn a_holder_is_told_by_a_timer_that_its_lock_is_at_risk() {
     let plain = LockOptions::new(TTL);
-    for (options, left) in [
-        (kept(), TTL / 4),
-        (plain, TTL / 4),
-        (plain, 1_500 * MS / 1_000),
-    ] {
+    let (quarter, short) = (TTL / 4, 1_500 * MS / 1_000);
+    for (options, left) in [(kept(), quarter), (plain, quarter), (plain, short)] {
         let (mut world, lock) = World::keeping(3, options);
         world.engine.alert_below(&lock, left);
         is_told_of_the_risk(&mut world, &lock);
@@ -51,7 +48,7 @@ fn of_several_alerts_the_earliest_is_given_and_at_once_if_it_is_due() {
         world.engine.alert_below(&lock, TTL / 4);
         world.sleep_until_event();
         assert_eq!(lock.validity_at(world.now), VALIDITY, "at once");
-        assert_matches!(world.event(), Event::AtRisk { lock: told } if told == lock.id());
+        is_told_of_the_risk(&mut world, &lock);
         world.sleep_until_sent(0);
         assert_eq!(world.events.len(), 0, "once");
     }
@@ -70,26 +67,6 @@ fn an_alert_may_be_months_before_the_end() {
     assert!(100 * day <= left && left <= 100 * day + 2 * MS, "{left:?}");
 }
 
-/// No alert comes while extensions succeed, or after the lock was given up.
-#[test]
-fn extensions_put_an_alert_off_and_a_release_ends_it() {
-    for given_up in 0..3 {
-        let (mut world, lock) = World::keeping(1, kept());
-        world.engine.alert_below(&lock, TTL / 4);
-        assert_eq!(world.sleep_keeping(60 * SECOND, 0..1), 12);
-        match given_up {
-            0 => world.release(lock),
-            1 => world.give_back(lock),
-            _ => drop(world.detach(lock)),
-        }
-        world.take(0);
-        world.say(0, ":1|");
-        world.sleep(3 * TTL);
-        let is_at_risk = |event: &Event| matches!(event, Event::AtRisk { .. });
-        assert!(!world.events.iter().any(is_at_risk), "{given_up}");
-    }
-}
-
 /// The pauses between the tries of a kept lock stay the same, however often an alert is asked for.
 #[test]
 fn alerts_make_no_tries() {
@@ -102,26 +79,14 @@ fn alerts_make_no_tries() {
         world.sleep(MS);
     }
     assert_eq!(world.take(0), NOTHING);
-    let (paused, sent) = {
-        world.events.clear();
-        world.sleep_until_sent(0)
-    };
-    assert_eq!(sent, [EXTEND]);
-    let paused = paused + 20 * MS;
-    assert!(
-        left / 4 <= paused && paused <= left / 4 + 2 * MS,
-        "{paused:?}"
-    );
+    world.events.clear();
+    world.is_extended_after(left / 4 - 20 * MS);
 }
 
 /// The holder asks too late. The claim remains only for the nodes on which the lock still has to be released.
 #[test]
 fn an_alert_for_a_lock_that_is_over_changes_nothing() {
-    let mut world = World::ready(3);
-    world.acquire_of(b"k", &once());
-    world.take_all();
-    world.all_say(0..2, "+OK|");
-    let lock = world.lock();
+    let (mut world, lock) = World::won(3, 2);
     world.say(2, "_|");
     world.take_all();
     is_told_of_the_end(&mut world, &lock);

@@ -2,59 +2,6 @@
 
 use super::*;
 
-#[test]
-fn no_extension_lasts_longer_than_asked_for() {
-    let most = 25 * SECOND;
-    let (mut world, lock) = World::keeping(3, LockOptions::new(TTL).keep_for(most));
-    let limit = world.now.saturating_add(most);
-    let mut extensions = 0;
-    loop {
-        let (_, sent) = world.sleep_until_sent(0);
-        if sent.is_empty() {
-            break;
-        }
-        extensions += 1;
-        world.all_say(0..3, ":1|");
-        assert!(world.was_kept(&lock) < limit);
-    }
-    world.expired(&lock);
-    assert!((4..=5).contains(&extensions), "{extensions}");
-    let left = limit.saturating_since(world.now);
-    assert!(left < TTL / 50, "{left:?}");
-    let short = LockOptions::new(TTL).keep_for(TTL / 2);
-    let lock = world.kept_lock(b"other", short);
-    world.sleep_until_event();
-    assert_eq!(world.take_all().concat(), NOTHING, "not extended at all");
-    world.expired(&lock);
-}
-
-#[test]
-fn the_number_of_extensions_limits_keeping() {
-    let (mut world, mut lock) = World::keeping(1, kept().extensions(3));
-    for left in [2, 1] {
-        world.sleep_until_sent(0);
-        world.say(0, ":1|");
-        world.was_kept(&lock);
-        assert_eq!(lock.extensions_left(), left);
-    }
-    world.extend_on(0..1, &mut lock);
-    assert_eq!(lock.extensions_left(), 0);
-    assert_matches!(world.extension_refused(&lock), ExtendError::Limit);
-    world.sleep_until_event();
-    assert_eq!(world.take(0), NOTHING);
-    world.expired(&lock);
-}
-
-/// An extension by the caller postpones the next one of the engine.
-#[test]
-fn a_callers_extension_counts() {
-    let (mut world, mut lock) = World::keeping(1, kept());
-    world.sleep(4 * SECOND);
-    world.extend_on(0..1, &mut lock);
-    assert_eq!(lock.valid_until(), world.now.saturating_add(VALIDITY));
-    world.is_extended_at_half();
-}
-
 /// The claim is busy only while the two questions are open.
 #[test]
 fn a_claim_rests_again_after_two_questions_about_it_were_open_together() {
@@ -94,17 +41,6 @@ fn a_release_ends_an_extension_that_the_engine_has_begun() {
         world.sleep(3 * TTL);
         assert_eq!(world.take(0), NOTHING);
     }
-}
-
-/// An extension that waits for room is not sent after the release.
-#[test]
-fn nothing_is_extended_after_a_release() {
-    let (mut world, lock) = World::keeping(1, kept());
-    world.window[0] = 0;
-    world.sleep(VALIDITY / 2 + 2 * MS);
-    world.give_back(lock);
-    world.make_room(0);
-    assert_eq!(world.take(0), ["EVALSHA release"]);
 }
 
 /// An extension was under way when the lock was turned into bytes. The process that reads the bytes may release the

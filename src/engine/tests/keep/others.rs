@@ -2,22 +2,13 @@
 
 use super::*;
 
-/// A caller has an extension under way, and has asked something else since then. The engine begins no second extension.
-#[test]
-fn an_extension_of_a_caller_lets_no_second_one_begin() {
-    let builder = named(1).node_timeout(4 * SECOND);
-    let mut world = World::with(builder).greeted();
-    let mut lock = world.kept_lock(b"k", kept().extensions(1));
-    world.sleep(VALIDITY / 2 - 2 * MS);
-    world.extend_for(&lock, 3 * TTL);
-    world.ask_confirm(&lock);
-    world.sleep(3 * SECOND);
-    assert_eq!(world.take(0), [EXTEND, "EVAL confirm"]);
-    assert!(world.events.is_empty(), "{:?}", world.events);
-    world.say(0, ":1|");
-    world.extended(&mut lock);
-    assert!(world.now.saturating_add(2 * TTL) < lock.valid_until());
-    assert_eq!(lock.extensions_left(), 0);
+/// Makes a kept lock on one node, which has refused its first extension.
+fn tried() -> (World, Lock) {
+    let (mut world, lock) = World::keeping(1, kept());
+    world.is_extended_at_half();
+    world.say(0, "-ERR x|");
+    drop(world.was_not_kept());
+    (world, lock)
 }
 
 /// An extension that was not confirmed or was cancelled does not prevent the next one.
@@ -56,8 +47,7 @@ fn a_confirmation_that_is_applied_late_does_not_shorten_a_kept_lock() {
     let confirmed = world.events.remove(0);
     let until = world.was_kept(&lock);
     world.events.push(confirmed);
-    world.extended(&mut lock);
-    assert_eq!(lock.valid_until(), until);
+    world.extended_until(&mut lock, until);
 }
 
 /// A confirmation finds that a kept lock is about to end, and the engine reports that it has ended before the
@@ -82,8 +72,7 @@ fn a_kept_lock_that_is_found_to_end_now_shows_that() {
 /// keys were extended nevertheless. So its release is a debt until the extended keys expire.
 #[test]
 fn a_kept_lock_that_has_ended_shows_for_how_long_it_was_extended_last() {
-    let builder = named(1).node_timeout(4 * SECOND);
-    let mut world = World::with(builder).greeted();
+    let mut world = World::with(named(1).node_timeout(4 * SECOND)).greeted();
     let mut lock = world.kept_lock(b"k", kept());
     world.extend_for(&lock, 3 * TTL);
     world.take(0);
@@ -114,10 +103,8 @@ fn a_kept_lock_shows_what_an_engine_finds_that_does_not_keep_it() {
             false => {
                 let mut other = World::ready(1);
                 other.now = other.now.max(world.now);
-                lock.set_id(LockId {
-                    engine: 616,
-                    claim: 0,
-                }); // The worlds have the same number.
+                let (engine, claim) = (616, 0);
+                lock.set_id(LockId { engine, claim }); // The worlds have the same number.
                 other
             }
         };
@@ -140,12 +127,7 @@ fn two_extensions_at_once_are_not_more_than_were_allowed() {
     world.sleep_until_sent(0);
     world.extend(&lock);
     world.say(0, ":1|");
-    let until = match world.events.remove(0) {
-        Event::Kept {
-            result: Ok(until), ..
-        } => until,
-        other => panic!("{other:?}"),
-    };
+    let until = world.was_kept(&lock);
     world.pass(MS);
     world.say(0, ":1|");
     let refused = world.not_extended();
@@ -179,23 +161,6 @@ fn a_confirmation_that_is_cancelled_leaves_no_kept_lock_valid_for_longer_than_it
     }
 }
 
-/// A caller has extended the lock for longer while its engine did. The engine reports the later end.
-#[test]
-fn an_extension_that_gains_nothing_reports_the_end_that_stands() {
-    let (mut world, mut lock) = World::keeping(1, kept());
-    world.sleep_until_sent(0);
-    world.extend_for(&lock, 3 * TTL);
-    world.take(0);
-    let end = lock.valid_until();
-    world.say(0, "-NOSCRIPT x|:1|"); // The extension of the engine is sent again.
-    world.extended(&mut lock);
-    assert!(end.saturating_add(TTL) < lock.valid_until());
-    let end = lock.valid_until();
-    world.say(0, &(digests() + ":1|"));
-    assert_eq!(world.was_kept(&lock), end);
-    world.release(lock);
-}
-
 /// A majority had confirmed the extension.
 #[test]
 fn an_extension_counts_also_if_it_is_cancelled_then() {
@@ -213,32 +178,22 @@ fn an_extension_counts_also_if_it_is_cancelled_then() {
 /// A try has failed, and then a confirmation finds a later end. The next try is at half of the new validity.
 #[test]
 fn a_later_end_is_extended_at_half_whatever_was_tried_before() {
-    let (mut world, mut lock) = World::keeping(1, kept());
-    world.sleep_until_sent(0);
-    world.say(0, "-ERR x|");
-    drop(world.was_not_kept());
+    let (mut world, mut lock) = tried();
     world.confirm(&lock);
     world.take(0);
     world.say(0, ":5600|");
     world.extended(&mut lock);
     let half = lock.validity_at(world.now) - VALIDITY / 2;
     assert!(half < SECOND, "before the next try would be");
-    let (after, sent) = world.sleep_until_sent(0);
-    assert_eq!(sent, [EXTEND]);
-    assert!(half <= after && after <= half + MS, "{after:?}");
+    world.is_extended_after(half);
     world.release(lock);
 }
 
 /// A caller that keeps a lock once more may have repaired the cause of the last failure.
 #[test]
 fn a_lock_that_is_kept_anew_is_extended_at_once_if_that_is_due() {
-    let (mut world, mut lock) = World::keeping(1, kept());
-    world.sleep_until_sent(0);
-    world.say(0, "-ERR x|");
-    drop(world.was_not_kept());
+    let (mut world, mut lock) = tried();
     world.keep_from_now_on(&mut lock);
-    let (after, sent) = world.sleep_until_sent(0);
-    assert_eq!(sent, [EXTEND]);
-    assert!(after <= MS, "{after:?}");
+    world.is_extended_after(Duration::ZERO);
     world.release(lock);
 }
