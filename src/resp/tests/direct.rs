@@ -47,19 +47,19 @@ const REPLIES: &[&[u8]] = &[
     b"*4294967297\r\n:1\r\n",
 ];
 
-fn whole(limits: Limits, bytes: &[u8]) -> Result<OwnedValue, DecodeError> {
+fn whole(limits: Limits, bytes: &[u8]) -> Result<String, DecodeError> {
     let mut decoder = Decoder::new(limits);
     let frame = decoder.decode(bytes)?.expect("complete");
     assert_eq!(frame.len, bytes.len());
-    Ok(frame.value.into())
+    Ok(shown(&frame))
 }
 
 /// Decodes without the fast path: no reply is complete before its last byte, so each one is torn.
-fn byte_by_byte(limits: Limits, bytes: &[u8]) -> Result<OwnedValue, DecodeError> {
+fn byte_by_byte(limits: Limits, bytes: &[u8]) -> Result<String, DecodeError> {
     let mut inbox = Inbox::new(limits);
     for byte in bytes.chunks(1) {
         if let Some(frame) = inbox.next(&mut { byte })? {
-            return Ok(frame.value.into());
+            return Ok(shown(&frame));
         }
     }
     panic!("incomplete");
@@ -67,30 +67,19 @@ fn byte_by_byte(limits: Limits, bytes: &[u8]) -> Result<OwnedValue, DecodeError>
 
 /// Returns limits in which each bound goes from zero up to a value that allows everything.
 fn limits() -> impl Iterator<Item = Limits> {
-    let most = Limits::DEFAULT;
-    (0..40).flat_map(move |bound| {
-        [
-            Limits {
-                depth: bound,
-                ..most
-            },
-            Limits {
-                elements: bound,
-                ..most
-            },
-            Limits {
-                bulk_bytes: bound,
-                ..most
-            },
-            Limits {
-                reply_bytes: bound.max(Limits::REPLY_BYTES_MIN),
-                ..most
-            },
-            Limits {
-                line_bytes: bound.max(2),
-                ..most
-            },
-        ]
+    let bounds: [fn(&mut Limits, usize); 5] = [
+        |limits, bound| limits.depth = bound,
+        |limits, bound| limits.elements = bound,
+        |limits, bound| limits.bulk_bytes = bound,
+        |limits, bound| limits.reply_bytes = bound.max(Limits::REPLY_BYTES_MIN),
+        |limits, bound| limits.line_bytes = bound.max(2),
+    ];
+    bounds.into_iter().flat_map(|set| {
+        (0..40).map(move |bound| {
+            let mut limits = Limits::DEFAULT;
+            set(&mut limits, bound);
+            limits
+        })
     })
 }
 
@@ -99,11 +88,8 @@ fn the_direct_way_and_the_long_way_agree_within_all_limits() {
     for limits in limits() {
         for bytes in REPLIES {
             let shown = bytes.escape_ascii();
-            assert_eq!(
-                whole(limits, bytes),
-                byte_by_byte(limits, bytes),
-                "{shown} with {limits:?}"
-            );
+            let (whole, torn) = (whole(limits, bytes), byte_by_byte(limits, bytes));
+            assert_eq!(whole, torn, "{shown} with {limits:?}");
         }
     }
 }
@@ -115,15 +101,6 @@ fn flat_aggregates_are_taken_directly() {
         .filter_map(|bytes| flat(bytes, &Limits::DEFAULT, &Longest::within(Limits::DEFAULT)))
         .map(|(header, len)| (header.elements(), len))
         .collect();
-    let wanted = [
-        (2, 19),
-        (3, 30),
-        (2, 12),
-        (1, 8),
-        (2, 14),
-        (1, 12),
-        (12, 53),
-        (0, 4),
-    ];
-    assert_eq!(direct, wanted);
+    assert_eq!(direct[..4], [(2, 19), (3, 30), (2, 12), (1, 8)]);
+    assert_eq!(direct[4..], [(2, 14), (1, 12), (12, 53), (0, 4)]);
 }
