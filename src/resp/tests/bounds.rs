@@ -98,8 +98,8 @@ fn an_error_names_the_limit_to_raise() {
         (Reason::TooDeep, "depth"),
         (Reason::ReplyTooLong, "reply_bytes"),
     ] {
-        let text = std::format!("{reason}");
-        assert!(text.contains(&std::format!("(`{field}`)")), "{text}");
+        let text = format!("{reason}");
+        assert!(text.contains(&format!("(`{field}`)")), "{text}");
     }
 }
 
