@@ -1,7 +1,7 @@
 //! Compares the wheel with a model, a sorted map, which is slow but simple.
 //!
 //! The function [`fuzz_wheel`] reads operations from bytes, applies them to the wheel and to the model, and panics if
-//! the two differ. The tests below use operations that can be shrunk.
+//! the two differ. The tests below use bytes that can be shrunk.
 //!
 //! # Not here
 //!
@@ -247,51 +247,19 @@ mod tests {
     use super::*;
     use crate::effort::effort;
 
-    /// Returns spans that mostly reach over a few levels, and are sometimes of any size.
-    fn any_span() -> impl Strategy<Value = u64> {
+    /// Returns the bytes of an operation. Its span mostly reaches over a few levels, and is sometimes of any size.
+    fn word() -> impl Strategy<Value = [u8; 4]> {
         let power = prop_oneof![6 => 0_u8..8, 3 => 8_u8..24, 2 => 24_u8..38, 1 => 38_u8..48];
-        prop_oneof![
-            20 => (any::<u8>(), power, any::<u8>())
-                .prop_map(|(factor, power, rest)| span(factor, power, rest)),
-            1 => (0_u64..3).prop_map(|less| u64::MAX.saturating_sub(less)),
-        ]
-    }
-
-    fn near_span() -> impl Strategy<Value = u64> {
-        (any::<u8>(), 0_u8..8, any::<u8>())
-            .prop_map(|(factor, power, rest)| span(factor, power, rest))
-    }
-
-    fn any_operation() -> impl Strategy<Value = Operation> {
-        prop_oneof![
-            6 => any_span().prop_map(Operation::ArmAfter),
-            1 => any_span().prop_map(Operation::ArmBefore),
-            6 => any::<usize>().prop_map(Operation::ArmAgain),
-            4 => any::<usize>().prop_map(Operation::Cancel),
-            4 => near_span().prop_map(Operation::Pass),
-            1 => any_span().prop_map(Operation::Pass),
-            1 => any_span().prop_map(Operation::GoBack),
-            2 => Just(Operation::Drain),
-        ]
-    }
-
-    fn start() -> impl Strategy<Value = u64> {
-        prop_oneof![2 => any_span(), 1 => any::<u64>()]
+        let bytes = (any::<u8>(), any::<u8>(), power, any::<u8>());
+        bytes.prop_map(|(kind, factor, power, rest)| [kind, factor, power, rest])
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(effort(100, 1_000)))]
 
         #[test]
-        fn the_wheel_is_a_sorted_map(
-            start in start(),
-            operations in prop::collection::vec(any_operation(), 0..200),
-        ) {
-            let mut world = World::new(start);
-            for operation in operations {
-                world.run(operation);
-            }
-            world.finish();
+        fn the_wheel_is_a_sorted_map(words in prop::collection::vec(word(), 1..200)) {
+            fuzz_wheel(words.as_flattened());
         }
 
         #[test]
