@@ -1,6 +1,5 @@
 //! How values of every type are written and read back.
 
-use alloc::vec::Vec;
 use std::format;
 use std::string::ToString;
 
@@ -122,38 +121,4 @@ fn a_double_that_is_too_large_is_refused() {
         let torn = decode_growing(Limits::default(), reply.as_bytes());
         assert_eq!(torn, expected, "{text}");
     }
-}
-
-/// The encoder of these tests uses the same writers. This test shows what they write.
-#[test]
-fn replies_as_servers_write_them() {
-    let text = b"a\r\nb";
-    for length in [0, 9, 10, 99, 100, 1000] {
-        let written = |write: fn(&mut Vec<u8>, usize)| {
-            let mut out = Vec::new();
-            write(&mut out, length);
-            out
-        };
-        for (header, kind) in [
-            (written(write::array), '*'),
-            (written(write::map), '%'),
-            (written(write::push), '>'),
-        ] {
-            assert_eq!(header, format!("{kind}{length}\r\n").as_bytes());
-        }
-    }
-    let mut at_once = Vec::new();
-    write::simple(&mut at_once, text);
-    write::error(&mut at_once, text);
-    write::bulk(&mut at_once, text);
-    write::integer(&mut at_once, i64::MIN);
-    write::null(&mut at_once);
-    write::null_resp2(&mut at_once);
-    write::verbatim(&mut at_once, *b"txt", text);
-    assert_eq!(
-        at_once.escape_ascii().to_string(),
-        b"+a  b\r\n-a  b\r\n$4\r\na\r\nb\r\n:-9223372036854775808\r\n_\r\n$-1\r\n=8\r\ntxt:a\r\nb\r\n"
-            .escape_ascii()
-            .to_string()
-    );
 }
