@@ -486,6 +486,7 @@ mod tests {
         };
         let numbered = Reply::NumberedSlot { slot: 3, number: 9 };
         let lacks = |what| Some((Reply::lacks(what), None));
+        let full_at_once = Reply::Full(Duration::ZERO);
         for (reply, meaning) in [
             ("*3|:1|:0|:9|", Some((Reply::Number(9), Some(0)))),
             ("*3|:2|:-1|:0|", Some((Reply::Foreign(0), Some(-1)))),
@@ -497,7 +498,7 @@ mod tests {
             ("*3|:-1|:0|:1|", lacks(Unusable::NoMoreTokens)),
             ("*4|:1|:0|:3|:9|", Some((numbered, Some(0)))),
             ("*4|:2|:0|:0|:0|", Some((Reply::Foreign(0), Some(0)))),
-            ("*4|:2|:0|:1|:0|", Some((Reply::Full(0 * MS), Some(0)))),
+            ("*4|:2|:0|:1|:0|", Some((full_at_once, Some(0)))),
             ("*4|:3|:6|:2|:0|", Some((Reply::OtherPermits(2), Some(6)))),
             (":-12|", lacks(Unusable::Permission { command: "set" })),
             ("*3|:1|:0|:0|", None),

@@ -260,17 +260,16 @@ mod tests {
     use super::*;
     use alloc::collections::BTreeSet;
     use alloc::vec::Vec;
+    use core::iter::repeat_n;
 
-    /// Makes a tally from one sign for each node, in order. The signs are `+` for yes, `-` for no, and `?` for abstain.
-    /// The remaining nodes have not answered.
-    fn tally(nodes: usize, answers: &str) -> Tally {
+    /// Makes a tally with so many votes of each kind, in this order. The remaining nodes have not answered.
+    fn counted(nodes: usize, yes: usize, no: usize, abstain: usize) -> Tally {
         let mut tally = Tally::new(nodes);
-        for (node, answer) in answers.chars().enumerate() {
-            let vote = match answer {
-                '+' => Vote::Yes,
-                '-' => Vote::No,
-                _ => Vote::Abstain,
-            };
+        let votes = [(yes, Vote::Yes), (no, Vote::No), (abstain, Vote::Abstain)];
+        let votes = votes
+            .into_iter()
+            .flat_map(|(count, vote)| repeat_n(vote, count));
+        for (node, vote) in votes.enumerate() {
             assert!(tally.record(NodeId::new(node), vote));
         }
         tally
@@ -283,7 +282,7 @@ mod tests {
 
     #[test]
     fn the_first_answer_stands_and_a_lost_grant_is_withdrawn() {
-        let mut tally = tally(3, "+");
+        let mut tally = counted(3, 1, 0, 0);
         let [first, second, third] = [0, 1, 2].map(NodeId::new);
         assert!(!tally.record(first, Vote::No));
         assert_eq!(tally.yes().len(), 1);
@@ -360,11 +359,5 @@ mod tests {
             (0..=nodes - yes)
                 .flat_map(move |no| (0..=nodes - yes - no).map(move |abstain| (yes, no, abstain)))
         })
-    }
-
-    fn counted(nodes: usize, yes: usize, no: usize, abstain: usize) -> Tally {
-        let answers: alloc::string::String =
-            ["+".repeat(yes), "-".repeat(no), "?".repeat(abstain)].concat();
-        tally(nodes, &answers)
     }
 }

@@ -300,12 +300,11 @@ mod tests {
 
     /// Returns distances just inside and just outside every level, and the reach of the wheel.
     fn distances() -> impl Iterator<Item = u64> {
-        let around_levels = (0..=6).flat_map(|level| {
-            let width = 1_u64 << (6 * level);
-            [width - 1, width, width + 1]
-        });
         const HUNDRED_YEARS: u64 = 3_153_600_000_000;
-        around_levels.chain([62, 127, 128, 2 << 36, HUNDRED_YEARS])
+        let widths = [1_u64, 1 << 6, 1 << 12, 1 << 18, 1 << 24, 1 << 30, 1 << 36];
+        let around = widths.map(|width| [width.saturating_sub(1), width, width.saturating_add(1)]);
+        let others = [62, 127, 128, 2 << 36, HUNDRED_YEARS];
+        around.into_iter().flatten().chain(others)
     }
 
     #[test]

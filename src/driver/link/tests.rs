@@ -46,9 +46,11 @@ fn received(bytes: &[u8]) -> Said {
 /// Returns all data, of a link that says nothing else.
 #[track_caller]
 fn data_of(said: &[Said]) -> Vec<u8> {
-    let data = said.iter().flat_map(|said| match said {
-        Said::Received(bytes) => bytes,
-        other => panic!("{other:?}"),
+    let data = said.iter().flat_map(|said| {
+        let Said::Received(bytes) = said else {
+            panic!("{said:?}")
+        };
+        bytes
     });
     data.copied().collect()
 }

@@ -334,17 +334,13 @@ mod tests {
     fn info_is_read_and_a_forbidden_one_costs_only_what_it_would_tell() {
         let bulk = |text: &str| alloc::format!("${}\r\n{text}\r\n", text.len());
         let mut handshake = Server::default();
-        let server = bulk("# Server\r\nredis_mode:standalone\r\nrun_id:0a1b\r\nuptime:3\r\n");
-        assert_eq!(
-            answer(&mut handshake, Step::Server, &server),
-            Ok(Next::Wait)
-        );
+        let server = "# Server\r\nredis_mode:standalone\r\nrun_id:0a1b\r\nuptime:3\r\n";
+        let told = answer(&mut handshake, Step::Server, &bulk(server));
+        assert_eq!(told, Ok(Next::Wait));
         assert_eq!(handshake.identity.run_id.as_deref(), Some("0a1b"));
         let memory = bulk("maxmemory:100\r\nmaxmemory_policy:volatile-lru\r\n");
-        assert_eq!(
-            answer(&mut handshake, Step::Memory, &memory),
-            Ok(Next::Wait)
-        );
+        let told = answer(&mut handshake, Step::Memory, &memory);
+        assert_eq!(told, Ok(Next::Wait));
         assert!(handshake.identity.evicts_locks);
         assert_eq!(handshake.identity.memory_percent, None);
         for (used, most, percent) in [
@@ -353,23 +349,18 @@ mod tests {
             ("80", "0", None),
             ("?", "100", None),
         ] {
-            let memory = bulk(&alloc::format!(
-                "used_memory:{used}\r\nmaxmemory:{most}\r\n"
-            ));
-            let told = answer(&mut handshake, Step::Memory, &memory);
+            let memory = alloc::format!("used_memory:{used}\r\nmaxmemory:{most}\r\n");
+            let told = answer(&mut handshake, Step::Memory, &bulk(&memory));
             assert_eq!(told, Ok(Next::Wait));
             assert_eq!(handshake.identity.memory_percent, percent);
         }
-        let replica = bulk("role:slave\r\n");
-        assert_eq!(
-            answer(&mut handshake, Step::Replication, &replica),
-            Err(Unusable::Replica)
-        );
-        let cluster = bulk("server_mode:cluster\r\n");
-        assert_eq!(
-            answer(&mut handshake, Step::Server, &cluster),
-            Err(Unusable::Mode)
-        );
+        for (step, text, why) in [
+            (Step::Replication, "role:slave", Unusable::Replica),
+            (Step::Server, "server_mode:cluster", Unusable::Mode),
+        ] {
+            let told = answer(&mut handshake, step, &bulk(&alloc::format!("{text}\r\n")));
+            assert_eq!(told, Err(why), "{text}");
+        }
         let mut blind = Server::default();
         let forbidden = "-NOPERM this user has no permissions to run the 'info' command\r\n";
         assert_eq!(answer(&mut blind, Step::Server, forbidden), Ok(Next::Wait));
