@@ -108,8 +108,8 @@ fn only(bytes: &[u8]) -> (String, Vec<u8>) {
     (format!("{:?}", frame.value), encoded(frame.value))
 }
 
-/// Returns the replies of a stream that comes in pieces. Also returns the end of the stream: an error with the offset in
-/// its reply, or whether bytes remain.
+/// Returns the replies of a stream that comes in pieces. Also returns its end: an error with the offset in its reply,
+/// or whether bytes remain.
 pub(super) fn drain<'p>(
     mut inbox: Inbox,
     pieces: impl IntoIterator<Item = &'p [u8]>,
