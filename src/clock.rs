@@ -100,6 +100,7 @@ fn time_namespace() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::format;
 
     #[test]
     fn the_clock_does_not_run_backwards() {
@@ -134,16 +135,9 @@ mod tests {
 
     #[test]
     fn what_is_no_boot_id_is_no_identity() {
-        assert_eq!(
-            parse_uuid("00000000-0000-0000-0000-0000000000ff"),
-            Some(255)
-        );
-        for text in [
-            "",
-            "ff",
-            "00000000-0000-0000-0000-0000000000fg",
-            &"f".repeat(33),
-        ] {
+        let zeros = "00000000-0000-0000-0000-0000000000";
+        assert_eq!(parse_uuid(&format!("{zeros}ff")), Some(255));
+        for text in ["", "ff", &format!("{zeros}fg"), &"f".repeat(33)] {
             assert_eq!(parse_uuid(text), None, "{text}");
         }
     }

@@ -204,21 +204,14 @@ mod tests {
         let uppers: Vec<Duration> = histogram.buckets().map(|(upper, _)| upper).collect();
         assert_eq!(uppers.len(), 673);
         assert_eq!(uppers[..2], [63, 127].map(Duration::from_nanos));
-        assert_eq!(
-            uppers[15..18],
-            [1_023, 1_151, 1_279].map(Duration::from_nanos)
-        );
-        assert_eq!(
-            uppers[671..],
-            [Duration::from_nanos(UPPER_MAX), Duration::MAX]
-        );
+        let around = [1_023, 1_151, 1_279].map(Duration::from_nanos);
+        assert_eq!(uppers[15..18], around);
+        let last = [Duration::from_nanos(UPPER_MAX), Duration::MAX];
+        assert_eq!(uppers[671..], last);
         for (number, upper) in uppers[..LAST].iter().enumerate() {
             let nanos = upper.as_nanos() as u64;
-            assert_eq!(
-                (bucket(nanos), bucket(nanos + 1)),
-                (number, number + 1),
-                "{upper:?}"
-            );
+            let both = (bucket(nanos), bucket(nanos + 1));
+            assert_eq!(both, (number, number + 1), "{upper:?}");
         }
         assert_eq!(bucket(0), 0);
         assert!(LAST < bucket(u64::MAX));

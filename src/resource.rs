@@ -230,32 +230,29 @@ mod tests {
 
     #[test]
     fn a_name_has_1_to_1024_bytes_of_any_value() {
-        assert_eq!(
-            check_resource(b"", None),
-            Err(RequestFault::EmptyResource { index: None })
-        );
+        let empty = RequestFault::EmptyResource { index: None };
+        assert_eq!(check_resource(b"", None), Err(empty));
         assert_eq!(check_resource(b"\r\n\0 ", None), Ok(()));
         assert_eq!(check_resource(&[7; RESOURCE_BYTES_MAX], None), Ok(()));
+        let (index, bytes) = (None, RESOURCE_BYTES_MAX + 1);
+        let long = RequestFault::ResourceTooLong { index, bytes };
         assert_eq!(
             check_resource(&[7; RESOURCE_BYTES_MAX + 1], None),
-            Err(RequestFault::ResourceTooLong {
-                index: None,
-                bytes: RESOURCE_BYTES_MAX + 1
-            })
+            Err(long)
         );
     }
 
     #[test]
     fn names_of_this_library_are_no_names_of_locks() {
+        let reserved = Err(RequestFault::ReservedResource);
         for name in [
             MARKER_KEY,
             BARRIER_KEY,
             FLOOR_KEY,
             b"shearline:",
-            b"shearline:job",
+            b"shearline:a",
         ] {
-            let reserved = RequestFault::ReservedResource;
-            assert_eq!(check_resource(name, None), Err(reserved));
+            assert_eq!(check_resource(name, None), reserved);
         }
         for name in ["shearline", "shearline-", "Shearline:a", " shearline:a"] {
             assert_eq!(check_resource(name.as_bytes(), None), Ok(()));
@@ -299,10 +296,7 @@ mod tests {
             (b"\x01123456789abcdefghij", b""),
             (b"\x01", b""),
             (b"7f9c24e8-3b12-4fef-91e0-56a2d5b7c0de", b""),
-            (
-                b"host 17 pid 4711 7f9c24e8-3b12-4fef-91e0-56a2d5b7c0de",
-                b"",
-            ),
+            (b"host 17 pid 4711 7f9c24e8-3b12-4fef-91e0-56a2", b""),
             (b"{\"id\": \"x\", \"secret\": \"hunter2\"}", b""),
         ] {
             assert_eq!(Token::new(token).label(), label);

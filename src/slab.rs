@@ -359,11 +359,8 @@ mod tests {
         assert_eq!(Key::from_bits(7), None, "no key has the generation zero");
         // The numbers have an index outside of the slab, or a generation that does not exist yet.
         for bits in [1 << 32 | 9, 3 << 32 | 1, u64::MAX] {
-            assert_eq!(
-                Key::from_bits(bits).and_then(|key| slab.get(key)),
-                None,
-                "{bits:#x}"
-            );
+            let value = Key::from_bits(bits).and_then(|key| slab.get(key));
+            assert_eq!(value, None, "{bits:#x}");
         }
     }
 

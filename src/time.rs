@@ -113,15 +113,10 @@ mod tests {
 
     #[test]
     fn sums_saturate_at_the_ends() {
-        assert_eq!(
-            Instant::MAX.saturating_add(Duration::from_nanos(1)),
-            Instant::MAX
-        );
+        let nano = Duration::from_nanos(1);
+        assert_eq!(Instant::MAX.saturating_add(nano), Instant::MAX);
         assert_eq!(Instant::ZERO.saturating_add(Duration::MAX), Instant::MAX);
-        assert_eq!(
-            Instant::ZERO.saturating_sub(Duration::from_nanos(1)),
-            Instant::ZERO
-        );
+        assert_eq!(Instant::ZERO.saturating_sub(nano), Instant::ZERO);
         assert_eq!(Instant::ZERO.saturating_since(Instant::MAX), Duration::ZERO);
         assert_eq!(Instant::from_millis(u64::MAX), Instant::MAX);
     }
@@ -136,11 +131,8 @@ mod tests {
             (1_000_001, 1, 2),
         ] {
             let at = Instant::from_nanos(nanos);
-            assert_eq!(
-                (at.tick_floor(), at.tick_ceil()),
-                (floor, ceil),
-                "{nanos} ns"
-            );
+            let both = (at.tick_floor(), at.tick_ceil());
+            assert_eq!(both, (floor, ceil), "{nanos} ns");
         }
         assert_eq!(Instant::from_tick(u64::MAX), Instant::MAX);
     }

@@ -534,16 +534,21 @@ mod tests {
     use super::*;
     use crate::error::UrlFault;
     use crate::limits::LOCK_DELAY_MAX;
+    use ConfigFault as Fault;
     use alloc::format;
     use alloc::string::{String, ToString};
     use alloc::vec;
     use proptest::prelude::*;
 
     const MS: Duration = Duration::from_millis(1);
-    const ALMOST_MS: Duration = Duration::from_nanos(999_999);
+    const SHORT: Duration = Duration::from_nanos(999_999);
+
+    fn none() -> Builder {
+        Config::builder()
+    }
 
     fn one() -> Builder {
-        Config::builder().node("a")
+        none().node("a")
     }
 
     #[test]
@@ -664,30 +669,21 @@ mod tests {
 
     #[test]
     fn mistaken_nodes_are_told() {
-        let url = |index, fault: UrlFault| ConfigFault::Url {
+        let url = |index, fault: UrlFault| Fault::Url {
             index: Some(index),
             fault,
         };
-        let twice = |address: &str| ConfigFault::DuplicateNode {
+        let twice = |address: &str| Fault::DuplicateNode {
             address: address.into(),
         };
         let ports = |most| (1..=most).map(|port| format!("a:{port}"));
         for (builder, error) in [
-            (Config::builder(), ConfigFault::NoNodes),
-            (Config::builder().nodes([""; 0]), ConfigFault::NoNodes),
-            (
-                Config::builder().nodes(ports(32)),
-                ConfigFault::TooManyNodes(32),
-            ),
-            (
-                Config::builder().nodes(ports(40)),
-                ConfigFault::TooManyNodes(40),
-            ),
-            (Config::builder().node(""), url(0, UrlFault::Empty)),
-            (
-                Config::builder().nodes(["a", "b", "c:0"]),
-                url(2, UrlFault::Port),
-            ),
+            (none(), Fault::NoNodes),
+            (none().nodes([""; 0]), Fault::NoNodes),
+            (none().nodes(ports(32)), Fault::TooManyNodes(32)),
+            (none().nodes(ports(40)), Fault::TooManyNodes(40)),
+            (none().node(""), url(0, UrlFault::Empty)),
+            (none().nodes(["a", "b", "c:0"]), url(2, UrlFault::Port)),
             (one().node("a"), twice("a:6379")),
             (one().node("redis://u:canary@A:6379/3"), twice("a:6379")),
             (one().nodes(["[::1]:6379", "[0::1]"]), twice("[::1]:6379")),
@@ -706,82 +702,56 @@ mod tests {
         let hard = TTL_HARD_MAX + Duration::from_nanos(1);
         let day = 24 * 3600 * 1000 * MS;
         let second = 1000 * MS;
-        let too_large = |drift| ConfigFault::DriftTooLarge {
+        let too_large = |drift| Fault::DriftTooLarge {
             drift,
             maximum: drift,
         };
-        let no_time = |delay| ConfigFault::LockDelay {
+        let no_time = |delay| Fault::LockDelay {
             delay,
             maximum: second,
         };
+        let (too_short, too_long) = (
+            |which| Fault::Timeout(which, SHORT),
+            Fault::LockDelayTooLong,
+        );
+        let (few, longest) = (one().max_ttl(10 * MS), one().max_ttl(TTL_HARD_MAX));
+        let delayed = |delay| one().max_ttl(second).lock_delay(delay);
+        let long = "x".repeat(65);
         for (builder, error) in [
-            (
-                one().node_timeout(ALMOST_MS),
-                ConfigFault::Timeout("node", ALMOST_MS),
-            ),
-            (
-                one().connect_timeout(ALMOST_MS),
-                ConfigFault::Timeout("connect", ALMOST_MS),
-            ),
-            (one().dead_after(99 * MS), ConfigFault::DeadAfter(99 * MS)),
-            (one().node_timeout(day), ConfigFault::DeadAfter(30_000 * MS)),
-            (one().drift(1.0, MS), ConfigFault::DriftFactor),
-            (one().drift(f64::NAN, MS), ConfigFault::DriftFactor),
+            (one().node_timeout(SHORT), too_short("node")),
+            (one().connect_timeout(SHORT), too_short("connect")),
+            (one().dead_after(99 * MS), Fault::DeadAfter(99 * MS)),
+            (one().node_timeout(day), Fault::DeadAfter(30_000 * MS)),
+            (one().drift(1.0, MS), Fault::DriftFactor),
+            (one().drift(f64::NAN, MS), Fault::DriftFactor),
             (one().drift(0.0, 30 * day), too_large(30 * day)),
-            (
-                one().max_ttl(10 * MS).drift(0.5, 5 * MS),
-                too_large(10 * MS),
-            ),
-            (one().max_ttl(second).lock_delay(second), no_time(second)),
+            (few.drift(0.5, 5 * MS), too_large(10 * MS)),
+            (delayed(second), no_time(second)),
             // For nodes with a fast clock the delay becomes 998 ms, and the drift is longer than the remaining 2 ms.
-            (
-                one().max_ttl(second).lock_delay(988 * MS),
-                no_time(988 * MS),
-            ),
-            (
-                one().max_ttl(second).lock_delay(Duration::MAX),
-                ConfigFault::LockDelayTooLong(Duration::MAX),
-            ),
-            (
-                one().max_ttl(TTL_HARD_MAX).lock_delay(31 * day),
-                ConfigFault::LockDelayTooLong(31 * day),
-            ),
-            (
-                one().counter_ttl(999 * MS),
-                ConfigFault::CounterTtl(999 * MS),
-            ),
-            (one().counter_ttl(hard), ConfigFault::CounterTtl(hard)),
-            (one().retry(Retry::new(0, MS..=MS)), ConfigFault::Retry),
-            (one().retry(Retry::new(1, 2 * MS..=MS)), ConfigFault::Retry),
-            (
-                one().max_ttl(Duration::ZERO),
-                ConfigFault::MaxTtl(Duration::ZERO),
-            ),
-            (
-                one().max_ttl(4 * MS - ALMOST_MS),
-                ConfigFault::MaxTtl(4 * MS - ALMOST_MS),
-            ),
-            (one().max_ttl(hard), ConfigFault::MaxTtl(hard)),
-            (one().owner([0; 65]), ConfigFault::OwnerTooLong(65)),
-            (one().key_prefix([0; 513]), ConfigFault::KeyPrefix),
-            (one().key_prefix("shearline:a"), ConfigFault::KeyPrefix),
-            (one().cluster(""), ConfigFault::Cluster),
-            (one().cluster("two words"), ConfigFault::Cluster),
-            (one().cluster("b\u{fc}ro"), ConfigFault::Cluster),
-            (one().cluster("x".repeat(65)), ConfigFault::Cluster),
-            (one().client_name(""), ConfigFault::ClientName),
-            (one().client_name("two words"), ConfigFault::ClientName),
-            (one().client_name("a\r\nFLUSHALL"), ConfigFault::ClientName),
-            (one().client_name("b\u{fc}ro"), ConfigFault::ClientName),
-            (
-                one().client_name("x".repeat(65).as_str()),
-                ConfigFault::ClientName,
-            ),
+            (delayed(988 * MS), no_time(988 * MS)),
+            (delayed(Duration::MAX), too_long(Duration::MAX)),
+            (longest.lock_delay(31 * day), too_long(31 * day)),
+            (one().counter_ttl(999 * MS), Fault::CounterTtl(999 * MS)),
+            (one().counter_ttl(hard), Fault::CounterTtl(hard)),
+            (one().retry(Retry::new(0, MS..=MS)), Fault::Retry),
+            (one().retry(Retry::new(1, 2 * MS..=MS)), Fault::Retry),
+            (one().max_ttl(Duration::ZERO), Fault::MaxTtl(Duration::ZERO)),
+            (one().max_ttl(4 * MS - SHORT), Fault::MaxTtl(4 * MS - SHORT)),
+            (one().max_ttl(hard), Fault::MaxTtl(hard)),
+            (one().owner([0; 65]), Fault::OwnerTooLong(65)),
+            (one().key_prefix([0; 513]), Fault::KeyPrefix),
+            (one().key_prefix("shearline:a"), Fault::KeyPrefix),
+            (one().cluster(""), Fault::Cluster),
+            (one().cluster("two words"), Fault::Cluster),
+            (one().cluster("b\u{fc}ro"), Fault::Cluster),
+            (one().cluster(&*long), Fault::Cluster),
+            (one().client_name(""), Fault::ClientName),
+            (one().client_name("two words"), Fault::ClientName),
+            (one().client_name("a\r\nFLUSHALL"), Fault::ClientName),
+            (one().client_name("b\u{fc}ro"), Fault::ClientName),
+            (one().client_name(&*long), Fault::ClientName),
             // The builder has several faults, and reports the first of them.
-            (
-                one().max_ttl(MS).max_ttl(day).node("").client_name(""),
-                ConfigFault::MaxTtl(MS),
-            ),
+            (one().max_ttl(MS).node("").cluster(""), Fault::MaxTtl(MS)),
         ] {
             assert_eq!(builder.config().err(), Some(error.into()), "{builder:?}");
         }

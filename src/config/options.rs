@@ -554,23 +554,16 @@ mod tests {
         let second = Duration::from_secs(1);
         let retry = Retry::new(7, Duration::ZERO..=second);
         let options = LockOptions::new(second);
+        let (nano, now) = (Duration::from_nanos(1), options.wait(Duration::ZERO));
         for (options, tries, deadline) in [
             (options, Some(7), None),
             (options.wait(second), None, Some(second)),
-            (
-                options.wait(Duration::from_nanos(1)),
-                None,
-                Some(Duration::from_nanos(1)),
-            ),
-            (options.wait(Duration::ZERO), Some(1), Some(Duration::ZERO)),
+            (options.wait(nano), None, Some(nano)),
+            (now, Some(1), Some(Duration::ZERO)),
             (options.tries(3), Some(3), None),
             (options.tries(0), Some(0), None),
             (options.wait(second).tries(3), Some(3), Some(second)),
-            (
-                options.wait(Duration::ZERO).tries(3),
-                Some(3),
-                Some(Duration::ZERO),
-            ),
+            (now.tries(3), Some(3), Some(Duration::ZERO)),
         ] {
             assert_eq!(options.tries_allowed(&retry), tries, "{options:?}");
             assert_eq!(options.terms.wait, deadline, "{options:?}");

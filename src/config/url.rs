@@ -323,90 +323,79 @@ mod tests {
         (node.label(), node.user(), node.password(), node.database())
     }
 
+    fn parsed(text: &str) -> NodeConfig {
+        parse(text).unwrap_or_else(|problem| panic!("{text}: {problem:?}"))
+    }
+
     #[test]
     fn good_urls() {
-        let none = None;
-        for (text, node) in [
-            // Addresses.
-            ("redis://10.0.0.1", ("10.0.0.1:6379", none, none, 0)),
-            ("redis://10.0.0.1:7000", ("10.0.0.1:7000", none, none, 0)),
-            ("redis://10.0.0.1:7000/", ("10.0.0.1:7000", none, none, 0)),
-            ("redis://10.0.0.1:7000/5", ("10.0.0.1:7000", none, none, 5)),
+        for (text, label, database) in [
+            ("redis://10.0.0.1", "10.0.0.1:6379", 0),
+            ("redis://10.0.0.1:7000", "10.0.0.1:7000", 0),
+            ("redis://10.0.0.1:7000/", "10.0.0.1:7000", 0),
+            ("redis://10.0.0.1:7000/5", "10.0.0.1:7000", 5),
+            ("redis://h/2147483647", "h:6379", 2_147_483_647),
+            ("REDIS://DB-1.Example_x.ORG", "db-1.example_x.org:6379", 0),
+            ("valkey://a", "a:6379", 0),
+            ("a", "a:6379", 0),
+            ("a.", "a.:6379", 0),
+            ("a:1", "a:1", 0),
+            ("a:65535/1", "a:65535", 1),
+            ("a:06379", "a:6379", 0),
+            ("1.example", "1.example:6379", 0),
+            ("127.0.0.0x7g", "127.0.0.0x7g:6379", 0),
+            ("[::1]", "[::1]:6379", 0),
+            ("[::1]:6380", "[::1]:6380", 0),
+            ("redis://[2001:DB8:0:0::5]:1/2", "[2001:db8::5]:1", 2),
+            ("[::ffff:10.0.0.1]:7", "10.0.0.1:7", 0),
+            ("unix:///run/r.sock", "unix:/run/r.sock", 0),
+            ("unix:/run/r.sock", "unix:/run/r.sock", 0),
+            ("Unix:////run/./r.sock/?db=3", "unix:/run/r.sock", 3),
             (
-                "redis://10.0.0.1/2147483647",
-                ("10.0.0.1:6379", none, none, 2_147_483_647),
+                "unix:///a%20%3F%25%40\u{e9}",
+                "unix:/a%20%3F%25%40\u{e9}",
+                0,
             ),
-            (
-                "REDIS://DB-1.Example_x.ORG",
-                ("db-1.example_x.org:6379", none, none, 0),
-            ),
-            ("valkey://a", ("a:6379", none, none, 0)),
-            ("a", ("a:6379", none, none, 0)),
-            ("a.", ("a.:6379", none, none, 0)),
-            ("a:1", ("a:1", none, none, 0)),
-            ("a:65535/1", ("a:65535", none, none, 1)),
-            ("a:06379", ("a:6379", none, none, 0)),
-            ("1.example", ("1.example:6379", none, none, 0)),
-            ("127.0.0.0x7g", ("127.0.0.0x7g:6379", none, none, 0)),
-            ("[::1]", ("[::1]:6379", none, none, 0)),
-            ("[::1]:6380", ("[::1]:6380", none, none, 0)),
-            (
-                "redis://[2001:DB8:0:0::5]:1/2",
-                ("[2001:db8::5]:1", none, none, 2),
-            ),
-            ("[::ffff:10.0.0.1]:7", ("10.0.0.1:7", none, none, 0)),
-            ("unix:///run/r.sock", ("unix:/run/r.sock", none, none, 0)),
-            ("unix:/run/r.sock", ("unix:/run/r.sock", none, none, 0)),
-            (
-                "Unix:////run/./r.sock/?db=3",
-                ("unix:/run/r.sock", none, none, 3),
-            ),
-            (
-                "unix:///a%20b%3F%25%40\u{e9}",
-                ("unix:/a%20b%3F%25%40\u{e9}", none, none, 0),
-            ),
-            (
-                "unix:///a%23%0a%7F%c2%85b",
-                ("unix:/a%23%0A%7F%C2%85b", none, none, 0),
-            ),
-            // Credentials.
-            ("redis://u:p@h", ("h:6379", Some("u"), Some("p"), 0)),
-            (
-                "redis://u:p@[::1]:1/2",
-                ("[::1]:1", Some("u"), Some("p"), 2),
-            ),
-            ("redis://:p@h", ("h:6379", none, Some("p"), 0)),
-            ("redis://u@h", ("h:6379", Some("u"), Some(""), 0)),
-            ("redis://u:@h", ("h:6379", Some("u"), Some(""), 0)),
-            (
-                "redis://default:p@h",
-                ("h:6379", Some("default"), Some("p"), 0),
-            ),
-            ("redis://:@h", ("h:6379", none, none, 0)),
-            ("redis://@h", ("h:6379", none, none, 0)),
-            ("redis://u:p@ss@h", ("h:6379", Some("u"), Some("p@ss"), 0)),
-            ("redis://u:a:b:@h", ("h:6379", Some("u"), Some("a:b:"), 0)),
-            ("redis://u:[::1]@h", ("h:6379", Some("u"), Some("[::1]"), 0)),
-            (
-                "redis://u%3a%40:%2f%0D%0a%00@h",
-                ("h:6379", Some("u:@"), Some("/\r\n\0"), 0),
-            ),
-            (
-                "redis://u:\u{e9}%C3%A9+@h",
-                ("h:6379", Some("u"), Some("\u{e9}\u{e9}+"), 0),
-            ),
-            ("u:p@h:1", ("h:1", Some("u"), Some("p"), 0)),
-            ("unix://u:p@/r?db=1", ("unix:/r", Some("u"), Some("p"), 1)),
+            ("unix:///a%23%0a%7F%c2%85b", "unix:/a%23%0A%7F%C2%85b", 0),
         ] {
-            let parsed = parse(text).unwrap_or_else(|problem| panic!("{text}: {problem:?}"));
-            assert_eq!(described(&parsed), node, "{text}");
+            let node = parsed(text);
+            assert_eq!(described(&node), (label, None, None, database), "{text}");
+        }
+    }
+
+    #[test]
+    fn good_urls_with_credentials() {
+        for (credentials, user, password) in [
+            ("u:p", Some("u"), Some("p")),
+            (":p", None, Some("p")),
+            ("u", Some("u"), Some("")),
+            ("u:", Some("u"), Some("")),
+            ("default:p", Some("default"), Some("p")),
+            (":", None, None),
+            ("", None, None),
+            ("u:p@ss", Some("u"), Some("p@ss")),
+            ("u:a:b:", Some("u"), Some("a:b:")),
+            ("u:[::1]", Some("u"), Some("[::1]")),
+            ("u%3a%40:%2f%0D%0a%00", Some("u:@"), Some("/\r\n\0")),
+            ("u:\u{e9}%C3%A9+", Some("u"), Some("\u{e9}\u{e9}+")),
+        ] {
+            let node = parsed(&format!("redis://{credentials}@h"));
+            let expected = ("h:6379", user, password, 0);
+            assert_eq!(described(&node), expected, "{credentials}");
+        }
+        for (text, label, database) in [
+            ("redis://u:p@[::1]:1/2", "[::1]:1", 2),
+            ("u:p@h:1", "h:1", 0),
+            ("unix://u:p@/r?db=1", "unix:/r", 1),
+        ] {
+            let expected = (label, Some("u"), Some("p"), database);
+            assert_eq!(described(&parsed(text)), expected, "{text}");
         }
     }
 
     #[cfg(feature = "tls")]
     #[test]
     fn good_urls_of_tls() {
-        let parsed = |text: &str| parse(text).unwrap_or_else(|problem| panic!("{text}: {problem}"));
         for plain in ["redis://h", "h", "valkey://u:p@h", "unix:///r"] {
             assert!(!parsed(plain).uses_tls(), "{plain}");
         }
@@ -431,94 +420,49 @@ mod tests {
     /// Each row has a fault, and texts with this fault, divided by `|`.
     #[test]
     fn bad_urls() {
-        use UrlFault as P;
-        let table = [
-            (P::Empty, ""),
-            (
-                P::Character,
-                " |h | h|two words|h\n|h\r\nFLUSHALL|h\u{a0}|\u{7f}|h\0",
-            ),
-            (
-                P::Character,
-                "redis://u:p\0@h|redis://u:p\u{85}@h|unix:///a b",
-            ),
-            (
-                P::Scheme,
-                "http://h|://h|redis2://h|redis+unix:///r|u:p://w@h",
-            ),
-            (
-                P::Colon,
-                "redis//h|REDISS//u:p@h:1/2|valkey//h|valkeys//h|unix///r",
-            ),
+        for row in [
+            "Empty: ",
+            "Character:  |h | h|two words|h\n|h\r\nFLUSHALL|h\u{a0}|\u{7f}|h\0",
+            "Character: redis://u:p\0@h|redis://u:p\u{85}@h|unix:///a b",
+            "Scheme: http://h|://h|redis2://h|redis+unix:///r|u:p://w@h",
+            "Colon: redis//h|REDISS//u:p@h:1/2|valkey//h|valkeys//h|unix///r",
             #[cfg(not(feature = "tls"))]
-            (P::Tls, "rediss://h|valkeys://h|Rediss://u:p@h:1/x"),
+            "Tls: rediss://h|valkeys://h|Rediss://u:p@h:1/x",
             #[cfg(feature = "tls")]
-            (P::Database, "rediss://h/x|valkeys://h/-1?ca=a"),
+            "Database: rediss://h/x|valkeys://h/-1?ca=a",
             #[cfg(feature = "tls")]
-            (P::Identity, "rediss://h?cert=a|rediss://h/1?key=b&ca=c"),
+            "Identity: rediss://h?cert=a|rediss://h/1?key=b&ca=c",
             #[cfg(feature = "tls")]
-            (
-                P::Query,
-                "rediss://h?|rediss://h?db=1|rediss://h?ca=|rediss://h?ca=a&ca=b|rediss://h?ca",
-            ),
+            "Query: rediss://h?|rediss://h?db=1|rediss://h?ca=|rediss://h?ca=a&ca=b|rediss://h?ca",
             #[cfg(feature = "tls")]
-            (
-                P::Query,
-                "rediss://h?ca=a&|rediss://h#a|rediss://h?ca=a#b|rediss://h?ca=%00|redis://h?ca=a",
-            ),
+            "Query: rediss://h?ca=a&|rediss://h#a|rediss://h?ca=a#b|rediss://h?ca=%00|redis://h?ca=a",
             #[cfg(feature = "tls")]
-            (P::Credentials, "rediss://u:a/b@h|rediss://h?ca=a@b"),
-            (
-                P::Host,
-                "redis://|redis://:6379|redis:///0|redis://u:p@|:1|/|@|=|.",
-            ),
-            (
-                P::Host,
-                "a..b|.a|a*|h%61|b\u{fc}cher|redis://h]|[::1|[]|[10.0.0.1]|[h]",
-            ),
-            (P::Host, "::1|fe80::1:6379|a:1:2|[::1%25lo]|[fe80::1%lo]"),
-            (
-                P::Host,
-                "6379|127.1|10.0.0.256|010.0.0.1|10.0.0.1.|0x7f.1|127.0.0.0x1|0x",
-            ),
-            (P::Port, "h:|h:0|h:65536|h:-1|h:+1|h:x|h:1x|h:99999999999"),
-            (
-                P::Port,
-                "[::1]6379|[::1]:|[::1]]:1|redis://user:secret|redis:h|http:/x|unix:r",
-            ),
-            (
-                P::Path,
-                "unix://|unix:///|unix:/|unix:///.|unix://h/r|unix://r|unix:///a%00",
-            ),
-            (
-                P::Database,
-                "h/x|h/-1|h/+1|h/1/|h//1|h/2147483648|h/99999999999|h/1%30|h/1x",
-            ),
-            (P::Database, "unix:///r?db=|unix:///r?db=x|unix:///r?db=-1"),
-            (
-                P::Credentials,
-                "redis://u:a/b@h|redis://u:1/2@h|redis://u:a?b@h",
-            ),
-            (P::Credentials, "redis://u:a#b@h|redis://h/0@h"),
-            (P::Credentials, "unix:///a@b|unix://u:/p@/r|unix:///r?db=1@"),
-            (
-                P::Escape,
-                "redis://u:%@h|redis://u:%4@h|redis://u:%zz@h|redis://%-1:p@h",
-            ),
-            (P::Escape, "redis://u:%\u{e9}@h|redis://u:%+1@h|unix:/%"),
-            (P::Encoding, "redis://u:%ff@h|redis://%C3:%A9@h|unix:///%80"),
-            (
-                P::Query,
-                "h?|h?db=1|h/1?db=1|h#|h/1#top|unix:///r?|unix:///r?x=1",
-            ),
-            (
-                P::Query,
-                "unix:///r?DB=1|unix:///r#a|unix:///r?db=1&db=2|unix:///r?db=1#a",
-            ),
-        ];
-        for (problem, texts) in table {
+            "Credentials: rediss://u:a/b@h|rediss://h?ca=a@b",
+            "Host: redis://|redis://:6379|redis:///0|redis://u:p@|:1|/|@|=|.",
+            "Host: a..b|.a|a*|h%61|b\u{fc}cher|redis://h]|[::1|[]|[10.0.0.1]|[h]",
+            "Host: ::1|fe80::1:6379|a:1:2|[::1%25lo]|[fe80::1%lo]",
+            "Host: 6379|127.1|10.0.0.256|010.0.0.1|10.0.0.1.|0x7f.1|127.0.0.0x1|0x",
+            "Port: h:|h:0|h:65536|h:-1|h:+1|h:x|h:1x|h:99999999999",
+            "Port: [::1]6379|[::1]:|[::1]]:1|redis://user:secret|redis:h|http:/x|unix:r",
+            "Path: unix://|unix:///|unix:/|unix:///.|unix://h/r|unix://r|unix:///a%00",
+            "Database: h/x|h/-1|h/+1|h/1/|h//1|h/2147483648|h/99999999999|h/1%30|h/1x",
+            "Database: unix:///r?db=|unix:///r?db=x|unix:///r?db=-1",
+            "Credentials: redis://u:a/b@h|redis://u:1/2@h|redis://u:a?b@h",
+            "Credentials: redis://u:a#b@h|redis://h/0@h",
+            "Credentials: unix:///a@b|unix://u:/p@/r|unix:///r?db=1@",
+            "Escape: redis://u:%@h|redis://u:%4@h|redis://u:%zz@h|redis://%-1:p@h",
+            "Escape: redis://u:%\u{e9}@h|redis://u:%+1@h|unix:/%",
+            "Encoding: redis://u:%ff@h|redis://%C3:%A9@h|unix:///%80",
+            "Query: h?|h?db=1|h/1?db=1|h#|h/1#top|unix:///r?|unix:///r?x=1",
+            "Query: unix:///r?DB=1|unix:///r#a|unix:///r?db=1&db=2|unix:///r?db=1#a",
+        ] {
+            let (fault, texts) = row.split_once(": ").unwrap();
             for text in texts.split('|') {
-                assert_eq!(parse(text).err(), Some(problem), "{text:?}");
+                assert_eq!(
+                    format!("{:?}", parse(text).err()),
+                    format!("Some({fault})"),
+                    "{text:?}"
+                );
             }
         }
     }

@@ -182,6 +182,12 @@ fn receive(stream: &mut TcpStream, expected: &str) {
     );
 }
 
+#[track_caller]
+fn ask(stream: &mut TcpStream, line: &str, reply: &str) {
+    send(stream, line);
+    receive(stream, reply);
+}
+
 /// Whether the other side has closed, by an end or by a reset.
 fn is_over(stream: &mut TcpStream) -> bool {
     match stream.read(&mut [0]) {
@@ -196,8 +202,7 @@ fn a_stopped_node_refuses_and_comes_back_on_its_port() {
     let address = node.address();
     for (memory, value) in [(Memory::Kept, Some(b"t".to_vec())), (Memory::Lost, None)] {
         let mut stream = client(&node);
-        send(&mut stream, "set k t");
-        receive(&mut stream, "+OK\r\n");
+        ask(&mut stream, "set k t", "+OK\r\n");
         node.stop().unwrap();
         node.stop().unwrap();
         assert!(is_over(&mut stream));
@@ -215,8 +220,7 @@ fn a_stopped_node_refuses_and_comes_back_on_its_port() {
 fn a_paused_node_executes_later_what_came_meanwhile() {
     let node = EmbeddedNode::spawn().unwrap();
     let mut open = client(&node);
-    send(&mut open, "ping");
-    receive(&mut open, "+PONG\r\n");
+    ask(&mut open, "ping", "+PONG\r\n");
     node.pause().unwrap();
     send(&mut open, "set a 1");
     let mut closed = client(&node);
@@ -247,8 +251,7 @@ fn commands_come_in_any_pieces_and_many_at_once() {
 
     // More replies than all buffers on the way hold, read only after the last command was sent.
     let value = "x".repeat(10_000);
-    send(&mut stream, &std::format!("set k {value}"));
-    receive(&mut stream, "+OK\r\n");
+    ask(&mut stream, &std::format!("set k {value}"), "+OK\r\n");
     let reply = std::format!("$10000\r\n{value}\r\n");
     for _ in 0..3_000 {
         send(&mut stream, "get k");
@@ -285,10 +288,8 @@ fn a_node_asks_for_its_password_and_does_not_show_it() {
     let shown = std::format!("{node:?}");
     assert!(!shown.contains("p@ss"), "{shown}");
     let mut stream = client(&node);
-    send(&mut stream, "get k");
-    receive(&mut stream, "-NOAUTH Authentication required.\r\n");
-    send(&mut stream, "auth p@ss/ä");
-    receive(&mut stream, "+OK\r\n");
+    ask(&mut stream, "get k", "-NOAUTH Authentication required.\r\n");
+    ask(&mut stream, "auth p@ss/ä", "+OK\r\n");
 }
 
 #[test]
@@ -321,8 +322,7 @@ fn a_key_that_is_removed_is_told_to_those_who_wait_for_it() {
     let mut waiter = tracking::tracker(&node);
     assert!(!node.remove("k"));
     let mut holder = client(&node);
-    send(&mut holder, "SET k token");
-    receive(&mut holder, "+OK\r\n");
+    ask(&mut holder, "SET k token", "+OK\r\n");
     tracking::register(&mut waiter, ":-1\r\n");
     assert!(node.remove("k"));
     receive(&mut waiter, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n");

@@ -673,6 +673,12 @@ mod tests {
 
     const SEE: &str = "; see the manual (`shearline::manual::troubles`)";
 
+    const ELSEWHERE: NodeOutcome = NodeOutcome::Unusable(Unusable::OtherCluster {
+        nodes: 5,
+        quorum: 3,
+        name: false,
+    });
+
     /// Returns a report of one attempt with these answers of the nodes.
     fn report<const N: usize>(outcomes: [NodeOutcome; N]) -> Report {
         let nodes = ["a:1", "b:2", "c:3"].into_iter().zip(outcomes);
@@ -709,17 +715,16 @@ mod tests {
 
     #[test]
     fn nodes_that_said_the_same_are_named_together() {
-        const REFUSED: NodeOutcome = NodeOutcome::Unreachable(LinkError(LinkFault::Refused));
-        const HELD: NodeOutcome = NodeOutcome::Held;
+        use NodeOutcome::{Held, TimedOut};
         for (outcomes, text) in [
-            ([HELD; 3], "a:1, b:2 and c:3 each held"),
+            ([Held; 3], "a:1, b:2 and c:3 each held"),
             (
-                [HELD, REFUSED, HELD],
-                "a:1 and c:3 each held; b:2 unreachable: connection refused",
+                [Held, TimedOut, Held],
+                "a:1 and c:3 each held; b:2 timed out",
             ),
             (
-                [REFUSED, HELD, HELD],
-                "a:1 unreachable: connection refused; b:2 and c:3 each held",
+                [TimedOut, Held, Held],
+                "a:1 timed out; b:2 and c:3 each held",
             ),
         ] {
             let text = format!("0 of the 2 votes needed ({text})");
@@ -770,19 +775,12 @@ mod tests {
     fn an_operator_is_needed_where_too_few_nodes_can_recover() {
         const BAD: NodeOutcome = NodeOutcome::Unusable(Unusable::WrongCredentials);
         const PASSES: NodeOutcome = NodeOutcome::Unusable(Unusable::TooManyClients);
-        const ELSEWHERE: NodeOutcome = NodeOutcome::Unusable(Unusable::OtherCluster {
-            nodes: 5,
-            quorum: 3,
-            name: false,
-        });
+        use NodeOutcome::{Granted, TimedOut};
         for (outcomes, is_needed) in [
-            ([BAD, BAD, NodeOutcome::Granted], true),
-            ([BAD, NodeOutcome::TimedOut, NodeOutcome::TimedOut], false),
+            ([BAD, BAD, Granted], true),
+            ([BAD, TimedOut, TimedOut], false),
             ([PASSES, PASSES, PASSES], false),
-            (
-                [ELSEWHERE, NodeOutcome::Granted, NodeOutcome::Granted],
-                true,
-            ),
+            ([ELSEWHERE, Granted, Granted], true),
             ([BAD, BAD, BAD], true),
         ] {
             let report = report(outcomes);
@@ -797,15 +795,9 @@ mod tests {
 
     #[test]
     fn what_to_do_about_another_cluster_is_said_once() {
-        let elsewhere = NodeOutcome::Unusable(Unusable::OtherCluster {
-            nodes: 5,
-            quorum: 3,
-            name: false,
-        });
         assert_eq!(
-            format!("{:#}", LockError::OtherCluster(report([elsewhere]))),
-            "the lock: a node belongs to another cluster, so no lock is taken: 0 of the 1 vote needed (a:1 unusable: \
-             its marker \
+            format!("{:#}", LockError::OtherCluster(report([ELSEWHERE]))),
+            "the lock: a node belongs to another cluster, so no lock is taken: 0 of the 1 vote needed (a:1 unusable: its marker \
              is for a cluster of 5 nodes with a quorum of 3; give all clients the same nodes and cluster name, or \
              see `Redlock::reinit`); see the manual (`shearline::manual::troubles`)"
         );
@@ -899,22 +891,12 @@ mod tests {
 
     #[test]
     fn a_quarantine_says_how_long_it_lasts_and_what_to_do() {
-        let nodes = vec![
-            NodeReport::new(
-                "a:1".into(),
-                NodeOutcome::Quarantined {
-                    until: Instant::from_millis(41_001),
-                },
-                None,
-            ),
-            NodeReport::new(
-                "b:2".into(),
-                NodeOutcome::Refused(ServerError::from_line(b"OOM command not allowed")),
-                None,
-            ),
-        ];
-        let now = Instant::from_millis(1_000);
-        let report = Report::new(now, nodes.into(), 2, 1, Duration::ZERO);
+        let until = Instant::from_millis(40_001);
+        let memory = ServerError::from_line(b"OOM command not allowed");
+        let report = report([
+            NodeOutcome::Quarantined { until },
+            NodeOutcome::Refused(memory),
+        ]);
         assert_eq!(
             format!("{report}"),
             "0 of the 2 votes needed (a:1 in quarantine for another 41s, because it may have forgotten locks; \

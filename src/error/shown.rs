@@ -58,15 +58,9 @@ mod tests {
     #[test]
     fn of_the_error_of_a_server_only_words_are_shown() {
         for (line, shown) in [
-            (
-                "ERR unsupported command `eval`",
-                Some("unsupported command `eval`"),
-            ),
+            ("ERR unsupported `eval`", Some("unsupported `eval`")),
             ("EVAL is disabled", Some("is disabled")),
-            (
-                "ERR unknown command 'X', with args beginning with: 's'",
-                Some("unknown command 'X'"),
-            ),
+            ("ERR unknown 'X', with args: 's'", Some("unknown 'X'")),
             ("ERR no SET k ab\u{e9}cd", Some("no SET k")),
             ("ERR no SET k ab\\x01", Some("no SET k")),
             ("ERR", None),

@@ -438,6 +438,8 @@ mod tests {
     use crate::resp::{Decoder, Limits};
     use crate::slab::Slab;
 
+    const MS: Duration = Duration::from_millis(1);
+
     /// Reads a reply to a command that takes a lock in this way. Returns the meaning of the reply and the result of the
     /// marker check.
     fn read_as(by: Taking, reply: &str) -> Option<(Reply, Option<i64>)> {
@@ -454,17 +456,14 @@ mod tests {
         for (reply, meaning) in [
             (":1|", Some((Reply::Done, None))),
             (":2|", Some((Reply::Foreign(0), None))),
-            (":3|", Some((Reply::Intent(Duration::from_millis(1)), None))),
+            (":3|", Some((Reply::Intent(MS), None))),
             (":-5|", Some((lacks("time"), None))),
             (":-11|", Some((lacks("zscore"), None))),
             ("*2|:1|:-1|", Some((Reply::Done, Some(-1)))),
             ("*2|:2|:7|", Some((Reply::Foreign(0), Some(7)))),
             ("*3|:1|:0|:1023|", Some((Reply::Slot(1023), Some(0)))),
             ("*3|:2|:5|:0|", Some((Reply::Foreign(0), Some(5)))),
-            (
-                "*3|:2|:0|:8|",
-                Some((Reply::Full(Duration::from_millis(7)), Some(0))),
-            ),
+            ("*3|:2|:0|:8|", Some((Reply::Full(7 * MS), Some(0)))),
             ("*3|:3|:0|:4|", Some((Reply::OtherPermits(4), Some(0)))),
             (":0|", None),
             (":-1|", None),
@@ -475,11 +474,8 @@ mod tests {
             ("+OK|", None),
             ("$-1|", None),
         ] {
-            assert_eq!(
-                read_as(Taking::Member { by: Dialect::Sha1 }, reply),
-                meaning,
-                "{reply}"
-            );
+            let by = Taking::Member { by: Dialect::Sha1 };
+            assert_eq!(read_as(by, reply), meaning, "{reply}");
         }
     }
 
@@ -489,32 +485,22 @@ mod tests {
             by: Dialect::TextOnly,
         };
         let numbered = Reply::NumberedSlot { slot: 3, number: 9 };
+        let lacks = |what| Some((Reply::lacks(what), None));
+        let full_at_once = Reply::Full(Duration::ZERO);
         for (reply, meaning) in [
             ("*3|:1|:0|:9|", Some((Reply::Number(9), Some(0)))),
             ("*3|:2|:-1|:0|", Some((Reply::Foreign(0), Some(-1)))),
             (
                 "*3|:2202|:0|:0|",
-                Some((Reply::Intent(Duration::from_millis(2_200)), Some(0))),
+                Some((Reply::Intent(2_200 * MS), Some(0))),
             ),
-            (
-                "*3|:-1|:0|:0|",
-                Some((Reply::lacks(Unusable::NoFloor), None)),
-            ),
-            (
-                "*3|:-1|:0|:1|",
-                Some((Reply::lacks(Unusable::NoMoreTokens), None)),
-            ),
+            ("*3|:-1|:0|:0|", lacks(Unusable::NoFloor)),
+            ("*3|:-1|:0|:1|", lacks(Unusable::NoMoreTokens)),
             ("*4|:1|:0|:3|:9|", Some((numbered, Some(0)))),
             ("*4|:2|:0|:0|:0|", Some((Reply::Foreign(0), Some(0)))),
-            (
-                "*4|:2|:0|:1|:0|",
-                Some((Reply::Full(Duration::ZERO), Some(0))),
-            ),
+            ("*4|:2|:0|:1|:0|", Some((full_at_once, Some(0)))),
             ("*4|:3|:6|:2|:0|", Some((Reply::OtherPermits(2), Some(6)))),
-            (
-                ":-12|",
-                Some((Reply::lacks(Unusable::Permission { command: "set" }), None)),
-            ),
+            (":-12|", lacks(Unusable::Permission { command: "set" })),
             ("*3|:1|:0|:0|", None),
             ("*4|:1|:0|:3|:0|", None),
             ("*4|:1|:0|:-3|:9|", None),

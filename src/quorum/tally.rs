@@ -260,18 +260,18 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::collections::BTreeSet;
     use alloc::vec::Vec;
+    use core::iter::repeat_n;
 
-    /// Makes a tally from one sign for each node, in order. The signs are `+` for yes, `-` for no, and `?` for abstain.
-    /// The remaining nodes have not answered.
-    fn tally(nodes: usize, answers: &str) -> Tally {
+    /// Makes a tally with so many votes of each kind, in this order. The remaining nodes have not answered.
+    fn counted(nodes: usize, yes: usize, no: usize, abstain: usize) -> Tally {
         let mut tally = Tally::new(nodes);
-        for (node, answer) in answers.chars().enumerate() {
-            let vote = match answer {
-                '+' => Vote::Yes,
-                '-' => Vote::No,
-                _ => Vote::Abstain,
-            };
+        let votes = [(yes, Vote::Yes), (no, Vote::No), (abstain, Vote::Abstain)];
+        let votes = votes
+            .into_iter()
+            .flat_map(|(count, vote)| repeat_n(vote, count));
+        for (node, vote) in votes.enumerate() {
             assert!(tally.record(NodeId::new(node), vote));
         }
         tally
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn the_first_answer_stands_and_a_lost_grant_is_withdrawn() {
-        let mut tally = tally(3, "+");
+        let mut tally = counted(3, 1, 0, 0);
         let [first, second, third] = [0, 1, 2].map(NodeId::new);
         assert!(!tally.record(first, Vote::No));
         assert_eq!(tally.yes().len(), 1);
@@ -304,19 +304,12 @@ mod tests {
         };
         let unknown = answered < quorum;
         let held = if unknown { "NoQuorum" } else { "Held" };
+        let or_else = |known| if unknown { "Unconfirmed" } else { known };
         [
             if yes >= quorum { "Granted" } else { held },
             pick("Extended", "Lost", "Unconfirmed"),
-            pick(
-                "Released",
-                "NotHeld",
-                if unknown { "Unconfirmed" } else { "Released" },
-            ),
-            pick(
-                "Released",
-                "NotHeld",
-                if unknown { "Unconfirmed" } else { "NotHeld" },
-            ),
+            pick("Released", "NotHeld", or_else("Released")),
+            pick("Released", "NotHeld", or_else("NotHeld")),
         ]
     }
 
@@ -340,15 +333,20 @@ mod tests {
                     name(tally.release(false)),
                 ];
                 for (which, verdict) in verdicts.iter().enumerate() {
-                    let mut ends: Vec<_> = finals.iter().map(|names| names[which]).collect();
-                    if which == 0 {
-                        check_acquisition(verdict, &mut ends, (nodes, yes, abstain));
-                        continue;
-                    }
-                    ends.dedup();
-                    ends.sort_unstable();
-                    ends.dedup();
-                    let certain = if let [only] = ends[..] { only } else { "open" };
+                    let ends: BTreeSet<_> = finals.iter().map(|names| names[which]).collect();
+                    let refusal = if nodes - abstain < quorum_of(nodes) {
+                        "NoQuorum"
+                    } else {
+                        "Held"
+                    };
+                    let certain = match ends.first() {
+                        Some(only) if ends.len() == 1 && which != 0 => only,
+                        Some(&"Granted") if ends.len() == 1 => "Granted",
+                        // An acquisition is refused as soon as it cannot be granted, even if the open answers could
+                        // still decide between the two refusals.
+                        _ if which == 0 && !ends.contains("Granted") => refusal,
+                        _ => "open",
+                    };
                     assert_eq!(
                         verdict, certain,
                         "{nodes}: {yes} yes, {no} no, {abstain} abstain"
@@ -358,34 +356,10 @@ mod tests {
         }
     }
 
-    /// An acquisition is refused as soon as it cannot be granted, even if the open answers could still decide between
-    /// the two refusals.
-    fn check_acquisition(
-        verdict: &str,
-        ends: &mut Vec<&'static str>,
-        (nodes, _, abstain): (usize, usize, usize),
-    ) {
-        ends.sort_unstable();
-        ends.dedup();
-        let certain = match ends[..] {
-            ["Granted"] => "Granted",
-            _ if ends.contains(&"Granted") => "open",
-            _ if nodes - abstain < quorum_of(nodes) => "NoQuorum",
-            _ => "Held",
-        };
-        assert_eq!(verdict, certain);
-    }
-
     fn counts(nodes: usize) -> impl Iterator<Item = (usize, usize, usize)> {
         (0..=nodes).flat_map(move |yes| {
             (0..=nodes - yes)
                 .flat_map(move |no| (0..=nodes - yes - no).map(move |abstain| (yes, no, abstain)))
         })
-    }
-
-    fn counted(nodes: usize, yes: usize, no: usize, abstain: usize) -> Tally {
-        let answers: alloc::string::String =
-            ["+".repeat(yes), "-".repeat(no), "?".repeat(abstain)].concat();
-        tally(nodes, &answers)
     }
 }

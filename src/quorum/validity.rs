@@ -149,11 +149,8 @@ mod tests {
 
     #[test]
     fn the_default_is_a_hundredth_and_two_milliseconds() {
-        assert_eq!(
-            Drift::new(0.01, Duration::from_millis(2)),
-            Some(Drift::default())
-        );
         let drift = Drift::default();
+        assert_eq!(Drift::new(0.01, Duration::from_millis(2)), Some(drift));
         for (ttl, of) in [
             (Duration::ZERO, Duration::from_millis(2)),
             (Duration::from_nanos(1), Duration::from_nanos(2_000_001)),
@@ -170,11 +167,8 @@ mod tests {
             let drift = Drift::new(factor, Duration::ZERO).expect("a factor");
             for bit in 0..64 {
                 for nanos in [(1 << bit) - 1, 1 << bit, (1 << bit) + 1] {
-                    assert_eq!(
-                        drift.of_nanos(nanos),
-                        drift.share_of_long(nanos),
-                        "{factor} of {nanos} ns"
-                    );
+                    let (short, long) = (drift.of_nanos(nanos), drift.share_of_long(nanos));
+                    assert_eq!(short, long, "{factor} of {nanos} ns");
                 }
             }
         }
@@ -248,15 +242,12 @@ mod tests {
                     let elapsed = (ttl / 8).saturating_mul(eighth);
                     let now = start.saturating_add(elapsed);
                     let left = until.saturating_since(now);
-                    let exact = ttl.as_nanos() as i128
-                        - elapsed.as_nanos() as i128
-                        - drift.of(ttl).as_nanos() as i128;
-                    assert!(
-                        left.as_nanos() as i128 <= exact.max(0),
-                        "{ttl:?} {elapsed:?}"
-                    );
+                    let [of_ttl, elapsed, of_drift, left] =
+                        [ttl, elapsed, drift.of(ttl), left].map(|span| span.as_nanos() as i128);
+                    let exact = (of_ttl - elapsed - of_drift).max(0);
+                    assert!(left <= exact, "{ttl:?} {elapsed}");
                     if start == Instant::ZERO && ttl <= TTL_HARD_MAX {
-                        assert_eq!(left.as_nanos() as i128, exact.max(0), "{ttl:?} {elapsed:?}");
+                        assert_eq!(left, exact, "{ttl:?} {elapsed}");
                     }
                 }
             }

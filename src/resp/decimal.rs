@@ -149,9 +149,7 @@ mod tests {
         assert_eq!(Decimal::from(number).as_bytes(), text.as_bytes());
         assert_eq!(decimal_len(number), text.len());
         let signed = number.cast_signed();
-        assert_eq!(
-            Decimal::from(signed).as_bytes(),
-            signed.to_string().as_bytes()
-        );
+        let text = signed.to_string();
+        assert_eq!(Decimal::from(signed).as_bytes(), text.as_bytes());
     }
 }

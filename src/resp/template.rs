@@ -257,10 +257,16 @@ mod tests {
         out.split_off(b"before".len())
     }
 
-    fn encoded(words: &[&[u8]]) -> Vec<u8> {
-        let mut out = Vec::new();
-        command(&mut out, words);
-        out
+    /// Asserts that `template` writes what the general encoder writes for `words`.
+    #[track_caller]
+    fn assert_writes<const HOLES: usize, const BYTES: usize>(
+        template: Template<HOLES, BYTES>,
+        fillings: [&[u8]; HOLES],
+        words: &[&[u8]],
+    ) {
+        let mut encoded = Vec::new();
+        command(&mut encoded, words);
+        assert_eq!(written(&template, fillings), encoded);
     }
 
     fn arguments(texts: &[&[u8]]) -> Vec<u8> {
@@ -271,51 +277,43 @@ mod tests {
 
     #[test]
     fn holes_may_stand_anywhere() {
-        let none: Template<0, 64> = Template::new(&[]);
-        assert_eq!(written(&none, []), b"*0\r\n");
+        assert_writes(Template::<0, 64>::new(&[]), [], &[]);
         let constant: Template<0, 64> = Template::new(&[Text(b"PING"), Text(b"")]);
-        assert_eq!(written(&constant, []), encoded(&[b"PING", b""]));
+        assert_writes(constant, [], &[b"PING", b""]);
         let first: Template<1, 64> = Template::new(&[Hole, Text(b"k")]);
-        assert_eq!(written(&first, [b"GET"]), encoded(&[b"GET", b"k"]));
+        assert_writes(first, [b"GET"], &[b"GET", b"k"]);
         let last: Template<1, 64> = Template::new(&[Text(b"GET"), Hole]);
-        assert_eq!(written(&last, [b"k\r\n"]), encoded(&[b"GET", b"k\r\n"]));
+        assert_writes(last, [b"k\r\n"], &[b"GET", b"k\r\n"]);
         let only: Template<3, 4> = Template::new(&[Hole, Hole, Hole]);
-        assert_eq!(
-            written(&only, [b"SET", b"", b"\0"]),
-            encoded(&[b"SET", b"", b"\0"])
-        );
+        assert_writes(only, [b"SET", b"", b"\0"], &[b"SET", b"", b"\0"]);
         let around: Template<2, 64> = Template::new(&[Text(b"A"), Hole, Text(b"B"), Hole]);
-        assert_eq!(
-            written(&around, [b"1", b"2"]),
-            encoded(&[b"A", b"1", b"B", b"2"])
-        );
+        assert_writes(around, [b"1", b"2"], &[b"A", b"1", b"B", b"2"]);
     }
 
     #[test]
     fn encoded_arguments_are_counted_and_copied() {
-        let template: Template<4, 64> = Template::new(&[
+        let words = [
             Encoded(1),
             Text(b"x"),
             Encoded(3),
             Encoded(0),
             Hole,
             Text(b"y"),
-        ]);
+        ];
         let (one, three) = (arguments(&[b"SET"]), arguments(&[b"a", b"", b"$1\r\n"]));
-        assert_eq!(
-            written(&template, [&one, &three, b"", b"b"]),
-            encoded(&[b"SET", b"x", b"a", b"", b"$1\r\n", b"b", b"y"])
-        );
+        let expected: [&[u8]; 7] = [b"SET", b"x", b"a", b"", b"$1\r\n", b"b", b"y"];
+        let template: Template<4, 64> = Template::new(&words);
+        assert_writes(template, [&one, &three, b"", b"b"], &expected);
     }
 
     #[test]
     fn long_words_and_many_words() {
         let long = [b'x'; 1234];
         let template: Template<1, 1300> = Template::new(&[Text(&long), Hole]);
-        assert_eq!(written(&template, [&long]), encoded(&[&long, &long]));
+        assert_writes(template, [&long], &[&long, &long]);
         let words = [b"w".as_slice(); 123];
         let template: Template<0, 1000> = Template::new(&words.map(Text));
-        assert_eq!(written(&template, []), encoded(&words));
+        assert_writes(template, [], &words);
     }
 
     #[test]

@@ -298,40 +298,19 @@ mod tests {
         core::iter::from_fn(|| wheel.expire(now)).collect()
     }
 
-    /// Distances just inside and just outside every level, and the reach of the wheel.
-    const DISTANCES: [u64; 26] = [
-        0,
-        1,
-        2,
-        62,
-        63,
-        64,
-        65,
-        127,
-        128,
-        4_095,
-        4_096,
-        4_097,
-        262_143,
-        262_144,
-        262_145,
-        16_777_215,
-        16_777_216,
-        16_777_217,
-        1_073_741_823,
-        1_073_741_824,
-        1_073_741_825,
-        68_719_476_735,
-        68_719_476_736,
-        68_719_476_737,
-        137_438_953_472,
-        3_153_600_000_000, // A hundred years.
-    ];
+    /// Returns distances just inside and just outside every level, and the reach of the wheel.
+    fn distances() -> impl Iterator<Item = u64> {
+        const HUNDRED_YEARS: u64 = 3_153_600_000_000;
+        let widths = [1_u64, 1 << 6, 1 << 12, 1 << 18, 1 << 24, 1 << 30, 1 << 36];
+        let around = widths.map(|width| [width.saturating_sub(1), width, width.saturating_add(1)]);
+        let others = [62, 127, 128, 2 << 36, HUNDRED_YEARS];
+        around.into_iter().flatten().chain(others)
+    }
 
     #[test]
     fn a_timer_fires_at_its_tick_and_not_a_nanosecond_before() {
         for start in [0, 1, 63, 64, 4_095, 68_719_476_735] {
-            for distance in DISTANCES {
+            for distance in distances() {
                 let at = ms(start + distance);
                 let mut wheel = Wheel::new(ms(start));
                 wheel.insert(at, distance);
@@ -353,7 +332,7 @@ mod tests {
     /// earlier wake-up, except once in each turn of the top level.
     #[test]
     fn sleeping_until_next_fires_a_lone_timer_on_time_and_at_once() {
-        for distance in DISTANCES {
+        for distance in distances() {
             let (start, at) = (ms(37), ms(37 + distance));
             let mut wheel = Wheel::new(start);
             wheel.insert(at, distance);
@@ -370,7 +349,7 @@ mod tests {
     /// it, and one for each turn of the top level.
     #[test]
     fn sleeping_until_next_fires_two_timers_on_time() {
-        for distance in DISTANCES {
+        for distance in distances() {
             let at = [ms(37 + distance), ms(38 + distance)];
             let mut wheel = Wheel::new(ms(37));
             wheel.insert(at[1], distance + 1);

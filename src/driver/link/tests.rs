@@ -4,7 +4,6 @@
 use super::*;
 use crate::config::Config;
 use crate::driver::inbox::Inbox;
-use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -14,7 +13,7 @@ use mio::{Events, Poll, Waker};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc;
 use std::thread;
 
@@ -42,6 +41,18 @@ use Said::{Connected, Disconnected, Writable};
 
 fn received(bytes: &[u8]) -> Said {
     Said::Received(bytes.into())
+}
+
+/// Returns all data, of a link that says nothing else.
+#[track_caller]
+fn data_of(said: &[Said]) -> Vec<u8> {
+    let data = said.iter().flat_map(|said| {
+        let Said::Received(bytes) = said else {
+            panic!("{said:?}")
+        };
+        bytes
+    });
+    data.copied().collect()
 }
 
 fn of(node: NodeId, said: Said) -> Said {
@@ -123,6 +134,17 @@ impl World {
         (world, peer)
     }
 
+    /// Makes a world that is connected to a Unix socket.
+    fn connected_unix() -> (Self, UnixStream) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        let mut world = Self::new(&unix(path.to_str().unwrap()));
+        world.open();
+        assert_eq!(world.take(), [Connected]);
+        (world, listener.accept().unwrap().0)
+    }
+
     fn with<T>(&mut self, act: impl FnOnce(&mut Link, &mut Tools<'_>) -> T) -> T {
         let mut inbox = Inbox::default();
         let mut tools = Tools {
@@ -150,11 +172,8 @@ impl World {
     /// Records what is ready now or within `limit`, and returns how much that was.
     fn wait(&mut self, limit: Duration) -> usize {
         self.poll.poll(&mut self.events, Some(limit)).unwrap();
-        for event in self
-            .events
-            .iter()
-            .filter(|event| event.token() == Token(NODE.index()))
-        {
+        let of_node = |event: &&mio::event::Event| event.token() == Token(NODE.index());
+        for event in self.events.iter().filter(of_node) {
             self.link.note(crate::driver::poller::ready(event));
         }
         self.events.iter().count()
@@ -176,6 +195,14 @@ impl World {
 
     fn give_up(&mut self, reason: LinkFault) {
         self.with(|link, tools| link.give_up(reason, tools));
+    }
+
+    fn abort(&mut self) {
+        self.with(|link, tools| link.abort(tools.registry));
+    }
+
+    fn close(&mut self) {
+        self.with(|link, tools| link.close(tools.registry));
     }
 
     fn take(&mut self) -> Vec<Said> {
@@ -207,12 +234,6 @@ fn unused_address() -> SocketAddr {
     listener().local_addr().unwrap()
 }
 
-fn unix_listener() -> (UnixListener, Address, tempfile::TempDir) {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("s").to_str().unwrap().to_owned();
-    (UnixListener::bind(&path).unwrap(), unix(&path), directory)
-}
-
 #[test]
 fn bytes_flow_both_ways() {
     let (mut world, mut peer) = World::connected();
@@ -231,14 +252,9 @@ fn a_connection_that_is_up_has_its_options() {
     let socket = world.socket();
     assert!(sockopt::tcp_nodelay(socket).unwrap());
     assert!(sockopt::socket_keepalive(socket).unwrap());
-    assert_eq!(
-        sockopt::tcp_keepidle(socket).unwrap(),
-        Duration::from_secs(5)
-    );
-    assert_eq!(
-        sockopt::tcp_keepintvl(socket).unwrap(),
-        Duration::from_secs(1)
-    );
+    let seconds = Duration::from_secs;
+    assert_eq!(sockopt::tcp_keepidle(socket).unwrap(), seconds(5));
+    assert_eq!(sockopt::tcp_keepintvl(socket).unwrap(), seconds(1));
     assert_eq!(sockopt::tcp_keepcnt(socket).unwrap(), 3);
     assert_eq!(sockopt::socket_linger(socket).unwrap(), None);
     #[cfg(target_os = "linux")]
@@ -339,14 +355,7 @@ fn what_was_sent_in_front_of_a_failed_write_is_delivered() {
     let said = world.take();
     let (last, data) = said.split_last().unwrap();
     assert_eq!(*last, Disconnected(LinkFault::Reset));
-    let mut bytes: Vec<u8> = vec![];
-    for said in data {
-        let Said::Received(some) = said else {
-            panic!("{said:?}")
-        };
-        bytes.extend(some);
-    }
-    assert_eq!(bytes, reply);
+    assert_eq!(data_of(data), reply);
     assert!(world.is_idle());
     assert_eq!(world.write(b"more"), Err(LinkFault::Closed));
 }
@@ -371,7 +380,7 @@ fn fill_and_drain(world: &mut World, mut peer: impl Read + Send + 'static) {
     assert_eq!(world.turn_until(&Writable), [Writable]);
     written += world.write(b"!").unwrap();
     // The end is reported once, and the socket is closed after everything that was written.
-    world.with(|link, tools| link.close(tools.registry));
+    world.close();
     assert_eq!(reader.join().unwrap(), written);
 }
 
@@ -383,19 +392,13 @@ fn a_full_socket_reports_when_it_takes_bytes_again() {
 
 #[test]
 fn a_full_unix_socket_reports_when_it_takes_bytes_again() {
-    let (listener, place, _directory) = unix_listener();
-    let mut world = World::new(&place);
-    world.open();
-    assert_eq!(world.take(), [Connected]);
-    fill_and_drain(&mut world, listener.accept().unwrap().0);
+    let (mut world, peer) = World::connected_unix();
+    fill_and_drain(&mut world, peer);
 }
 
 #[test]
 fn a_unix_socket_is_not_woken_by_each_read_of_its_peer() {
-    let (listener, place, _directory) = unix_listener();
-    let mut world = World::new(&place);
-    world.open();
-    let mut peer = listener.accept().unwrap().0;
+    let (mut world, mut peer) = World::connected_unix();
     for _ in 0..3 {
         assert_eq!(world.write(b"PING"), Ok(4));
         peer.read_exact(&mut [0; 4]).unwrap();
@@ -403,7 +406,7 @@ fn a_unix_socket_is_not_woken_by_each_read_of_its_peer() {
     }
     peer.write_all(b"+PONG\r\n").unwrap();
     world.turn();
-    assert_eq!(world.take(), [Connected, received(b"+PONG\r\n")]);
+    assert_eq!(world.take(), [received(b"+PONG\r\n")]);
 }
 
 #[test]
@@ -480,7 +483,7 @@ fn an_address_that_was_waited_for_in_vain_comes_last_the_next_time() {
     while matches!(world.link.state, State::Resolving) {
         world.turn();
     }
-    world.with(|link, tools| link.abort(tools.registry));
+    world.abort();
     assert_eq!(world.take(), []);
     world.link.lookup =
         Some(Lookup::run(None, &world.waker, move || Ok(addresses.into())).unwrap());
@@ -502,14 +505,18 @@ fn peer_of(socket: &Socket) -> SocketAddr {
 fn an_abandoned_lookup_serves_the_next_attempt_or_none() {
     let listener = listener();
     let address = listener.local_addr().unwrap();
-    let (found, finding) = mpsc::channel::<()>();
-    let mut world = World::named(move || {
-        let _ = finding.recv();
-        Ok(vec![address])
-    });
+    let found_later = || {
+        let (found, finding) = mpsc::channel::<()>();
+        let world = World::named(move || {
+            let _ = finding.recv();
+            Ok(vec![address])
+        });
+        (found, world)
+    };
+    let (found, mut world) = found_later();
     // The connection is opened, aborted and opened again: one look-up is enough, and there is one connection.
     world.open();
-    world.with(|link, tools| link.abort(tools.registry));
+    world.abort();
     world.open();
     assert_eq!(world.wait(Duration::ZERO), 0);
     drop(found);
@@ -517,13 +524,9 @@ fn an_abandoned_lookup_serves_the_next_attempt_or_none() {
     assert!(world.link.lookup.is_none());
 
     // The connection is aborted for good: the answer is dropped, and the link does nothing.
-    let (found, finding) = mpsc::channel::<()>();
-    let mut world = World::named(move || {
-        let _ = finding.recv();
-        Ok(vec![address])
-    });
+    let (found, mut world) = found_later();
     world.open();
-    world.with(|link, tools| link.abort(tools.registry));
+    world.abort();
     drop(found);
     world.turn();
     assert_eq!(world.take(), []);
@@ -552,13 +555,13 @@ fn a_lookup_may_outlive_its_driver() {
 fn an_abort_resets_and_a_close_does_not() {
     let listener = listener();
     let (mut world, mut peer) = World::connected_to(&listener);
-    world.with(|link, tools| link.abort(tools.registry));
+    world.abort();
     let error = peer.read(&mut [0; 9]).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
 
     let (mut world, mut peer) = World::connected_to(&listener);
     assert_eq!(world.write(b"EVAL"), Ok(4));
-    world.with(|link, tools| link.close(tools.registry));
+    world.close();
     let mut bytes = vec![];
     peer.read_to_end(&mut bytes).unwrap();
     assert_eq!(bytes, b"EVAL");
@@ -594,7 +597,7 @@ fn a_readiness_that_means_nothing_does_nothing() {
     world.turn();
     assert_eq!(world.take(), [received(b"+OK\r\n")]);
 
-    world.with(|link, tools| link.abort(tools.registry));
+    world.abort();
     world.link.ready = all;
     world.service();
     assert_eq!(world.take(), []);

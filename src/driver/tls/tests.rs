@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::TlsOptions;
 use crate::driver::authority::Authority;
+use crate::error::{TlsPart, TlsProblem};
 use std::fs;
 
 fn connector(ca: &str) -> Connector {
@@ -27,9 +28,8 @@ fn sessions_are_kept_for_an_hour_and_until_a_file_changes() {
     let same = |connector: &Connector, config| Arc::ptr_eq(&connector.terms.config, config);
     connector.refresh_at(since.saturating_add(almost)).unwrap();
     assert!(same(&connector, &first));
-    connector
-        .refresh_at(since.saturating_add(SESSIONS_MAX))
-        .unwrap();
+    let hour = since.saturating_add(SESSIONS_MAX);
+    connector.refresh_at(hour).unwrap();
     assert!(!same(&connector, &first));
 
     let second = connector.terms().config;
@@ -41,10 +41,8 @@ fn sessions_are_kept_for_an_hour_and_until_a_file_changes() {
 
     let third = connector.terms().config;
     fs::write(&path, "none").unwrap();
-    let empty = reason::of_setting(
-        crate::error::TlsPart::Authorities,
-        crate::error::TlsProblem::Empty,
-    );
+    let (part, problem) = (TlsPart::Authorities, TlsProblem::Empty);
+    let empty = reason::of_setting(part, problem);
     assert_eq!(connector.refresh(), Err(empty));
     assert!(!same(&connector, &third));
 }

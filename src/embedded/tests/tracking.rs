@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::string::String;
 use std::vec::Vec;
 
-use super::{EmbeddedNode, Memory, Session, Store, client, receive, send};
+use super::{EmbeddedNode, Memory, Session, Store, ask, client, receive, send};
 use crate::resp;
 use crate::time::Instant;
 
@@ -59,12 +59,9 @@ impl Clients {
 
     fn receive(&mut self, connection: u64, bytes: &[u8]) {
         let text = String::from_utf8(bytes.to_vec()).unwrap();
+        let text = text.replace(">2\r\n$10\r\ninvalidate\r\n", ">");
         let sent = self.sent.entry(connection).or_default();
-        sent.push_str(
-            &text
-                .replace(">2\r\n$10\r\ninvalidate\r\n", ">")
-                .replace("\r\n", "|"),
-        );
+        sent.push_str(&text.replace("\r\n", "|"));
     }
 
     /// Each line is `client: command`, or `client < all that was sent to it since the last such
@@ -169,10 +166,9 @@ fn nothing_is_left_of_a_client_that_has_gone() {
     let command: [&[u8]; 3] = [b"SET", b"k", b"v"];
     let session = clients.sessions.get_mut(&'o').unwrap();
     let now = Instant::ZERO;
-    clients
-        .store
-        .execute(session, now, &command, &mut Vec::new());
-    clients.store.disconnect(&a);
+    let store = &mut clients.store;
+    store.execute(session, now, &command, &mut Vec::new());
+    store.disconnect(&a);
     assert_eq!(clients.store.poll_push(), None);
     assert!(!clients.store.has_registrations());
 }
@@ -206,10 +202,8 @@ pub(in crate::embedded) fn tracker(node: &EmbeddedNode) -> TcpStream {
 const PUSH: &str = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n";
 
 pub(in crate::embedded) fn register(stream: &mut TcpStream, reply: &str) {
-    send(stream, "client caching yes");
-    send(stream, "pttl k");
-    receive(stream, "+OK\r\n");
-    receive(stream, reply);
+    ask(stream, "client caching yes", "+OK\r\n");
+    ask(stream, "pttl k", reply);
 }
 
 #[test]
@@ -227,10 +221,8 @@ fn a_node_sends_pushes_to_a_client_that_only_waits() {
     resp::command(&mut both, &[b"FLUSHALL"]);
     resp::command(&mut both, &[b"PING"]);
     waiter.write_all(&both).unwrap();
-    receive(
-        &mut waiter,
-        "+OK\r\n>2\r\n$10\r\ninvalidate\r\n_\r\n+PONG\r\n",
-    );
+    let all = "+OK\r\n>2\r\n$10\r\ninvalidate\r\n_\r\n+PONG\r\n";
+    receive(&mut waiter, all);
 }
 
 /// The node serves the two clients in any order, but it answers all commands of one before it serves the other.

@@ -439,48 +439,4 @@ mod tests {
             );
         }
     }
-
-    /// The index finds commands that are added in between, and does not find commands that have left.
-    #[test]
-    fn the_index_of_what_has_not_left_follows_what_comes_and_goes() {
-        let mut slab = Slab::new();
-        let mut in_flight = InFlight::default();
-        let (mut open, mut end, mut sent) = (VecDeque::new(), 0, 0);
-        for round in 0..300_u64 {
-            for index in 0..20 {
-                let claim = ClaimKey(slab.insert(index));
-                in_flight.push(set(claim), Instant::ZERO, end, 5);
-                open.push_back((claim, end));
-                end += 5;
-            }
-            let unsent = |start| sent <= start;
-            for _ in 0..3 {
-                let at = (round * 31) as usize % open.len();
-                let (claim, start) = open[at];
-                let found = in_flight.withdraw(Asker::Claim(claim), unsent);
-                assert_eq!(found.is_some(), sent <= start, "{round}");
-                if found.is_some() {
-                    open.remove(at);
-                }
-                assert_eq!(in_flight.withdraw(Asker::Claim(claim), |_| false), None);
-            }
-            // No bytes are sent between the withdrawals and the sweep.
-            if round % 5 == 4 || round % 7 == 6 {
-                let mut gone = 0;
-                in_flight.sweep(|start, len| {
-                    assert!(sent <= start);
-                    gone += len as u64;
-                });
-                end -= gone;
-                let starts = in_flight.queue.iter().map(|sent| sent.start);
-                open.iter_mut()
-                    .zip(starts)
-                    .for_each(|(open, start)| open.1 = start);
-            }
-            if round % 7 == 6 {
-                sent += (end - sent) / 3 / 5 * 5;
-            }
-        }
-        assert_eq!(in_flight.len(), open.len());
-    }
 }

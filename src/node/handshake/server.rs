@@ -278,10 +278,10 @@ mod tests {
     use super::*;
     use crate::resp::{Decoder, Limits};
 
-    fn answer(handshake: &mut Server, step: Step, reply: &[u8]) -> Result<Next, Unusable> {
+    fn answer(handshake: &mut Server, step: Step, reply: &str) -> Result<Next, Unusable> {
         let mut decoder = Decoder::new(Limits::default());
-        let frame = decoder.decode(reply).expect("valid").expect("whole");
-        handshake.answer(step, frame.value)
+        let frame = decoder.decode(reply.as_bytes()).expect("valid");
+        handshake.answer(step, frame.expect("whole").value)
     }
 
     #[test]
@@ -294,55 +294,40 @@ mod tests {
         };
         let mut handshake = Server::default();
         let reply = hello("master", "standalone");
-        assert_eq!(
-            answer(&mut handshake, Step::Hello, reply.as_bytes()),
-            Ok(Next::Survey)
-        );
+        let next = answer(&mut handshake, Step::Hello, &reply);
+        assert_eq!(next, Ok(Next::Survey));
         assert_eq!(handshake.identity.native_release, Some(Dialect::DelIfEq));
         let product = handshake.identity.product.as_deref();
         assert_eq!(product, Some("valkey 9.1.2"));
         assert_eq!(super::product(Some(b"a\x1b[2J"), Some(b"1")), None);
         assert_eq!(super::product(Some(&[b'a'; 64]), Some(b"1")), None);
-        for (reply, verdict) in [
-            (
-                hello("slave", "standalone").as_bytes(),
-                Err(Unusable::Replica),
-            ),
-            (hello("master", "cluster").as_bytes(), Err(Unusable::Mode)),
-            (
-                b"-ERR unknown command `HELLO`, with args beginning with: `3`\r\n",
-                Ok(Next::Fallback),
-            ),
-            (
-                b"-NOPROTO unsupported protocol version\r\n",
-                Ok(Next::Fallback),
-            ),
-            (b"-ERR unsupported command `hello`\r\n", Ok(Next::Fallback)),
-            (b"-unsupported command `hello`\r\n", Ok(Next::Fallback)),
-            (b"-HELLO is disabled\r\n", Ok(Next::Fallback)),
-            (
-                b"-LOADING Redis is loading\r\n",
-                Err(Unusable::Refused(ServerError::from_line(b"LOADING"))),
-            ),
-            (
-                b"-NOAUTH HELLO must be called\r\n",
-                Err(Unusable::NoCredentials),
-            ),
-            (
-                b"-WRONGPASS invalid username\r\n",
-                Err(Unusable::WrongCredentials),
-            ),
-            (
-                b"-DENIED Redis is running in protected mode\r\n",
-                Err(Unusable::Protected),
-            ),
-            (
-                b"-ERR max number of clients reached\r\n",
-                Err(Unusable::TooManyClients),
-            ),
-            (b"+OK\r\n", Err(Unusable::NotRedis)),
+        for (role, mode, why) in [
+            ("slave", "standalone", Unusable::Replica),
+            ("master", "cluster", Unusable::Mode),
         ] {
-            assert_eq!(answer(&mut Server::default(), Step::Hello, reply), verdict);
+            let said = answer(&mut Server::default(), Step::Hello, &hello(role, mode));
+            assert_eq!(said, Err(why), "{role} {mode}");
+        }
+        let loading = Unusable::Refused(ServerError::from_line(b"LOADING"));
+        for (line, verdict) in [
+            (
+                "-ERR unknown command `HELLO`, with args",
+                Ok(Next::Fallback),
+            ),
+            ("-NOPROTO unsupported protocol version", Ok(Next::Fallback)),
+            ("-ERR unsupported command `hello`", Ok(Next::Fallback)),
+            ("-unsupported command `hello`", Ok(Next::Fallback)),
+            ("-HELLO is disabled", Ok(Next::Fallback)),
+            ("-LOADING Redis is loading", Err(loading)),
+            ("-NOAUTH HELLO must be", Err(Unusable::NoCredentials)),
+            ("-WRONGPASS invalid", Err(Unusable::WrongCredentials)),
+            ("-DENIED Redis is running", Err(Unusable::Protected)),
+            ("-ERR max number of clients", Err(Unusable::TooManyClients)),
+            ("+OK", Err(Unusable::NotRedis)),
+        ] {
+            let reply = alloc::format!("{line}\r\n");
+            let said = answer(&mut Server::default(), Step::Hello, &reply);
+            assert_eq!(said, verdict, "{line}");
         }
     }
 
@@ -350,17 +335,13 @@ mod tests {
     fn info_is_read_and_a_forbidden_one_costs_only_what_it_would_tell() {
         let bulk = |text: &str| alloc::format!("${}\r\n{text}\r\n", text.len());
         let mut handshake = Server::default();
-        let server = bulk("# Server\r\nredis_mode:standalone\r\nrun_id:0a1b\r\nuptime:3\r\n");
-        assert_eq!(
-            answer(&mut handshake, Step::Server, server.as_bytes()),
-            Ok(Next::Wait)
-        );
+        let server = "# Server\r\nredis_mode:standalone\r\nrun_id:0a1b\r\nuptime:3\r\n";
+        let told = answer(&mut handshake, Step::Server, &bulk(server));
+        assert_eq!(told, Ok(Next::Wait));
         assert_eq!(handshake.identity.run_id.as_deref(), Some("0a1b"));
         let memory = bulk("maxmemory:100\r\nmaxmemory_policy:volatile-lru\r\n");
-        assert_eq!(
-            answer(&mut handshake, Step::Memory, memory.as_bytes()),
-            Ok(Next::Wait)
-        );
+        let told = answer(&mut handshake, Step::Memory, &memory);
+        assert_eq!(told, Ok(Next::Wait));
         assert!(handshake.identity.evicts_locks);
         assert_eq!(handshake.identity.memory_percent, None);
         for (used, most, percent) in [
@@ -369,28 +350,23 @@ mod tests {
             ("80", "0", None),
             ("?", "100", None),
         ] {
-            let memory = bulk(&alloc::format!(
-                "used_memory:{used}\r\nmaxmemory:{most}\r\n"
-            ));
-            let told = answer(&mut handshake, Step::Memory, memory.as_bytes());
+            let memory = alloc::format!("used_memory:{used}\r\nmaxmemory:{most}\r\n");
+            let told = answer(&mut handshake, Step::Memory, &bulk(&memory));
             assert_eq!(told, Ok(Next::Wait));
             assert_eq!(handshake.identity.memory_percent, percent);
         }
-        let replica = bulk("role:slave\r\n");
-        assert_eq!(
-            answer(&mut handshake, Step::Replication, replica.as_bytes()),
-            Err(Unusable::Replica)
-        );
-        let cluster = bulk("server_mode:cluster\r\n");
-        assert_eq!(
-            answer(&mut handshake, Step::Server, cluster.as_bytes()),
-            Err(Unusable::Mode)
-        );
+        for (step, text, why) in [
+            (Step::Replication, "role:slave", Unusable::Replica),
+            (Step::Server, "server_mode:cluster", Unusable::Mode),
+        ] {
+            let told = answer(&mut handshake, step, &bulk(&alloc::format!("{text}\r\n")));
+            assert_eq!(told, Err(why), "{text}");
+        }
         let mut blind = Server::default();
-        let forbidden = b"-NOPERM this user has no permissions to run the 'info' command\r\n";
+        let forbidden = "-NOPERM this user has no permissions to run the 'info' command\r\n";
         assert_eq!(answer(&mut blind, Step::Server, forbidden), Ok(Next::Wait));
         assert_eq!(blind.identity, Identity::default());
-        let busy = b"-BUSY Redis is busy running a script.\r\n";
+        let busy = "-BUSY Redis is busy running a script.\r\n";
         let refused = Unusable::Refused(ServerError::from_line(b"BUSY"));
         for step in [Step::Server, Step::Replication, Step::Memory] {
             assert_eq!(answer(&mut blind, step, busy), Err(refused));

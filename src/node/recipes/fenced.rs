@@ -226,37 +226,39 @@ pub(super) mod tests {
             raise(&mut out, entry, marker, &counters);
             shown(&out)
         };
-        let commands = "time zrange zrem zadd pexpireat get zscore set";
         let held = Entry::shared(Vec::new(), b"a", b"token", true);
         held.set_end(Instant::MAX, Duration::from_secs(1));
-        let keys = "a shearline:fence:a shearline:floor";
-        let guard = "shearline:marker shearline:barrier";
-        assert_eq!(
-            taken(&reader, None),
-            alloc::format!("EVAL 4 {keys} shearline:intent:a token 1000  7 86400000 r  {commands}")
-        );
-        assert_eq!(
-            taken(&held, Some(&marker[..])),
-            alloc::format!(
-                "EVAL 6 {keys} shearline:intent:a {guard} token 1000 m 7 86400000 r 1 {commands}"
-            )
-        );
-        assert_eq!(
-            raised(&reader, None),
-            alloc::format!("EVAL 4 {keys} shearline:intent:a token   7 86400000 r r/")
-        );
-        assert_eq!(
-            taken(&holder, None),
-            alloc::format!("EVAL 3 {keys} token 1000  7 86400000 r 4 2 4 {commands}")
-        );
+        let marker = Some(&marker[..]);
+        let whole = |text: &str| {
+            let text = text.replace("KEYS", "a shearline:fence:a shearline:floor");
+            let text = text.replace("GUARD", "shearline:marker shearline:barrier");
+            text.replace("INTENT", "shearline:intent:a")
+                .replace("ALL", "time zrange zrem zadd pexpireat get zscore set")
+        };
+        for (command, expected) in [
+            (
+                taken(&reader, None),
+                "EVAL 4 KEYS INTENT token 1000  7 86400000 r  ALL",
+            ),
+            (
+                taken(&held, marker),
+                "EVAL 6 KEYS INTENT GUARD token 1000 m 7 86400000 r 1 ALL",
+            ),
+            (
+                raised(&reader, None),
+                "EVAL 4 KEYS INTENT token   7 86400000 r r/",
+            ),
+            (
+                taken(&holder, None),
+                "EVAL 3 KEYS token 1000  7 86400000 r 4 2 4 ALL",
+            ),
+        ] {
+            assert_eq!(command, whole(expected));
+        }
         holder.set_slot(3);
-        assert_eq!(
-            taken(&holder, Some(&marker)),
-            alloc::format!("EVAL 5 {keys} {guard} token 1000 m 7 86400000 r 4 3 1 {commands}")
-        );
-        assert_eq!(
-            raised(&holder, Some(&marker)),
-            alloc::format!("EVAL 5 {keys} {guard} token  m 7 86400000 r 4/3/")
-        );
+        let expected = whole("EVAL 5 KEYS GUARD token 1000 m 7 86400000 r 4 3 1 ALL");
+        assert_eq!(taken(&holder, marker), expected);
+        let expected = whole("EVAL 5 KEYS GUARD token  m 7 86400000 r 4/3/");
+        assert_eq!(raised(&holder, marker), expected);
     }
 }

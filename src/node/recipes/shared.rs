@@ -180,62 +180,68 @@ mod tests {
 
     #[test]
     fn the_commands_are_what_the_servers_read() {
+        let guard = "shearline:marker shearline:barrier";
         let reader = Entry::shared(Vec::new(), b"a\n", b"token", false);
         let mut holder = Entry::permit(Vec::new(), b"a\n", b"token", [12, 3], true);
         let mut marker = Vec::new();
         argument(&mut marker, b"m");
-        let commands = |entry: &Entry, marker: Option<&[u8]>| {
+        // A command that takes a lock also names the commands of its script.
+        let expect = |entry: &Entry, marker: Option<&[u8]>, commands: [&str; 4]| {
             let filling = filling(marker);
             let ask =
                 |question| shown(|out| super::super::question(out, question, entry, &filling));
-            [
+            let shown = [
                 shown(|out| super::super::take(out, entry, &filling)),
                 ask(Question::Extend),
                 ask(Question::Confirm),
                 shown(|out| super::super::release(out, entry, Dialect::TextOnly)),
-            ]
+            ];
+            let mut commands = commands.map(|command| command.replace("GUARD", guard));
+            commands[0] += COMMANDS;
+            assert_eq!(shown, commands);
         };
-        assert_eq!(
-            commands(&reader, None),
+        expect(
+            &reader,
+            None,
             [
-                &*alloc::format!(r"EVAL 2 a\n shearline:intent:a\n token 10000   {COMMANDS}"),
+                r"EVAL 2 a\n shearline:intent:a\n token 10000   ",
                 r"EVAL 1 a\n token 10000  r/",
                 r"EVAL 1 a\n token   r/",
                 r"EVAL 1 a\n token r/",
-            ]
+            ],
         );
-        let guard = "shearline:marker shearline:barrier";
         let held = Entry::shared(Vec::new(), b"a\n", b"token", false);
         held.set_end(Instant::MAX, Duration::from_secs(1));
-        assert_eq!(
-            commands(&held, Some(&marker)),
+        expect(
+            &held,
+            Some(&marker),
             [
-                &*alloc::format!(
-                    r"EVAL 4 a\n shearline:intent:a\n {guard} token 10000 m 1 {COMMANDS}"
-                ),
-                &*alloc::format!(r"EVAL 3 a\n {guard} token 10000 m r/"),
-                &*alloc::format!(r"EVAL 3 a\n {guard} token  m r/"),
+                r"EVAL 4 a\n shearline:intent:a\n GUARD token 10000 m 1 ",
+                r"EVAL 3 a\n GUARD token 10000 m r/",
+                r"EVAL 3 a\n GUARD token  m r/",
                 r"EVAL 1 a\n token r/",
-            ]
+            ],
         );
-        assert_eq!(
-            commands(&holder, None),
+        expect(
+            &holder,
+            None,
             [
-                &*alloc::format!(r"EVAL 1 a\n token 10000  12 3 12 {COMMANDS}"),
+                r"EVAL 1 a\n token 10000  12 3 12 ",
                 r"EVAL 1 a\n token 10000  12/3/",
                 r"EVAL 1 a\n token   12/3/",
                 r"EVAL 1 a\n token 12/3/",
-            ]
+            ],
         );
         holder.set_slot(11);
-        assert_eq!(
-            commands(&holder, Some(&marker)),
+        expect(
+            &holder,
+            Some(&marker),
             [
-                &*alloc::format!(r"EVAL 3 a\n {guard} token 10000 m 12 11 1 {COMMANDS}"),
-                &*alloc::format!(r"EVAL 3 a\n {guard} token 10000 m 12/11/"),
-                &*alloc::format!(r"EVAL 3 a\n {guard} token  m 12/11/"),
+                r"EVAL 3 a\n GUARD token 10000 m 12 11 1 ",
+                r"EVAL 3 a\n GUARD token 10000 m 12/11/",
+                r"EVAL 3 a\n GUARD token  m 12/11/",
                 r"EVAL 1 a\n token 12/11/",
-            ]
+            ],
         );
         let moves = |marker| {
             let (question, filling) = (Question::Move, filling(marker));

@@ -194,6 +194,7 @@ mod tests {
     use super::*;
     use crate::resp::Inbox;
     use alloc::format;
+    use alloc::string::ToString;
 
     const SECOND: u64 = 1_000_000;
 
@@ -217,13 +218,9 @@ mod tests {
     }
 
     fn told(clock: &mut Clock, sent: Instant, now: Instant, time: u64) -> bool {
-        let (seconds, micros) = (format!("{}", time / SECOND), format!("{}", time % SECOND));
-        let reply = format!(
-            "*2\r\n${}\r\n{seconds}\r\n${}\r\n{micros}\r\n",
-            seconds.len(),
-            micros.len()
-        );
-        answer(clock, sent, now, &reply)
+        let parts = [time / SECOND, time % SECOND].map(|part| part.to_string());
+        let parts = parts.map(|part| format!("${}\r\n{part}\r\n", part.len()));
+        answer(clock, sent, now, &format!("*2\r\n{}", parts.concat()))
     }
 
     fn answer(clock: &mut Clock, sent: Instant, now: Instant, reply: &str) -> bool {
@@ -352,14 +349,9 @@ mod tests {
             clock.disconnected();
             assert!(clock.is_due(Instant::ZERO));
         }
-        let mut busy = clock(true);
+        let (mut busy, zero) = (clock(true), Instant::ZERO);
         busy.asked();
-        assert!(!answer(
-            &mut busy,
-            Instant::ZERO,
-            Instant::ZERO,
-            "-BUSY x\r\n"
-        ));
+        assert!(!answer(&mut busy, zero, zero, "-BUSY x\r\n"));
         assert!(busy.is_due(Instant::from_millis(1_000)));
         let mut off = clock(false);
         off.disconnected();

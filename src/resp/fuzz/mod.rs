@@ -3,14 +3,12 @@
 //!
 //! Each function compares the decoder with itself on a torn stream, or with the encoder.
 
-pub(super) mod values;
-
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
-use bytes::Bytes;
-
-use super::all::{DecodeError, Decoder, Inbox, Limits};
-use values::{OwnedValue, encode};
+use super::all::{DecodeError, Decoder, Inbox, Items, Limits, Value};
+use super::write;
 
 /// Limits that are small enough for a fuzzer to reach.
 const SMALL: Limits = Limits {
@@ -35,14 +33,14 @@ fn decode_all(limits: Limits, bytes: &[u8]) {
     let mut rest = bytes;
     let mut decoder = Decoder::new(limits);
     loop {
-        let reply = match decoder.decode(rest) {
+        let (reply, again) = match decoder.decode(rest) {
             Ok(Some(frame)) => {
                 assert!(
                     0 < frame.len && frame.len <= rest.len(),
                     "took what was not there"
                 );
                 rest = &rest[frame.len..];
-                OwnedValue::from(frame.value)
+                (format!("{:?}", frame.value), encoded(frame.value))
             }
             Ok(None) => return,
             Err(error) => {
@@ -55,9 +53,7 @@ fn decode_all(limits: Limits, bytes: &[u8]) {
             decoder.memory() <= bytes.len() * 16 + 4096,
             "memory for what was announced"
         );
-        let mut again = Vec::new();
-        encode(&mut again, &reply);
-        assert_eq!(only(&again), reply);
+        assert_eq!(only(&again).0, reply);
     }
 }
 
@@ -80,7 +76,7 @@ pub fn fuzz_decode_torn(input: &[u8]) {
             if let Some(longest) = longest {
                 inbox.cut_strings(longest);
             }
-            drain(inbox, cuts, stream)
+            drain(inbox, pieces(cuts, stream))
         };
         let whole = drain(&[]);
         assert_eq!(drain(cuts), whole, "torn at {cuts:?}");
@@ -88,46 +84,44 @@ pub fn fuzz_decode_torn(input: &[u8]) {
     }
 }
 
-/// Encodes and decodes any valid value. The result must be the same value, without attributes.
+/// Decodes any valid reply, and encodes what was read. This gives the same bytes, without attributes.
 #[doc(hidden)]
 pub fn fuzz_roundtrip(input: &[u8]) {
-    let mut choices = Choices { bytes: input };
-    let value = choices.reply();
-    let mut out = Vec::new();
-    encode(&mut out, &value);
-    assert_eq!(only(&out), value.bare());
+    let [whole, bare] = [true, false].map(|with_attributes| {
+        let (bytes, out) = (input, Vec::new());
+        let mut choices = Choices {
+            bytes,
+            out,
+            with_attributes,
+        };
+        choices.reply();
+        choices.out
+    });
+    assert_eq!(only(&whole).1, bare);
 }
 
-/// Returns the reply in `bytes`, which must contain exactly one reply.
-fn only(bytes: &[u8]) -> OwnedValue {
+/// Returns the reply in `bytes`, which must be exactly one: how it is printed, and how it is encoded.
+fn only(bytes: &[u8]) -> (String, Vec<u8>) {
     let mut decoder = Decoder::new(Limits::default());
     let frame = decoder.decode(bytes).expect("valid").expect("complete");
     assert_eq!(frame.len, bytes.len(), "one reply and nothing else");
-    frame.value.into()
+    (format!("{:?}", frame.value), encoded(frame.value))
 }
 
-/// Returns the replies of a stream that is cut into pieces of the lengths in `cuts`. Also returns the end of the
-/// stream: an error with the offset of its reply, or the remaining bytes.
-fn drain(
+/// Returns the replies of a stream that comes in pieces. Also returns its end: an error with the offset in its reply,
+/// or whether bytes remain.
+pub(super) fn drain<'p>(
     mut inbox: Inbox,
-    cuts: &[u8],
-    stream: &[u8],
-) -> (Vec<OwnedValue>, Result<bool, DecodeError>) {
+    pieces: impl IntoIterator<Item = &'p [u8]>,
+) -> (Vec<String>, Result<bool, DecodeError>) {
     let mut replies = Vec::new();
     let mut torn = false;
-    let mut lengths = cuts.iter().cycle();
-    let mut rest = stream;
-    while !rest.is_empty() {
-        let length = lengths
-            .next()
-            .map_or(rest.len(), |cut| usize::from(*cut).max(1));
-        let (mut piece, later) = rest.split_at(length.min(rest.len()));
-        rest = later;
+    for mut piece in pieces {
         while !piece.is_empty() {
             let before = piece.len();
             match inbox.next(&mut piece) {
                 Ok(Some(frame)) => {
-                    replies.push(frame.value.into());
+                    replies.push(format!("{:?}", frame.value));
                     torn = false;
                 }
                 Ok(None) => {
@@ -142,12 +136,80 @@ fn drain(
     (replies, Ok(torn))
 }
 
-/// Choices that the fuzzer's bytes determine. After the end of the bytes, every choice is the first option.
-struct Choices<'a> {
-    bytes: &'a [u8],
+/// Returns pieces of the lengths in `cuts`, again and again.
+fn pieces<'s>(cuts: &[u8], mut stream: &'s [u8]) -> Vec<&'s [u8]> {
+    let mut lengths = cuts.iter().cycle();
+    let mut pieces = Vec::new();
+    while !stream.is_empty() {
+        let length = lengths
+            .next()
+            .map_or(stream.len(), |cut| usize::from(*cut).max(1));
+        let (piece, rest) = stream.split_at(length.min(stream.len()));
+        pieces.push(piece);
+        stream = rest;
+    }
+    pieces
 }
 
-impl Choices<'_> {
+/// Returns the bytes of a value in its RESP3 form. Doubles get their shortest text, `-nan` becomes `nan`, and the nulls
+/// of RESP2 become `_`.
+pub(super) fn encoded(value: Value<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode(&mut out, value);
+    out
+}
+
+fn encode(out: &mut Vec<u8>, value: Value<'_>) {
+    match value {
+        Value::Simple(text) => write::simple(out, text),
+        Value::Error(text) => write::error(out, text),
+        Value::Integer(number) => write::integer(out, number),
+        Value::Bulk(text) => write::bulk(out, text),
+        Value::Null => write::null(out),
+        Value::Double(number) => out.extend(format!(",{}\r\n", double(number)).bytes()),
+        Value::Boolean(true) => out.extend(b"#t\r\n"),
+        Value::Boolean(false) => out.extend(b"#f\r\n"),
+        Value::BigNumber(digits) => out.extend([b"(", digits, b"\r\n"].concat()),
+        Value::BulkError(text) => write::string(out, b'!', text),
+        Value::Verbatim { format, text } => write::verbatim(out, format, text),
+        Value::Array(items) => encode_all(out, b'*', items),
+        Value::Set(items) => encode_all(out, b'~', items),
+        Value::Push(items) => encode_all(out, b'>', items),
+        Value::Map(pairs) => {
+            write::map(out, pairs.iter().count());
+            for (key, value) in pairs.iter() {
+                encode(out, key);
+                encode(out, value);
+            }
+        }
+    }
+}
+
+fn encode_all(out: &mut Vec<u8>, kind: u8, items: Items<'_>) {
+    write::header(out, kind, items.len());
+    items.iter().for_each(|item| encode(out, item));
+}
+
+/// Returns the shortest text that parses to the same double.
+fn double(double: f64) -> String {
+    let magnitude = double.abs();
+    if double.is_nan() {
+        "nan".into()
+    } else if magnitude == 0.0 || magnitude.is_infinite() || (1e-5..1e17).contains(&magnitude) {
+        format!("{double}")
+    } else {
+        format!("{double:e}")
+    }
+}
+
+/// Writes the reply that the fuzzer's bytes determine. After the end of the bytes, every choice is the first option.
+struct Choices<'a> {
+    bytes: &'a [u8],
+    out: Vec<u8>,
+    with_attributes: bool,
+}
+
+impl<'a> Choices<'a> {
     const DEPTH_MAX: u8 = 6;
 
     fn byte(&mut self) -> u8 {
@@ -160,7 +222,7 @@ impl Choices<'_> {
     }
 
     /// Returns a text of up to 40 bytes, or occasionally of some hundreds.
-    fn text(&mut self) -> Bytes {
+    fn text(&mut self) -> &'a [u8] {
         let length = usize::from(self.byte());
         let length = if length < 250 {
             length % 41
@@ -169,68 +231,60 @@ impl Choices<'_> {
         };
         let (text, rest) = self.bytes.split_at(length.min(self.bytes.len()));
         self.bytes = rest;
-        Bytes::copy_from_slice(text)
+        text
     }
 
-    fn line(&mut self) -> Bytes {
-        let text = self.text();
-        text.iter()
-            .copied()
-            .filter(|byte| !matches!(byte, b'\r' | b'\n'))
-            .collect()
-    }
-
-    fn reply(&mut self) -> OwnedValue {
+    fn reply(&mut self) {
         if self.byte() % 8 != 7 {
             return self.value(0);
         }
-        let mut items = self.items(1);
-        items.insert(0, OwnedValue::Bulk(self.text()));
-        OwnedValue::push(items)
+        let (items, kind) = (self.byte() % 7, self.text());
+        write::push(&mut self.out, usize::from(items) + 1);
+        write::bulk(&mut self.out, kind);
+        (0..items).for_each(|_| self.value(1));
     }
 
-    fn value(&mut self, depth: u8) -> OwnedValue {
+    fn value(&mut self, depth: u8) {
         let kinds = if depth < Self::DEPTH_MAX { 15 } else { 10 };
-        match self.byte() % kinds {
-            0 => OwnedValue::Null,
-            1 => OwnedValue::Integer(self.number().cast_signed()),
-            2 => OwnedValue::Simple(self.line()),
-            3 => OwnedValue::Error(self.line()),
-            4 => OwnedValue::Bulk(self.text()),
-            5 => OwnedValue::Double(f64::from_bits(self.number())),
-            6 => OwnedValue::Boolean(self.byte() & 1 == 1),
-            7 => self.big_number(),
-            8 => OwnedValue::BulkError(self.text()),
-            9 => OwnedValue::Verbatim {
+        let digits: Vec<u8>;
+        let scalar = match self.byte() % kinds {
+            0 => Value::Null,
+            1 => Value::Integer(self.number().cast_signed()),
+            2 => Value::Simple(self.text()),
+            3 => Value::Error(self.text()),
+            4 => Value::Bulk(self.text()),
+            5 => Value::Double(f64::from_bits(self.number())),
+            6 => Value::Boolean(self.byte() & 1 == 1),
+            7 => {
+                let sign = if self.byte() & 1 == 1 { "-7" } else { "7" };
+                let text = self.text().iter().map(|byte| b'0' + byte % 10);
+                digits = sign.bytes().chain(text).collect();
+                Value::BigNumber(&digits)
+            }
+            8 => Value::BulkError(self.text()),
+            9 => Value::Verbatim {
                 format: [self.byte(), self.byte(), self.byte()],
                 text: self.text(),
             },
-            10 | 11 => OwnedValue::array(self.items(depth + 1)),
-            12 => OwnedValue::set(self.items(depth + 1)),
-            13 => OwnedValue::map(self.pairs(depth + 1)),
+            10 | 11 => return self.items(b'*', 7, 1, depth + 1),
+            12 => return self.items(b'~', 7, 1, depth + 1),
+            13 => return self.items(b'%', 4, 2, depth + 1),
             _ => {
-                let attributes = self.pairs(depth + 1);
-                OwnedValue::attributed(attributes, self.value(depth + 1))
+                let before = self.out.len();
+                self.items(b'|', 4, 2, depth + 1);
+                if !self.with_attributes {
+                    self.out.truncate(before);
+                }
+                return self.value(depth + 1);
             }
-        }
+        };
+        encode(&mut self.out, scalar);
     }
 
-    fn big_number(&mut self) -> OwnedValue {
-        let sign = if self.byte() & 1 == 1 { &b"-"[..] } else { b"" };
-        let digits = self.text();
-        let digits = digits.iter().map(|byte| b'0' + byte % 10);
-        OwnedValue::BigNumber(sign.iter().copied().chain([b'7']).chain(digits).collect())
-    }
-
-    fn items(&mut self, depth: u8) -> Vec<OwnedValue> {
-        let length = self.byte() % 7;
-        (0..length).map(|_| self.value(depth)).collect()
-    }
-
-    fn pairs(&mut self, depth: u8) -> Vec<(OwnedValue, OwnedValue)> {
-        let length = self.byte() % 4;
-        (0..length)
-            .map(|_| (self.value(depth), self.value(depth)))
-            .collect()
+    /// Writes an aggregate of fewer than `bound` items of this number of elements.
+    fn items(&mut self, kind: u8, bound: u8, each: u8, depth: u8) {
+        let length = self.byte() % bound;
+        write::header(&mut self.out, kind, usize::from(length));
+        (0..length * each).for_each(|_| self.value(depth));
     }
 }

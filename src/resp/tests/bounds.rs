@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A reply just inside a bound passes. One just outside it fails, with the reason of this bound.
+/// A reply just inside a bound passes. One just outside it fails, with the reason of this bound. CR LF is shown as `/`.
 #[test]
 fn bounds_hold_to_the_byte() {
     let limits = Limits {
@@ -13,51 +13,40 @@ fn bounds_hold_to_the_byte() {
         reply_bytes: 40,
     };
     for (inside, outside, reason) in [
-        ("+1234\r\n", "+12345", Reason::LineTooLong),
-        ("-1234\r\n", "-12345", Reason::LineTooLong),
-        ("(1234\r\n", "(12345", Reason::LineTooLong),
-        ("(+123\r\n", "(+1234", Reason::LineTooLong),
-        (",1234\r\n", ",12345", Reason::LineTooLong),
-        (",-inf\r\n", ",12345", Reason::LineTooLong),
-        ("$6\r\n123456\r\n", "$7", Reason::BulkTooLong),
-        ("!6\r\n123456\r\n", "!7", Reason::BulkTooLong),
-        ("=6\r\ntxt:56\r\n", "=7", Reason::BulkTooLong),
-        ("*4\r\n_\r\n_\r\n_\r\n_\r\n", "*5", Reason::TooManyElements),
-        ("~4\r\n_\r\n_\r\n_\r\n_\r\n", "~5", Reason::TooManyElements),
-        ("%2\r\n_\r\n_\r\n_\r\n_\r\n", "%3", Reason::TooManyElements),
-        (
-            "|2\r\n_\r\n_\r\n_\r\n_\r\n_\r\n",
-            "|3",
-            Reason::TooManyElements,
-        ),
-        (">4\r\n+\r\n_\r\n_\r\n_\r\n", ">5", Reason::TooManyElements),
-        ("*1\r\n*1\r\n:1\r\n", "*1\r\n*1\r\n*1", Reason::TooDeep),
-        ("*1\r\n*1\r\n*-1\r\n", "*1\r\n*1\r\n*0", Reason::TooDeep),
-        (
-            "%1\r\n_\r\n~1\r\n_\r\n",
-            "%1\r\n_\r\n~1\r\n%",
-            Reason::TooDeep,
-        ),
-        (
-            "*1\r\n|1\r\n_\r\n_\r\n_\r\n",
-            "*1\r\n|1\r\n|",
-            Reason::TooDeep,
-        ),
+        ("+1234/", "+12345", Reason::LineTooLong),
+        ("-1234/", "-12345", Reason::LineTooLong),
+        ("(1234/", "(12345", Reason::LineTooLong),
+        ("(+123/", "(+1234", Reason::LineTooLong),
+        (",1234/", ",12345", Reason::LineTooLong),
+        (",-inf/", ",12345", Reason::LineTooLong),
+        ("$6/123456/", "$7", Reason::BulkTooLong),
+        ("!6/123456/", "!7", Reason::BulkTooLong),
+        ("=6/txt:56/", "=7", Reason::BulkTooLong),
+        ("*4/_/_/_/_/", "*5", Reason::TooManyElements),
+        ("~4/_/_/_/_/", "~5", Reason::TooManyElements),
+        ("%2/_/_/_/_/", "%3", Reason::TooManyElements),
+        ("|2/_/_/_/_/_/", "|3", Reason::TooManyElements),
+        (">4/+/_/_/_/", ">5", Reason::TooManyElements),
+        ("*1/*1/:1/", "*1/*1/*1", Reason::TooDeep),
+        ("*1/*1/*-1/", "*1/*1/*0", Reason::TooDeep),
+        ("%1/_/~1/_/", "%1/_/~1/%", Reason::TooDeep),
+        ("*1/|1/_/_/_/", "*1/|1/|", Reason::TooDeep),
         // 4 + 4 x 9 bytes are forty. The third string announces one byte too many for the string after it.
         (
-            "*4\r\n$3\r\n123\r\n$3\r\n123\r\n$3\r\n123\r\n$3\r\n123\r\n",
-            "*4\r\n$6\r\n123456\r\n$6\r\n123456\r\n$6\r\n",
+            "*4/$3/123/$3/123/$3/123/$3/123/",
+            "*4/$6/123456/$6/123456/$6/",
             Reason::ReplyTooLong,
         ),
         (
-            "*3\r\n*3\r\n_\r\n_\r\n_\r\n*3\r\n_\r\n_\r\n_\r\n*0\r\n",
-            "*4\r\n*4\r\n_\r\n_\r\n_\r\n_\r\n*4\r\n",
+            "*3/*3/_/_/_/*3/_/_/_/*0/",
+            "*4/*4/_/_/_/_/*4/",
             Reason::ReplyTooLong,
         ),
     ] {
-        let passed = decode_with(limits, inside.as_bytes());
+        let sent = |text: &str| text.replace('/', "\r\n");
+        let passed = decode_with(limits, sent(inside).as_bytes());
         assert!(passed.is_ok_and(|reply| reply.is_some()), "{inside}");
-        let outside = std::format!("{outside}\r\n");
+        let outside = sent(outside) + "\r\n";
         let error = decode_with(limits, outside.as_bytes()).expect_err(&outside);
         assert_eq!(error.reason, reason, "{outside}");
     }
@@ -98,8 +87,8 @@ fn an_error_names_the_limit_to_raise() {
         (Reason::TooDeep, "depth"),
         (Reason::ReplyTooLong, "reply_bytes"),
     ] {
-        let text = std::format!("{reason}");
-        assert!(text.contains(&std::format!("(`{field}`)")), "{text}");
+        let text = format!("{reason}");
+        assert!(text.contains(&format!("(`{field}`)")), "{text}");
     }
 }
 

@@ -15,35 +15,26 @@ mod spelling;
 mod vectors;
 mod views;
 
-use bytes::Bytes;
+use alloc::format;
+use alloc::string::String;
 
 use super::all::*;
-use super::fuzz::values::{OwnedValue, encode};
+use super::fuzz::encoded;
 
-impl OwnedValue {
-    fn simple(text: impl Into<Bytes>) -> Self {
-        Self::Simple(text.into())
-    }
-
-    fn error(text: impl Into<Bytes>) -> Self {
-        Self::Error(text.into())
-    }
-
-    fn bulk(bytes: &[u8]) -> Self {
-        Self::Bulk(Bytes::copy_from_slice(bytes))
-    }
-}
-
-/// Returns the first reply of `bytes` as an owned value, and its length.
-fn decode(bytes: &[u8]) -> Result<Option<(OwnedValue, usize)>, DecodeError> {
+/// Returns the first reply of `bytes` as it is printed, and its length.
+fn decode(bytes: &[u8]) -> Result<Option<(String, usize)>, DecodeError> {
     decode_with(Limits::default(), bytes)
 }
 
-fn decode_with(limits: Limits, bytes: &[u8]) -> Result<Option<(OwnedValue, usize)>, DecodeError> {
+fn decode_with(limits: Limits, bytes: &[u8]) -> Result<Option<(String, usize)>, DecodeError> {
     let mut decoder = Decoder::new(limits);
     Ok(decoder
         .decode(bytes)?
-        .map(|frame| (frame.value.into(), frame.len)))
+        .map(|frame| (shown(&frame), frame.len)))
+}
+
+fn shown(frame: &Frame<'_>) -> String {
+    format!("{:?}", frame.value)
 }
 
 fn refused(bytes: &[u8]) -> (usize, Reason) {

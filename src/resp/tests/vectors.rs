@@ -1,44 +1,22 @@
 //! The cases of `tests/data/resp-vectors.tsv`: each whole, byte by byte, and cut at every place.
 
+use super::*;
+use crate::resp::fuzz::drain;
 use alloc::string::String;
 use alloc::vec::Vec;
-use std::format;
-
-use super::*;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/resp-vectors.tsv");
 
-/// The fate of the last reply of a stream.
-#[derive(Clone, Debug, PartialEq)]
-enum End {
-    Clean,
-    Incomplete,
-    Error(DecodeError),
-}
+/// The replies of a stream, and whether bytes remain after them, or the error there.
+type Drained = (Vec<String>, Result<bool, DecodeError>);
 
-/// Decodes a stream that comes in pieces. Returns the replies in it, and how it ends.
-fn drain<'p>(pieces: impl Iterator<Item = &'p [u8]>) -> (Vec<OwnedValue>, End) {
-    let mut inbox = Inbox::default();
-    let mut replies = Vec::new();
-    let mut torn = false;
-    for mut piece in pieces {
-        while !piece.is_empty() {
-            match inbox.next(&mut piece) {
-                Ok(Some(frame)) => {
-                    replies.push(frame.value.into());
-                    torn = false;
-                }
-                Ok(None) => torn = true,
-                Err(error) => return (replies, End::Error(error)),
-            }
-        }
-    }
-    (replies, if torn { End::Incomplete } else { End::Clean })
+fn in_pieces<'p>(pieces: impl IntoIterator<Item = &'p [u8]>) -> Drained {
+    drain(Inbox::default(), pieces)
 }
 
 /// Like `drain`, but the decoder gets all bytes again each time that there is one more. It measures each reply first.
 /// Then the reply is read several times, also after it was moved, and together with the bytes after it.
-fn drain_growing(bytes: &[u8]) -> (Vec<OwnedValue>, End) {
+fn drain_growing(bytes: &[u8]) -> Drained {
     let mut decoder = Decoder::new(Limits::default());
     let mut replies = Vec::new();
     let mut start = 0;
@@ -51,21 +29,17 @@ fn drain_growing(bytes: &[u8]) -> (Vec<OwnedValue>, End) {
                 let read = [&bytes[start..end], &moved].map(|bytes| {
                     let frame = decoder.frame(bytes).expect("it was measured");
                     assert_eq!(frame.len, len);
-                    OwnedValue::from(frame.value)
+                    shown(&frame)
                 });
                 assert_eq!(read[0], read[1]);
                 replies.extend(read.into_iter().next());
                 start = end;
             }
             Ok(None) => (),
-            Err(error) => return (replies, End::Error(error)),
+            Err(error) => return (replies, Err(error)),
         }
     }
-    let end = match start < bytes.len() {
-        true => End::Incomplete,
-        false => End::Clean,
-    };
-    (replies, end)
+    (replies, Ok(start < bytes.len()))
 }
 
 #[test]
@@ -80,40 +54,36 @@ fn check(case: &str) {
     let mut columns = case.split('\t');
     let mut column = || columns.next().expect("a column");
     let (name, _protocol, bytes, expected) = (column(), column(), hex(column()), column());
-    let whole = drain([&bytes[..]].into_iter());
+    let whole = in_pieces([&bytes[..]]);
     assert_eq!(described(&whole), expected, "{name}");
-    assert_eq!(drain(bytes.chunks(1)), whole, "{name}: byte by byte");
+    assert_eq!(in_pieces(bytes.chunks(1)), whole, "{name}: byte by byte");
     assert_eq!(drain_growing(&bytes), whole, "{name}: growing");
     for cut in 0..=bytes.len() {
         let (left, right) = bytes.split_at(cut);
-        assert_eq!(
-            drain([left, right].into_iter()),
-            whole,
-            "{name}: cut at {cut}"
-        );
+        assert_eq!(in_pieces([left, right]), whole, "{name}: cut at {cut}");
     }
-    if whole.1 == End::Clean && whole.0.len() == 1 {
+    if whole.1 == Ok(false) && whole.0.len() == 1 {
         for cut in 1..bytes.len() {
-            let prefix = drain([&bytes[..cut]].into_iter());
-            assert_eq!(
-                prefix,
-                (Vec::new(), End::Incomplete),
-                "{name}: prefix of {cut}"
-            );
+            let beginning = in_pieces([&bytes[..cut]]);
+            assert_eq!(beginning, (Vec::new(), Ok(true)), "{name}: first {cut}");
         }
     }
 }
 
 /// Prints replies, and the end after them, as the file does.
-fn described((replies, end): &(Vec<OwnedValue>, End)) -> String {
+fn described((replies, end): &Drained) -> String {
     let end = match end {
-        End::Clean if replies.is_empty() => Some("nothing".into()),
-        End::Clean => None,
-        End::Incomplete => Some("incomplete".into()),
-        End::Error(_) => Some("error".into()),
+        Ok(false) if replies.is_empty() => Some("nothing".into()),
+        Ok(false) => None,
+        Ok(true) => Some("incomplete".into()),
+        Err(_) => Some("error".into()),
     };
-    let replies = replies.iter().map(|reply| format!("{reply:?}"));
-    replies.chain(end).collect::<Vec<String>>().join("; ")
+    replies
+        .iter()
+        .cloned()
+        .chain(end)
+        .collect::<Vec<String>>()
+        .join("; ")
 }
 
 fn hex(text: &str) -> Vec<u8> {

@@ -85,20 +85,19 @@ impl Scene {
         tasks
     }
 
+    /// Lets the I/O thread wake a batch whose first waker does this, and asserts that all are woken.
+    fn assert_all_are_woken(&mut self, first: impl FnOnce() + Send + 'static) {
+        let batch = Batch::new(first);
+        let _tasks = self.wake_at_once(&batch);
+        batch.assert_all_are_woken();
+    }
+
     fn poll_waiting(&mut self) {
         // It has the same kind of executor as a batch.
         let waker = Waker::from(Arc::new(Task(Batch::new(|| {}))));
         let mut context = Context::from_waker(&waker);
         assert!(self.waiting.as_mut().poll(&mut context).is_pending());
     }
-}
-
-#[test]
-fn no_task_depends_on_another_while_a_thread_waits() {
-    let mut scene = Scene::new();
-    let batch = Batch::new(|| {});
-    let _tasks = scene.wake_at_once(&batch);
-    batch.assert_all_are_woken();
 }
 
 /// A waker begins an operation, like an executor that polls a task inside its waker.
@@ -108,13 +107,11 @@ fn a_waker_may_begin_an_operation() {
     let redlock = scene.redlock.clone();
     let begun = Arc::new(Mutex::new(None));
     let here = Arc::clone(&begun);
-    let batch = Batch::new(move || {
+    scene.assert_all_are_woken(move || {
         let mut future = Box::pin(redlock.lock_async("begun", LONG));
         let polled = poll_once(&mut future);
         *here.lock().unwrap() = Some((future, polled));
     });
-    let _tasks = scene.wake_at_once(&batch);
-    batch.assert_all_are_woken();
     let (future, polled) = begun.lock().unwrap().take().unwrap();
     match polled {
         Poll::Ready(guard) => drop(guard.unwrap()),
@@ -127,9 +124,7 @@ fn a_waker_may_begin_an_operation() {
 fn a_waker_may_drop_a_guard() {
     let mut scene = Scene::new();
     let guard = scene.redlock.lock("dropped", LONG).unwrap();
-    let batch = Batch::new(move || drop(guard));
-    let _tasks = scene.wake_at_once(&batch);
-    batch.assert_all_are_woken();
+    scene.assert_all_are_woken(move || drop(guard));
     scene.world.assert_gone("dropped");
 }
 
@@ -153,8 +148,6 @@ fn all_are_woken_if_a_thread_takes_the_wire_meanwhile() {
 fn all_are_woken_if_the_engine_breaks_meanwhile() {
     let mut scene = Scene::new();
     let redlock = scene.redlock.clone();
-    let batch = Batch::new(move || break_engine(&redlock));
-    let _tasks = scene.wake_at_once(&batch);
-    batch.assert_all_are_woken();
+    scene.assert_all_are_woken(move || break_engine(&redlock));
     assert!(matches!(block_on(scene.waiting), Err(LockError::Closed)));
 }

@@ -36,9 +36,8 @@ fn a_refusal_names_its_lock() {
     assert_eq!(error.resource(), Some(&b"a"[..]));
     assert!(error.is_held() && error.is_retryable());
     says(error, "lock `a`: held by another client", " votes needed (");
-    let error = redlock
-        .lock_all_with(["b", "a"], &LockOptions::new(LONG).tries(1))
-        .unwrap_err();
+    let once = LockOptions::new(LONG).tries(1);
+    let error = redlock.lock_all_with(["b", "a"], &once).unwrap_err();
     let text = error.to_string();
     let begin = "lock `b` and another: `a` is held by this handle for another ";
     assert!(text.starts_with(begin), "{text}");
@@ -47,11 +46,8 @@ fn a_refusal_names_its_lock() {
     world.pause();
     let error = redlock.try_lock("a", LONG).unwrap_err();
     assert!(!error.is_held() && error.is_retryable());
-    says(
-        error,
-        "lock `a`: too few nodes could vote",
-        "no lock was taken",
-    );
+    let short = "lock `a`: too few nodes could vote";
+    says(error, short, "no lock was taken");
 }
 
 #[test]
@@ -63,30 +59,20 @@ fn a_loss_names_its_lock() {
         let redlock = Redlock::builder().nodes(urls()).build().unwrap();
         let mut local = LocalRedlock::connect(urls()).unwrap();
         let lost = "lock `a` was lost";
-        let mut guard = redlock.lock("a", LONG).unwrap();
-        world.remove("a");
-        let error = guard.confirm().unwrap_err();
+        let lost_guard = || {
+            let guard = redlock.lock("a", LONG).unwrap();
+            world.remove("a");
+            guard
+        };
+        let error = lost_guard().confirm().unwrap_err();
         assert_matches!(error, ExtendError::Lost(_));
         says(error, lost, "its key is gone");
-        let mut guard = redlock.lock("a", LONG).unwrap();
-        world.remove("a");
-        let error = guard.extend(LONG).unwrap_err();
+        let error = lost_guard().extend(LONG).unwrap_err();
         assert_matches!(error, ExtendError::Lost(_));
         says(error, lost, "stop the work that the lock protects");
-        let unlocks: [&dyn Fn() -> UnlockError; 2] = [
-            &|| {
-                let guard = redlock.lock("a", LONG).unwrap();
-                world.remove("a");
-                guard.unlock().unwrap_err()
-            },
-            &|| {
-                let guard = redlock.lock("a", LONG).unwrap();
-                world.remove("a");
-                block_on(guard.unlock_async()).unwrap_err()
-            },
-        ];
-        for unlock in unlocks {
-            let error = unlock();
+        let unlocked = lost_guard().unlock();
+        for unlocked in [unlocked, block_on(lost_guard().unlock_async())] {
+            let error = unlocked.unwrap_err();
             assert!(!error.is_harmless());
             assert_eq!(error.resource(), Some(&b"a"[..]));
             says(error, "lock `a` was no longer held", "may have overlapped");

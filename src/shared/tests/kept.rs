@@ -19,15 +19,11 @@ fn a_kept_lock_has_a_slot_only_when_somebody_has_asked() {
     let (_world, redlock) = World::start();
     let guards = ["a", "b", "c", "d"].map(|name| redlock.lock_with(name, &kept(LONG)).unwrap());
     assert_eq!(slots(&redlock), 0);
-    let signals = guards
-        .each_ref()
-        .map(|guard| (guard.lost(), guard.at_risk()));
+    let both = |guard: &LockGuard| (guard.lost(), guard.at_risk());
+    let signals = guards.each_ref().map(both);
     assert_eq!(slots(&redlock), 4);
-    assert!(
-        guards
-            .iter()
-            .all(|guard| guard.health().failures == 0 && guard.is_valid())
-    );
+    let is_well = |guard: &LockGuard| guard.health().failures == 0 && guard.is_valid();
+    assert!(guards.iter().all(is_well));
     thread::scope(|scope| {
         let waits = signals.clone().map(|(lost, at_risk)| {
             scope.spawn(move || lost.wait(PATIENCE) || at_risk.wait(PATIENCE))
@@ -88,13 +84,9 @@ fn a_kept_lock_that_is_detached_while_it_is_extended_has_no_slot_after_that() {
     let (world, redlock) = World::start();
     let guard = short_lock(&redlock, "a", SHORT, LockOptions::keep);
     world.pause();
-    eventually("an extension is under way", || {
-        redlock.shared().enter().unwrap().engine.load().rounds != 0
-    });
+    eventually("an extension is under way", || load(&redlock).rounds != 0);
     let lock = guard.into_lock();
-    eventually("it has ended", || {
-        redlock.shared().enter().unwrap().engine.load().rounds == 0
-    });
+    eventually("it has ended", || load(&redlock).rounds == 0);
     assert_eq!(slots(&redlock), 0);
     world.resume();
     drop(redlock.adopt(lock));
@@ -105,9 +97,8 @@ fn a_kept_lock_that_is_detached_while_it_is_extended_has_no_slot_after_that() {
 fn extensions_of_a_kept_lock_that_fail_are_counted_before_anybody_asks() {
     let world = World::new();
     let redlock = world.builder().node_timeout(100 * MS).build().unwrap();
-    let guard = redlock
-        .lock_with("a", &kept(Duration::from_secs(8)))
-        .unwrap();
+    let eight = kept(Duration::from_secs(8));
+    let guard = redlock.lock_with("a", &eight).unwrap();
     world.pause();
     eventually("an extension has failed", || slots(&redlock) == 1);
     eventually("it has a report", || guard.health().last_report.is_some());
@@ -138,9 +129,7 @@ fn a_kept_lock_of_a_broken_engine_is_lost() {
 fn who_asks_about_a_kept_lock_that_is_over_takes_no_signal_from_another() {
     let (world, redlock) = World::start();
     let over = short_lock(&redlock, "a", 200 * MS, |options| options.keep_for(MS));
-    eventually("its claim is forgotten", || {
-        redlock.shared().enter().unwrap().engine.load().claims == 0
-    });
+    eventually("its claim is forgotten", || load(&redlock).claims == 0);
     for (name, is_kept) in [("b", false), ("c", true)] {
         let guard = match is_kept {
             true => short_lock(&redlock, name, SHORT, LockOptions::keep),

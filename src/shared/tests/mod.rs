@@ -46,6 +46,7 @@ use crate::clock;
 use crate::config::{Builder, LockOptions, Retry};
 use crate::driver::Wire;
 use crate::embedded::EmbeddedNode;
+use crate::engine::Load;
 use crate::error::LockError;
 use crate::quorum::Lock;
 
@@ -154,6 +155,10 @@ const LOOKS_OFTEN: u32 = 1_000;
 /// The result is dead when the I/O thread and everything else that uses the engine is gone.
 fn shared_of(redlock: &Redlock) -> Weak<Shared> {
     Arc::downgrade(&redlock.handle.shared)
+}
+
+fn load(redlock: &Redlock) -> Load {
+    redlock.shared().enter().unwrap().engine.load()
 }
 
 /// Wakes a thread, and records it.

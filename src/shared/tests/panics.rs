@@ -93,30 +93,6 @@ fn a_broken_handle_shows_no_secret() {
     }
 }
 
-struct Panics;
-
-impl Wake for Panics {
-    fn wake(self: Arc<Self>) {
-        panic!("expected: the story of this test");
-    }
-}
-
-#[test]
-fn a_waker_that_panics_harms_no_other_task() {
-    let (world, redlock) = World::start();
-    let waker = Waker::from(Arc::new(Panics));
-    let mut context = Context::from_waker(&waker);
-    let mut future = Box::pin(redlock.lock_async("a", LONG));
-    world.pause();
-    assert!(future.as_mut().poll(&mut context).is_pending());
-    world.resume();
-    let guard = block_on(redlock.lock_async("b", LONG)).unwrap();
-    redlock.lock("c", LONG).unwrap().unlock().unwrap();
-    drop(block_on(future).unwrap());
-    drop(guard);
-    world.assert_empty();
-}
-
 struct Holds(Mutex<Option<Acquiring>>);
 
 impl Wake for Holds {

@@ -22,23 +22,14 @@ fn every_name_of_a_handle_has_its_prefix() {
     // Another handle sees the lock under its key, and the handle itself under its name.
     let error = plain.try_lock("p:a", LONG).unwrap_err();
     assert_eq!(error.resource(), Some(&b"p:a"[..]));
-    assert!(plain.inspect("p:a").unwrap().holder().is_some());
-    assert!(redlock.inspect("a").unwrap().holder().is_some());
-    assert!(
-        block_on(redlock.inspect_async("a"))
-            .unwrap()
-            .holder()
-            .is_some()
-    );
-    assert!(
-        redlock
-            .watch("a")
-            .unwrap()
-            .next(PATIENCE)
-            .unwrap()
-            .holder()
-            .is_some()
-    );
+    for seen in [
+        plain.inspect("p:a").unwrap(),
+        redlock.inspect("a").unwrap(),
+        block_on(redlock.inspect_async("a")).unwrap(),
+        redlock.watch("a").unwrap().next(PATIENCE).unwrap(),
+    ] {
+        assert!(seen.holder().is_some());
+    }
     redlock.break_lock("a").unwrap();
     assert!(guard.unlock().is_err());
     // A lock that is adopted keeps its key.
@@ -58,16 +49,13 @@ fn every_kind_of_lock_has_the_prefix() {
     let later = block_on(redlock.lock_async("e", LONG)).unwrap();
     assert_eq!(later.resource(), b"p:e");
     let fenced = LockOptions::new(LONG).tries(1).fenced();
-    assert!(
-        redlock.lock_with("f", &fenced).is_err(),
-        "there are no floors"
-    );
+    let without_floors = redlock.lock_with("f", &fenced);
+    assert!(without_floors.is_err());
     redlock.trust_nodes();
     let guard = redlock.lock_with("f", &fenced).unwrap();
     assert_eq!(guard.resource(), b"p:f");
-    eventually("a counter is there", || {
-        world.copies("shearline:fence:p:f") != 0
-    });
+    let counters = || world.copies("shearline:fence:p:f");
+    eventually("a counter is there", || counters() != 0);
     assert_eq!(world.copies("shearline:fence:f"), 0);
     let leads = redlock.campaign("g", "10.0.0.7:80", LONG).unwrap();
     let leader = redlock.observe("g").unwrap().next(PATIENCE);
@@ -91,13 +79,10 @@ fn a_name_is_checked_with_its_prefix() {
     let _ = redlock.try_lock([b'n'; 1_022], LONG).unwrap();
     let _ = redlock.try_lock("shearline:a", LONG).unwrap();
     let redlock = world.builder().key_prefix("shear").build().unwrap();
-    assert_eq!(
-        refusal(&redlock, b"line:a"),
-        InvalidRequest(RequestFault::ReservedResource)
-    );
-    let twice = redlock
-        .lock_all_with(["a", "a"], &LockOptions::new(LONG).tries(1))
-        .unwrap_err();
+    let reserved = InvalidRequest(RequestFault::ReservedResource);
+    assert_eq!(refusal(&redlock, b"line:a"), reserved);
+    let once = LockOptions::new(LONG).tries(1);
+    let twice = redlock.lock_all_with(["a", "a"], &once).unwrap_err();
     let (first, second) = (0, 1);
     assert_matches!(twice, LockError::Invalid(why) if why == InvalidRequest(RequestFault::DuplicateResource { first, second }));
 }

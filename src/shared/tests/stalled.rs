@@ -47,15 +47,10 @@ fn calls_without_a_deadline_give_up_when_their_nodes_would_have_been_given_up() 
     thread::scope(|scope| {
         let others = scope.spawn(|| {
             let refused = redlock.try_lock("never", LONG);
-            assert!(
-                matches!(refused, Err(LockError::NoQuorum(_))),
-                "{refused:?}"
-            );
-            let left = extended.extend(LONG);
-            assert!(matches!(left, Err(ExtendError::Unconfirmed(_))), "{left:?}");
+            assert_matches!(refused, Err(LockError::NoQuorum(_)));
+            assert_matches!(extended.extend(LONG), Err(ExtendError::Unconfirmed(_)));
             assert!(extended.is_valid());
-            let owed = unlocked.unlock();
-            assert!(matches!(owed, Err(UnlockError::Unconfirmed(_))), "{owed:?}");
+            assert_matches!(unlocked.unlock(), Err(UnlockError::Unconfirmed(_)));
         });
         eventually("each of them returns", || others.is_finished());
     });
@@ -225,9 +220,7 @@ fn a_lock_that_was_found_to_end_earlier_is_at_risk_before_that_end() {
     let redlock = world.builder().watch_clocks(false).build().unwrap();
     let mut guard = redlock.lock("a", LONG).unwrap();
     let (task, thread) = (guard.at_risk(), guard.at_risk());
-    eventually("each node has answered", || {
-        redlock.shared().enter().unwrap().engine.load().in_flight == 0
-    });
+    eventually("each node has answered", || load(&redlock).in_flight == 0);
     let stalled = stall(&redlock);
     let mut confirming = Box::pin(guard.confirm_async());
     assert!(poll_once(&mut confirming).is_pending());
@@ -248,13 +241,12 @@ fn an_extension_that_a_majority_has_confirmed_is_one_if_no_news_of_it_comes() {
     let builder = world.builder().watch_clocks(false);
     let redlock = builder.node_timeout(1_000 * MS).build().unwrap();
     let mut guard = redlock.lock("a", LONG).unwrap();
-    let load = || redlock.shared().enter().unwrap().engine.load();
-    eventually("each node has answered", || load().in_flight == 0);
+    eventually("each node has answered", || load(&redlock).in_flight == 0);
     let before = guard.valid_until();
     let stalled = stall(&redlock);
     thread::scope(|scope| {
         let extending = scope.spawn(|| guard.extend(2 * LONG));
-        eventually("it has begun", || load().rounds != 0);
+        eventually("it has begun", || load(&redlock).rounds != 0);
         say_in_place_of_the_nodes(&redlock, b":1\r\n");
         extending.join().unwrap().unwrap();
     });

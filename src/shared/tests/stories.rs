@@ -6,60 +6,25 @@ use super::*;
 use crate::config::LockOptions;
 use crate::error::{ExtendError, InvalidRequest, LockError, RequestFault};
 
+const EMPTY: RequestFault = RequestFault::EmptyResource { index: None };
+
 #[test]
 fn what_cannot_succeed_is_refused_on_every_way() {
     let (_world, redlock) = World::start();
-    let empty =
-        LockError::Invalid(InvalidRequest(RequestFault::EmptyResource { index: None })).to_string();
-    assert_eq!(redlock.lock("", LONG).unwrap_err().to_string(), empty);
-    let refused = block_on(redlock.lock_async("", LONG));
-    assert_eq!(refused.unwrap_err().to_string(), empty);
     let none = LockOptions::new(LONG).tries(0);
-    assert!(matches!(
-        redlock.lock_with("a", &none),
-        Err(LockError::Invalid(InvalidRequest(RequestFault::NoTries)))
-    ));
-    let mut guard = redlock
-        .lock_with("a", &LockOptions::new(LONG).extensions(1))
-        .unwrap();
+    for (refused, fault) in [
+        (redlock.lock("", LONG), EMPTY),
+        (block_on(redlock.lock_async("", LONG)), EMPTY),
+        (redlock.lock_with("a", &none), RequestFault::NoTries),
+    ] {
+        assert_matches!(refused, Err(LockError::Invalid(why)) if why == InvalidRequest(fault));
+    }
+    let once = LockOptions::new(LONG).extensions(1);
+    let mut guard = redlock.lock_with("a", &once).unwrap();
     guard.extend(LONG).unwrap();
-    assert!(matches!(guard.extend(LONG), Err(ExtendError::Limit)));
-    assert!(matches!(
-        guard.extend(Duration::ZERO),
-        Err(ExtendError::Invalid(_))
-    ));
+    assert_matches!(guard.extend(LONG), Err(ExtendError::Limit));
+    assert_matches!(guard.extend(Duration::ZERO), Err(ExtendError::Invalid(_)));
     assert!(guard.is_valid());
-}
-
-struct Called(AtomicBool);
-
-impl Wake for Called {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}
-
-/// Many operations are decided at once, and none of the tasks is polled again. Each one is woken nevertheless.
-#[test]
-fn no_task_depends_on_another_to_be_woken() {
-    let (world, redlock) = World::start();
-    for _ in 0..20 {
-        let mut tasks: Vec<_> = (0..40)
-            .map(|task| {
-                let future = Box::pin(redlock.lock_async(task.to_string(), LONG));
-                (future, Arc::new(Called(AtomicBool::new(false))))
-            })
-            .collect();
-        tasks.retain_mut(|(future, called)| {
-            let waker = Waker::from(Arc::clone(called));
-            let mut context = Context::from_waker(&waker);
-            future.as_mut().poll(&mut context).is_pending()
-        });
-        for (_, called) in &tasks {
-            eventually("it is woken", || called.0.load(Ordering::SeqCst));
-        }
-    }
-    world.assert_empty();
 }
 
 /// The outcome is there, but the caller has not taken it.
@@ -117,10 +82,7 @@ fn a_future_of_building_that_is_dropped_ends_by_itself() {
         }
     }
     let unnamed = Redlock::builder().build_async();
-    assert!(matches!(
-        block_on(unnamed),
-        Err(crate::driver::BuildError::Config(_))
-    ));
+    assert_matches!(block_on(unnamed), Err(crate::driver::BuildError::Config(_)));
 }
 
 #[test]
@@ -271,7 +233,7 @@ fn waiters_that_are_dropped_leave_their_places_to_the_next() {
         future
     };
     let mut waiting: Vec<_> = (0..1_000).map(poll).collect();
-    let rounds = || redlock.shared().enter().unwrap().engine.load().rounds;
+    let rounds = || load(&redlock).rounds;
     assert_eq!(rounds(), 1_000);
     let last = waiting.split_off(998);
     drop(waiting);

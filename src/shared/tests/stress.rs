@@ -56,18 +56,9 @@ fn let_go(redlock: &Redlock, random: &mut StdRng, mut guard: LockGuard) {
         0 | 1 => drop(guard.unlock().unwrap()),
         2 => drop(block_on(guard.unlock_async()).unwrap()),
         3 => drop(redlock.adopt(guard.into_lock())),
-        4 => {
-            guard.extend(2 * LONG).unwrap();
-            drop(guard);
-        }
-        5 => {
-            block_on(guard.extend_async(2 * LONG)).unwrap();
-            drop(guard);
-        }
-        6 => {
-            block_on(guard.confirm_async()).unwrap();
-            drop(guard);
-        }
+        4 => guard.extend(2 * LONG).unwrap(),
+        5 => block_on(guard.extend_async(2 * LONG)).unwrap(),
+        6 => block_on(guard.confirm_async()).unwrap(),
         7 => {
             let mut lock = guard.into_lock();
             lock.forget_end(); // This is the state of a lock that was read after a boot.

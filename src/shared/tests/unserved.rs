@@ -34,10 +34,7 @@ fn a_caller_does_not_sleep_in_the_poll_with_its_outcome() {
         assert!(section.leave().sleeper, "it is woken");
         shared.waker.wake().unwrap();
         drop(section);
-        assert!(matches!(
-            caller.join().unwrap(),
-            Err(LockError::NoQuorum(_))
-        ));
+        assert_matches!(caller.join().unwrap(), Err(LockError::NoQuorum(_)));
     });
     world.resume();
 }
@@ -60,10 +57,7 @@ fn steady_traffic_does_not_put_off_a_timer() {
     }
     let mut section = shared.enter().unwrap();
     let reported = section.engine.poll(clock::now());
-    assert!(
-        matches!(reported, Some(Output::Event(Event::Expired { .. }))),
-        "{reported:?}"
-    );
+    assert_matches!(reported, Some(Output::Event(Event::Expired { .. })));
     drop((section, stalled));
     world.resume();
 }
@@ -81,10 +75,8 @@ fn calls_that_need_no_node_do_not_keep_the_io_thread_from_looking() {
                 roles.work = false;
             }
             roles.give_back_poll();
-            assert_eq!(
-                roles.leave(0, |_| true, false, || Instant::MAX),
-                Wakes::default()
-            );
+            let wakes = roles.leave(0, |_| true, false, || Instant::MAX);
+            assert_eq!(wakes, Wakes::default());
         }
     };
     let mut roles = Roles::new(());

@@ -37,6 +37,15 @@ struct Model {
     left: VecDeque<String>,
 }
 
+fn release_of(claim: ClaimKey) -> Request {
+    Request::Release {
+        claim,
+        by: Dialect::Sha1,
+        is_taught: true,
+        repair: false,
+    }
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).to_string()
 }
@@ -90,12 +99,7 @@ impl Model {
         let (name, token, entry) = self.entry();
         let mut bytes = Vec::new();
         recipes::release(&mut bytes, &entry, Dialect::Sha1);
-        let request = Request::Release {
-            claim: self.claim(),
-            by: Dialect::Sha1,
-            is_taught: true,
-            repair: false,
-        };
+        let request = release_of(self.claim());
         self.flush();
         self.put.push_back((request, format!("{name} {token}")));
         self.wire.put_release(NOW, request, &entry, &bytes);
@@ -170,10 +174,8 @@ impl Model {
 
     fn write(&mut self) {
         let is_blocked = self.wire.outbox.is_blocked();
-        assert_eq!(
-            self.wire.is_to_write(),
-            !is_blocked && self.wire.unsent() != 0
-        );
+        let is_to_write = !is_blocked && self.wire.unsent() != 0;
+        assert_eq!(self.wire.is_to_write(), is_to_write);
         if is_blocked {
             if self.random.random_bool(0.5) {
                 self.wire.outbox.unblock();
@@ -309,12 +311,7 @@ fn a_release_finds_no_room_behind_a_row_that_fills_it() {
     let other = std::vec![b'x'; OUT_BYTES_MAX / 2];
     wire.put(NOW, Purpose::Aside, &other);
     for _ in 0..3 {
-        let request = Request::Release {
-            claim: ClaimKey(slab.insert(())),
-            by: Dialect::Sha1,
-            is_taught: true,
-            repair: false,
-        };
+        let request = release_of(ClaimKey(slab.insert(())));
         wire.put_release(NOW, request, &entry, &release);
     }
     let row = 3 * (entry.key_argument().len() + entry.token_argument().len());
@@ -328,13 +325,9 @@ fn a_release_finds_no_room_behind_a_row_that_fills_it() {
 fn answers_to_a_batch_end_with_the_connection() {
     for answer in ["*2\r\n:1\r\n:1\r\n", "*2\r\n:1\r\n:0\r\n"] {
         let (mut wire, mut inbox) = (Wire::default(), Inbox::default());
-        let frame = inbox
-            .next(&mut answer.as_bytes())
-            .expect("RESP")
-            .expect("whole");
-        wire.batch
-            .answered(2, true, frame.value)
-            .expect("two answers");
+        let frame = inbox.next(&mut answer.as_bytes()).expect("RESP");
+        let answered = wire.batch.answered(2, true, frame.expect("whole").value);
+        answered.expect("two answers");
         assert_eq!(wire.batch.next_answer(), Some(Ok(Some(Reply::Done))));
         assert!(wire.drain().is_empty());
         assert_eq!(wire.batch.next_answer(), None);

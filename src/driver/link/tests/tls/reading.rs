@@ -112,13 +112,9 @@ fn torn_records_are_put_together() {
             assert_ne!(pair.world.wait(PATIENCE), 0, "forgotten behind {bytes:?}");
         }
         pair.world.service();
-        for said in pair.world.take() {
-            match said {
-                Connected => {}
-                Said::Received(some) => bytes.extend(some),
-                Writable | Disconnected(_) => panic!("{said:?}"),
-            }
-        }
+        let mut said = pair.world.take();
+        said.retain(|said| *said != Connected);
+        bytes.extend(data_of(&said));
     }
     pair.close();
     serving.join().unwrap();
@@ -145,13 +141,9 @@ fn long_records_are_read_in_many_turns() {
         world.service();
         let said = world.take();
         assert!(said.len() <= READS_PER_TURN);
-        for said in said {
-            let Said::Received(bytes) = said else {
-                panic!("{said:?}")
-            };
-            assert!(bytes.iter().all(|byte| *byte == 7));
-            len += bytes.len();
-        }
+        let bytes = data_of(&said);
+        assert!(bytes.iter().all(|byte| *byte == 7));
+        len += bytes.len();
     }
     assert_eq!(len, LEN);
     assert!(0 < unreported, "{unreported}");
@@ -185,12 +177,7 @@ fn what_arrives_while_a_record_is_read_is_not_forgotten() {
     let mut read = Vec::new();
     while read.len() < rest.len() {
         world.service();
-        for said in world.take() {
-            let Said::Received(bytes) = said else {
-                panic!("{said:?}")
-            };
-            read.extend_from_slice(&bytes);
-        }
+        read.extend(data_of(&world.take()));
         // The event may have been for the six bytes. In that case another one follows.
         let is_whole = read.len() == rest.len() || world.link.has_more();
         assert!(is_whole || world.wait(PATIENCE) != 0, "forgotten: {read:?}");
