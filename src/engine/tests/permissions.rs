@@ -1,5 +1,6 @@
 //! Stories of permissions: no lock is left on a node where the user may not release it.
 
+use super::ways::bare;
 use super::*;
 
 pub(super) const FIRST: &str = "EVAL SET k 10000 if get del set evalsha";
@@ -20,10 +21,9 @@ pub(super) fn unasked(nodes: usize) -> World {
 /// The first `SET` is withdrawn, or lost with its connection.
 #[test]
 fn a_first_set_without_an_answer_keeps_nothing_of_its_lock() {
-    for is_withdrawn in [true, false] {
-        let mut world = unasked(1);
-        world.window[0] = if is_withdrawn { 0 } else { usize::MAX };
+    for (mut world, is_withdrawn) in [(unasked(1), true), (unasked(1), false), (bare(1), false)] {
         if is_withdrawn {
+            world.window[0] = 0;
             world.engine.inspect(world.now, b"other").expect("asked");
         }
         let round = world.try_once();
@@ -97,30 +97,23 @@ fn a_user_who_may_not_release_gets_no_lock_and_learns_what_is_missing() {
 fn native() -> World {
     let mut world = World::new(1);
     world.unpermitted = true;
-    world.welcome_as(0, VALKEY);
-    world.finish(0, "run0");
-    world.take(0);
+    world.greet_as_valkey(0);
     world.try_once();
     assert_eq!(world.take(0), [FIRST]);
     world
 }
 
-/// Scripts may not delete, and the native release answers `found` if there is nothing to release.
-fn releases_natively(refusal: &str, found: &str) {
-    let mut world = native();
-    world.say(0, refusal);
-    world.exchange(0, ["DELIFEQ k"], found);
-    world.exchange(0, ["SET k 10000"], "+OK|");
-    let lock = world.lock();
-    world.release(lock);
-    world.exchange(0, ["DELIFEQ k"], ":1|");
-    world.is_clean();
-}
-
 #[test]
 fn a_user_whose_scripts_may_not_delete_releases_by_the_native_command() {
     for found in [":0|", ":-1|", "-WRONGTYPE Operation against a key|"] {
-        releases_natively(":-2|", found);
+        let mut world = native();
+        world.say(0, ":-2|");
+        world.exchange(0, ["DELIFEQ k"], found);
+        world.exchange(0, ["SET k 10000"], "+OK|");
+        let lock = world.lock();
+        world.release(lock);
+        world.exchange(0, ["DELIFEQ k"], ":1|");
+        world.is_clean();
     }
 }
 
@@ -151,9 +144,7 @@ fn a_user_who_may_not_run_the_native_command_either_gets_no_lock() {
         // The native release is not tried again on the next connection.
         world.lose(0);
         world.reconnect(0);
-        world.welcome_as(0, VALKEY);
-        world.finish(0, "run0");
-        world.take(0);
+        world.greet_as_valkey(0);
         world.try_once();
         world.exchange(0, [FIRST], ":-2|");
         assert_eq!(outcomes(&world.no_quorum()), [lacks("del")]);

@@ -2,6 +2,16 @@
 
 use super::*;
 
+impl World {
+    /// `node` greets as the server `run0`, which has a native release.
+    pub(super) fn greet_as_valkey(&mut self, node: usize) {
+        self.welcome_as(node, VALKEY);
+        self.take(node);
+        self.finish(node, "run0");
+        self.take(node);
+    }
+}
+
 #[test]
 fn a_forgotten_script_is_repaired_by_its_text_also_when_no_call_waits() {
     let (mut world, lock) = World::held(3);
@@ -41,11 +51,8 @@ fn a_nil_behind_an_unrepaired_release_of_our_own_is_no_answer() {
     let lock = world.lock();
     world.give_back(lock);
     world.try_once();
-    assert_eq!(
-        world.take(0),
-        ["SET k 10000", "EVALSHA release", "SET k 10000"]
-    );
-    world.say(0, "-NOSCRIPT x|");
+    let sent = ["SET k 10000", "EVALSHA release", "SET k 10000"];
+    world.exchange(0, sent, "-NOSCRIPT x|");
     world.exchange(0, [&LOAD[..], &["EVAL release"]].concat(), "$-1|");
     assert_eq!(
         world.take(0),
@@ -70,15 +77,6 @@ fn an_extension_of_a_released_lock_is_not_repaired() {
     assert_eq!(world.take(0), [&LOAD[..], &["EVAL release"]].concat());
 }
 
-impl World {
-    /// `node` greets as the server `run0`, which has a native release.
-    fn greet_as_valkey(&mut self, node: usize) {
-        self.welcome_as(node, VALKEY);
-        self.take(node);
-        self.finish(node, "run0");
-    }
-}
-
 /// The commands to a server that has forgotten a script, before the command itself.
 const LOAD: [&str; 4] = ["SCRIPT LOAD"; 4];
 
@@ -96,8 +94,8 @@ fn every_release_that_was_sent_natively_is_repaired_when_the_server_refuses_the_
     let (mut world, [one, two]) = valkey_with_two_locks();
     world.release(one);
     world.release(two);
-    assert_eq!(world.take(0), ["DELIFEQ k", "DELIFEQ l"]);
-    world.say(0, "-ERR unknown command|-ERR unknown command|");
+    let unknown = "-ERR unknown command|".repeat(2);
+    world.exchange(0, ["DELIFEQ k", "DELIFEQ l"], &unknown);
     world.exchange(0, ["EVAL release", "EVAL release"], ":1|:0|");
     assert_eq!(world.events.len(), 2);
     world.is_clean();
@@ -145,10 +143,8 @@ fn a_release_whose_native_command_and_script_are_both_unknown_is_done_in_another
     world.say(0, "-ERR unknown command|");
     world.say(0, "-ERR unknown command 'EVAL', with args beginning|");
     world.say(0, "-ERR unknown command 'DELIFEQ', with args beginning|");
-    assert_eq!(
-        world.take(0),
-        ["DELIFEQ k", "EVAL release", "DELIFEQ k", "DELEX k"]
-    );
+    let ways = ["DELIFEQ k", "EVAL release", "DELIFEQ k", "DELEX k"];
+    assert_eq!(world.take(0), ways);
     drop(two);
 }
 

@@ -109,10 +109,8 @@ fn a_node_that_shows_its_way_and_reads_nothing_gets_no_copy() {
     world.make_room(2);
     let sent = world.take(2);
     assert!(!sent.is_empty(), "what is asked for the other lock");
-    assert!(
-        sent.iter().all(|sent| !sent.starts_with("SET k")),
-        "{sent:?}"
-    );
+    let is_copy = |sent: &String| sent.starts_with("SET k");
+    assert!(!sent.iter().any(is_copy), "{sent:?}");
     drop(lock);
 }
 
@@ -121,20 +119,17 @@ fn a_node_that_shows_its_way_when_the_lock_is_over_gets_no_copy() {
     for end in ["released", "handed over", "expired", "refused"] {
         let (mut world, lock) = granted_by_two();
         match end {
-            "released" => world.release(lock),
+            "released" | "refused" => world.release(lock),
             "handed over" => drop(world.detach(lock)),
-            "expired" => world.pass(TTL),
-            _ => world.release(lock),
+            _ => world.pass(TTL),
         }
-        world.drain();
         world.take_all();
-        world.say(
-            2,
-            &only_watches(match end {
-                "refused" => NO_COMMAND,
-                _ => NO_NUMBER,
-            }),
-        );
+        let may_write = if end == "refused" {
+            NO_COMMAND
+        } else {
+            NO_NUMBER
+        };
+        world.say(2, &only_watches(may_write));
         assert_eq!(world.take(2), NOTHING, "{end}");
     }
 }
@@ -142,13 +137,12 @@ fn a_node_that_shows_its_way_when_the_lock_is_over_gets_no_copy() {
 /// Two of three nodes extend the lock, after the last one has said that it lacks it. Returns the commands to the last
 /// one.
 fn extend_by_two(world: &mut World, lock: &mut Lock) -> Vec<String> {
-    let token = lock.token().as_bytes().to_vec();
     world.extend(lock);
     world.say(2, &format!("{WATCHED}$-1|:-2|"));
     world.take_all();
     for node in 0..2 {
-        say_token_of(world, node, WATCHED, &token, ":3000|");
-        world.say(node, "+OK|+QUEUED|*1|:1|");
+        world.tell(node, "+OK|*0|+OK|@k:3000|");
+        world.say(node, WRITTEN);
     }
     world.extended(lock);
     world.take(2)
