@@ -39,6 +39,8 @@ mod patience;
 mod permissions;
 mod permits;
 mod probes;
+#[cfg(feature = "embedded")]
+mod programs;
 mod queue;
 mod release;
 mod restarts;

@@ -1,5 +1,6 @@
 //! Stories of shared locks: readers at the same time, and callers that want the exclusive lock among them.
 
+use super::permissions::{lacks, unasked};
 use super::*;
 use crate::config::Retry;
 
@@ -10,11 +11,14 @@ pub(super) mod programs;
 /// The script that reads the token has found a sorted set, with one reader.
 const A_SET: &str = "*3|:10001|:0|*2|$22|r/xxxxxxxxxxxxxxxxxxxx|:10000|";
 
+/// The answer about the token of another client.
+const A_KEY: &str = "*3|:10001|:0|$20|xxxxxxxxxxxxxxxxxxxx|";
+
 /// The script that reads the token has found no key.
 const NOBODY: &str = "*3|:0|:0|$0||";
 
-/// The answers of a node that has readers of another client, to a look of a contender and to the question who holds the
-/// lock.
+/// The answers of a node on which other clients hold the lock, to a look of a contender. The answer to the question who
+/// holds it follows.
 const READERS: &str = "+OK|+OK|:10000|";
 
 impl World {
@@ -73,18 +77,10 @@ fn a_reader_that_makes_one_attempt_is_kept_out_by_a_lock_of_its_handle_and_nothi
 
 #[test]
 fn a_node_without_scripts_is_unusable_for_readers() {
-    let mut world = World::new(1);
-    world.unpermitted = true;
-    let mut world = world.greeted();
+    let mut world = unasked(1);
     world.read_with(&once());
-    assert_eq!(world.take(0), ["READ k 10000"]);
-    let refusal = "-NOPERM this user has no permissions to run the 'eval' command|";
-    world.say(0, refusal);
-    let missing = Unusable::Permission { command: "eval" };
-    assert_eq!(
-        outcomes(&world.no_quorum()),
-        [NodeOutcome::Unusable(missing)]
-    );
+    world.exchange(0, ["READ k 10000"], NO_EVAL);
+    assert_eq!(outcomes(&world.no_quorum()), [lacks("eval")]);
     world.is_clean();
 }
 
@@ -207,9 +203,8 @@ fn a_reader_that_is_cancelled_or_gives_up_leaves_no_trace_wherever_it_stands() {
             rounds.sort_unstable();
             assert_eq!(rounds, [first, second, third]);
         } else {
-            [third, second, first]
-                .into_iter()
-                .for_each(|round| world.cancel(round));
+            let rounds = [third, second, first];
+            rounds.into_iter().for_each(|round| world.cancel(round));
         }
         assert_eq!(world.engine.load().rounds, 0);
         assert_eq!(world.engine.resting(), 0);
@@ -234,9 +229,8 @@ fn a_reader_waits() -> World {
 #[test]
 fn a_reader_learns_of_the_end_of_an_exclusive_lock_and_asks_at_once() {
     let mut world = a_reader_waits();
-    let inspected = "*3|:10001|:0|$20|xxxxxxxxxxxxxxxxxxxx|";
-    world.all_say(0..2, &format!("+OK|+OK|:10000|{inspected}"));
-    world.say(2, &format!(":0|+OK|+OK|:10000|{inspected}"));
+    world.all_say(0..2, &format!("{READERS}{A_KEY}"));
+    world.say(2, &format!(":0|{READERS}{A_KEY}"));
     world.sleep(190 * MS);
     world.all_were_sent(&[]);
     world.say(0, PUSH);
@@ -285,10 +279,8 @@ fn leaves_intent(world: &mut World, looked: Instant) {
         let sent = [0, 1, 2].map(|node| world.take(node));
         let leaves = sent[0].last().is_some_and(|last| last == intent);
         looks += 1;
-        assert!(
-            (200 * MS..=301 * MS).contains(&span) && looks < 3,
-            "{span:?}"
-        );
+        let in_time = (200 * MS..=301 * MS).contains(&span);
+        assert!(in_time && looks < 3, "{span:?}");
         for sent in sent {
             assert_eq!(sent[..3], look);
             assert_eq!(sent[3..], [intent][..usize::from(leaves)]);
@@ -378,9 +370,8 @@ fn a_writer_leaves_no_intent_for_readers_on_a_minority_and_a_reader_leaves_none_
     let (mut world, _) = a_writer_waits();
     world.sleep_until_asked(0);
     world.take_all();
-    let holder = "*3|:10001|:0|$20|xxxxxxxxxxxxxxxxxxxx|";
     world.say(0, &format!("+OK|:10000|{A_SET}"));
-    world.all_say(1..3, &format!("+OK|:10000|{holder}"));
+    world.all_say(1..3, &format!("+OK|:10000|{A_KEY}"));
     for _ in 0..10 {
         world.all_were_sent(&[]);
         world.sleep(50 * MS);

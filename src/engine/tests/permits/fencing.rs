@@ -1,5 +1,7 @@
 //! Stories of permits with fencing tokens: a number for each slot, which a majority gave.
 
+use NodeOutcome::{Granted, Held, Missing};
+
 use super::*;
 
 /// Returns the answer of a node that has given this slot and this number.
@@ -75,14 +77,7 @@ fn counters_that_differ_are_raised_in_the_slot_that_is_to_be_held() {
     world.say(2, &numbered(2, 10));
     assert!(world.events.is_empty());
     world.say(0, ":0|");
-    assert_eq!(
-        outcomes(&world.no_quorum()),
-        [
-            NodeOutcome::Missing,
-            NodeOutcome::Granted,
-            NodeOutcome::Granted
-        ]
-    );
+    assert_eq!(outcomes(&world.no_quorum()), [Missing, Granted, Granted]);
 }
 
 /// The node gave the number with a slot that the token has left. Another client may have had the right slot since then,
@@ -124,12 +119,7 @@ fn a_token_that_is_gone_when_it_should_be_moved_has_no_vote_with_a_new_number_ei
     assert!(world.events.is_empty());
     world.say(2, "*4|:2|:0|:101|:0|");
     let said = outcomes(&world.held_by_another());
-    let outcomes = [
-        NodeOutcome::Missing,
-        NodeOutcome::Granted,
-        NodeOutcome::Held,
-    ];
-    assert_eq!(said, outcomes);
+    assert_eq!(said, [Missing, Granted, Held]);
 }
 
 /// Three of five have given one number, but not with one slot.
@@ -187,8 +177,7 @@ fn a_copy_has_no_number() {
     let lock = world.lock();
     world.take_all();
     world.say(2, &numbered(3, 8));
-    let sent = ["TAKE OUT k but 4/2/", "SLOT k 10000 alone 2 of 4"];
-    world.exchange(2, sent, &format!(":1|{}", gives(2)));
+    world.exchange(2, COPY, &format!(":1|{}", gives(2)));
     assert_eq!(lock.fencing_token(), Some(7));
     world.release(lock);
     world.all_were_sent(&["RELEASE k 4/2/"]);
@@ -197,7 +186,7 @@ fn a_copy_has_no_number() {
 /// The attempt would have waited for that node until the end of its call.
 #[test]
 fn a_node_that_has_the_token_in_another_slot_than_a_majority_is_not_waited_for() {
-    const ENDED: [NodeOutcome; 2] = [NodeOutcome::Missing, NodeOutcome::Granted];
+    const ENDED: [NodeOutcome; 2] = [Missing, Granted];
     let mut world = given(3, [(2, 7), (2, 9)]);
     world.say(2, &numbered(3, 8));
     assert_eq!(world.take(0), ["RAISE k 4/2/ to 9"]);
