@@ -73,16 +73,15 @@ pub(super) fn builder(nodes: usize) -> Builder {
 impl Net {
     pub(super) fn new(nodes: u64) -> Self {
         let now = Instant::from_millis(1_000);
+        let node = |seed| Node {
+            store: Store::new(seed, now),
+            away: false,
+            joins: 0,
+        };
         Self {
             now,
             clients: Vec::new(),
-            nodes: (0..nodes)
-                .map(|node| Node {
-                    store: Store::new(node, now),
-                    away: false,
-                    joins: 0,
-                })
-                .collect(),
+            nodes: (0..nodes).map(node).collect(),
             restarts: 100,
             connections: 0,
         }

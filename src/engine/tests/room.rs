@@ -2,16 +2,20 @@
 
 use super::*;
 
+/// A lock on one name, and one on several.
 #[test]
-fn a_set_that_waits_for_room_is_not_sent_behind_the_verdict() {
-    let mut world = World::ready(3);
-    world.window[2] = 0;
-    let lock = world.lock_on(0..2);
-    world.make_room(2);
-    assert_eq!(world.take(2), NOTHING);
-    world.take_all();
-    world.release(lock);
-    assert_eq!(world.take(2), NOTHING, "it has no key");
+fn a_command_that_waits_for_room_is_not_sent_behind_the_verdict() {
+    for (names, granted) in [(&[&b"k"[..]][..], "+OK|"), (&[b"a", b"b"], ":1|")] {
+        let mut world = World::ready(3);
+        world.window[2] = 0;
+        world.acquire_all(names, &once());
+        world.all_say(0..2, granted);
+        let lock = world.lock();
+        world.make_room(2);
+        assert_eq!(world.take(2), NOTHING, "{names:?}");
+        world.release(lock);
+        assert_eq!(world.take(2), NOTHING, "it has no key");
+    }
 }
 
 #[test]
