@@ -62,20 +62,16 @@ impl World {
     pub(super) fn counted_once(&mut self) {
         self.told.drains += 1;
         let (stats, told) = (&self.engine.work.parts.stats, &self.told);
-        let cancelled = stats.acquisitions.cancelled;
         let saturated = stats.acquisitions.saturated;
         assert!(told.acquisitions.saturated <= saturated);
         let acquisitions = Acquisitions {
-            cancelled,
+            cancelled: stats.acquisitions.cancelled,
             saturated,
             ..told.acquisitions
         };
         assert_eq!(stats.acquisitions, acquisitions);
-        let (ours, theirs) = (&stats.extensions, &told.extensions);
-        assert_eq!(
-            (ours.extended, ours.unconfirmed, ours.lost),
-            (theirs.extended, theirs.unconfirmed, theirs.lost)
-        );
+        let of = |all: &Extensions| (all.extended, all.unconfirmed, all.lost);
+        assert_eq!(of(&stats.extensions), of(&told.extensions));
         let releases = Releases {
             unwatched: stats.releases.unwatched,
             ..told.releases
@@ -91,14 +87,8 @@ impl World {
     #[track_caller]
     fn held_once(&self) {
         let (stats, told) = (&self.engine.work.parts.stats, &self.told);
-        let held = || {
-            self.engine
-                .work
-                .parts
-                .claims
-                .iter()
-                .filter(|(_, it)| it.is_held())
-        };
+        let claims = &self.engine.work.parts.claims;
+        let held = || claims.iter().filter(|(_, it)| it.is_held());
         let begun = stats.acquisitions.acquired + stats.adopted;
         assert_eq!(begun - stats.hold.count(), held().count() as u64);
         let kept = held().filter(|(_, claim)| claim.kept.is_some());
@@ -119,13 +109,8 @@ fn times(histogram: &Histogram) -> (u64, Duration) {
 
 /// Returns these, in order: acquisitions, and their waits; locks that have ended, and the validity that was left.
 fn all_times(world: &World) -> [(u64, Duration); 4] {
-    let stats = world.engine.stats();
-    [
-        times(&stats.acquire),
-        times(&stats.wait),
-        times(&stats.hold),
-        times(&stats.validity_left),
-    ]
+    let it = world.engine.stats();
+    [&it.acquire, &it.wait, &it.hold, &it.validity_left].map(times)
 }
 
 const NONE: (u64, Duration) = (0, Duration::ZERO);
@@ -232,13 +217,8 @@ fn each_way_in_which_an_extension_ends_is_counted() {
     world.say(2, "-ERR x|");
     world.extend(&lock);
     world.all_say(0..3, ":0|");
-    assert!(world.events.iter().any(|it| matches!(
-        it,
-        Event::Extended {
-            result: Err(ExtendError::Lost(_)),
-            ..
-        }
-    )));
+    world.expired_first(&lock);
+    assert_matches!(world.not_extended(), ExtendError::Lost(_));
     world.cannot_be_extended(&lock);
     let stats = world.engine.stats();
     let expected = Extensions {

@@ -14,7 +14,6 @@ use crate::config::RestartGuard;
 use crate::embedded::Memory;
 use crate::engine::operators::OperatorError;
 use crate::error::TrustFault;
-use crate::error::{InvalidRequest, RequestFault};
 use crate::resource::{BARRIER_KEY, MARKER_KEY};
 
 /// The longest ttl of all clients in these stories, and the length of a barrier that follows from it.
@@ -40,13 +39,19 @@ impl Net {
     }
 }
 
-/// Makes `clients` clients of three nodes for which an operator has vouched.
-fn trusted(clients: usize) -> Net {
+/// Makes `clients` clients of three nodes, which are new and have barriers.
+fn barred(clients: usize) -> Net {
     let mut net = Net::new(3);
     for _ in 0..clients {
         net.client(builder(3).max_ttl(LONGEST));
     }
     net.pump();
+    net
+}
+
+/// Makes `clients` clients of three nodes for which an operator has vouched.
+fn trusted(clients: usize) -> Net {
+    let mut net = barred(clients);
     assert_eq!(net.trust_all(0), 3);
     net.pump();
     for client in 1..clients {
@@ -60,13 +65,6 @@ fn trusted(clients: usize) -> Net {
 fn refusal(result: Result<Lock, LockError>) -> crate::error::Report {
     match result {
         Err(LockError::NoQuorum(report)) => report,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn until(outcome: NodeOutcome) -> Instant {
-    match outcome {
-        NodeOutcome::Quarantined { until } => until,
         other => panic!("{other:?}"),
     }
 }
@@ -104,10 +102,8 @@ fn trust_in_a_node_that_is_not_connected_is_not_kept() {
     net.restart(2, Memory::Lost);
     net.unreachable(2, false);
     net.pass(Duration::from_secs(3));
-    assert!(
-        net.kept_until(0, 2).is_some(),
-        "it restarted after the word"
-    );
+    let until = net.kept_until(0, 2);
+    assert!(until.is_some(), "it restarted after the word");
 }
 
 /// The node is not known to have a barrier, and may join in time.
@@ -178,10 +174,8 @@ fn a_confirmation_on_a_node_behind_its_barrier_is_not_counted() {
     let Err(ExtendError::Unconfirmed(report)) = net.confirm(0, &mut lock) else {
         panic!("one vote is no majority")
     };
-    assert_eq!(
-        until(outcomes(&report)[1]),
-        net.now.saturating_add(BARRIER + GRAIN)
-    );
+    let until = net.now.saturating_add(BARRIER + GRAIN);
+    assert_eq!(outcomes(&report)[1], NodeOutcome::Quarantined { until });
 }
 
 #[test]

@@ -9,11 +9,7 @@ fn a_server_that_does_not_tell_its_run_id_cannot_serve() {
     let mut world = World::with(strict.restart_guard(RestartGuard::Strict));
     world.welcome(0);
     assert_eq!(world.take(0).len(), 8);
-    world.say(
-        0,
-        "-NOPERM no INFO|-NOPERM no INFO|-NOPERM no INFO|-NOPERM no CONFIG|",
-    );
-    world.say(0, &"-NOPERM no SCRIPT|".repeat(4));
+    world.say(0, &"-NOPERM x|".repeat(8));
     let state = world.state(0);
     assert_eq!(state, NodeState::Unusable(Unusable::NoRunId));
 }

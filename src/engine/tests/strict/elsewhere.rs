@@ -4,11 +4,7 @@ use super::*;
 
 /// Makes three nodes with barriers that two clients have just seen. The second client has ended the barriers.
 fn trusted_by_another() -> Net {
-    let mut net = Net::new(3);
-    for _ in 0..2 {
-        net.client(builder(3).max_ttl(LONGEST));
-    }
-    net.pump();
+    let mut net = barred(2);
     refusal(net.try_lock(0, TTL));
     assert_eq!(net.trust_all(1), 3);
     net.pump();
@@ -75,9 +71,7 @@ fn an_extension_counts_when_the_barriers_are_ended() {
 /// Only an operator can give floors, so waiting does not help. The refusal says nothing about the barriers.
 #[test]
 fn a_call_for_a_token_behind_barriers_fails_for_lack_of_floors() {
-    let mut net = Net::new(3);
-    net.client(builder(3).max_ttl(LONGEST));
-    net.pump();
+    let mut net = barred(1);
     let known = net.kept_until(0, 1);
     net.pass(SECOND);
     let wait = LockOptions::new(TTL).wait(LONGEST).fenced();

@@ -106,11 +106,8 @@ fn an_answer_under_an_old_marker_says_nothing_of_the_new_one() {
     net.pump();
     let joins = net.joins(1);
     net.let_through(0, 1);
-    assert_eq!(
-        net.joins(1),
-        joins + 1,
-        "once, for all that were answered so"
-    );
+    // It joins once, for all that were answered so.
+    assert_eq!(net.joins(1), joins + 1);
     assert!(net.kept_until(0, 1).is_some());
     // The node has joined with a marker that is the same, word for word.
     net.hold(0, 1);
@@ -124,15 +121,13 @@ fn an_answer_under_an_old_marker_says_nothing_of_the_new_one() {
 fn two_clients_that_say_different_things_do_not_rewrite_the_marker_for_ever() {
     let mut net = trusted(1);
     let short = net.client(builder(3).max_ttl(Duration::from_secs(5)));
-    let joins: Vec<usize> = (0..3).map(|node| net.joins(node)).collect();
+    let joins = |net: &Net| [0, 1, 2].map(|node| net.joins(node));
+    let before = joins(&net);
     for client in [0, short, 0, short] {
         let lock = net.try_lock(client, Duration::from_secs(5)).expect("free");
         net.release(client, lock);
     }
-    assert_eq!(
-        (0..3).map(|node| net.joins(node)).collect::<Vec<_>>(),
-        joins
-    );
+    assert_eq!(joins(&net), before);
 }
 
 /// Makes a node that has a marker and counts, and whose server has loaded the scripts.
@@ -142,12 +137,9 @@ fn marked() -> World {
     let mut world = World::with(strict);
     world.welcome(0);
     let digest = |script: &crate::node::Script| format!("$40|{}|", script.sha1);
-    let digests = [&RELEASE, &CHECKED_ACQUIRE, &CHECKED_EXTEND, &RELEASE_EACH].map(digest);
-    let rest = digests.concat();
-    world.say(0, &format!("$11|run_id:run0|$-1|$-1|*0|{rest}"));
-    let marker = "1 run0 10000 1 1 0 default";
-    let len = marker.len();
-    world.say(0, &format!("*3|:1|:0|${len}|{marker}|"));
+    let rest = [&RELEASE, &CHECKED_ACQUIRE, &CHECKED_EXTEND, &RELEASE_EACH].map(digest);
+    world.say(0, &format!("$11|run_id:run0|$-1|$-1|*0|{}", rest.concat()));
+    world.say(0, "*3|:1|:0|$26|1 run0 10000 1 1 0 default|");
     assert_eq!(world.state(0), NodeState::Ready);
     world.take(0);
     world

@@ -15,10 +15,8 @@ fn world() -> World {
 fn greet(world: &mut World, node: usize, run_id: &str) {
     world.welcome(node);
     world.take(node);
-    world.say(
-        node,
-        &format!("$10|run_id:{run_id}|$-1|$-1|-NOPERM no CONFIG|$-1|$-1|$-1|$-1|"),
-    );
+    let rest = "$-1|$-1|-NOPERM no CONFIG|$-1|$-1|$-1|$-1|";
+    world.say(node, &format!("$10|run_id:{run_id}|{rest}"));
     let marker = format!("1 {run_id} 20000 3 2 1 default");
     world.say(node, &format!("*3|:1|:0|$25|{marker}|"));
     world.take(node);
