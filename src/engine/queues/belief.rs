@@ -361,21 +361,13 @@ mod tests {
 
     #[test]
     fn a_majority_is_free_when_the_keys_of_a_majority_have_ended() {
+        use Remaining::{Missing, Permanent};
         for (answers, free) in [
             ([left(10), left(30), left(20)], at(1_021)),
-            ([left(10), Remaining::Permanent, left(20)], at(1_021)),
-            (
-                [Remaining::Missing, Remaining::Permanent, left(20)],
-                at(1_021),
-            ),
-            (
-                [Remaining::Missing, Remaining::Permanent, Remaining::Missing],
-                NOW,
-            ),
-            (
-                [Remaining::Permanent, Remaining::Permanent, left(20)],
-                Instant::MAX,
-            ),
+            ([left(10), Permanent, left(20)], at(1_021)),
+            ([Missing, Permanent, left(20)], at(1_021)),
+            ([Missing, Permanent, Missing], NOW),
+            ([Permanent, Permanent, left(20)], Instant::MAX),
         ] {
             assert_eq!(looked(answers).free_at(always), free, "{answers:?}");
         }
@@ -456,11 +448,7 @@ mod tests {
         for gone in [false, true] {
             let mut belief = kept_out();
             for node in NodeId::first(2) {
-                let said = if gone {
-                    left(5_000)
-                } else {
-                    Remaining::Missing
-                };
+                let said = [Remaining::Missing, left(5_000)][usize::from(gone)];
                 belief.looked(NOW, node, said, true);
                 belief.named(node, None, gone);
                 belief.changed(NOW, node, REST);

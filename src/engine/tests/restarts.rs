@@ -32,10 +32,10 @@ impl World {
 
     /// Asserts that all of `nodes` were asked for the lock, and lets them say yes.
     pub(super) fn grant(&mut self, nodes: &[usize]) {
-        for node in nodes {
-            assert_eq!(self.take(*node), ["SET k 10000"], "node {node}");
-            self.say(*node, "+OK|");
-        }
+        let sent = ["SET k 10000"];
+        nodes
+            .iter()
+            .for_each(|node| self.exchange(*node, sent, "+OK|"));
     }
 
     /// Makes a lock that `nodes` grant at the first try.
@@ -48,16 +48,12 @@ impl World {
 
     pub(super) fn ask_extension(&mut self, lock: &Lock) {
         self.extend(lock);
-        for node in 0..self.sent.len() {
-            assert_eq!(self.take(node), ["EVALSHA extend"], "node {node}");
-        }
+        self.all_were_sent(&["EVALSHA extend"]);
     }
 
     /// Nodes 0 and 1 confirm an extension.
     pub(super) fn extend_by_two(&mut self, lock: &mut Lock) {
-        self.ask_extension(lock);
-        self.all_say(0..2, ":1|");
-        self.extended(lock);
+        self.extend_but_for_2(lock, "");
     }
 
     /// Like [`extend_by_two`](Self::extend_by_two), after node 2 has said something else.
@@ -77,14 +73,11 @@ fn a_node_that_restarted_is_asked_and_not_counted() {
     assert_eq!(world.quarantined_until(2), Some(until));
     world.try_once();
     world.grant(&[2, 0]);
-    assert!(
-        world.events.is_empty(),
-        "two said yes, and one of them counts"
-    );
+    assert!(world.events.is_empty(), "one of the two counts");
     world.grant(&[1]);
     let lock = world.lock();
     world.release(lock);
-    assert_eq!(world.take_all(), vec![vec!["EVALSHA release"]; 3]);
+    world.all_were_sent(&["EVALSHA release"]);
 }
 
 #[test]
@@ -118,10 +111,7 @@ fn a_node_that_does_not_vote_is_not_asked_when_its_time_is_over() {
     world.pass(60 * MS);
     world.greet_as(2, "again2", 2);
     assert_eq!(world.take(2), NOTHING);
-    assert!(
-        world.events.is_empty(),
-        "it waits for the first greeting of another"
-    );
+    assert!(world.events.is_empty(), "another has not greeted");
 }
 
 /// A round may last longer, because of nodes that greet for the first time.

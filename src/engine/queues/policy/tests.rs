@@ -89,6 +89,10 @@ impl World {
         self.at(at, Event::Asked(who, node, message));
     }
 
+    fn ask_all(&mut self, who: usize, message: Message) {
+        NodeId::first(NODES).for_each(|node| self.ask(who, node, message));
+    }
+
     fn tell(&mut self, who: usize, node: NodeId, message: Message) {
         let at = self.arrival(who, node, 1);
         self.at(at, Event::Told(who, node, message));
@@ -169,9 +173,7 @@ impl World {
         (program.rests, program.attempt) = (false, program.attempt + 1);
         program.votes.clear();
         let attempt = program.attempt;
-        for node in NodeId::first(NODES) {
-            self.ask(who, node, Message::Set(attempt));
-        }
+        self.ask_all(who, Message::Set(attempt));
     }
 
     fn judge(&mut self, who: usize) {
@@ -188,21 +190,16 @@ impl World {
             self.at(now.saturating_add(HOLD), Event::Release(who));
         } else if program.votes.len() - yes == 2 {
             program.rests = true;
-            let said = program.votes.iter().map(|yes| match yes {
-                true => NodeOutcome::Granted,
-                false => NodeOutcome::Held,
-            });
+            let outcome = |yes: &bool| [NodeOutcome::Held, NodeOutcome::Granted][usize::from(*yes)];
+            let said = program.votes.iter().map(outcome);
             let said = said.chain([NodeOutcome::Pending]).take(NODES);
             let random = &mut self.random;
-            let delay = between(random, HOLD * 50, HOLD * 250);
-            let delay = now.saturating_add(delay);
-            program
-                .wait
-                .refused(Refusal::Held, said, NodeSet::EMPTY, (delay, HOLD), random);
+            let delay = now.saturating_add(between(random, HOLD * 50, HOLD * 250));
+            let delays = (delay, HOLD);
+            let wait = &mut program.wait;
+            wait.refused(Refusal::Held, said, NodeSet::EMPTY, delays, random);
             program.rows.of(now, 1).met_others(now, true);
-            for node in NodeId::first(NODES) {
-                self.ask(who, node, Message::Delete);
-            }
+            self.ask_all(who, Message::Delete);
             self.look(who);
             self.go_on(who);
         }
@@ -210,9 +207,7 @@ impl World {
 
     fn release(&mut self, who: usize) {
         let now = self.now;
-        for node in NodeId::first(NODES) {
-            self.ask(who, node, Message::Delete);
-        }
+        self.ask_all(who, Message::Delete);
         let program = &mut self.programs[who];
         (program.wait, program.started) = (Wait::new(NODES), now);
         program.votes.clear();
@@ -281,19 +276,18 @@ fn no_program_waits_for_long_or_asks_for_much() {
     }
 }
 
+/// All nodes say that another client has the lock.
+fn denied(wait: &mut Wait, delays: (Instant, Duration), random: &mut StdRng) {
+    let said = [NodeOutcome::Held; NODES].into_iter();
+    wait.refused(Refusal::Held, said, NodeSet::EMPTY, delays, random);
+}
+
 #[test]
 fn a_lone_contender_asks_as_soon_as_a_majority_has_told() {
     let mut random = StdRng::seed_from_u64(1);
     let (now, mut wait) = (Instant::from_millis(1_000), Wait::new(NODES));
     let delay = now.saturating_add(OLD);
-    let said = [NodeOutcome::Held; NODES];
-    wait.refused(
-        Refusal::Held,
-        said.into_iter(),
-        NodeSet::EMPTY,
-        (delay, OLD),
-        &mut random,
-    );
+    denied(&mut wait, (delay, OLD), &mut random);
     NodeId::first(NODES).for_each(|node| wait.belief.asked(node));
     wait.looked(now, ROUND_TRIP, (OLD, OLD), &mut random);
     for node in NodeId::first(NODES) {
@@ -301,11 +295,7 @@ fn a_lone_contender_asks_as_soon_as_a_majority_has_told() {
         wait.answered(now, node, left, true);
     }
     let next = |wait: &Wait| wait.next(now, now, |_| Instant::ZERO);
-    assert!(
-        matches!(next(&wait), Next::Look(at) if now.saturating_add(OLD) < at),
-        "{:?}",
-        next(&wait)
-    );
+    assert_matches!(next(&wait), Next::Look(at) if now.saturating_add(OLD) < at);
     wait.changed(now, NodeId::new(0));
     assert_eq!(next(&wait), Next::Look(now.saturating_add(LOOK_SOON)));
     wait.changed(now, NodeId::new(1));
@@ -346,25 +336,15 @@ fn others_are_remembered_where_no_lock_was_released_of_late() {
 
 #[test]
 fn a_key_that_changes_all_the_time_is_asked_for_less_and_less() {
-    let node = NodeId::first(NODES).collect::<Vec<_>>();
     let mut random = StdRng::seed_from_u64(7);
     let now = Instant::from_millis(1_000);
     let rests = [0, 39, 59, 2_100].map(|wasted| {
         let mut wait = Wait::new(NODES);
         for _ in 0..wasted {
-            let held = [NodeOutcome::Held; NODES];
-            wait.refused(
-                Refusal::Held,
-                held.into_iter(),
-                NodeSet::EMPTY,
-                (now, HOLD),
-                &mut random,
-            );
+            denied(&mut wait, (now, HOLD), &mut random);
         }
         wait.looked(now, ROUND_TRIP, (HOLD, HOLD), &mut random);
-        for node in &node[..2] {
-            wait.changed(now, *node);
-        }
+        NodeId::first(2).for_each(|node| wait.changed(now, node));
         wait.belief.free_at(|_| Instant::ZERO).saturating_since(now)
     });
     let most = LOOK_SOON * 10;
