@@ -354,7 +354,9 @@ impl Net {
     ) -> RoundId {
         let request = Request::new(resource, options);
         let engine = &mut self.clients[client].engine;
-        engine.acquire(self.now, &request).expect("valid")
+        let round = engine.acquire(self.now, &request).expect("valid");
+        self.pump();
+        round
     }
 
     pub(super) fn event(&mut self, client: usize) -> Option<Event> {

@@ -109,8 +109,10 @@ fn below_their_number_all_callers_of_a_handle_have_a_permit_after_one_round_trip
 fn no_more_callers_of_a_handle_ask_than_there_are_permits() {
     let mut world = World::ready(3);
     let rounds = [(); 7].map(|()| world.ask());
-    world.all_were_sent(&["SLOT k 10000 2 of 4"; 4]);
-    world.all_say(0..3, &[2, 3, 0, 1].map(gives).concat());
+    world.all_exchange(
+        &["SLOT k 10000 2 of 4"; 4],
+        &[2, 3, 0, 1].map(gives).concat(),
+    );
     let (_, permits) = world.all_granted();
     assert_eq!(permits.len(), 4);
     world.all_were_sent(&[]);
@@ -374,22 +376,12 @@ fn an_error_says_that_its_own_program_has_all_permits() {
 const AGAIN: [&str; 2] = ["CLIENT CACHING YES", "SLOT k 10000 0 of 1"];
 
 #[test]
-fn a_caller_that_waits_asks_when_a_majority_has_told_of_a_change() {
-    let (mut world, round) = World::one_waits_for_a_permit();
-    world.say(0, PUSH);
-    world.all_were_sent(&[]);
-    world.say(1, PUSH);
-    world.all_exchange(&AGAIN, &format!("+OK|{}", gives(0)));
-    let (found, locks) = world.all_granted();
-    assert_eq!(found, [round]);
-    assert_eq!(locks[0].slot(), Some(0));
-}
-
-#[test]
 fn all_others_wait_behind_the_first_and_ask_when_it_has_its_permit() {
     let (mut world, round) = World::one_waits_for_a_permit();
     let others = [(); 3].map(|()| world.ask_for(1, &patient()));
-    world.all_exchange(&[], PUSH);
+    world.say(0, PUSH);
+    world.all_exchange(&[], ""); // One node is no majority.
+    world.say(1, PUSH);
     world.all_exchange(&AGAIN, &format!("+OK|{}", gives(0)));
     let (found, mut locks) = world.all_granted();
     assert_eq!(found, [round]);
@@ -633,8 +625,7 @@ fn bytes_keep_the_slot_and_the_number_of_permits() {
     drop(world.detach(lock));
     let (mut other, mut read) = World::taken_over(world.now, read);
     other.ask_confirm(&read);
-    other.all_were_sent(&["CONFIRM k 4/2/"]);
-    other.all_say(0..3, ":9001|");
+    other.all_exchange(&["CONFIRM k 4/2/"], ":9001|");
     other.extended(&mut read);
     assert!(read.is_valid_at(other.now));
     other.release(read);

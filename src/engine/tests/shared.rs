@@ -226,20 +226,6 @@ fn a_reader_waits() -> World {
     world
 }
 
-#[test]
-fn a_reader_learns_of_the_end_of_an_exclusive_lock_and_asks_at_once() {
-    let mut world = a_reader_waits();
-    world.all_say(0..2, &format!("{READERS}{A_KEY}"));
-    world.say(2, &format!(":0|{READERS}{A_KEY}"));
-    world.sleep(190 * MS);
-    world.all_were_sent(&[]);
-    world.say(0, PUSH);
-    world.all_were_sent(&[]);
-    world.say(1, PUSH);
-    world.all_exchange(&["READ k 10000"], ":1|");
-    drop(world.lock());
-}
-
 /// Between its attempt and its look, the exclusive lock has ended, and other readers were faster.
 #[test]
 fn a_reader_that_finds_readers_asks_again_after_the_random_delay() {

@@ -76,7 +76,6 @@ fn trust_in_a_node_that_is_just_asked_to_join_again_is_the_last() {
     net.unreachable(2, true);
     net.hold(0, 1);
     net.acquire(0, b"other", TTL);
-    net.pump();
     net.let_through(0, 1);
     drop(net.acquired(0).1.expect("two vote"));
     net.admin(1, "FLUSHALL");
@@ -85,10 +84,11 @@ fn trust_in_a_node_that_is_just_asked_to_join_again_is_the_last() {
     net.admin(1, "FLUSHALL");
     assert_eq!(net.trust(0, 1), Ok(true));
     net.acquire(0, b"k", TTL);
-    net.pump();
     net.let_through(0, 1);
-    let (_, result) = net.acquired(0);
-    let lock = result.expect("the word was there before the question");
+    let lock = net
+        .acquired(0)
+        .1
+        .expect("the word was there before the question");
     assert_eq!(net.value(1, BARRIER_KEY), None);
     net.release(0, lock);
 }
@@ -115,11 +115,9 @@ fn a_node_in_its_next_handshake_is_waited_for() {
     net.hold(0, 1);
     net.reconnect(1);
     net.acquire(0, b"k", TTL);
-    net.pump();
     assert!(net.event(0).is_none(), "two of three may say yes");
     net.let_through(0, 1);
-    let (_, result) = net.acquired(0);
-    let lock = result.expect("it has greeted in time");
+    let lock = net.acquired(0).1.expect("it has greeted in time");
     net.release(0, lock);
 }
 
@@ -130,10 +128,8 @@ fn a_yes_is_taken_back_when_its_node_is_found_to_have_forgotten() {
     net.hold(0, 0);
     net.hold(0, 2);
     let first = net.acquire(0, b"k", TTL);
-    net.pump();
     net.admin(1, "FLUSHALL");
     net.acquire(0, b"other", TTL);
-    net.pump();
     net.let_through(0, 0);
     assert!(net.event(0).is_none(), "the second has taken its yes back");
     net.let_through(0, 2);

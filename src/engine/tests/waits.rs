@@ -201,19 +201,6 @@ fn all_who_wait_for_a_lock_know_who_holds_it_and_so_does_a_single_try_beside_the
     assert_eq!(world.named_holder(), (Some("billing-7".into()), 0));
 }
 
-/// The nodes report each extension to the waiters, which look again.
-#[test]
-fn a_holder_that_extends_its_lock_is_named_as_soon() {
-    let mut world = World::waits_for(800 * MS);
-    world.sleep_saying(450 * MS, LONG, [BILLING; 3]);
-    for node in 0..3 {
-        world.say(node, PUSH);
-        world.sleep_saying(20 * MS, LONG, [BILLING; 3]);
-    }
-    world.sleep_saying(300 * MS, LONG, [BILLING; 3]);
-    assert_eq!(world.named_holder(), (Some("billing-7".into()), 1));
-}
-
 /// Each extension causes an attempt, after which the holder is unknown again, so it is asked for again.
 #[test]
 fn a_holder_that_extends_its_lock_again_and_again_is_named_in_between() {

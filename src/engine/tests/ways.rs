@@ -160,8 +160,7 @@ fn the_first_way_that_a_node_knows_and_permits_is_used() {
         );
         // The answers to the other ways change nothing.
         ways[known + 1..].iter().for_each(|way| world.say(0, way.1));
-        assert_eq!(world.take(0), NOTHING);
-        world.say(0, "+OK|");
+        world.exchange(0, NOTHING, "+OK|");
         let lock = world.lock();
         world.release(lock);
         if known == 3 {
@@ -274,8 +273,11 @@ fn who_asks_beside_another_for_a_name_that_is_not_permitted_is_told_so() {
         world.acquire_of(name, &once());
     }
     let others = ["DELIFEQ l", "DELEX l", "SET l IFEQ"];
-    assert_eq!(world.take(0), [asked(), others.to_vec()].concat());
-    world.say(0, &format!(":0|{UNKNOWN}{SYNTAX}{FREE}"));
+    world.exchange(
+        0,
+        [asked(), others.to_vec()].concat(),
+        &format!(":0|{UNKNOWN}{SYNTAX}{FREE}"),
+    );
     world.say(0, &format!("{NO_KEY}{UNKNOWN}{NO_KEY}+OK|"));
     drop(world.lock());
     world.say(0, &format!("+OK|*0|{}", NO_KEY.repeat(4)));

@@ -159,9 +159,7 @@ fn a_lock_whose_extension_has_failed_is_extended_when_a_node_is_back() {
 fn whatever_a_node_may_lack_is_asked_for_when_it_answers() {
     let (mut world, locks) = keeping(2);
     world.comes_back_as(2, "another", 0);
-    for sent in world.take_all() {
-        assert_eq!(sent, ["EVALSHA extend k0 10000, k1 10000"]);
-    }
+    world.all_were_sent(&["EVALSHA extend k0 10000, k1 10000"]);
     drop(locks);
 
     let mut world = World::new(3);

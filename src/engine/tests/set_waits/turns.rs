@@ -97,24 +97,6 @@ fn sets_that_end_together_ask_for_nothing() {
     world.serve_in_a_second();
 }
 
-/// With three tries, a set waits for three of the longest delays, wherever it is in its queues.
-#[test]
-fn a_set_with_few_tries_ends_in_their_time_if_nothing_changes() {
-    for program in 0..2 {
-        let mut world = Programs::new(2);
-        let held = world.wants(program, "b");
-        let set = world.wants_as(0, "ab", &LockOptions::new(TTL).tries(3));
-        world.pass(749 * MS);
-        assert!(world.refused.is_empty());
-        world.pass(4 * MS);
-        let report = world.refusal(set);
-        assert_eq!(report.tries(), program as u32);
-        assert_eq!(report.held_resource(), Some(&b"b"[..]));
-        world.gives_back(held);
-        world.serve_in_a_second();
-    }
-}
-
 /// The set knows what the previous contender has seen, and learns of the next change.
 #[test]
 fn a_set_whose_turn_comes_where_another_has_waited_asks_nothing_before_a_change() {

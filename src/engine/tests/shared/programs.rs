@@ -51,22 +51,23 @@ fn readers_of_any_programs_hold_at_once_and_each_release_leaves_the_others() {
 }
 
 #[test]
-fn foreign_clients_keep_readers_out_and_are_kept_out() {
-    let mut world = Programs::new(2);
-    let readers = [world.reads(0), world.reads(1)];
-    assert!(!world.foreign_takes());
-    world.gives_back(readers[0]);
-    assert!(!world.foreign_takes());
-    world.gives_back(readers[1]);
-    assert!(world.foreign_takes());
-    let once = world.calls(0, true, &once());
-    world.refusal(once);
-    let reader = world.reads(0);
-    world.pass(999 * MS);
-    assert!(!world.has(reader));
-    world.pass(4 * MS);
-    assert!(world.has(reader), "the foreign key has ended");
-    world.serve_all();
+fn foreign_clients_keep_holders_out_and_are_kept_out() {
+    for one in SEVERAL {
+        let mut world = Programs::new(2);
+        for call in world.both_hold(one, &patient()) {
+            assert!(!world.foreign_takes());
+            world.gives_back(call);
+        }
+        assert!(world.foreign_takes());
+        let once = world.asks(0, &one(&once()));
+        world.refusal(once);
+        let waits = world.asks(0, &one(&patient()));
+        world.pass(999 * MS);
+        assert!(!world.has(waits));
+        world.pass(6 * MS);
+        assert!(world.has(waits), "the foreign key has ended");
+        world.serve_all();
+    }
 }
 
 #[test]

@@ -9,7 +9,6 @@ fn a_call_that_waits_is_refused_when_a_node_is_of_another_cluster() {
     let lock = net.try_lock(1, TTL).expect("three vote");
     let patient = LockOptions::new(TTL).wait(Duration::from_secs(60));
     net.acquire_with(0, b"k", &patient);
-    net.pump();
     assert!(net.event(0).is_none(), "it is held");
     net.mark_as_anothers(2);
     net.reconnect(2);
@@ -56,7 +55,6 @@ fn a_call_with_one_try_is_refused_for_what_its_last_node_says() {
     net.hold(0, 1);
     net.reconnect(1);
     net.acquire_with(0, b"k", &once());
-    net.pump();
     assert!(net.event(0).is_none(), "its greeting is waited for");
     net.let_through(0, 1);
     names_another_cluster(net.acquired(0).1);
@@ -69,7 +67,6 @@ fn a_call_between_two_tries_is_told_which_node_is_of_another_cluster() {
     net.unreachable(1, true);
     let patient = LockOptions::new(TTL).wait(Duration::from_secs(60));
     net.acquire_with(0, b"k", &patient);
-    net.pump();
     assert!(net.event(0).is_none(), "it rests");
     net.mark_as_anothers(1);
     net.unreachable(1, false);
@@ -115,7 +112,6 @@ fn one_node_of_another_cluster_is_enough_and_held_locks_are_extended() {
     net.mark_as_anothers(2);
     // The handle that asks first learns of it, and so does one that waits.
     net.acquire(0, b"other", TTL);
-    net.pump();
     drop(net.acquired(0).1.expect("the first two had decided"));
     let said = other(net.lock(0, TTL));
     assert_ne!(said[0], NodeOutcome::Granted, "nobody was asked");
@@ -133,7 +129,6 @@ fn a_change_of_members_is_a_barrier_on_every_node() {
     net.clients[old].engine.trust_all(net.now);
     net.pump();
     net.acquire(old, b"other", 2 * LONGEST);
-    net.pump();
     let held = net.acquired(old).1.expect("three vote");
     let new = net.client(builder(5).max_ttl(LONGEST));
     other(net.lock(new, TTL));

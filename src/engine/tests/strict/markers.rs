@@ -97,13 +97,10 @@ fn an_answer_under_an_old_marker_says_nothing_of_the_new_one() {
     let mut net = trusted(1);
     net.hold(0, 1);
     net.acquire(0, b"a", TTL);
-    net.pump();
     net.admin(1, "FLUSHALL");
     net.acquire(0, b"b", TTL);
     net.acquire(0, b"c", TTL);
-    net.pump();
     net.acquire(0, b"d", TTL);
-    net.pump();
     let joins = net.joins(1);
     net.let_through(0, 1);
     // It joins once, for all that were answered so.
@@ -112,7 +109,6 @@ fn an_answer_under_an_old_marker_says_nothing_of_the_new_one() {
     // The node has joined with a marker that is the same, word for word.
     net.hold(0, 1);
     net.acquire(0, b"e", TTL);
-    net.pump();
     net.let_through(0, 1);
     assert_eq!(net.joins(1), joins + 1);
 }
@@ -212,7 +208,6 @@ fn a_barrier_counts_for_copies_that_are_older_too() {
     assert_eq!(counted(&net), 3);
     net.set(1, BARRIER_KEY, b"1");
     net.acquire(0, b"other", TTL);
-    net.pump();
     assert!(net.kept_until(0, 1).is_some());
     assert_eq!(counted(&net), 2);
 }

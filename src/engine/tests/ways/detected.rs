@@ -270,12 +270,10 @@ fn an_error_that_says_nothing_known_is_shown_in_its_words() {
         let text = format!("{:#}", world.refusal());
         let said = format!("refused: ERR ({words}){advice}{without}");
         assert!(text.contains(&said), "{text}");
-        assert_eq!(world.take(0), ["EVALSHA release"]);
-        world.say(0, ":1|");
+        world.exchange(0, ["EVALSHA release"], ":1|");
         world.try_once();
         if words.contains("EVAL") {
-            assert_eq!(world.take(0), ["EVAL permits get del set evalsha"]);
-            world.say(0, ":0|");
+            world.exchange(0, ["EVAL permits get del set evalsha"], ":0|");
         }
         assert_eq!(world.take(0), [FIRST]);
     }

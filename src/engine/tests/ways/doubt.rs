@@ -1,6 +1,6 @@
 //! Stories of nodes that refuse scripts in unknown words, and have not loaded them for the same reason.
 
-use super::super::permissions::{FIRST, lacks};
+use super::super::permissions::{FIRST, lacks, unasked};
 use super::several::{TAKEN, free};
 use super::*;
 use crate::error::ServerError;
@@ -89,32 +89,12 @@ fn a_native_release_is_used_where_there_is_one() {
         world.say(0, first);
         assert_eq!(world.take(0), asked(), "{refusal} {first}");
         world.say(0, ":0|");
-        assert_eq!(world.take(0), ["SET k 10000"]);
-        world.say(0, &format!("{OWN}{OWN}{FREE}+OK|"));
+        world.exchange(0, ["SET k 10000"], &format!("{OWN}{OWN}{FREE}+OK|"));
         let lock = world.lock();
         world.release(lock);
         world.exchange(0, ["DELIFEQ k"], ":1|");
         world.is_released();
     }
-}
-
-/// Proxies may pass on scripts that they cannot load.
-#[test]
-fn a_node_that_runs_scripts_and_loads_none_is_asked_by_them() {
-    let mut world = doubted();
-    world.try_once();
-    world.exchange(0, [PROBE], ":0|");
-    world.exchange(0, [TAKING], ":1|");
-    let lock = world.lock();
-    refuses_to_load(&mut world);
-    world.release(lock);
-    world.exchange(0, [BY_TEXT], ":1|");
-    world.is_clean();
-}
-
-/// Lets the node refuse to load the scripts. It is asked once more, because the error may have been temporary.
-fn refuses_to_load(world: &mut World) {
-    world.exchange(0, ["SCRIPT LOAD"; 4], &OWN.repeat(4));
 }
 
 /// The trouble may be temporary, so the next lock tries a script again.
@@ -153,33 +133,22 @@ fn other_refusals_to_load_cost_no_round_trip() {
 #[test]
 fn a_refusal_that_passes_is_told_and_tried_again() {
     let mut world = doubted();
-    for refusal in ["-BUSY a script|", "-OOM no|", "-READONLY a replica|"] {
+    for refusal in [NO_KEY, "-BUSY x|", "-OOM x|", "-READONLY x|"] {
         world.try_once();
         assert_eq!(world.take(0), [PROBE], "{refusal}");
         world.say(0, refusal);
-        let told = refusal.trim_matches(['-', '|']).as_bytes();
-        let error = ServerError::from_line(told);
-        assert_eq!(outcomes(&world.no_quorum()), [NodeOutcome::Refused(error)]);
+        let error = ServerError::from_line(refusal.trim_matches(['-', '|']).as_bytes());
+        let told = match refusal {
+            NO_KEY => NodeOutcome::Unusable(Unusable::KeyPermission),
+            _ => NodeOutcome::Refused(error),
+        };
+        assert_eq!(outcomes(&world.no_quorum()), [told]);
         assert_eq!(world.take(0), NOTHING);
         world.is_clean();
-        if refusal.starts_with("-READONLY") {
-            return; // Its connection ends.
-        }
     }
 }
 
-#[test]
-fn a_key_that_is_not_permitted_is_named() {
-    let mut world = doubted();
-    world.try_once();
-    world.say(0, NO_KEY);
-    let missing = NodeOutcome::Unusable(Unusable::KeyPermission);
-    assert_eq!(world.take(0), [PROBE]);
-    assert_eq!(outcomes(&world.no_quorum()), [missing]);
-    world.is_clean();
-}
-
-/// Such an error turns scripts off for this connection only.
+/// Such an error turns scripts off for this connection only. Proxies may pass on scripts that they cannot load.
 #[test]
 fn scripts_are_used_again_after_an_error_that_has_passed() {
     let (mut world, mut lock) = held_by_one();
@@ -191,7 +160,7 @@ fn scripts_are_used_again_after_an_error_that_has_passed() {
     world.exchange(0, [PROBE], ":0|");
     world.exchange(0, ["EVAL SET l 10000 if get del set"], ":1|");
     let other = world.lock();
-    refuses_to_load(&mut world);
+    world.exchange(0, ["SCRIPT LOAD"; 4], &OWN.repeat(4)); // It is asked once more.
     world.release(other);
     world.exchange(0, [BY_TEXT], ":1|");
     world.events.clear();
@@ -225,8 +194,7 @@ fn where_every_way_is_refused_the_words_about_scripts_are_told() {
         let mut world = doubted();
         for _ in 0..3 {
             world.try_once();
-            assert_eq!(world.take(0), [PROBE]);
-            world.say(0, OWN);
+            world.exchange(0, [PROBE], OWN);
             assert_eq!(world.take(0), asked());
             let transaction = format!("{no_watch}-ERR EXEC without MULTI|{no_watch}$-1|:-2|");
             world.say(0, &(no_way.repeat(3) + &transaction + no_watch));
@@ -339,9 +307,7 @@ fn a_release_that_is_refused_in_every_way_tells_the_words_about_scripts() {
 /// The `SET` may have run, so another way is tried only with the next attempt.
 #[test]
 fn a_node_that_loads_the_scripts_and_refuses_the_first_is_asked_without() {
-    let mut world = World::new(1);
-    world.unpermitted = true;
-    world.greet(0);
+    let mut world = unasked(1);
     world.try_once();
     world.exchange(0, [FIRST], NAMED);
     assert_eq!(outcomes(&world.no_quorum()), [refused()]);
@@ -356,9 +322,7 @@ fn a_node_that_loads_the_scripts_and_refuses_the_first_is_asked_without() {
 /// The node has run scripts on this connection. Perhaps a proxy has another server behind it by now.
 #[test]
 fn a_node_that_stops_to_run_loaded_scripts_is_asked_without() {
-    let mut world = World::new(1);
-    world.unpermitted = true;
-    world.greet(0);
+    let mut world = unasked(1);
     world.try_once();
     world.say(0, ":1|");
     let mut lock = world.lock();
@@ -409,8 +373,11 @@ fn an_inspection_that_is_refused_as_a_script_is_asked_by_a_transaction() {
     for (mut world, refusal) in [(doubted(), OWN), (World::ready(1), NO_COMMAND)] {
         world.inspect();
         world.say(0, refusal);
-        assert_eq!(world.take(0), ["MULTI", "GET k", "PTTL k", "EXEC"]);
-        world.say(0, "+OK|+QUEUED|+QUEUED|*2|$-1|:-2|");
+        world.exchange(
+            0,
+            ["MULTI", "GET k", "PTTL k", "EXEC"],
+            "+OK|+QUEUED|+QUEUED|*2|$-1|:-2|",
+        );
         assert!(world.told().expect("it was answered").free);
     }
 }
