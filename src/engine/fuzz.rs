@@ -186,10 +186,7 @@ impl Bench {
         match choice {
             0 => self.rounds.push(self.engine.release(now, lock)),
             1 => self.engine.give_back(now, lock),
-            2 => {
-                lock = self.engine.detach(now, lock);
-                self.locks.push(lock);
-            }
+            2 => self.locks.push(self.engine.detach(now, lock)),
             3 => {
                 lock = self.engine.adopt(now, lock);
                 // `keep` refuses a lock that is over.

@@ -46,6 +46,7 @@ mod release;
 mod restarts;
 mod room;
 mod rows;
+mod scenes;
 mod scripts;
 #[cfg(feature = "embedded")]
 mod set_waits;

@@ -344,6 +344,10 @@ mod tests {
         belief
     }
 
+    fn asked(belief: &Belief) -> [bool; 3] {
+        [0, 1, 2].map(|at| belief.is_to_be_asked(node(at)))
+    }
+
     fn always(_: NodeId) -> Instant {
         Instant::ZERO
     }
@@ -393,7 +397,6 @@ mod tests {
 
     #[test]
     fn nodes_that_push_nothing_are_asked_after_a_change_of_another_and_not_believed_free() {
-        let asked = |belief: &Belief| [0, 1, 2].map(|at| belief.is_to_be_asked(node(at)));
         let mut belief = looked([left(10_000); 3]);
         belief.looked(NOW, node(1), left(10_000), false);
         belief.changed(NOW, node(2), REST);
@@ -465,7 +468,6 @@ mod tests {
     #[test]
     fn a_registration_lasts_for_one_push_and_one_connection() {
         let mut belief = looked([left(10_000); 3]);
-        let asked = |belief: &Belief| [0, 1, 2].map(|at| belief.is_to_be_asked(node(at)));
         assert_eq!(asked(&belief), [false; 3]);
         belief.changed(NOW, node(0), REST);
         assert_eq!(asked(&belief), [true, false, false]);

@@ -148,15 +148,14 @@ fn a_status_names_what_a_node_refuses_with_until_it_grants_a_lock_or_is_connecte
 fn an_earlier_cause_is_not_said_to_have_taken_as_long_as_a_later_answer() {
     let (mut world, lock) = World::held(3);
     world.release(lock);
-    (0..3).for_each(|node| world.say(node, [":1|", "-BUSY x|", ":1|"][node]));
+    world.each_says(&[":1|", "-BUSY x|", ":1|"]);
     assert!(world.unlocked().is_ok());
     world.acquire(&LockOptions::new(TTL).tries(2));
-    (0..3).for_each(|node| world.say(node, ["+OK|", "-BUSY x|", "-BUSY x|"][node]));
+    world.each_says(&["+OK|", "-BUSY x|", "-BUSY x|"]);
     world.say(0, ":1|");
     world.take_all();
     world.pass(249 * MS); // This is before the engine tries the release again.
-    world.say(0, "+OK|");
-    world.say(1, "$-1|");
+    world.each_says(&["+OK|", "$-1|"]);
     // The last node to answer gets the release, and the `SET` before and behind it.
     assert_eq!(world.take(1).len(), 3);
     world.say(1, "-BUSY x|$-1|");

@@ -129,11 +129,8 @@ fn the_token_of_a_fenced_lock_with_an_owner_names_its_number() {
     assert_eq!(holder.fencing_token, lock.fencing_token());
     assert_eq!(holder.kind, HolderKind::Exclusive);
     assert_eq!(&*holder.owner, b"a:1");
-    let text = told.to_string();
-    assert!(
-        text.contains(&format!("fencing token {PROPOSED}")),
-        "{text}"
-    );
+    let (text, number) = (told.to_string(), format!("fencing token {PROPOSED}"));
+    assert!(text.contains(&number), "{text}");
     world.give_back(lock);
     // Without an owner, the token names no number, because nodes may give other numbers then.
     world.all_say(0..3, ":1|");
@@ -193,46 +190,41 @@ fn has_set(world: &mut World, node: usize, members: &[(&str, u64)]) {
     world.say(node, &reply);
 }
 
+/// Readers, or permits with their slots.
 #[test]
-fn all_readers_are_shown_that_a_majority_has() {
-    let mut world = World::ready(3);
-    world.inspect();
-    let (one, other) = (format!("r/{ONE}a"), format!("r/{ONE}b"));
-    has_set(&mut world, 0, &[(&one, 4_000), (&other, 5_000)]);
-    has_set(&mut world, 1, &[(&other, 3_000), (&one, 7_000)]);
-    has_set(&mut world, 2, &[(&other, 9_000)]);
-    let told = world.inspected();
-    assert!(!told.is_free() && told.holder().is_none());
-    let holders = told.holders().iter();
-    let holders: Vec<_> = holders.map(|it| (&*it.owner, it.kind, it.nodes)).collect();
-    let shared = HolderKind::Shared;
-    assert_eq!(holders, [(&b"a"[..], shared, 2), (b"b", shared, 3)]);
-    // A majority keeps the second reader for five seconds.
-    assert_eq!(told.holders()[0].valid_for.as_secs(), 3);
-    assert_eq!(told.holders()[1].valid_for.as_secs(), 4);
-    let left = Duration::from_secs(7);
-    assert_eq!(told.nodes()[1].found, Found::Several { holders: 2, left });
-}
-
-#[test]
-fn permits_are_shown_with_their_slots() {
-    let mut world = World::ready(3);
-    world.inspect();
-    let member = |slot, owner| format!("4/{slot}/{ONE}{owner}");
-    let (first, second, lone) = (member(0, "a"), member(3, "b"), member(1, "c"));
-    has_set(&mut world, 0, &[(&second, 4_000), (&first, 5_000)]);
-    has_set(&mut world, 1, &[(&first, 3_000), (&second, 7_000)]);
-    has_set(&mut world, 2, &[(&lone, 9_000)]);
-    let told = world.inspected();
-    let slot = |slot| HolderKind::Permit { permits: 4, slot };
-    let holders = told.holders().iter();
-    let kinds: Vec<_> = holders.map(|it| (&*it.owner, it.kind)).collect();
-    assert_eq!(kinds, [(&b"a"[..], slot(0)), (b"b", slot(3))]);
-    let text = told.to_string();
-    assert!(
-        text.starts_with("slot 0 of 4 held for a by 2 nodes, "),
-        "{text}"
-    );
+fn all_holders_are_shown_that_a_majority_has() {
+    let permit = |slot| HolderKind::Permit { permits: 4, slot };
+    for (prefixes, kinds, text) in [
+        (
+            ["r", "r"],
+            [HolderKind::Shared; 2],
+            "shared for a by 2 nodes, ",
+        ),
+        (
+            ["4/0", "4/3"],
+            [permit(0), permit(3)],
+            "slot 0 of 4 held for a by 2 nodes, ",
+        ),
+    ] {
+        let mut world = World::ready(3);
+        world.inspect();
+        let [one, other] = [0, 1].map(|at| format!("{}/{ONE}{}", prefixes[at], ["a", "b"][at]));
+        let lone = format!("{}/{ONE}c", prefixes[0].replace('0', "1"));
+        has_set(&mut world, 0, &[(&one, 4_000), (&other, 5_000)]);
+        has_set(&mut world, 1, &[(&other, 3_000), (&one, 7_000)]);
+        has_set(&mut world, 2, &[(&other, 9_000), (&lone, 9_000)]);
+        let told = world.inspected();
+        assert!(!told.is_free() && told.holder().is_none());
+        let holders = told.holders().iter();
+        let holders: Vec<_> = holders.map(|it| (&*it.owner, it.kind, it.nodes)).collect();
+        assert_eq!(holders, [(&b"a"[..], kinds[0], 2), (b"b", kinds[1], 3)]);
+        // A majority keeps the second one for five seconds.
+        let left = [0, 1].map(|at| told.holders()[at].valid_for.as_secs());
+        assert_eq!(left, [3, 4]);
+        let left = Duration::from_secs(7);
+        assert_eq!(told.nodes()[1].found, Found::Several { holders: 2, left });
+        assert!(told.to_string().starts_with(text), "{told}");
+    }
 }
 
 #[test]

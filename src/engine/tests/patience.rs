@@ -118,10 +118,7 @@ fn a_majority_that_stalls_again_and_again_costs_a_call_no_more() {
                 None => world.try_once(),
             };
             let took = world.sleep_until_event();
-            assert!(
-                took <= BOUND,
-                "call {turn} of stalls of {stall:?}: {took:?}"
-            );
+            assert!(took <= BOUND, "call {turn}, {stall:?}: {took:?}");
             match extends {
                 true => world.events.clear(),
                 false => drop(world.no_quorum()),
@@ -258,9 +255,8 @@ fn a_connection_that_the_driver_was_not_asked_for_has_all_its_time() {
     world.pass(Duration::from_secs(2)); // The connection has lasted, so the next one follows at once.
     world.links[0] = "";
     let (node, reason) = (id(0), LinkFault::Reset.into());
-    world
-        .engine
-        .handle(world.now, Input::Disconnected { node, reason });
+    let lost = Input::Disconnected { node, reason };
+    world.engine.handle(world.now, lost);
     world.pass(Duration::from_secs(3));
     assert_eq!(world.links[0], "connecting");
     assert_eq!(world.state(0), NodeState::Connecting);
@@ -301,8 +297,7 @@ fn an_attempt_waits_for_connections_that_were_all_closed() {
             continue;
         }
         (0..3).for_each(|node| world.greet(node));
-        world.take_all();
-        world.all_say(0..3, "+OK|");
+        world.all_reply("+OK|");
         assert!(world.lock().is_valid_at(world.now), "{ttl:?} {closed}");
     }
 }

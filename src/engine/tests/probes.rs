@@ -92,9 +92,7 @@ fn a_silent_minority_is_waited_for() {
     world.pass(Duration::ZERO);
     world.pass(SUSPECT);
     assert_eq!(world.state(2), NodeState::Suspect);
-    for _ in 0..8 {
-        world.pass(AGAIN);
-    }
+    world.sleep(8 * AGAIN);
     assert_eq!(world.lines(), [(0, false, "up"); 3]);
 }
 
@@ -108,9 +106,7 @@ fn nodes_are_not_probed_while_no_lock_is_wanted() {
     world.events.clear();
     assert_eq!(world.state(0), NodeState::Suspect);
     assert_eq!(world.claims(), 0);
-    for _ in 0..8 {
-        world.pass(AGAIN);
-    }
+    world.sleep(8 * AGAIN);
     assert_eq!(world.lines(), [(0, false, "up"); 3]);
     world.try_once();
     world.no_quorum();

@@ -58,7 +58,10 @@ impl Programs {
                 match event {
                     Event::Acquired { round, result } => match result {
                         Ok(lock) => {
-                            if let Some((slot, number)) = lock.slot().zip(lock.fencing_token()) {
+                            // A lock that is over may be told of after the next one.
+                            let number = lock.slot().zip(lock.fencing_token());
+                            let number = number.filter(|_| lock.is_valid_at(self.net.now));
+                            if let Some((slot, number)) = number {
                                 let before = self.numbers.insert(slot, number);
                                 assert!(before < Some(number), "{before:?} before {lock:?}");
                             }
@@ -175,10 +178,8 @@ impl Programs {
     pub(super) fn serve_all(&mut self) {
         self.serve_within(8_000);
         self.pass(SECOND);
-        for node in 0..NODES {
-            let counters = "DEL shearline:fence:k shearline:floor";
-            self.net.admin(node, counters);
-        }
+        let counters = "DEL shearline:fence:k shearline:floor";
+        (0..NODES).for_each(|node| self.net.admin(node, counters));
         self.nothing_is_left();
     }
 
@@ -229,6 +230,22 @@ impl Programs {
         panic!("nobody is served");
     }
 
+    /// The first lock becomes a shared one, a connection is cut, or a node cannot be reached or comes back.
+    fn suffers(&mut self, fault: usize, program: usize, node: usize, away: &mut Option<usize>) {
+        let is_one = |lock: &Lock| lock.slot().is_none() && lock.resources().len() == 1;
+        let first = self.locks.iter().next();
+        match (fault, first.filter(|(_, lock)| is_one(lock))) {
+            (9, Some((&call, _))) => self.downgrades(call),
+            (9, None) => {}
+            (10, _) => self.net.cut_link(program, node),
+            _ => match away.take() {
+                Some(node) => self.net.unreachable(node, false),
+                None => self.net.unreachable(*away.insert(node), true),
+            },
+        }
+        self.pump();
+    }
+
     /// Makes random calls, releases and cancels until all callers are served. `call` draws the kind of call. Unless the
     /// world is `calm`, locks become shared ones, connections are cut and nodes cannot be reached for a while.
     pub(super) fn at_random(
@@ -265,23 +282,8 @@ impl Programs {
                         self.cancel(call);
                     }
                 }
-                9 if below(2) == 0 => {
-                    let first = self.locks.iter().next();
-                    let is_one = |lock: &Lock| lock.slot().is_none() && lock.resources().len() == 1;
-                    if let Some((&call, _)) = first.filter(|(_, lock)| is_one(lock)) {
-                        self.downgrades(call);
-                    }
-                }
-                10 if below(4) == 0 => {
-                    self.net.cut_link(program, below(NODES));
-                    self.pump();
-                }
-                11 if below(4) == 0 => {
-                    match away.take() {
-                        Some(node) => self.net.unreachable(node, false),
-                        None => self.net.unreachable(*away.insert(below(NODES)), true),
-                    }
-                    self.pump();
+                fault @ 9..12 if below(3) == 0 => {
+                    self.suffers(fault, program, below(NODES), &mut away);
                 }
                 _ => self.pass([MS / 10, 2 * MS, 60 * MS, 400 * MS][below(4)]),
             }

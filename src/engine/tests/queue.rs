@@ -32,8 +32,7 @@ impl World {
     pub(super) fn one_waits_with(options: &LockOptions) -> (Self, RoundId) {
         let mut world = Self::ready(3);
         let waits = world.acquire(options);
-        world.take_all();
-        world.all_say(0..3, "_|");
+        world.all_reply("_|");
         assert!(world.events.is_empty());
         (0..2).for_each(|node| assert_eq!(world.take(node), FIRST_LOOK));
         assert_eq!(world.take(2)[0], "EVALSHA release", "its answer was late");
@@ -65,15 +64,10 @@ fn a_caller_who_waits_for_the_outcome_of_a_release_does_not_delay_the_next_lock(
 }
 
 #[test]
-fn other_resources_do_not_wait() {
-    let (mut world, _lock, _) = World::held_and_wanted(1);
+fn other_resources_do_not_wait_and_the_first_waiter_asks_when_the_lock_is_handed_over() {
+    let (mut world, lock, _) = World::held_and_wanted(1);
     world.acquire_of(b"other", &patient());
     world.all_were_sent(&["SET other 10000"]);
-}
-
-#[test]
-fn when_the_lock_is_handed_out_of_this_engine_the_first_waiter_asks() {
-    let (mut world, lock, _) = World::held_and_wanted(1);
     let _lock = world.detach(lock);
     world.all_were_sent(&["SET k 10000"]);
 }
@@ -116,8 +110,7 @@ fn a_contender_that_is_cancelled_while_it_asks_hands_nothing_on_when_the_lock_is
     let waits = world.acquire(&patient());
     world.try_once();
     world.take_all();
-    world.say(0, "_|+OK|");
-    world.say(1, "+OK|+OK|");
+    world.each_says(&["_|+OK|", "+OK|+OK|"]);
     let lock = world.lock();
     world.cancel(asks);
     let sent = world.take_all().concat();
@@ -156,11 +149,7 @@ fn callers_whose_time_is_up_end_in_one_turn_when_the_one_before_them_leaves() {
         assert_eq!(round, waiter);
         let error = result.expect_err("its time is up");
         let said = outcomes(error.report().expect("nodes were asked"));
-        assert_eq!(
-            said[..2],
-            [NodeOutcome::Held; 2],
-            "as the first has learned"
-        );
+        assert_eq!(said[..2], [NodeOutcome::Held; 2], "{waiter:?}");
     }
     let next = world.engine.poll_timeout();
     assert!(next.is_none_or(|(at, _)| world.now < at), "{next:?}");
@@ -227,8 +216,7 @@ fn one_that_was_refused_leaves_the_lock_to_others_before_it_comes_back() {
     for names in [&[&b"k"[..]][..], &[b"k", b"z"], &[b"a", b"k"]] {
         let (mut world, _) = World::one_waits();
         world.all_say(0..2, PUSH);
-        world.take_all();
-        world.all_say(0..3, "+OK|");
+        world.all_reply("+OK|");
         let lock = world.lock();
         world.release_on(0..3, lock);
         world.take_all();

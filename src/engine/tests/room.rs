@@ -15,19 +15,10 @@ fn a_command_that_waits_for_room_is_not_sent_behind_the_verdict() {
         assert_eq!(world.take(2), NOTHING, "{names:?}");
         world.release(lock);
         assert_eq!(world.take(2), NOTHING, "it has no key");
+        world.each_says(&[":1|", ":0|"]);
+        assert!(world.unlocked().is_ok(), "nothing is open any more");
+        world.is_clean();
     }
-}
-
-#[test]
-fn a_release_waits_for_no_node_whose_set_was_taken_back() {
-    let mut world = World::ready(3);
-    world.window[2] = 0;
-    let lock = world.lock_on(0..2);
-    world.release(lock);
-    world.say(0, ":1|");
-    world.say(1, ":0|");
-    assert!(world.unlocked().is_ok(), "nothing is open any more");
-    world.is_clean();
 }
 
 #[test]

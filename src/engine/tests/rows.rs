@@ -146,10 +146,7 @@ fn one_release_alone_is_an_ordinary_release() {
     assert_eq!(sent, [&*row(0..BATCH_MAX), RELEASE]);
     world.say(0, &(released_each(BATCH_MAX) + ":1|"));
     world.all_are_released(BATCH_MAX + 1);
-}
-
-#[test]
-fn releases_of_one_turn_each_are_in_no_row() {
+    // Releases of one turn each are in no row.
     let (mut world, locks) = holding(2);
     locks.into_iter().for_each(|lock| world.release(lock));
     world.exchange(0, [RELEASE; 2], ":1|:1|");
@@ -271,8 +268,7 @@ fn a_node_that_refuses_everything_for_a_while_has_answered_all() {
     let (mut world, mut locks) = holding(5);
     let later = locks.split_off(3);
     world.release_all(locks);
-    world.take(0);
-    world.say(0, "-MISCONF x|");
+    world.reply(0, "-MISCONF x|");
     assert_eq!(world.take(0), NOTHING);
     assert_eq!(world.owed(), 3);
     world.release_all(later);

@@ -163,8 +163,7 @@ fn a_set_goes_behind_the_release_of_the_one_before_it_in_the_same_write() {
     for names in [[&b"a"[..], b"b"], [b"b", b"a"]] {
         world.acquire_all(&names, &patient());
     }
-    world.take_all();
-    world.all_say(0..3, ":1|");
+    world.all_reply(":1|");
     let lock = world.lock();
     assert_eq!(world.take_all().concat(), NOTHING);
     world.give_back(lock);
@@ -180,7 +179,7 @@ fn a_set_that_each_node_keeps_out_by_another_name_waits_for_the_random_delay() {
     let names: [&[u8]; 3] = [b"a", b"b", b"c"];
     let round = world.acquire_all(&names, &patient());
     world.take_all();
-    (0..3).for_each(|node| world.say(node, [":2|", ":3|", ":4|"][node]));
+    world.each_says(&[":2|", ":3|", ":4|"]);
     for (node, left) in [":10000|", ":-2|", ":-2|"].iter().enumerate() {
         let asked = world.take(node);
         let look = [FIRST_LOOK[0], FIRST_LOOK[1], "PTTL a"];
@@ -215,7 +214,7 @@ fn a_set_waits_for_the_name_by_which_nodes_keep_it_out_now() {
     }
     world.all_exchange(&[], ">2|$10|invalidate|*1|$1|a|");
     world.all_were_sent(&["TAKE a b c 10000"]);
-    (0..3).for_each(|node| world.say(node, [":3|", ":3|", ":4|"][node]));
+    world.each_says(&[":3|", ":3|", ":4|"]);
     assert_eq!(world.take(0), [LOOK[0], "PTTL b"]);
     world.cancel(round);
 }

@@ -13,10 +13,7 @@ const NAMES: [&[u8]; 2] = [b"a", b"b"];
 
 impl World {
     pub(super) fn acquire_all(&mut self, names: &[&[u8]], options: &LockOptions) -> RoundId {
-        let request = Request::all(names, options);
-        let round = self.engine.acquire(self.now, &request).expect("valid");
-        self.drain();
-        round
+        self.begin(&Request::all(names, options))
     }
 
     pub(super) fn try_all(&mut self) -> RoundId {
@@ -109,14 +106,6 @@ fn names_that_no_lock_has_are_refused_before_any_io() {
 }
 
 #[test]
-fn one_of_several_is_taken_as_a_lock_on_one() {
-    let mut world = World::ready(1);
-    world.acquire_all(&[b"k"], &once());
-    world.exchange(0, ["SET k 10000"], "+OK|");
-    assert_eq!(world.lock().resources().collect::<Vec<_>>(), [b"k"]);
-}
-
-#[test]
 fn a_refusal_says_which_resource_is_held_and_what_was_taken_is_given_back() {
     let mut world = World::ready(3);
     world.try_all();
@@ -130,17 +119,14 @@ fn a_refusal_says_which_resource_is_held_and_what_was_taken_is_given_back() {
     let text = format!("{:#}", LockError::Held(report));
     let begin = "lock `a` and another: `b` is held by another client: 1 of the 2";
     assert!(text.starts_with(begin), "{text}");
-    assert!(
-        text.contains("node1:6379 and node2:6379 each held (b)"),
-        "{text}"
-    );
+    let nodes = "node1:6379 and node2:6379 each held (b)";
+    assert!(text.contains(nodes), "{text}");
     world.exchange(0, RELEASE, ":1|");
     assert_eq!(world.take(1), NOTHING, "it has nothing of it");
     world.is_clean();
     // Of the names that are held on as many nodes, the first is reported.
     world.try_all();
-    world.say(0, ":2|");
-    world.say(1, ":3|");
+    world.each_says(&[":2|", ":3|"]);
     let report = world.held_by_another();
     assert_eq!(report.held_resource(), Some(&b"a"[..]));
     assert_eq!(named_held(&report), [Some(&b"a"[..]), Some(b"b"), None]);
@@ -182,8 +168,7 @@ fn a_majority_that_misses_a_name_loses_the_set() {
     let (mut world, lock) = World::both_held();
     world.extend(&lock);
     world.take_all();
-    world.say(0, ":0|");
-    world.say(1, ":-1|");
+    world.each_says(&[":0|", ":-1|"]);
     world.expired_first(&lock);
     assert_matches!(world.not_extended(), ExtendError::Lost(_));
     world.all_were_sent(&RELEASE); // What is left of it goes.
@@ -193,9 +178,7 @@ fn a_majority_that_misses_a_name_loses_the_set() {
 fn a_set_of_which_a_name_was_stolen_was_not_held() {
     let (mut world, lock) = World::both_held();
     world.release(lock);
-    world.say(0, ":-1|");
-    world.say(1, ":0|");
-    world.say(2, ":1|");
+    world.each_says(&[":-1|", ":0|", ":1|"]);
     let error = world.unlocked().expect_err("stolen");
     assert_matches!(error, UnlockError::NotHeld(_));
     world.take_all();
@@ -209,8 +192,7 @@ fn whoever_watches_any_name_of_a_set_looks_when_it_is_taken_and_when_a_node_gets
         let mut world = World::ready(3);
         world.watch_free(name);
         world.try_all();
-        world.take_all();
-        world.all_say(0..3, ":1|");
+        world.all_reply(":1|");
         let mut lock = world.lock();
         world.looks_again();
         world.all_say(0..3, "+OK|*3|:0|:0|$0||");
@@ -271,8 +253,7 @@ fn a_set_is_refused_by_name_where_this_engine_holds_one_of_its_names() {
     assert_eq!(report.held_resource(), Some(&b"b"[..]));
     assert!(report.tries() == 0 && report.is_held_here());
     world.give_back(single);
-    world.take(0);
-    world.say(0, ":1|");
+    world.reply(0, ":1|");
     world.is_clean();
 }
 

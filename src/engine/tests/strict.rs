@@ -85,10 +85,8 @@ fn trust_in_a_node_that_is_just_asked_to_join_again_is_the_last() {
     assert_eq!(net.trust(0, 1), Ok(true));
     net.acquire(0, b"k", TTL);
     net.let_through(0, 1);
-    let lock = net
-        .acquired(0)
-        .1
-        .expect("the word was there before the question");
+    // The word was there before the question.
+    let lock = net.acquired(0).1.expect("it votes");
     assert_eq!(net.value(1, BARRIER_KEY), None);
     net.release(0, lock);
 }
@@ -165,7 +163,7 @@ fn a_confirmation_on_a_node_behind_its_barrier_is_not_counted() {
     let mut net = trusted(1);
     let mut lock = net.try_lock(0, LONGEST).expect("three vote");
     assert!(net.confirm(0, &mut lock).is_ok());
-    net.set_px(1, BARRIER_KEY, b"1", BARRIER);
+    net.admin(1, "SET shearline:barrier 1 PX 20202");
     net.unreachable(2, true);
     let Err(ExtendError::Unconfirmed(report)) = net.confirm(0, &mut lock) else {
         panic!("one vote is no majority")

@@ -101,8 +101,7 @@ fn a_counter_is_raised_ahead_of_renewals_that_wait() {
     world.engine.set_wall_clock(world.now, since);
     world.acquire_of(b"other", &LockOptions::new(TTL).fenced());
     for (node, number) in [(1, 7), (2, 9)] {
-        world.take(node);
-        world.say(node, &format!("*3|:1|:0|:{number}|"));
+        world.reply(node, &format!("*3|:1|:0|:{number}|"));
     }
     assert_eq!(world.take(1), ["RAISE other 9"]);
 }

@@ -30,12 +30,8 @@ fn held_here(world: World) -> World {
 }
 
 #[test]
-fn a_caller_that_says_nothing_waits_for_five_seconds() {
+fn a_caller_waits_as_its_options_say_or_its_handle_or_for_five_seconds() {
     waits(LockOptions::new(TTL), Retry::default(), 5 * SECOND);
-}
-
-#[test]
-fn a_handle_may_say_how_long_its_callers_wait() {
     let retry = Retry::default().wait(2 * SECOND);
     waits(LockOptions::new(TTL), retry, 2 * SECOND);
     waits(LockOptions::new(TTL).wait(SECOND), retry, SECOND);
@@ -327,8 +323,7 @@ fn a_call_that_gives_up_says_that_the_lock_never_expires() {
 fn a_key_without_an_expiry_that_is_deleted_wakes_with_pushes_and_without() {
     for refused in [false, true] {
         let mut world = World::waits_for(60 * SECOND);
-        world.take_all();
-        world.all_say(0..3, "_|");
+        world.all_reply("_|");
         world.take_all();
         world.say(2, ":0|");
         let told = if refused { "-NOPERM x|" } else { "+OK|" };

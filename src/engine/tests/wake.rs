@@ -10,8 +10,7 @@ impl World {
     fn refused() -> Self {
         let mut world = Self::ready(3);
         world.acquire(&patient());
-        world.take_all();
-        world.all_say(0..3, "_|");
+        world.all_reply("_|");
         world.take_all();
         world
     }

@@ -61,22 +61,22 @@ impl World {
 
     /// Continues a watch that has reported a state. The nodes say the same again.
     #[track_caller]
-    fn watch_on(&mut self, say: impl FnOnce(&mut Self)) -> (Inspection, RoundId) {
+    fn watch_on(&mut self, say: impl FnOnce(&mut Self)) -> Inspection {
         let told = self.state_told();
-        let round = self.watch(Some(&told));
+        self.watch(Some(&told));
         self.looks();
         say(self);
-        (told, round)
+        told
     }
 
     /// Makes three nodes that say this about `k`, and a watch that has reported it.
-    fn watched(say: impl Fn(&mut Self, &str)) -> (Self, Inspection, RoundId) {
+    fn watched(say: impl Fn(&mut Self, &str)) -> (Self, Inspection) {
         let mut world = Self::ready(3);
         world.watch(None);
         world.looks();
         say(&mut world, "+OK|+OK|");
-        let (told, round) = world.watch_on(|world| say(world, "+OK|"));
-        (world, told, round)
+        let told = world.watch_on(|world| say(world, "+OK|"));
+        (world, told)
     }
 
     fn watched_free() -> Self {
@@ -102,7 +102,7 @@ impl World {
     }
 
     /// Makes such a watch while one client holds `k` for `millis` more.
-    fn watched_held(millis: u64) -> (Self, Inspection, RoundId) {
+    fn watched_held(millis: u64) -> (Self, Inspection) {
         Self::watched(|world, before| world.all_show(before, ONE, millis))
     }
 
@@ -133,7 +133,7 @@ fn every_change_of_what_a_user_sees_is_told_and_nothing_else() {
         ("another holder", OTHER, 10_000, true),
         ("answers that took their time", ONE, 9_950, false),
     ] {
-        let (mut world, _, _) = World::watched_held(10_000);
+        let (mut world, _) = World::watched_held(10_000);
         world.say(0, PUSH_ALL);
         world.settles();
         world.all_show("+OK|", token, millis);
@@ -143,7 +143,7 @@ fn every_change_of_what_a_user_sees_is_told_and_nothing_else() {
     world.all_free("+OK|");
     assert!(world.events.is_empty(), "it is free as before");
     // One node that disagrees is a change too.
-    let (mut world, _, _) = World::watched_held(10_000);
+    let (mut world, _) = World::watched_held(10_000);
     world.say(2, PUSH);
     world.settles();
     (0..2).for_each(|node| world.shows(node, "+OK|", ONE, 10_000));
@@ -155,7 +155,7 @@ fn every_change_of_what_a_user_sees_is_told_and_nothing_else() {
 
 #[test]
 fn the_end_of_a_key_is_found_without_a_push() {
-    let (mut world, _, _) = World::watched_held(500);
+    let (mut world, _) = World::watched_held(500);
     world.sleep(Duration::from_millis(500));
     assert_eq!(world.take_all().concat(), NOTHING);
     world.settles();
@@ -182,7 +182,7 @@ fn too_few_nodes_are_a_state_and_no_error() {
 /// Neither holder has an owner text.
 #[test]
 fn a_new_holder_is_told_from_an_extension_by_its_token() {
-    let (mut world, held, _) = World::watched_held(5_000);
+    let (mut world, held) = World::watched_held(5_000);
     assert!(held.same_holder(&held));
     let mut told = |token: &str, millis| {
         world.all_say(0..3, PUSH);
@@ -192,7 +192,7 @@ fn a_new_holder_is_told_from_an_extension_by_its_token() {
             token => world.all_show("+OK|", token, millis),
         };
         say(&mut world);
-        world.watch_on(say).0
+        world.watch_on(say)
     };
     let extended = told(ONE, 9_000);
     assert!(extended.same_holder(&held) && held.same_holder(&extended));
@@ -264,12 +264,7 @@ fn what_can_never_succeed_and_what_is_too_much_is_refused_before_anything_is_sen
     let refused = world.engine.watch(world.now, b"", None);
     let empty = InvalidRequest(RequestFault::EmptyResource { index: None });
     assert_matches!(refused, Err(OperatorError::Invalid(why)) if why == empty);
-    let mut rounds = Vec::new();
-    for watch in 0..WATCHES_MAX {
-        let name = format!("k{}", watch % 7);
-        let asked = world.engine.watch(world.now, name.as_bytes(), None);
-        rounds.push(asked.expect("there is room"));
-    }
+    let mut rounds: Vec<_> = (0..WATCHES_MAX).map(|_| world.watch(None)).collect();
     let refused = world.engine.watch(world.now, b"k", None);
     assert_matches!(refused, Err(OperatorError::Saturated));
     // Watches take no room from operations that want a lock.
@@ -287,7 +282,7 @@ fn a_node_that_did_not_say_what_it_has_is_asked_again() {
             world.say(2, &format!("+OK|{refusal}"));
         };
         says(&mut world);
-        let (told, _) = world.watch_on(says);
+        let told = world.watch_on(says);
         assert_matches!(told.nodes()[2].found, Found::Unknown(_), "{told}");
         assert!(world.events.is_empty());
         world.sleep(255 * MS);
@@ -383,7 +378,7 @@ fn a_watch_looks_when_a_quarantine_ends() {
         world.all_say(0..2, FREE);
         world.say(2, "+OK|+OK|*3|:0|:0|$0||");
     });
-    let (told, _) = world.watch_on(|world| world.all_free("+OK|"));
+    let told = world.watch_on(|world| world.all_free("+OK|"));
     assert!(!told.nodes()[2].counts, "{told}");
     world.sleep(until.saturating_since(world.now).saturating_sub(MS));
     assert_eq!(world.take_all().concat(), NOTHING);

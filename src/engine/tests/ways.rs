@@ -25,6 +25,7 @@ const WRITTEN: &str = "+OK|+QUEUED|*1|:1|";
 const RELEASING: [&str; 4] = ["MULTI", "EXEC", "WATCH k", "GET k"];
 const EXTENDING: [&str; 5] = ["MULTI", "EXEC", "WATCH k", "GET k", "PTTL k"];
 const TRYING: [&str; 6] = ["MULTI", "EXEC", "WATCH k", "GET k", "PTTL k", "PEXPIRE k ?"];
+const INSPECTING: [&str; 4] = ["MULTI", "GET k", "PTTL k", "EXEC"];
 const DELETING: [&str; 3] = ["MULTI", "PEXPIRE k -1", "EXEC"];
 const RAISING: [&str; 3] = ["MULTI", "PEXPIRE k 10000", "EXEC"];
 
@@ -42,6 +43,13 @@ fn greet(world: &mut World, node: usize) {
     let asked = &asked[asked.len() - 3..];
     assert_eq!(asked, ["INFO server", "INFO replication", "INFO memory"]);
     finish(world, node);
+}
+
+/// The connection to `node` is lost, and the same server greets again.
+fn greet_again(world: &mut World, node: usize) {
+    world.lose(node);
+    world.reconnect(node);
+    greet(world, node);
 }
 
 fn finish(world: &mut World, node: usize) {
@@ -153,11 +161,7 @@ fn the_first_way_that_a_node_knows_and_permits_is_used() {
         assert_eq!(world.take(0), asked());
         ways[..known].iter().for_each(|way| world.say(0, way.0));
         world.say(0, permitted);
-        assert_eq!(
-            world.take(0),
-            ["SET k 10000"],
-            "at the first that is permitted"
-        );
+        assert_eq!(world.take(0), ["SET k 10000"], "{command}");
         // The answers to the other ways change nothing.
         ways[known + 1..].iter().for_each(|way| world.say(0, way.1));
         world.exchange(0, NOTHING, "+OK|");
@@ -194,8 +198,7 @@ fn the_first_way_that_a_node_knows_and_permits_is_used() {
 fn a_node_without_any_way_is_unusable_and_asked_again() {
     let mut world = bare(1);
     world.try_once();
-    world.take(0);
-    world.say(0, &only_watches(NO_COMMAND));
+    world.reply(0, &only_watches(NO_COMMAND));
     let missing = Unusable::Permission { command: "pexpire" };
     let said = outcomes(&world.no_quorum());
     assert_eq!(said, [NodeOutcome::Unusable(missing)]);
@@ -216,10 +219,8 @@ fn a_passing_refusal_refuses_no_way() {
         world.try_once();
         world.take(0);
         let thrice = busy.repeat(3);
-        world.say(
-            0,
-            &format!("{thrice}+OK|-EXECABORT Transaction discarded|+OK|{thrice}"),
-        );
+        let aborted = "+OK|-EXECABORT Transaction discarded|+OK|";
+        world.say(0, &format!("{thrice}{aborted}{thrice}"));
         world.no_quorum();
         assert_eq!(world.state(0), NodeState::Ready);
         world.is_clean();
@@ -254,8 +255,7 @@ fn a_node_that_is_permitted_again_wakes_those_who_wait() {
         world.no_quorum();
         let asking = world.try_once();
         world.cancel(asking);
-        world.take(0);
-        world.say(0, &[UNKNOWN, UNKNOWN, SYNTAX][..refused].concat());
+        world.reply(0, &[UNKNOWN, UNKNOWN, SYNTAX][..refused].concat());
         assert_ne!(world.state(0), NodeState::Ready);
         world.say(0, permitted);
         assert_eq!(world.state(0), NodeState::Ready);
@@ -273,11 +273,8 @@ fn who_asks_beside_another_for_a_name_that_is_not_permitted_is_told_so() {
         world.acquire_of(name, &once());
     }
     let others = ["DELIFEQ l", "DELEX l", "SET l IFEQ"];
-    world.exchange(
-        0,
-        [asked(), others.to_vec()].concat(),
-        &format!(":0|{UNKNOWN}{SYNTAX}{FREE}"),
-    );
+    assert_eq!(world.take(0), [&asked()[..], &others].concat());
+    world.say(0, &format!(":0|{UNKNOWN}{SYNTAX}{FREE}"));
     world.say(0, &format!("{NO_KEY}{UNKNOWN}{NO_KEY}+OK|"));
     drop(world.lock());
     world.say(0, &format!("+OK|*0|{}", NO_KEY.repeat(4)));

@@ -79,13 +79,8 @@ fn readers_who_wait_for_the_lock_begin_behind_the_downgrade() {
         let writer = world.acquire(&patient());
         world.take_all();
         world.begin_downgrade(&mut lock);
-        let all = [
-            "CONFIRM READER k",
-            "READ k 10000",
-            "READ k 10000",
-            "SET k 10000",
-        ];
-        world.all_were_sent(&all);
+        let read = "READ k 10000";
+        world.all_were_sent(&["CONFIRM READER k", read, read, "SET k 10000"]);
         world.all_say(0..2, ":10001|:1|:1|_|");
         world.apply_next(&mut lock);
         assert_eq!(world.all_granted().0, readers);

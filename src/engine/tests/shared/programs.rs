@@ -233,19 +233,17 @@ fn the_intent_of_a_caller_that_has_gone_ends_by_itself() {
 
 // ----- holding --------------------------------------------------------------------------------
 
+type One = fn(&LockOptions) -> Request<'_>;
+
 /// The locks that several callers may hold at once: the shared lock, or one of two permits.
-const SEVERAL: [fn(&LockOptions) -> Request<'_>; 2] = [
+const SEVERAL: [One; 2] = [
     |options| Request::shared(b"k", options),
     |options| Request::permit(b"k", 2, options),
 ];
 
 impl Programs {
     /// Makes two programs, each of which has one of `SEVERAL`.
-    fn both_hold(
-        &mut self,
-        one: fn(&LockOptions) -> Request<'_>,
-        options: &LockOptions,
-    ) -> Vec<Call> {
+    fn both_hold(&mut self, one: One, options: &LockOptions) -> Vec<Call> {
         let calls = [0, 1].map(|program| self.asks(program, &one(options)));
         assert!(self.have(&calls));
         calls.to_vec()

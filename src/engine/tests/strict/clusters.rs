@@ -8,7 +8,7 @@ fn a_call_that_waits_is_refused_when_a_node_is_of_another_cluster() {
     let mut net = trusted(2);
     let lock = net.try_lock(1, TTL).expect("three vote");
     let patient = LockOptions::new(TTL).wait(Duration::from_secs(60));
-    net.acquire_with(0, b"k", &patient);
+    net.asks(0, b"k", &patient);
     assert!(net.event(0).is_none(), "it is held");
     net.mark_as_anothers(2);
     net.reconnect(2);
@@ -54,7 +54,7 @@ fn a_call_with_one_try_is_refused_for_what_its_last_node_says() {
     net.mark_as_anothers(1);
     net.hold(0, 1);
     net.reconnect(1);
-    net.acquire_with(0, b"k", &once());
+    net.asks(0, b"k", &once());
     assert!(net.event(0).is_none(), "its greeting is waited for");
     net.let_through(0, 1);
     names_another_cluster(net.acquired(0).1);
@@ -66,7 +66,7 @@ fn a_call_between_two_tries_is_told_which_node_is_of_another_cluster() {
     let mut net = trusted_pair();
     net.unreachable(1, true);
     let patient = LockOptions::new(TTL).wait(Duration::from_secs(60));
-    net.acquire_with(0, b"k", &patient);
+    net.asks(0, b"k", &patient);
     assert!(net.event(0).is_none(), "it rests");
     net.mark_as_anothers(1);
     net.unreachable(1, false);

@@ -13,8 +13,7 @@ fn trusted_by_another() -> Net {
 
 /// Puts a barrier of a minute on `node`.
 fn bar(net: &mut Net, node: usize) {
-    net.set(node, BARRIER_KEY, b"1");
-    net.admin(node, "PEXPIRE shearline:barrier 60000");
+    net.admin(node, "SET shearline:barrier 1 PX 60000");
 }
 
 #[test]
@@ -43,9 +42,9 @@ fn a_call_that_waits_gets_its_lock_when_the_barriers_are_ended() {
 #[test]
 fn a_call_that_waits_for_a_holder_asks_behind_barriers_too() {
     let mut net = trusted(2);
-    net.set_px(2, b"k", b"other", LONGEST);
+    net.admin(2, "SET k other PX 20000");
     bar(&mut net, 1);
-    net.acquire_with(0, b"k", &LockOptions::new(TTL).wait(LONGEST));
+    net.asks(0, b"k", &LockOptions::new(TTL).wait(LONGEST));
     net.pass(SECOND * 3);
     assert!(net.event(0).is_none(), "one votes");
     assert!(net.kept_until(0, 1).is_some());

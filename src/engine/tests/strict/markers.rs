@@ -113,19 +113,6 @@ fn an_answer_under_an_old_marker_says_nothing_of_the_new_one() {
     assert_eq!(net.joins(1), joins + 1);
 }
 
-#[test]
-fn two_clients_that_say_different_things_do_not_rewrite_the_marker_for_ever() {
-    let mut net = trusted(1);
-    let short = net.client(builder(3).max_ttl(Duration::from_secs(5)));
-    let joins = |net: &Net| [0, 1, 2].map(|node| net.joins(node));
-    let before = joins(&net);
-    for client in [0, short, 0, short] {
-        let lock = net.try_lock(client, Duration::from_secs(5)).expect("free");
-        net.release(client, lock);
-    }
-    assert_eq!(joins(&net), before);
-}
-
 /// Makes a node that has a marker and counts, and whose server has loaded the scripts.
 fn marked() -> World {
     use crate::node::{CHECKED_ACQUIRE, CHECKED_EXTEND, RELEASE, RELEASE_EACH};
@@ -191,8 +178,7 @@ fn renewals_on_a_node_with_a_marker_are_in_no_batch() {
     let mut world = marked();
     let _locks = [b"k0", b"k1"].map(|name| {
         world.acquire_of(name, &LockOptions::new(TTL).keep().tries(1));
-        world.take(0);
-        world.say(0, "*2|:1|:0|");
+        world.reply(0, "*2|:1|:0|");
         world.lock()
     });
     let (_, sent) = world.sleep_until_sent(0);

@@ -35,8 +35,7 @@ fn twins() -> World {
 /// The server refuses a `SET` under the name of node 0, as a replica does.
 fn refuse(world: &mut World) {
     world.try_once();
-    world.take(0);
-    world.say(0, "-READONLY You can't write against a read only replica.|");
+    world.reply(0, "-READONLY You can't write against a read only replica.|");
 }
 
 fn greet_again(world: &mut World, node: usize, run_id: &str) {
@@ -101,8 +100,7 @@ fn trust_in_a_server_is_for_all_its_names() {
     world.lose(0);
     greet_again(&mut world, 1, "abc");
     assert_eq!(world.trust(1, "abc"), Ok(true));
-    world.take(1);
-    world.say(1, "*3|:1|:0|$25|1 abc 20000 3 2 1 default|");
+    world.reply(1, "*3|:1|:0|$25|1 abc 20000 3 2 1 default|");
     assert_eq!(world.state(1), NodeState::Ready);
     greet_again(&mut world, 0, "abc");
     assert_eq!(world.state(1), NodeState::Ready);

@@ -54,9 +54,7 @@ fn each_node_of_a_cluster_is_asked_in_its_own_way() {
     let mut world = unasked(3);
     world.try_once();
     world.take_all();
-    world.say(0, ":1|");
-    world.say(1, UNKNOWN);
-    world.say(2, NO_COMMAND);
+    world.each_says(&[":1|", UNKNOWN, NO_COMMAND]);
     world.say(1, BY_DELIFEQ);
     world.say(2, &only_watches(NO_NUMBER));
     assert_eq!(world.take(1).last().unwrap(), "SET k 10000");
@@ -65,10 +63,8 @@ fn each_node_of_a_cluster_is_asked_in_its_own_way() {
     let lock = world.lock();
     world.take_all();
     world.release(lock);
-    let released = world.take_all();
-    assert_eq!(released[0], ["EVALSHA release"]);
-    assert_eq!(released[1], ["DELIFEQ k"]);
-    assert_eq!(released[2], RELEASING);
+    let ways = [&["EVALSHA release"][..], &["DELIFEQ k"], &RELEASING];
+    assert_eq!(world.take_all(), ways);
 }
 
 #[test]
@@ -79,11 +75,7 @@ fn an_extension_that_is_refused_as_a_script_is_asked_by_a_transaction() {
         world.exchange(0, ["EVALSHA extend"], refusal);
         world.extended_by_a_transaction(&mut lock);
         world.ask_confirm(&lock);
-        assert_eq!(
-            world.take(0),
-            ["MULTI", "GET k", "PTTL k", "EXEC"],
-            "{refusal}"
-        );
+        assert_eq!(world.take(0), INSPECTING, "{refusal}");
     }
 }
 
@@ -212,24 +204,24 @@ fn a_node_that_refuses_everything_names_the_script_and_is_asked_by_it_again() {
 
 #[test]
 fn a_node_that_has_loaded_the_scripts_again_is_asked_by_them() {
-    for loads in [false, true] {
-        let mut world = unasked(1);
-        world.try_once();
-        world.say(0, NO_COMMAND);
-        world.say(0, &format!("{BY_DELIFEQ}+OK|"));
-        let lock = world.lock();
-        world.take(0);
-        world.lose(0);
-        world.welcome_again(0);
-        world.say(0, "$11|run_id:run0|$-1|$-1|");
-        let (loaded, way) = match loads {
-            true => (digests(), "EVALSHA release"),
-            false => (NO_COMMAND.repeat(4), "DELIFEQ k"),
-        };
-        world.say(0, &loaded);
-        world.take(0);
-        world.release(lock);
-        assert_eq!(world.take(0), [way], "{loads}");
+    for (way, loaded) in [
+        ("EVALSHA release", digests()),
+        ("DELIFEQ k", NO_COMMAND.repeat(4)),
+    ] {
+        for (mut world, refusal) in [(unasked(1), NO_COMMAND), (doubted(), OWN)] {
+            world.try_once();
+            world.say(0, refusal);
+            world.say(0, &format!("{BY_DELIFEQ}+OK|"));
+            let lock = world.lock();
+            world.take(0);
+            world.lose(0);
+            world.welcome_again(0);
+            world.say(0, "$11|run_id:run0|$-1|$-1|");
+            world.reply(0, &loaded);
+            world.take(0);
+            world.release(lock);
+            assert_eq!(world.take(0), [way], "{refusal}");
+        }
     }
 }
 
@@ -265,8 +257,7 @@ fn an_error_that_says_nothing_known_is_shown_in_its_words() {
     ] {
         let mut world = unasked(1);
         world.try_once();
-        world.take(0);
-        world.say(0, &format!("-ERR {words}|"));
+        world.reply(0, &format!("-ERR {words}|"));
         let text = format!("{:#}", world.refusal());
         let said = format!("refused: ERR ({words}){advice}{without}");
         assert!(text.contains(&said), "{text}");

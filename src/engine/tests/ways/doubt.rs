@@ -104,16 +104,14 @@ fn a_node_that_stops_to_run_scripts_is_asked_without() {
     world.try_once();
     world.say(0, ":0|:1|");
     let mut lock = world.lock();
-    world.take(0);
-    world.say(0, &OWN.repeat(4));
+    world.reply(0, &OWN.repeat(4));
     world.extend(&lock);
     world.exchange(0, ["EVAL extend"], OWN);
     world.extended_by_a_transaction(&mut lock);
     world.acquire_of(b"l", &once());
     world.exchange(0, [PROBE], ":0|:1|");
     let other = world.lock();
-    world.take(0);
-    world.say(0, &OWN.repeat(4));
+    world.reply(0, &OWN.repeat(4));
     world.extend(&lock);
     assert_eq!(world.take(0), ["EVAL extend"]);
     drop(other);
@@ -168,20 +166,6 @@ fn scripts_are_used_again_after_an_error_that_has_passed() {
     assert_eq!(world.take(0), [BY_TEXT]);
 }
 
-#[test]
-fn scripts_that_are_loaded_later_are_used() {
-    let (mut world, lock) = held_by_one();
-    world.lose(0);
-    world.welcome_again(0);
-    world.take(0);
-    world.finish(0, "run0");
-    world.release(lock);
-    world.exchange(0, ["EVALSHA release"], ":1|");
-    world.events.clear();
-    world.try_once();
-    assert_eq!(world.take(0), [FIRST]);
-}
-
 /// The last way is a transaction, which the node refuses in known words, in its own words, or only for this user.
 #[test]
 fn where_every_way_is_refused_the_words_about_scripts_are_told() {
@@ -216,12 +200,9 @@ fn words_that_are_known_count_more_than_those_of_an_earlier_connection() {
     comes_back_without(&mut world);
     world.acquire_of(b"l", &once());
     world.exchange(0, [PROBE], NO_COMMAND);
-    world.take(0);
-    world.say(0, &format!("{UNKNOWN}{UNKNOWN}{SYNTAX}{NO_COMMAND}"));
-    world.say(
-        0,
-        &format!("-ERR EXEC without MULTI|{}", NO_COMMAND.repeat(4)),
-    );
+    world.reply(0, &format!("{UNKNOWN}{UNKNOWN}{SYNTAX}{NO_COMMAND}"));
+    world.say(0, "-ERR EXEC without MULTI|");
+    world.say(0, &NO_COMMAND.repeat(4));
     assert_eq!(outcomes(&world.no_quorum()), [lacks("eval")]);
     drop(lock);
 }
@@ -241,9 +222,9 @@ fn those_who_ask_together_are_all_told() {
             _ => OWN,
         });
     }
-    let told = [(); 2].map(|()| world.events.remove(0));
-    told.iter()
-        .for_each(|it| tells_the_words(&format!("{it:?}")));
+    for _ in 0..2 {
+        tells_the_words(&format!("{:?}", world.events.remove(0)));
+    }
     world.is_clean();
 }
 
@@ -333,10 +314,7 @@ fn a_node_that_stops_to_run_loaded_scripts_is_asked_without() {
     world.release(lock);
     world.exchange(0, ["DELIFEQ k"], ":1|");
     // The next connection begins with the script that does nothing.
-    world.lose(0);
-    world.welcome_again(0);
-    world.take(0);
-    world.finish(0, "run0");
+    world.greet_again(0);
     world.acquire_of(b"l", &once());
     assert_eq!(world.take(0), [PROBE_BY_DIGESTS]);
 }
@@ -348,8 +326,7 @@ fn a_node_that_loads_the_scripts_later_is_not_doubted_any_more() {
     world.try_once();
     world.say(0, ":0|:1|");
     let lock = world.lock();
-    world.take(0);
-    world.say(0, &digests());
+    world.reply(0, &digests());
     world.extend(&lock);
     world.exchange(0, ["EVALSHA extend"], OWN);
     assert_eq!(world.take(0), NOTHING, "no other way is tried");
@@ -373,11 +350,7 @@ fn an_inspection_that_is_refused_as_a_script_is_asked_by_a_transaction() {
     for (mut world, refusal) in [(doubted(), OWN), (World::ready(1), NO_COMMAND)] {
         world.inspect();
         world.say(0, refusal);
-        world.exchange(
-            0,
-            ["MULTI", "GET k", "PTTL k", "EXEC"],
-            "+OK|+QUEUED|+QUEUED|*2|$-1|:-2|",
-        );
+        world.exchange(0, INSPECTING, "+OK|+QUEUED|+QUEUED|*2|$-1|:-2|");
         assert!(world.told().expect("it was answered").free);
     }
 }
@@ -414,15 +387,13 @@ fn a_refused_transaction_is_no_refusal_of_the_native_release() {
     world.release(lock);
     world.events.clear();
     world.say(0, &format!("{OWN}{OWN}{OWN}$-1|:-2|$-1|:-2|"));
-    world.take(0);
-    world.say(0, &format!("{UNKNOWN}{UNKNOWN}{UNKNOWN}$-1|$-1|"));
+    world.reply(0, &format!("{UNKNOWN}{UNKNOWN}{UNKNOWN}$-1|$-1|"));
     world.pass(250 * MS);
     world.exchange(0, ["RELEASE a b"], ":1|");
     world.is_clean();
     world.try_once();
     world.exchange(0, [PROBE], ":0|");
-    world.take(0);
-    world.say(0, ":-2|");
+    world.reply(0, ":-2|");
     assert!(world.take(0).contains(&"DELIFEQ k".into()));
 }
 
@@ -438,8 +409,7 @@ fn a_fencing_token_is_asked_for_by_a_script_all_the_same() {
     world.say(0, OWN);
     tells_the_words(&format!("{:#}", world.refusal()));
     world.exchange(0, ["MULTI", "EXEC", "WATCH l", "GET l"], "+OK|*0|+OK|$-1|");
-    world.take(0);
-    world.say(0, "+OK|+QUEUED|*1|:0|");
+    world.reply(0, "+OK|+QUEUED|*1|:0|");
     world.acquire_of(b"l", &fenced);
     assert!(world.take(0)[0].starts_with("TAKE l"));
     world.say(0, "$1|7|");

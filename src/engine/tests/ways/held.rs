@@ -4,7 +4,6 @@ use super::*;
 
 /// What is written for a key that lasts for long enough.
 const READING: [&str; 3] = ["MULTI", "PTTL k", "EXEC"];
-const ASKING: [&str; 4] = ["MULTI", "GET k", "PTTL k", "EXEC"];
 
 // ----- extensions -----------------------------------------------------------------------------
 
@@ -40,7 +39,7 @@ fn an_extension_that_waits_beside_a_longer_one_shortens_nothing() {
     world.ask_confirm(&lock);
     world.extend_for(&lock, TTL);
     world.extend_for(&lock, TTL / 2);
-    world.told_of(0, &ASKING, "+OK|+QUEUED|+QUEUED|*2|@k:3000|");
+    world.told_of(0, &INSPECTING, "+OK|+QUEUED|+QUEUED|*2|@k:3000|");
     world.told_of(0, &EXTENDING, "+OK|*0|+OK|@k:3000|");
     world.exchange(0, RAISING, WRITTEN);
     world.told_of(0, &EXTENDING, "+OK|*0|+OK|@k:10000|");
@@ -77,12 +76,9 @@ fn a_resource_is_inspected_by_one_transaction() {
         let mut world = watching(1);
         world.engine.inspect(world.now, b"k").expect("valid");
         world.drain();
-        world.exchange(0, ASKING, &format!("+OK|+QUEUED|+QUEUED|{found}"));
+        world.exchange(0, INSPECTING, &format!("+OK|+QUEUED|+QUEUED|{found}"));
         let told = world.told().expect(found);
-        assert_eq!(
-            (told.free, told.holder().is_some()),
-            (is_free, is_held),
-            "{found}"
-        );
+        let is = (told.free, told.holder().is_some());
+        assert_eq!(is, (is_free, is_held), "{found}");
     }
 }

@@ -63,22 +63,7 @@ fn a_node_that_shows_its_way_just_before_the_majority_grants_gets_a_copy() {
     assert_eq!(world.take_all(), vec![RELEASING; 3], "on all three");
 }
 
-/// The node refuses the script by which the others have granted the lock. The lock was already returned to its owner.
-#[test]
-fn a_node_that_refuses_scripts_when_the_lock_is_held_gets_a_copy() {
-    let mut world = unasked(3);
-    world.try_once();
-    world.take_all();
-    world.all_say(0..2, ":1|");
-    let lock = world.lock();
-    world.say(2, NO_COMMAND);
-    world.exchange(2, asked(), &only_watches(NO_NUMBER));
-    world.exchange(2, ["SET k 10000"], "+OK|");
-    world.release(lock);
-    assert_eq!(world.take(2), RELEASING);
-}
-
-/// Two locks were asked for by scripts before the node refused.
+/// The node refuses the scripts by which the others have granted two locks. The locks were already returned.
 #[test]
 fn a_node_that_refuses_two_scripts_when_the_locks_are_held_gets_copies_of_both() {
     let mut world = unasked(3);
@@ -90,8 +75,7 @@ fn a_node_that_refuses_two_scripts_when_the_locks_are_held_gets_copies_of_both()
     world.all_say(0..2, ":1|");
     let second = world.lock();
     world.say(2, &NO_COMMAND.repeat(2));
-    world.take(2);
-    world.say(2, &only_watches(NO_NUMBER));
+    world.reply(2, &only_watches(NO_NUMBER));
     assert_eq!(world.take(2).last().unwrap(), "SET k 10000");
     world.say(2, &only_watches(NO_NUMBER));
     assert_eq!(world.take(2), ["SET l 10000"]);
@@ -153,9 +137,7 @@ fn extend_by_two(world: &mut World, lock: &mut Lock) -> Vec<String> {
 #[test]
 fn a_node_that_an_extension_has_found_lacking_gets_no_copy_before_the_next() {
     let (mut world, mut lock) = granted_by_two();
-    world.lose(2);
-    world.reconnect(2);
-    greet(&mut world, 2);
+    greet_again(&mut world, 2);
     assert_eq!(extend_by_two(&mut world, &mut lock), NOTHING);
     assert_eq!(extend_by_two(&mut world, &mut lock), asked());
     world.say(2, &only_watches(NO_NUMBER));

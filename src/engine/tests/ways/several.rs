@@ -72,10 +72,8 @@ fn all_are_taken_extended_and_released_by_two_round_trips_each() {
     world.pass(3_000 * MS);
     world.extend(&lock);
     let sent = world.take(0);
-    assert_eq!(
-        sent[2..],
-        ["WATCH a b", "GET a", "PTTL a", "GET b", "PTTL b"]
-    );
+    let read = ["WATCH a b", "GET a", "PTTL a", "GET b", "PTTL b"];
+    assert_eq!(sent[2..], read);
     world.tell(0, "+OK|*0|+OK|@a:7000|@b:7000|");
     let raising = ["MULTI", "PEXPIRE a 10000", "PEXPIRE b 10000", "EXEC"];
     world.exchange(0, raising, DELETED);
@@ -94,11 +92,8 @@ fn nothing_is_taken_while_one_is_anothers() {
     ] {
         let mut world = bare(1);
         world.try_all();
-        world.take(0);
-        world.say(
-            0,
-            &format!("{WATCHED}{a}{NO_NUMBER}{b}{NO_NUMBER}{UNKNOWN}"),
-        );
+        world.reply(0, &format!("{WATCHED}{a}{NO_NUMBER}{b}{NO_NUMBER}"));
+        world.say(0, UNKNOWN);
         assert_eq!(world.take(0), NOTHING);
         let report = world.held_by_another();
         assert_eq!(named_held(&report), [Some(held.as_bytes())]);
@@ -263,8 +258,7 @@ fn two_that_have_a_resource_in_common_share_no_transaction() {
         world.acquire_all(&names.map(|name| &name[..]), &once());
     }
     world.say(0, &free());
-    world.take(0);
-    world.say(0, TAKEN);
+    world.reply(0, TAKEN);
     drop(world.lock());
     assert_eq!(world.take(0)[2], "WATCH a b c d");
     world.say(0, &(WATCHED.to_string() + &FREE_KEY.repeat(4)));
@@ -273,10 +267,8 @@ fn two_that_have_a_resource_in_common_share_no_transaction() {
     world.say(0, "+OK|+QUEUED|+QUEUED|+QUEUED|+QUEUED|*4|+OK|+OK|+OK|+OK|");
     (0..2).for_each(|_| drop(world.next_acquired().1.expect("granted")));
     assert_eq!(world.take(0)[2], "WATCH b e");
-    world.say(
-        0,
-        &format!("{WATCHED}$7|another|:5000|{NO_NUMBER}{FREE_KEY}"),
-    );
+    let another = format!("{WATCHED}$7|another|:5000|{NO_NUMBER}");
+    world.say(0, &(another + FREE_KEY));
     world.held_by_another();
 }
 
@@ -291,9 +283,7 @@ fn a_lock_that_is_handed_over_is_not_taken_afterwards() {
     world.all_say(0..2, TAKEN);
     let mut lock = world.lock();
     let has_both = "+OK|*0|+OK|@a:7000|@b:7000|";
-    world.lose(2);
-    world.reconnect(2);
-    greet(&mut world, 2);
+    greet_again(&mut world, 2);
     for found in [true, false] {
         world.wait(SECOND);
         world.extend(&lock);

@@ -55,9 +55,7 @@ fn all_are_taken_by_one_round_trip() {
         released(&mut world, lock);
     }
     // The permission is asked for again over the next connection.
-    world.lose(0);
-    world.reconnect(0);
-    greet(&mut world, 0);
+    greet_again(&mut world, 0);
     world.try_all();
     assert_eq!(world.take(0), reading());
 }
@@ -234,8 +232,7 @@ fn a_refusal_for_now_tells_nothing_and_a_refusal_of_the_command_all() {
     ] {
         let mut world = bare(1);
         world.try_all();
-        world.take(0);
-        world.say(0, &format!("{FREE_AGAIN}{said}"));
+        world.reply(0, &format!("{FREE_AGAIN}{said}"));
         taken_and_released(&mut world);
         world.try_all();
         assert_eq!(world.take(0).len(), 9 + usize::from(asks_again), "{said}");
