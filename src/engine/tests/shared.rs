@@ -196,6 +196,7 @@ fn a_reader_that_is_cancelled_or_gives_up_leaves_no_trace_wherever_it_stands() {
         }
         assert_eq!(world.engine.load().rounds, 0);
         assert_eq!(world.engine.resting(), 0);
+        assert!(world.engine.work.parts.queues.is_empty());
     }
 }
 
