@@ -231,16 +231,22 @@ impl Programs {
     }
 
     /// The first lock becomes a shared one, a connection is cut, or a node cannot be reached or comes back.
-    fn suffers(&mut self, fault: usize, program: usize, node: usize, away: &mut Option<usize>) {
+    fn suffers(
+        &mut self,
+        fault: usize,
+        program: usize,
+        away: &mut Option<usize>,
+        below: &mut dyn FnMut(usize) -> usize,
+    ) {
         let is_one = |lock: &Lock| lock.slot().is_none() && lock.resources().len() == 1;
         let first = self.locks.iter().next();
         match (fault, first.filter(|(_, lock)| is_one(lock))) {
-            (9, Some((&call, _))) => self.downgrades(call),
-            (9, None) => {}
-            (10, _) => self.net.cut_link(program, node),
+            (8, Some((&call, _))) => self.downgrades(call),
+            (8, None) => {}
+            (9, _) => self.net.cut_link(program, below(NODES)),
             _ => match away.take() {
                 Some(node) => self.net.unreachable(node, false),
-                None => self.net.unreachable(*away.insert(node), true),
+                None => self.net.unreachable(*away.insert(below(NODES)), true),
             },
         }
         self.pump();
@@ -259,7 +265,7 @@ impl Programs {
         let (mut calls, mut away) = (Vec::new(), None);
         for _ in 0..200 {
             let program = below(self.net.clients.len());
-            match below(if calm { 9 } else { 12 }) {
+            match below(if calm { 9 } else { 11 }) {
                 0..4 => {
                     let options = LockOptions::new([TTL, 300 * MS][below(2)]);
                     let options = match below(6) {
@@ -282,8 +288,8 @@ impl Programs {
                         self.cancel(call);
                     }
                 }
-                fault @ 9..12 if below(3) == 0 => {
-                    self.suffers(fault, program, below(NODES), &mut away);
+                fault @ 8..11 if !calm && below(if fault == 8 { 2 } else { 4 }) == 0 => {
+                    self.suffers(fault, program, &mut away, &mut below);
                 }
                 _ => self.pass([MS / 10, 2 * MS, 60 * MS, 400 * MS][below(4)]),
             }
