@@ -556,20 +556,14 @@ mod tests {
             lacks_floor: owed != 0,
         };
         let left = Duration::from_millis(4_200);
+        let owes = "silent, 3 releases owed, may evict locks, refuses with OOM, no floor for fencing tokens";
+        let refused = NodeState::Down(LinkFault::Refused.into());
+        let quarantined = NodeState::Quarantined { left };
         for (status, line) in [
             (status(NodeState::Ready, 210, 0), "ready, round trip 210µs"),
-            (
-                status(NodeState::Suspect, 0, 3),
-                "silent, 3 releases owed, may evict locks, refuses with OOM, no floor for fencing tokens",
-            ),
-            (
-                status(NodeState::Quarantined { left }, 0, 0),
-                "in quarantine for another 4s",
-            ),
-            (
-                status(NodeState::Down(LinkFault::Refused.into()), 0, 0),
-                "down: connection refused",
-            ),
+            (status(NodeState::Suspect, 0, 3), owes),
+            (status(quarantined, 0, 0), "in quarantine for another 4s"),
+            (status(refused, 0, 0), "down: connection refused"),
         ] {
             assert_eq!(status.to_string(), format!("10.0.0.2:6379: {line}"));
         }

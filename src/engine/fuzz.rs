@@ -139,10 +139,10 @@ impl Bench {
                 self.input(Input::Received { node, bytes });
             }
             9 => self.input(Input::Connected { node }),
-            10 => self.input(Input::Disconnected {
-                node,
-                reason: LinkFault::Reset.into(),
-            }),
+            10 => {
+                let reason = LinkFault::Reset.into();
+                self.input(Input::Disconnected { node, reason });
+            }
             11 => {
                 self.window = usize::from(entropy.below(80)?);
                 self.input(Input::Writable { node });
@@ -186,10 +186,7 @@ impl Bench {
         match choice {
             0 => self.rounds.push(self.engine.release(now, lock)),
             1 => self.engine.give_back(now, lock),
-            2 => {
-                lock = self.engine.detach(now, lock);
-                self.locks.push(lock);
-            }
+            2 => self.locks.push(self.engine.detach(now, lock)),
             3 => {
                 lock = self.engine.adopt(now, lock);
                 // `keep` refuses a lock that is over.
@@ -236,36 +233,27 @@ impl Bench {
                 | Output::CloseProbe { .. } => {}
             }
         }
-        let open = self.engine.load().rounds > 0;
-        assert!(
-            !open || self.engine.poll_timeout().is_some(),
-            "asleep with a round open"
-        );
+        let sleeps = self.engine.poll_timeout().is_none();
+        let open = self.engine.load().rounds;
+        assert!(!sleeps || open == 0, "asleep with a round open");
     }
 
     fn event(&mut self, event: Event) {
         let ended = event.round();
         self.rounds.retain(|open| Some(*open) != ended);
-        if let Event::Acquired {
-            result: Ok(lock), ..
-        } = event
+        if let Event::Acquired { result, .. } = event {
+            if let Ok(lock) = result {
+                assert!(lock.is_valid_at(self.now), "a dead lock was handed out");
+                let longest = self.now.saturating_add(Duration::from_millis(1 << 19));
+                assert!(lock.valid_until() < longest, "valid for longer than asked");
+                self.locks.push(lock);
+            }
+        } else if let Event::Extended { result, .. } | Event::Confirmed { result, .. } = event
+            && let Ok(extension) = result
         {
-            assert!(lock.is_valid_at(self.now), "a dead lock was handed out");
-            let longest = self.now.saturating_add(Duration::from_millis(1 << 19));
-            assert!(lock.valid_until() < longest, "valid for longer than asked");
-            self.locks.push(lock);
-        } else if let Event::Extended {
-            result: Ok(extension),
-            ..
-        }
-        | Event::Confirmed {
-            result: Ok(extension),
-            ..
-        } = event
-        {
-            self.locks.iter_mut().for_each(|lock| {
+            for lock in &mut self.locks {
                 extension.apply(lock);
-            });
+            }
         }
     }
 

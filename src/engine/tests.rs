@@ -39,11 +39,14 @@ mod patience;
 mod permissions;
 mod permits;
 mod probes;
+#[cfg(feature = "embedded")]
+mod programs;
 mod queue;
 mod release;
 mod restarts;
 mod room;
 mod rows;
+mod scenes;
 mod scripts;
 #[cfg(feature = "embedded")]
 mod set_waits;

@@ -343,6 +343,10 @@ mod tests {
         belief
     }
 
+    fn asked(belief: &Belief) -> [bool; 3] {
+        [0, 1, 2].map(|at| belief.is_to_be_asked(node(at)))
+    }
+
     fn always(_: NodeId) -> Instant {
         Instant::ZERO
     }
@@ -360,21 +364,13 @@ mod tests {
 
     #[test]
     fn a_majority_is_free_when_the_keys_of_a_majority_have_ended() {
+        use Remaining::{Missing, Permanent};
         for (answers, free) in [
             ([left(10), left(30), left(20)], at(1_021)),
-            ([left(10), Remaining::Permanent, left(20)], at(1_021)),
-            (
-                [Remaining::Missing, Remaining::Permanent, left(20)],
-                at(1_021),
-            ),
-            (
-                [Remaining::Missing, Remaining::Permanent, Remaining::Missing],
-                NOW,
-            ),
-            (
-                [Remaining::Permanent, Remaining::Permanent, left(20)],
-                Instant::MAX,
-            ),
+            ([left(10), Permanent, left(20)], at(1_021)),
+            ([Missing, Permanent, left(20)], at(1_021)),
+            ([Missing, Permanent, Missing], NOW),
+            ([Permanent, Permanent, left(20)], Instant::MAX),
         ] {
             assert_eq!(looked(answers).free_at(always), free, "{answers:?}");
         }
@@ -400,7 +396,6 @@ mod tests {
 
     #[test]
     fn nodes_that_push_nothing_are_asked_after_a_change_of_another_and_not_believed_free() {
-        let asked = |belief: &Belief| [0, 1, 2].map(|at| belief.is_to_be_asked(node(at)));
         let mut belief = looked([left(10_000); 3]);
         belief.looked(NOW, node(1), left(10_000), false);
         belief.changed(NOW, node(2), REST);
@@ -455,11 +450,7 @@ mod tests {
         for gone in [false, true] {
             let mut belief = kept_out();
             for node in NodeId::first(2) {
-                let said = if gone {
-                    left(5_000)
-                } else {
-                    Remaining::Missing
-                };
+                let said = [Remaining::Missing, left(5_000)][usize::from(gone)];
                 belief.looked(NOW, node, said, true);
                 belief.named(node, None, gone);
                 belief.changed(NOW, node, REST);
@@ -476,7 +467,6 @@ mod tests {
     #[test]
     fn a_registration_lasts_for_one_push_and_one_connection() {
         let mut belief = looked([left(10_000); 3]);
-        let asked = |belief: &Belief| [0, 1, 2].map(|at| belief.is_to_be_asked(node(at)));
         assert_eq!(asked(&belief), [false; 3]);
         belief.changed(NOW, node(0), REST);
         assert_eq!(asked(&belief), [true, false, false]);

@@ -321,22 +321,20 @@ mod tests {
 
         /// Returns the sets in all lines, once for each line.
         pub(in crate::engine::queues) fn sets(&self) -> impl Iterator<Item = OperationKey> {
-            self.slab
-                .iter()
-                .filter_map(|(_, (caller, _))| match caller {
-                    Caller::Waits(_) | Caller::Open(_) => None,
-                    Caller::Set(operation) => Some(*operation),
-                })
+            let all = self.slab.iter();
+            all.filter_map(|(_, (caller, _))| match caller {
+                Caller::Waits(_) | Caller::Open(_) => None,
+                Caller::Set(operation) => Some(*operation),
+            })
         }
 
         /// Returns the operations that have waited.
         pub(in crate::engine::queues) fn all_opened(&self) -> impl Iterator<Item = OperationKey> {
-            self.slab
-                .iter()
-                .filter_map(|(_, (caller, _))| match caller {
-                    Caller::Waits(_) | Caller::Set(_) => None,
-                    Caller::Open(operation) => Some(*operation),
-                })
+            let all = self.slab.iter();
+            all.filter_map(|(_, (caller, _))| match caller {
+                Caller::Waits(_) | Caller::Set(_) => None,
+                Caller::Open(operation) => Some(*operation),
+            })
         }
     }
 
@@ -367,10 +365,8 @@ mod tests {
         let (at, ttl) = (Instant::from_millis(7), Duration::from_millis(30));
         for (deadline, tries) in [(None, None), (Some(at), Some(3))] {
             let waiter = Waiter::new(PlaceKey(Key::NONE), at, deadline, ttl, tries, 5);
-            assert_eq!(
-                (waiter.deadline(), waiter.tries_allowed()),
-                (deadline, tries)
-            );
+            assert_eq!(waiter.deadline(), deadline);
+            assert_eq!(waiter.tries_allowed(), tries);
             assert_eq!((waiter.ttl(), waiter.extensions), (ttl, 5));
         }
     }

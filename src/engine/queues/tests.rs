@@ -39,10 +39,8 @@ impl Queues {
             let leads = place.holder.is_some() || place.contender.is_some();
             assert!(leads || place.line.is_empty(), "nobody leads {place:?}");
             assert!(place.contender.is_none_or(&is_open), "{place:?}");
-            assert!(
-                place.holder.is_none_or(|claim| holds(claim, key)),
-                "{place:?}"
-            );
+            let is_held = |claim| holds(claim, key);
+            assert!(place.holder.is_none_or(is_held), "{place:?}");
             waiters += self.waiters.of(&place.line).len();
         }
         assert_eq!(used, users);
@@ -50,10 +48,8 @@ impl Queues {
         assert!(self.waits.keys().all(used), "{:?}", self.waits.keys());
         assert!(self.turns.is_empty(), "{:?}", self.turns);
         assert!(self.waiters.sets().all(&is_open), "a set is over");
-        assert_eq!(
-            waiters,
-            self.waiters.waiting() + self.waiters.sets().count()
-        );
+        let sets = self.waiters.sets().count();
+        assert_eq!(waiters, self.waiters.waiting() + sets);
         assert!(self.waiters.all_opened().all(is_open), "it is over");
         assert!(self.reminders.len() < 1_000, "{}", self.reminders.len());
     }
@@ -217,11 +213,8 @@ impl World {
             let is = |place: &PlaceKey| self.queues.contender(*place) == caller.operation;
             caller.operation.is_some() && caller.places.iter().all(is)
         };
-        let callers = self.callers.iter();
-        callers
-            .filter(|(_, caller)| leads(caller))
-            .map(|(who, _)| *who)
-            .collect()
+        let leading = self.callers.iter().filter(|(_, caller)| leads(caller));
+        leading.map(|(who, _)| *who).collect()
     }
 
     fn overtake(&mut self, name: usize) {

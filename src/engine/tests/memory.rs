@@ -2,20 +2,15 @@
 
 use super::*;
 
-/// Returns how much memory the buffer of a lock of `world` takes, beyond its name and token.
-fn wasted(world: &mut World) -> usize {
-    let lock = world.lock();
-    lock.entry().unused()
-}
-
 #[test]
 fn a_lock_that_is_held_costs_its_name_and_token() {
     let mut world = World::ready(3);
     for number in 0..100 {
         let name = format!("invoice:{number:05}");
         world.acquire_of(name.as_bytes(), &once());
-        (0..3).for_each(|node| world.say(node, "+OK|"));
-        assert!(wasted(&mut world) < 16, "no command was in its buffer");
+        world.all_say(0..3, "+OK|");
+        // Beyond its name and token it takes little memory, because no command was in its buffer.
+        assert!(world.lock().entry().unused() < 16);
     }
 }
 
@@ -39,14 +34,12 @@ fn a_lock_with_a_fencing_token_uses_the_buffer_of_the_one_before() {
     let options = once().fenced();
     let buffers = [0; 3].map(|_: usize| {
         world.acquire(&options);
-        world.drain();
-        (0..3).for_each(|node| world.say(node, "$1|7|"));
+        world.all_say(0..3, "$1|7|");
         let lock = world.lock();
         assert_eq!(lock.fencing_token(), Some(7));
         let buffer = lock.entry().arguments().as_ptr();
         world.give_back(lock);
-        world.drain();
-        (0..3).for_each(|node| world.say(node, ":1|"));
+        world.all_say(0..3, ":1|");
         buffer
     });
     assert_eq!(buffers, [buffers[0]; 3]);
@@ -58,12 +51,12 @@ fn what_a_fenced_acquisition_needs_is_used_again_however_it_ends() {
     let mut world = World::ready(3);
     let spares = |world: &World| world.engine.work.parts.spares.len();
     world.acquire(&once().fenced());
-    (0..2).for_each(|node| world.say(node, "*3|:2|:0|:0|"));
+    world.all_say(0..2, "*3|:2|:0|:0|");
     world.held_by_another();
     assert_eq!(spares(&world), 1);
     let waits = LockOptions::new(TTL).wait(TTL).fenced();
     world.acquire(&waits);
-    (0..3).for_each(|node| world.say(node, "$1|7|"));
+    world.all_say(0..3, "$1|7|");
     let lock = world.lock();
     assert_eq!(spares(&world), 1);
     world.acquire(&waits);

@@ -1,29 +1,22 @@
 //! Several clients and the nodes between them. Messages arrive at once, unless they are held up.
 
-use crate::config::{Builder, LockOptions, RestartGuard};
+use alloc::collections::VecDeque;
+
+use super::*;
+use crate::config::{Builder, RestartGuard};
 use crate::embedded::Memory;
 use crate::embedded::session::Session;
 use crate::embedded::store::Store;
 use crate::engine::operators::OperatorError;
-use crate::engine::{Engine, Event, Input, NodeState, Output, Request, RoundId};
-use crate::error::{ExtendError, LinkFault, LockError};
 use crate::node::{JOIN, TAKE_SEVERAL};
-use crate::quorum::Lock;
 use crate::resource::MARKER_KEY;
-use crate::resp::Inbox;
-use crate::time::Instant;
-
-use alloc::collections::VecDeque;
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::time::Duration;
-
-use super::{MS, id, named};
 
 /// The largest number of exchanges between clients and nodes at one instant, in each of which an answer causes another
 /// question.
 const ROUNDS_MAX: usize = 10_000;
+
+pub(super) type Locked = Result<Lock, LockError>;
+pub(super) type Extended = Result<(), ExtendError>;
 
 pub(super) struct Net {
     pub(super) now: Instant,
@@ -73,16 +66,15 @@ pub(super) fn builder(nodes: usize) -> Builder {
 impl Net {
     pub(super) fn new(nodes: u64) -> Self {
         let now = Instant::from_millis(1_000);
+        let node = |seed| Node {
+            store: Store::new(seed, now),
+            away: false,
+            joins: 0,
+        };
         Self {
             now,
             clients: Vec::new(),
-            nodes: (0..nodes)
-                .map(|node| Node {
-                    store: Store::new(node, now),
-                    away: false,
-                    joins: 0,
-                })
-                .collect(),
+            nodes: (0..nodes).map(node).collect(),
             restarts: 100,
             connections: 0,
         }
@@ -167,9 +159,8 @@ impl Net {
             Some(Output::Transmit { node, bytes }) => {
                 let len = bytes.len();
                 for words in links[node.index()].read(bytes) {
-                    let takes = words
-                        .get(1)
-                        .is_some_and(|word| word == TAKE_SEVERAL.text.as_bytes());
+                    let text = words.get(1).map(Vec::as_slice);
+                    let takes = text == Some(TAKE_SEVERAL.text.as_bytes());
                     *sets += usize::from(takes && node.index() == 0);
                     *sent += 1;
                 }
@@ -188,9 +179,8 @@ impl Net {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let there = &mut self.nodes[node];
         there.joins += usize::from(words.get(1) == Some(&JOIN.text.as_bytes()));
-        there
-            .store
-            .execute(session, self.now, &words, &mut link.answers);
+        let out = &mut link.answers;
+        there.store.execute(session, self.now, &words, out);
         self.tell(node);
         true
     }
@@ -198,12 +188,9 @@ impl Net {
     /// Appends the notifications of `node` to its answers to the clients that asked for them.
     fn tell(&mut self, node: usize) {
         while let Some((number, push)) = self.nodes[node].store.poll_push() {
-            let links = self
-                .clients
-                .iter_mut()
-                .filter_map(|client| client.links.get_mut(node));
-            let mut links = links.filter(|link| link.number == number);
-            if let Some(link) = links.next() {
+            let clients = self.clients.iter_mut();
+            let mut links = clients.filter_map(|client| client.links.get_mut(node));
+            if let Some(link) = links.find(|link| link.number == number) {
                 link.answers.extend(push);
             }
         }
@@ -260,29 +247,25 @@ impl Net {
         }
     }
 
-    fn cut(&mut self, node: usize) {
-        (0..self.clients.len()).for_each(|client| self.cut_link(client, node));
-        self.pump();
-    }
-
     /// Makes `node` unreachable for all clients, or reachable again.
     pub(super) fn unreachable(&mut self, node: usize, away: bool) {
         self.nodes[node].away = away;
         if away {
-            self.cut(node);
+            self.reconnect(node);
         }
     }
 
     /// Breaks all connections to `node`, which does not change otherwise.
     pub(super) fn reconnect(&mut self, node: usize) {
-        self.cut(node);
+        (0..self.clients.len()).for_each(|client| self.cut_link(client, node));
+        self.pump();
     }
 
     pub(super) fn restart(&mut self, node: usize, memory: Memory) {
         self.restarts += 1;
         let (seed, now) = (self.restarts, self.now);
         self.nodes[node].store.restart(seed, now, memory);
-        self.cut(node);
+        self.reconnect(node);
     }
 
     /// Holds back the answers of `node` to `client`.
@@ -317,11 +300,6 @@ impl Net {
         self.set(node, MARKER_KEY, words.join(" ").as_bytes());
     }
 
-    pub(super) fn set_px(&mut self, node: usize, key: &[u8], value: &[u8], ttl: Duration) {
-        let ttl = format!("{}", ttl.as_millis());
-        self.run(node, &[b"SET", key, value, b"PX", ttl.as_bytes()]);
-    }
-
     fn run(&mut self, node: usize, words: &[&[u8]]) {
         let store = &mut self.nodes[node].store;
         let mut session = Store::session();
@@ -344,18 +322,15 @@ impl Net {
     // ----- the clients ----------------------------------------------------------------------
 
     pub(super) fn acquire(&mut self, client: usize, resource: &[u8], ttl: Duration) -> RoundId {
-        self.acquire_with(client, resource, &LockOptions::new(ttl).tries(1))
+        self.asks(client, resource, &LockOptions::new(ttl).tries(1))
     }
 
-    pub(super) fn acquire_with(
-        &mut self,
-        client: usize,
-        resource: &[u8],
-        options: &LockOptions,
-    ) -> RoundId {
-        let request = Request::new(resource, options);
+    pub(super) fn asks(&mut self, client: usize, name: &[u8], options: &LockOptions) -> RoundId {
+        let request = Request::new(name, options);
         let engine = &mut self.clients[client].engine;
-        engine.acquire(self.now, &request).expect("valid")
+        let round = engine.acquire(self.now, &request).expect("valid");
+        self.pump();
+        round
     }
 
     pub(super) fn event(&mut self, client: usize) -> Option<Event> {
@@ -375,7 +350,7 @@ impl Net {
         panic!("no outcome")
     }
 
-    pub(super) fn acquired(&mut self, client: usize) -> (RoundId, Result<Lock, LockError>) {
+    pub(super) fn acquired(&mut self, client: usize) -> (RoundId, Locked) {
         match self.outcome(client) {
             Event::Acquired { round, result } => (round, result),
             other => panic!("{other:?}"),
@@ -383,44 +358,35 @@ impl Net {
     }
 
     /// Makes one try.
-    pub(super) fn try_lock(&mut self, client: usize, ttl: Duration) -> Result<Lock, LockError> {
+    pub(super) fn try_lock(&mut self, client: usize, ttl: Duration) -> Locked {
         self.lock_with(client, &LockOptions::new(ttl).tries(1))
     }
 
     /// Makes as many tries as the handle allows.
-    pub(super) fn lock(&mut self, client: usize, ttl: Duration) -> Result<Lock, LockError> {
+    pub(super) fn lock(&mut self, client: usize, ttl: Duration) -> Locked {
         self.lock_with(client, &LockOptions::new(ttl))
     }
 
-    pub(super) fn lock_with(
-        &mut self,
-        client: usize,
-        options: &LockOptions,
-    ) -> Result<Lock, LockError> {
+    pub(super) fn lock_with(&mut self, client: usize, options: &LockOptions) -> Locked {
         let request = Request::new(b"k", options);
         let engine = &mut self.clients[client].engine;
         engine.acquire(self.now, &request)?;
         self.acquired(client).1
     }
 
-    pub(super) fn extend(
-        &mut self,
-        client: usize,
-        lock: &mut Lock,
-        ttl: Duration,
-    ) -> Result<(), ExtendError> {
+    pub(super) fn extend(&mut self, client: usize, lock: &mut Lock, ttl: Duration) -> Extended {
         let engine = &mut self.clients[client].engine;
         engine.extend(self.now, lock, ttl)?;
         self.extended(client, lock)
     }
 
-    pub(super) fn confirm(&mut self, client: usize, lock: &mut Lock) -> Result<(), ExtendError> {
+    pub(super) fn confirm(&mut self, client: usize, lock: &mut Lock) -> Extended {
         let engine = &mut self.clients[client].engine;
         engine.confirm(self.now, lock)?;
         self.extended(client, lock)
     }
 
-    pub(super) fn extended(&mut self, client: usize, lock: &mut Lock) -> Result<(), ExtendError> {
+    pub(super) fn extended(&mut self, client: usize, lock: &mut Lock) -> Extended {
         match self.outcome(client) {
             Event::Extended { result, .. } | Event::Confirmed { result, .. } => result,
             other => panic!("{other:?}"),

@@ -34,34 +34,29 @@ fn would_give(world: &mut World, numbers: [u64; 3]) {
 
 fn grants(world: &mut World, number: u64) {
     let digits = number.to_string();
-    (0..3).for_each(|node| world.say(node, &format!("${}|{digits}|", digits.len())));
+    world.all_say(0..3, &format!("${}|{digits}|", digits.len()));
 }
 
-/// Returns the inspection by another client of a lock with this token.
-fn inspected(token: Vec<u8>) -> Inspection {
-    inspected_on(3, Some(token))
+/// Returns the inspection of `lock` by another client.
+fn inspected(lock: &Lock) -> Inspection {
+    inspected_on(3, Some(lock.token().as_bytes().to_vec()))
 }
 
-/// Like `inspected`, but only this number of nodes answers. Without a token there is no key.
+/// Returns the inspection of a lock with this token, if only this number of nodes answers. Without a token there is no
+/// key.
 fn inspected_on(nodes: usize, token: Option<Vec<u8>>) -> Inspection {
     let mut world = World::ready(3);
     world.engine.watch(world.now, b"k", None).expect("asked");
     world.drain();
-    let reply = match &token {
-        None => b"+OK\r\n+OK\r\n*3\r\n:0\r\n:0\r\n$0\r\n\r\n".to_vec(),
-        Some(token) => {
-            let head = format!("+OK\r\n+OK\r\n*3\r\n:5001\r\n:0\r\n${}\r\n", token.len());
-            [head.as_bytes(), token, b"\r\n"].concat()
-        }
-    };
+    let token = token.unwrap_or_default();
+    let left = if token.is_empty() { 0 } else { 5_001 };
+    let head = format!("+OK\r\n+OK\r\n*3\r\n:{left}\r\n:0\r\n${}\r\n", token.len());
+    let reply = [head.as_bytes(), &token, b"\r\n"].concat();
     (nodes..3).for_each(|node| world.lose(node));
     for node in (0..nodes).map(id) {
         let bytes = &reply[..];
-        world
-            .engine
-            .handle(world.now, Input::Received { node, bytes });
+        world.input(Input::Received { node, bytes });
     }
-    world.drain();
     world.told().expect("a watch always tells")
 }
 
@@ -69,13 +64,13 @@ fn inspected_on(nodes: usize, token: Option<Vec<u8>>) -> Inspection {
 fn a_lock_has_its_own_owner_also_if_it_has_waited() {
     let mut world = World::with(named(3).owner("of the handle")).greeted();
     world.acquire(&once());
-    (0..3).for_each(|node| world.say(node, "+OK|"));
+    world.all_say(0..3, "+OK|");
     let first = world.lock();
     assert_eq!(first.token().owner(), b"of the handle");
     world.acquire(&LockOptions::new(TTL).wait(TTL).owner("a:1"));
     world.give_back(first);
     world.all_say(0..3, ":1|");
-    (0..3).for_each(|node| world.say(node, "+OK|"));
+    world.all_say(0..3, "+OK|");
     let second = world.lock();
     assert_eq!(second.token().owner(), b"a:1");
     assert_eq!(second.token().number(), None);
@@ -92,11 +87,9 @@ fn a_shared_lock_has_its_own_owner() {
     let mut world = timed();
     for (options, number) in [(options(), None), (options().fenced(), Some(PROPOSED + 7))] {
         world.read_with(&options);
-        let reply = match number {
-            None => String::from(":1|"),
-            Some(number) => format!("*3|:1|:0|:{number}|"),
-        };
-        (0..3).for_each(|node| world.say(node, &reply));
+        let numbered = |number| format!("*3|:1|:0|:{number}|");
+        let reply = number.map_or(":1|".into(), numbered);
+        world.all_say(0..3, &reply);
         let lock = world.lock();
         assert_eq!(lock.token().owner(), b"a:1");
         assert_eq!(lock.fencing_token(), number);
@@ -118,7 +111,7 @@ fn an_owner_has_at_most_64_bytes() {
     assert_eq!(refused, too_long);
     let most = options.owner(&long[1..]);
     world.acquire(&most);
-    (0..3).for_each(|node| world.say(node, "+OK|"));
+    world.all_say(0..3, "+OK|");
     let lock = world.lock();
     assert_eq!(lock.token().owner(), &long[1..]);
     world.give_back(lock);
@@ -131,30 +124,21 @@ fn the_token_of_a_fenced_lock_with_an_owner_names_its_number() {
     grants(&mut world, PROPOSED);
     let lock = world.lock();
     assert_eq!(lock.fencing_token(), Some(PROPOSED));
-    let told = inspected(lock.token().as_bytes().to_vec());
+    let told = inspected(&lock);
     let holder = told.holder().expect("held");
     assert_eq!(holder.fencing_token, lock.fencing_token());
-    assert_eq!(
-        (&*holder.owner, holder.kind),
-        (&b"a:1"[..], HolderKind::Exclusive)
-    );
-    assert!(
-        told.to_string()
-            .contains(&format!("fencing token {PROPOSED}"))
-    );
+    assert_eq!(holder.kind, HolderKind::Exclusive);
+    assert_eq!(&*holder.owner, b"a:1");
+    let (text, number) = (told.to_string(), format!("fencing token {PROPOSED}"));
+    assert!(text.contains(&number), "{text}");
     world.give_back(lock);
     // Without an owner, the token names no number, because nodes may give other numbers then.
     world.all_say(0..3, ":1|");
     world.acquire(&once().fenced());
     grants(&mut world, PROPOSED + 1);
     let lock = world.lock();
-    assert_eq!(
-        inspected(lock.token().as_bytes().to_vec())
-            .holder()
-            .expect("held")
-            .fencing_token,
-        None
-    );
+    let told = inspected(&lock);
+    assert_eq!(told.holder().expect("held").fencing_token, None);
     world.give_back(lock);
 }
 
@@ -193,10 +177,7 @@ fn an_attempt_is_repeated_twice_for_its_number() {
         assert_eq!(world.take(0), [proposed]);
         would_give(&mut world, [PROPOSED + number + 1; 3]);
     }
-    let Event::Acquired { result, .. } = world.event() else {
-        panic!("the outcome of the acquisition")
-    };
-    assert_matches!(result, Err(LockError::NoQuorum(_)));
+    world.no_quorum();
 }
 
 /// `node` answers that it has this set.
@@ -209,51 +190,41 @@ fn has_set(world: &mut World, node: usize, members: &[(&str, u64)]) {
     world.say(node, &reply);
 }
 
+/// Readers, or permits with their slots.
 #[test]
-fn all_readers_are_shown_that_a_majority_has() {
-    let mut world = World::ready(3);
-    world.inspect();
-    let (one, other) = (format!("r/{ONE}a"), format!("r/{ONE}b"));
-    has_set(&mut world, 0, &[(&one, 4_000), (&other, 5_000)]);
-    has_set(&mut world, 1, &[(&other, 3_000), (&one, 7_000)]);
-    has_set(&mut world, 2, &[(&other, 9_000)]);
-    let told = world.inspected();
-    assert!(!told.is_free() && told.holder().is_none());
-    let holders = told.holders().iter();
-    let holders: Vec<_> = holders.map(|it| (&*it.owner, it.kind, it.nodes)).collect();
-    let shared = HolderKind::Shared;
-    assert_eq!(holders, [(&b"a"[..], shared, 2), (b"b", shared, 3)]);
-    // A majority keeps the second reader for five seconds.
-    assert_eq!(told.holders()[0].valid_for.as_secs(), 3);
-    assert_eq!(told.holders()[1].valid_for.as_secs(), 4);
-    let left = Duration::from_secs(7);
-    assert_eq!(told.nodes()[1].found, Found::Several { holders: 2, left });
-}
-
-#[test]
-fn permits_are_shown_with_their_slots() {
-    let mut world = World::ready(3);
-    world.inspect();
-    let (first, second, lone) = (
-        format!("4/0/{ONE}a"),
-        format!("4/3/{ONE}b"),
-        format!("4/1/{ONE}c"),
-    );
-    has_set(&mut world, 0, &[(&second, 4_000), (&first, 5_000)]);
-    has_set(&mut world, 1, &[(&first, 3_000), (&second, 7_000)]);
-    has_set(&mut world, 2, &[(&lone, 9_000)]);
-    let told = world.inspected();
-    let slot = |slot| HolderKind::Permit { permits: 4, slot };
-    let kinds: Vec<_> = told
-        .holders()
-        .iter()
-        .map(|it| (&*it.owner, it.kind))
-        .collect();
-    assert_eq!(kinds, [(&b"a"[..], slot(0)), (b"b", slot(3))]);
-    assert!(
-        told.to_string()
-            .starts_with("slot 0 of 4 held for a by 2 nodes, ")
-    );
+fn all_holders_are_shown_that_a_majority_has() {
+    let permit = |slot| HolderKind::Permit { permits: 4, slot };
+    for (prefixes, kinds, text) in [
+        (
+            ["r", "r"],
+            [HolderKind::Shared; 2],
+            "shared for a by 2 nodes, ",
+        ),
+        (
+            ["4/0", "4/3"],
+            [permit(0), permit(3)],
+            "slot 0 of 4 held for a by 2 nodes, ",
+        ),
+    ] {
+        let mut world = World::ready(3);
+        world.inspect();
+        let [one, other] = [0, 1].map(|at| format!("{}/{ONE}{}", prefixes[at], ["a", "b"][at]));
+        let lone = format!("{}/{ONE}c", prefixes[0].replace('0', "1"));
+        has_set(&mut world, 0, &[(&one, 4_000), (&other, 5_000)]);
+        has_set(&mut world, 1, &[(&other, 3_000), (&one, 7_000)]);
+        has_set(&mut world, 2, &[(&other, 9_000), (&lone, 9_000)]);
+        let told = world.inspected();
+        assert!(!told.is_free() && told.holder().is_none());
+        let holders = told.holders().iter();
+        let holders: Vec<_> = holders.map(|it| (&*it.owner, it.kind, it.nodes)).collect();
+        assert_eq!(holders, [(&b"a"[..], kinds[0], 2), (b"b", kinds[1], 3)]);
+        // A majority keeps the second one for five seconds.
+        let left = [0, 1].map(|at| told.holders()[at].valid_for.as_secs());
+        assert_eq!(left, [3, 4]);
+        let left = Duration::from_secs(7);
+        assert_eq!(told.nodes()[1].found, Found::Several { holders: 2, left });
+        assert!(told.to_string().starts_with(text), "{told}");
+    }
 }
 
 #[test]
@@ -284,11 +255,8 @@ fn a_set_of_another_form_is_no_lock() {
     assert_eq!(world.links[2], "up");
     let told = world.inspected();
     assert!(told.holders().is_empty() && !told.is_free());
-    assert!(
-        told.nodes()
-            .iter()
-            .all(|node| node.found == Found::OtherType)
-    );
+    let mut nodes = told.nodes().iter();
+    assert!(nodes.all(|node| node.found == Found::OtherType));
 }
 
 /// A change of one member is news, and so is its extension. The order in which a node lists the members is not.
@@ -314,13 +282,9 @@ fn a_watch_tells_of_changes_in_a_set() {
     let before = look(two(4_000, 5_000), false);
     assert!(same(&before, &look(two(4_000, 5_000), true)));
     assert!(!same(&before, &look(two(4_500, 5_000), false)));
-    assert!(!same(
-        &before,
-        &look(
-            [(format!("r/{ONE}a"), 4_000), (format!("r/{ONE}c"), 5_000)],
-            false
-        )
-    ));
+    let [one, (_, left)] = two(4_000, 5_000);
+    let changed = [one, (format!("r/{ONE}c"), left)];
+    assert!(!same(&before, &look(changed, false)));
 }
 
 /// Returns the token of a leader in this term.
@@ -350,11 +314,8 @@ fn terms_never_fall_for_an_observer() {
     assert_eq!(sees(1, leading("b", 8)), None, "one node is no majority");
     assert_eq!(sees(2, leading("b", 8)), Some(leader("b", 8)));
     assert_eq!(sees(3, leading("a", 7)), Some(None), "it leads no more");
-    assert_eq!(
-        sees(3, Some(format!("{ONE}c").into())),
-        None,
-        "no fenced lock"
-    );
+    let unfenced = Some(format!("{ONE}c").into());
+    assert_eq!(sees(3, unfenced), None, "no fenced lock");
     assert_eq!(sees(3, leading("b", 8)), Some(leader("b", 8)));
     assert_eq!(sees(2, None), Some(None), "it has resigned");
     assert_eq!(sees(3, leading("", 9)), Some(leader("", 9)));

@@ -18,8 +18,7 @@ impl World {
     /// Releases `lock`. All nodes release it and grant it to the next waiter. Returns the operation that got it.
     fn hand_over(&mut self, lock: Lock) -> (RoundId, Lock) {
         self.give_back(lock);
-        (0..3).for_each(|node| assert_eq!(self.take(node), HAND_OVER));
-        self.all_say(0..3, ":1|+OK|");
+        self.all_exchange(&HAND_OVER, ":1|+OK|");
         let (round, result) = self.next_acquired();
         assert!(self.events.is_empty(), "{:?}", self.events);
         (round, result.expect("granted"))
@@ -27,14 +26,13 @@ impl World {
 
     /// Makes a caller that waits after its first attempt, because another client has the lock for ten seconds.
     pub(super) fn one_waits() -> (Self, RoundId) {
-        Self::one_waits_for(Duration::from_secs(3600))
+        Self::one_waits_with(&patient())
     }
 
-    pub(super) fn one_waits_for(time: Duration) -> (Self, RoundId) {
+    pub(super) fn one_waits_with(options: &LockOptions) -> (Self, RoundId) {
         let mut world = Self::ready(3);
-        let waits = world.acquire(&LockOptions::new(TTL).wait(time));
-        world.take_all();
-        world.all_say(0..3, "_|");
+        let waits = world.acquire(options);
+        world.all_reply("_|");
         assert!(world.events.is_empty());
         (0..2).for_each(|node| assert_eq!(world.take(node), FIRST_LOOK));
         assert_eq!(world.take(2)[0], "EVALSHA release", "its answer was late");
@@ -61,23 +59,17 @@ fn the_lock_goes_to_the_waiters_in_their_order_each_in_the_write_of_the_release(
 fn a_caller_who_waits_for_the_outcome_of_a_release_does_not_delay_the_next_lock() {
     let (mut world, lock, _) = World::held_and_wanted(1);
     world.release(lock);
-    (0..3).for_each(|node| assert_eq!(world.take(node), HAND_OVER));
-    world.all_say(0..3, ":1|+OK|");
+    world.all_exchange(&HAND_OVER, ":1|+OK|");
     assert_eq!(world.events.len(), 2);
 }
 
 #[test]
-fn other_resources_do_not_wait() {
-    let (mut world, _lock, _) = World::held_and_wanted(1);
-    world.acquire_of(b"other", &patient());
-    (0..3).for_each(|node| assert_eq!(world.take(node), ["SET other 10000"]));
-}
-
-#[test]
-fn when_the_lock_is_handed_out_of_this_engine_the_first_waiter_asks() {
+fn other_resources_do_not_wait_and_the_first_waiter_asks_when_the_lock_is_handed_over() {
     let (mut world, lock, _) = World::held_and_wanted(1);
+    world.acquire_of(b"other", &patient());
+    world.all_were_sent(&["SET other 10000"]);
     let _lock = world.detach(lock);
-    (0..3).for_each(|node| assert_eq!(world.take(node), ["SET k 10000"]));
+    world.all_were_sent(&["SET k 10000"]);
 }
 
 #[test]
@@ -86,14 +78,9 @@ fn those_behind_a_contender_do_not_ask_and_inherit_what_it_knows() {
     let waiters = [(); 2].map(|()| world.acquire(&patient()));
     assert_eq!(world.take_all().concat(), NOTHING);
     world.cancel(rests);
-    assert_eq!(
-        world.take_all().concat(),
-        NOTHING,
-        "it waits as the first did"
-    );
+    world.all_were_sent(&[]); // It waits as the first did.
     world.all_say(0..2, PUSH);
-    (0..3).for_each(|node| assert_eq!(world.take(node), ["SET k 10000"]));
-    world.all_say(0..3, "+OK|");
+    world.all_exchange(&["SET k 10000"], "+OK|");
     assert_eq!(world.event().round(), Some(waiters[0]));
 }
 
@@ -102,8 +89,7 @@ fn a_single_try_asks_beside_the_contender_which_is_the_next_when_it_is_overtaken
     let (mut world, rests) = World::one_waits();
     let waits = world.acquire(&patient());
     world.try_once();
-    (0..3).for_each(|node| assert_eq!(world.take(node), ["SET k 10000"]));
-    world.all_say(0..3, "+OK|");
+    world.all_exchange(&["SET k 10000"], "+OK|");
     let lock = world.lock();
     world.sleep(Duration::from_secs(1));
     assert_eq!(world.take_all().concat(), NOTHING, "the lock is held here");
@@ -124,8 +110,7 @@ fn a_contender_that_is_cancelled_while_it_asks_hands_nothing_on_when_the_lock_is
     let waits = world.acquire(&patient());
     world.try_once();
     world.take_all();
-    world.say(0, "_|+OK|");
-    world.say(1, "+OK|+OK|");
+    world.each_says(&["_|+OK|", "+OK|+OK|"]);
     let lock = world.lock();
     world.cancel(asks);
     let sent = world.take_all().concat();
@@ -155,9 +140,7 @@ fn a_waiter_that_gives_up_behind_a_contender_says_what_that_one_was_told() {
 fn callers_whose_time_is_up_end_in_one_turn_when_the_one_before_them_leaves() {
     let (mut world, first) = World::one_waits();
     world.now = world.now.saturating_add(Duration::from_micros(10));
-    let waiters: Vec<_> = (0..3)
-        .map(|_| world.acquire(&LockOptions::new(TTL).tries(3)))
-        .collect();
+    let waiters = [(); 3].map(|()| world.acquire(&LockOptions::new(TTL).tries(3)));
     world.wait(750 * MS);
     assert_eq!(world.events.len(), 0, "their timers are not due");
     world.cancel(first);
@@ -166,11 +149,7 @@ fn callers_whose_time_is_up_end_in_one_turn_when_the_one_before_them_leaves() {
         assert_eq!(round, waiter);
         let error = result.expect_err("its time is up");
         let said = outcomes(error.report().expect("nodes were asked"));
-        assert_eq!(
-            said[..2],
-            [NodeOutcome::Held; 2],
-            "as the first caller has learned"
-        );
+        assert_eq!(said[..2], [NodeOutcome::Held; 2], "{waiter:?}");
     }
     let next = world.engine.poll_timeout();
     assert!(next.is_none_or(|(at, _)| world.now < at), "{next:?}");
@@ -230,34 +209,18 @@ fn one_that_comes_back_again_and_again_leaves_the_lock_to_others_for_a_moment() 
     }
 }
 
-/// Another program had the lock a moment ago, so its callers should get a chance each time.
+/// Another program had the lock a moment ago, so its callers should get a chance each time. A set waits at that name,
+/// whichever of its names it is.
 #[test]
 fn one_that_was_refused_leaves_the_lock_to_others_before_it_comes_back() {
-    let (mut world, _) = World::one_waits();
-    world.all_say(0..2, PUSH);
-    world.take_all();
-    world.all_say(0..3, "+OK|");
-    let lock = world.lock();
-    world.release_on(0..3, lock);
-    world.take_all();
-    world.acquire(&patient());
-    for sent in world.take_all() {
-        assert_eq!(sent, LOOK);
-    }
-}
-
-/// The set waits at that name, whichever of its names it is.
-#[test]
-fn a_set_leaves_one_of_its_names_to_others_first() {
-    for names in [[b"k".as_slice(), b"z"], [b"a", b"k"]] {
+    for names in [&[&b"k"[..]][..], &[b"k", b"z"], &[b"a", b"k"]] {
         let (mut world, _) = World::one_waits();
         world.all_say(0..2, PUSH);
-        world.take_all();
-        world.all_say(0..3, "+OK|");
+        world.all_reply("+OK|");
         let lock = world.lock();
         world.release_on(0..3, lock);
         world.take_all();
-        world.acquire_all(&names, &patient());
+        world.acquire_all(names, &patient());
         for sent in world.take_all() {
             assert_eq!(sent, LOOK, "{names:?}");
         }
@@ -267,13 +230,7 @@ fn a_set_leaves_one_of_its_names_to_others_first() {
 /// No trace of the wait is left when the lock is kept and later released.
 #[test]
 fn one_that_has_waited_for_a_lock_that_is_kept_leaves_nothing() {
-    let mut world = World::ready(3);
-    world.acquire(&patient().keep());
-    world.take_all();
-    world.all_say(0..3, "_|");
-    world.all_say(0..2, "+OK|+OK|:10000|");
-    world.say(2, ":0|+OK|+OK|:10000|");
-    world.take_all();
+    let (mut world, _) = World::one_waits_with(&patient().keep());
     world.all_say(0..2, PUSH);
     world.all_say(0..3, "+OK|");
     let lock = world.lock();

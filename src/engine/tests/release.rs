@@ -33,18 +33,14 @@ fn a_node_that_was_not_asked_to_release_took_no_time_to_answer() {
     };
     let reset = NodeOutcome::Unreachable(LinkFault::Reset.into());
     assert_eq!(outcomes(&report)[1..], [reset; 2]);
-    assert!(
-        report.nodes()[1..]
-            .iter()
-            .all(|node| node.latency.is_none())
-    );
+    let mut others = report.nodes()[1..].iter();
+    assert!(others.all(|node| node.latency.is_none()));
 }
 
 #[test]
 fn a_nil_is_a_vote_when_time_has_ended_what_was_owed_there() {
     let mut world = World::ready(3);
-    let second = Duration::from_secs(1);
-    let locks = [(b"k", second), (b"j", TTL), (b"i", TTL)].map(|(resource, ttl)| {
+    let locks = [(b"k", SECOND), (b"j", TTL), (b"i", TTL)].map(|(resource, ttl)| {
         world.acquire_of(resource, &LockOptions::new(ttl).tries(1));
         world.all_say(0..2, "+OK|");
         world.lock()
@@ -56,7 +52,7 @@ fn a_nil_is_a_vote_when_time_has_ended_what_was_owed_there() {
     world.drain();
     world.say(1, "*3|:1|:1|:1|");
     world.say(0, "-MISCONF x|");
-    world.pass(second + 100 * MS);
+    world.pass(SECOND + 100 * MS);
     world.say(0, "-MISCONF x|-MISCONF x|-MISCONF x|");
     world.pass(MS);
     world.take_all();
@@ -79,20 +75,17 @@ fn a_release_that_waits_for_room_is_not_sent_where_the_set_is_denied() {
     locks.into_iter().for_each(|lock| world.give_back(lock));
     world.cancel(round);
     let (claims, owed) = (world.claims(), world.owed());
-    assert!(
-        claims == LOCKS + 1 && 1 < owed,
-        "there is no room for {owed}"
-    );
+    assert_eq!(claims, LOCKS + 1);
+    assert!(1 < owed, "there is no room for {owed}");
     world.say(0, "$-1|");
     assert_eq!((world.claims(), world.owed()), (claims - 1, owed - 1));
     world.make_room(0);
     for sent in [LOCKS + 1 - owed, owed - 1] {
-        let commands = world.take(0);
-        let released: Vec<usize> = commands.iter().map(|it| released_by(it)).collect();
+        let commands = world.take(0).into_iter();
+        let released: Vec<usize> = commands.map(|it| released_by(&it)).collect();
         assert_eq!(released.iter().sum::<usize>(), sent);
-        released
-            .iter()
-            .for_each(|count| world.say(0, &released_each(*count)));
+        let each: String = released.into_iter().map(released_each).collect();
+        world.say(0, &each);
     }
     world.is_clean();
 }

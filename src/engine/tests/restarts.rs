@@ -33,8 +33,7 @@ impl World {
     /// Asserts that all of `nodes` were asked for the lock, and lets them say yes.
     pub(super) fn grant(&mut self, nodes: &[usize]) {
         for node in nodes {
-            assert_eq!(self.take(*node), ["SET k 10000"], "node {node}");
-            self.say(*node, "+OK|");
+            self.exchange(*node, ["SET k 10000"], "+OK|");
         }
     }
 
@@ -48,16 +47,12 @@ impl World {
 
     pub(super) fn ask_extension(&mut self, lock: &Lock) {
         self.extend(lock);
-        for node in 0..self.sent.len() {
-            assert_eq!(self.take(node), ["EVALSHA extend"], "node {node}");
-        }
+        self.all_were_sent(&["EVALSHA extend"]);
     }
 
     /// Nodes 0 and 1 confirm an extension.
     pub(super) fn extend_by_two(&mut self, lock: &mut Lock) {
-        self.ask_extension(lock);
-        self.all_say(0..2, ":1|");
-        self.extended(lock);
+        self.extend_but_for_2(lock, "");
     }
 
     /// Like [`extend_by_two`](Self::extend_by_two), after node 2 has said something else.
@@ -77,14 +72,11 @@ fn a_node_that_restarted_is_asked_and_not_counted() {
     assert_eq!(world.quarantined_until(2), Some(until));
     world.try_once();
     world.grant(&[2, 0]);
-    assert!(
-        world.events.is_empty(),
-        "two said yes, and one of them counts"
-    );
+    assert!(world.events.is_empty(), "one of the two counts");
     world.grant(&[1]);
     let lock = world.lock();
     world.release(lock);
-    assert_eq!(world.take_all(), vec![vec!["EVALSHA release"]; 3]);
+    world.all_were_sent(&["EVALSHA release"]);
 }
 
 #[test]
@@ -102,14 +94,19 @@ fn without_a_majority_that_votes_no_set_is_sent() {
     let _lock = world.lock_by(&[0, 2]);
 }
 
-/// A round may last longer, because of a node that greets for the first time.
-#[test]
-fn a_node_that_does_not_vote_is_not_asked_when_its_time_is_over() {
+/// Makes three nodes of which only some have greeted. A round may last longer because of the others.
+fn greeted_by_some(nodes: &[usize]) -> World {
     let builder = named(3).max_ttl(LONGEST);
     let mut world = World::with(builder.connect_timeout(Duration::from_secs(60)));
-    for node in [0, 2] {
-        world.greet_as(node, &format!("run{node}"), 1_000);
+    for node in nodes {
+        world.greet_as(*node, &format!("run{node}"), 1_000);
     }
+    world
+}
+
+#[test]
+fn a_node_that_does_not_vote_is_not_asked_when_its_time_is_over() {
+    let mut world = greeted_by_some(&[0, 2]);
     world.restart(2);
     world.pass(Duration::from_secs(2));
     world.lose(2);
@@ -118,18 +115,12 @@ fn a_node_that_does_not_vote_is_not_asked_when_its_time_is_over() {
     world.pass(60 * MS);
     world.greet_as(2, "again2", 2);
     assert_eq!(world.take(2), NOTHING);
-    assert!(
-        world.events.is_empty(),
-        "it waits for the first greeting of another"
-    );
+    assert!(world.events.is_empty(), "another has not greeted");
 }
 
-/// A round may last longer, because of nodes that greet for the first time.
 #[test]
 fn a_set_that_does_not_count_and_waits_for_room_is_not_sent_late() {
-    let builder = named(3).max_ttl(LONGEST);
-    let mut world = World::with(builder.connect_timeout(Duration::from_secs(60)));
-    world.greet_as(2, "run2", 1_000);
+    let mut world = greeted_by_some(&[2]);
     world.restart(2);
     world.window[2] = 0;
     world.try_once();
@@ -166,8 +157,7 @@ fn a_guard_that_is_off_counts_every_node() {
     world.restart(2);
     assert_eq!(world.quarantined_until(2), None);
     let _lock = world.lock_by(&[2, 0]);
-    world.take(1);
-    world.say(1, "-LOADING Redis is loading the dataset in memory|");
+    world.reply(1, "-LOADING Redis is loading the dataset in memory|");
     assert_eq!(world.links[1], "up");
 }
 
@@ -177,8 +167,7 @@ fn the_longest_ttl_that_was_asked_for_counts() {
     let mut world = World::ready(1);
     let options = LockOptions::new(Duration::from_secs(100)).tries(1);
     world.acquire(&options);
-    world.take(0);
-    world.say(0, "+OK|");
+    world.reply(0, "+OK|");
     let _held = world.lock();
     world.restart(0);
     let quarantine = 101_002 * MS;

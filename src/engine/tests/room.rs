@@ -2,28 +2,23 @@
 
 use super::*;
 
+/// A lock on one name, and one on several.
 #[test]
-fn a_set_that_waits_for_room_is_not_sent_behind_the_verdict() {
-    let mut world = World::ready(3);
-    world.window[2] = 0;
-    let lock = world.lock_on(0..2);
-    world.make_room(2);
-    assert_eq!(world.take(2), NOTHING);
-    world.take_all();
-    world.release(lock);
-    assert_eq!(world.take(2), NOTHING, "it has no key");
-}
-
-#[test]
-fn a_release_waits_for_no_node_whose_set_was_taken_back() {
-    let mut world = World::ready(3);
-    world.window[2] = 0;
-    let lock = world.lock_on(0..2);
-    world.release(lock);
-    world.say(0, ":1|");
-    world.say(1, ":0|");
-    assert!(world.unlocked().is_ok(), "nothing is open any more");
-    world.is_clean();
+fn a_command_that_waits_for_room_is_not_sent_behind_the_verdict() {
+    for (names, granted) in [(&[&b"k"[..]][..], "+OK|"), (&[b"a", b"b"], ":1|")] {
+        let mut world = World::ready(3);
+        world.window[2] = 0;
+        world.acquire_all(names, &once());
+        world.all_say(0..2, granted);
+        let lock = world.lock();
+        world.make_room(2);
+        assert_eq!(world.take(2), NOTHING, "{names:?}");
+        world.release(lock);
+        assert_eq!(world.take(2), NOTHING, "it has no key");
+        world.each_says(&[":1|", ":0|"]);
+        assert!(world.unlocked().is_ok(), "nothing is open any more");
+        world.is_clean();
+    }
 }
 
 #[test]

@@ -1,24 +1,13 @@
 //! Stories of callers that wait for several resources at once: programs on the same three nodes, which answer at once
 //! and report changes as a server does.
 
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
-
-use super::shared::programs::{NODES, Programs};
+use super::programs::{Call, NODES, Programs};
 use super::*;
 use crate::effort::effort;
-use crate::error::Report;
 
 mod turns;
 
-/// A call of a program.
-type Call = (usize, RoundId);
-
 impl Programs {
-    fn engine(&mut self, program: usize) -> &mut Engine {
-        &mut self.net.clients[program].engine
-    }
-
     /// Returns how many commands a program has sent.
     fn sent(&self, program: usize) -> usize {
         self.net.clients[program].sent
@@ -29,34 +18,8 @@ impl Programs {
         self.net.clients[program].sets
     }
 
-    /// Makes a program ask for the resources whose names are these letters, with these `options`.
-    fn wants_as(&mut self, program: usize, names: &str, options: &LockOptions) -> Call {
-        let names: Vec<&[u8]> = names.as_bytes().chunks(1).collect();
-        let request = match names[..] {
-            [name] => Request::new(name, options),
-            _ => Request::all(&names, options),
-        };
-        self.asks(program, &request)
-    }
-
     fn wants(&mut self, program: usize, names: &str) -> Call {
         self.wants_as(program, names, &patient())
-    }
-
-    /// Returns why `call` was refused.
-    #[track_caller]
-    fn refusal(&mut self, call: Call) -> Report {
-        match self.refused.remove(&call).expect("it is refused") {
-            LockError::Held(report) => report,
-            error => panic!("{error:?}"),
-        }
-    }
-
-    /// Releases the held locks until no caller waits and there is no debt, which takes at most a second, and leaves
-    /// nothing.
-    fn serve_in_a_second(&mut self) {
-        self.serve_within(1_000);
-        self.nothing_is_left();
     }
 }
 
@@ -105,24 +68,28 @@ fn a_set_that_is_cancelled_leaves_no_trace_wherever_it_stands() {
     }
 }
 
+/// The set may wait for a time, or for three of the longest delays between its tries, wherever it is in its queues.
 #[test]
 fn a_set_whose_time_is_up_says_which_name_is_held_and_hands_its_names_on() {
-    for program in 0..2 {
-        let mut world = Programs::new(2);
-        let held = world.wants(program, "b");
-        let set = world.wants_as(0, "ab", &LockOptions::new(TTL).wait(100 * MS));
-        let behind = world.wants(0, "ab");
-        world.pass(99 * MS);
-        assert!(world.refused.is_empty());
-        world.pass(3 * MS);
-        let report = world.refusal(set);
-        assert_eq!(report.held_resource(), Some(&b"b"[..]), "program {program}");
-        assert_eq!(report.is_held_here(), program == 0);
-        assert_eq!(report.tries() == 0, program == 0);
-        world.gives_back(held);
-        world.pass(10 * MS);
-        assert!(world.has(behind));
-        world.serve_in_a_second();
+    let options = LockOptions::new(TTL);
+    for (options, millis) in [(options.wait(100 * MS), 100), (options.tries(3), 750)] {
+        for program in 0..2 {
+            let mut world = Programs::new(2);
+            let held = world.wants(program, "b");
+            let set = world.wants_as(0, "ab", &options);
+            let behind = world.wants(0, "ab");
+            world.pass((millis - 1) * MS);
+            assert!(world.refused.is_empty());
+            world.pass(4 * MS);
+            let report = world.refusal(set);
+            assert_eq!(report.held_resource(), Some(&b"b"[..]), "program {program}");
+            assert_eq!(report.is_held_here(), program == 0);
+            assert_eq!(report.tries(), program as u32);
+            world.gives_back(held);
+            world.pass(10 * MS);
+            assert!(world.has(behind));
+            world.serve_in_a_second();
+        }
     }
 }
 
@@ -135,10 +102,8 @@ fn a_set_behind_one_that_knows_the_holder_says_so_without_asking() {
     let set = world.wants_as(0, "ab", &LockOptions::new(TTL).wait(100 * MS));
     world.pass(102 * MS);
     let report = world.refusal(set);
-    assert_eq!(
-        (report.tries(), report.held_resource()),
-        (0, Some(&b"b"[..]))
-    );
+    assert_eq!(report.tries(), 0);
+    assert_eq!(report.held_resource(), Some(&b"b"[..]));
     assert_eq!(outcomes(&report)[..2], [NodeOutcome::Held; 2]);
     world.gives_back(held);
     assert!(world.has(before));
@@ -164,77 +129,30 @@ fn a_caller_behind_a_set_is_told_nothing_that_the_set_has_left_behind() {
     world.serve_in_a_second();
 }
 
-#[test]
-fn a_single_try_for_a_set_of_which_a_name_is_held_here_is_refused_without_asking() {
-    let mut world = Programs::new(1);
-    let held = world.wants(0, "b");
-    let sent = world.sent(0);
-    let once = world.wants_as(0, "ab", &once());
-    let report = world.refusal(once);
-    assert!(report.tries() == 0 && report.is_held_here());
-    assert_eq!(world.sent(0), sent);
-    world.gives_back(held);
-    world.nothing_is_left();
-}
-
-/// Makes random calls: names in any order, deadlines and cancels, and `also` in one of 36 steps. Calls `see` after each
-/// step.
-fn at_random(
-    programs: usize,
-    seed: u64,
-    mut also: impl FnMut(&mut Programs, usize),
-    mut see: impl FnMut(&mut Programs),
-) {
-    let mut random = StdRng::seed_from_u64(seed);
-    let mut below = |bound: usize| random.random_range(0..bound);
-    let mut world = Programs::new(programs);
-    let mut calls = Vec::new();
-    for _ in 0..150 {
-        let program = below(programs);
-        match below(9) {
-            0..4 => {
-                let mut names: Vec<char> = "abcd".chars().collect();
-                (1..4).rev().for_each(|at| names.swap(at, below(at + 1)));
-                names.truncate(1 + below(4));
-                let options = match below(5) {
-                    0 => once(),
-                    1 => LockOptions::new(TTL).wait(30 * MS),
-                    _ => patient(),
-                };
-                let names: String = names.into_iter().collect();
-                calls.push(world.wants_as(program, &names, &options));
-            }
-            4..7 => {
-                let mut held = world.locks.keys();
-                if let Some(&call) = held.find(|(one, _)| *one == program) {
-                    world.gives_back(call);
-                }
-            }
-            7 if !calls.is_empty() => {
-                let call = calls.swap_remove(below(calls.len()));
-                if !world.has(call) {
-                    world.cancel(call);
-                }
-            }
-            8 if below(4) == 0 => also(&mut world, program),
-            _ => world.pass(Duration::from_micros([100, 2_000, 60_000][below(3)])),
-        }
-        world.exclude_each_other();
-        see(&mut world);
-    }
-    world.serve_in_a_second();
+/// Makes random calls for names in any order.
+fn at_random(programs: usize, seed: u64, calm: bool) {
+    Programs::new(programs).at_random(seed, calm, |world, program, options, below| {
+        let mut names: Vec<char> = "abcd".chars().collect();
+        (1..4).rev().for_each(|at| names.swap(at, below(at + 1)));
+        names.truncate(1 + below(4));
+        world.wants_as(program, &String::from_iter(names), options)
+    });
 }
 
 #[test]
 fn whatever_happens_sets_exclude_each_other_and_all_have_their_turn() {
     for seed in 0..effort(20, 60) {
-        let mut node = 0;
-        let cut = |world: &mut Programs, program| {
-            node = (node + 1) % NODES;
-            world.net.cut_link(program, node);
-            world.pump();
-        };
-        at_random(3, seed, cut, |_| {});
+        at_random(3, seed, false);
+    }
+}
+
+/// Without the help of a timer, some caller has a lock as soon as nothing is held.
+#[test]
+fn nobody_waits_where_nothing_is_held() {
+    for programs in 1..=3 {
+        for seed in 0..effort(10, 40) {
+            at_random(programs, seed, true);
+        }
     }
 }
 
@@ -245,13 +163,11 @@ fn a_set_goes_behind_the_release_of_the_one_before_it_in_the_same_write() {
     for names in [[&b"a"[..], b"b"], [b"b", b"a"]] {
         world.acquire_all(&names, &patient());
     }
-    world.take_all();
-    world.all_say(0..3, ":1|");
+    world.all_reply(":1|");
     let lock = world.lock();
     assert_eq!(world.take_all().concat(), NOTHING);
     world.give_back(lock);
-    (0..3).for_each(|node| assert_eq!(world.take(node), ["RELEASE a b", "TAKE b a 10000"]));
-    world.all_say(0..3, ":1|:1|");
+    world.all_exchange(&["RELEASE a b", "TAKE b a 10000"], ":1|:1|");
     let lock = world.lock();
     world.give_back(lock);
 }
@@ -263,30 +179,20 @@ fn a_set_that_each_node_keeps_out_by_another_name_waits_for_the_random_delay() {
     let names: [&[u8]; 3] = [b"a", b"b", b"c"];
     let round = world.acquire_all(&names, &patient());
     world.take_all();
-    for (node, said) in [":2|", ":3|", ":4|"].iter().enumerate() {
-        world.say(node, said);
-    }
+    world.each_says(&[":2|", ":3|", ":4|"]);
     for (node, left) in [":10000|", ":-2|", ":-2|"].iter().enumerate() {
         let asked = world.take(node);
-        assert_eq!(
-            asked[asked.len() - 3..],
-            [FIRST_LOOK[0], FIRST_LOOK[1], "PTTL a"]
-        );
+        let look = [FIRST_LOOK[0], FIRST_LOOK[1], "PTTL a"];
+        assert_eq!(asked[asked.len() - 3..], look);
         let release = ":0|".repeat(asked.len() - 3);
         world.say(node, &format!("{release}+OK|+OK|{left}"));
     }
-    assert_eq!(
-        world.take_all().concat(),
-        NOTHING,
-        "it does not ask again and again"
-    );
+    world.all_were_sent(&[]); // It does not ask again and again.
     let before = world.now;
-    while world.sent.iter().all(|sent| sent.is_empty()) {
-        world.sleep_until_timer();
-    }
+    world.sleep_until_asked(0);
     let waited = world.now.saturating_since(before);
     assert!((50 * MS..=251 * MS).contains(&waited), "{waited:?}");
-    (0..3).for_each(|node| assert_eq!(world.take(node), ["TAKE a b c 10000"]));
+    world.all_were_sent(&["TAKE a b c 10000"]);
     world.cancel(round);
 }
 
@@ -306,12 +212,9 @@ fn a_set_waits_for_the_name_by_which_nodes_keep_it_out_now() {
         let released = ":0|".repeat(release);
         world.say(node, &format!("{denied}{released}+OK|+OK|:10000|"));
     }
-    assert_eq!(world.take_all().concat(), NOTHING);
-    world.all_say(0..3, ">2|$10|invalidate|*1|$1|a|");
-    (0..5).for_each(|node| assert_eq!(world.take(node), ["TAKE a b c 10000"]));
-    for (node, said) in [":3|", ":3|", ":4|"].iter().enumerate() {
-        world.say(node, said);
-    }
+    world.all_exchange(&[], ">2|$10|invalidate|*1|$1|a|");
+    world.all_were_sent(&["TAKE a b c 10000"]);
+    world.each_says(&[":3|", ":3|", ":4|"]);
     assert_eq!(world.take(0), [LOOK[0], "PTTL b"]);
     world.cancel(round);
 }

@@ -1,5 +1,6 @@
 //! Stories of locks on several resources: all of them or none, on each node.
 
+use super::permissions::{lacks, unasked};
 use super::*;
 use crate::error::Report;
 
@@ -12,22 +13,26 @@ const NAMES: [&[u8]; 2] = [b"a", b"b"];
 
 impl World {
     pub(super) fn acquire_all(&mut self, names: &[&[u8]], options: &LockOptions) -> RoundId {
-        let request = Request::all(names, options);
-        let round = self.engine.acquire(self.now, &request).expect("valid");
-        self.drain();
-        round
+        self.begin(&Request::all(names, options))
     }
 
     pub(super) fn try_all(&mut self) -> RoundId {
         self.acquire_all(&NAMES, &once())
     }
 
+    /// Asks for a set of `count` names, each of which has this number of `bytes`.
+    fn acquire_long(&mut self, set: usize, count: usize, bytes: usize, options: &LockOptions) {
+        let name = |name| format!("{set} {name} {:.<bytes$}", "").into_bytes();
+        let names: Vec<_> = (0..count).map(|at| name(at)[..bytes].to_vec()).collect();
+        let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+        self.acquire_all(&names, options);
+    }
+
     /// Makes a lock on `a` and `b` that all of three nodes granted.
     fn both_held() -> (Self, Lock) {
         let mut world = Self::ready(3);
         world.try_all();
-        assert_eq!(world.take_all(), vec![TAKE; 3]);
-        world.all_say(0..3, ":1|");
+        world.all_exchange(&TAKE, ":1|");
         let lock = world.lock();
         (world, lock)
     }
@@ -52,10 +57,7 @@ impl World {
     #[track_caller]
     fn looks_again(&mut self) {
         self.sleep(11 * MS);
-        assert_eq!(
-            self.take_all(),
-            vec![["CLIENT CACHING YES", "EVAL inspect"]; 3]
-        );
+        self.all_were_sent(&["CLIENT CACHING YES", "EVAL inspect"]);
     }
 
     #[track_caller]
@@ -77,41 +79,30 @@ pub(super) fn named_held(report: &Report) -> Vec<Option<&[u8]>> {
 fn debug_names_all_resources_once() {
     let (_, lock) = World::both_held();
     let text = format!("{lock:?}");
-    assert!(
-        text.starts_with(r#"Lock { resources: ["a", "b"], token: Token("#),
-        "{text}"
-    );
+    let named = r#"Lock { resources: ["a", "b"], token: Token("#;
+    assert!(text.starts_with(named), "{text}");
 }
 
 #[test]
 fn names_that_no_lock_has_are_refused_before_any_io() {
     let mut world = World::ready(3);
-    for (names, expected) in [
-        (&[][..], InvalidRequest(RequestFault::NoResources)),
+    let (first, second) = (0, 2);
+    for (names, why) in [
+        (&[][..], RequestFault::NoResources),
         (
             &[&b"a"[..], b""],
-            InvalidRequest(RequestFault::EmptyResource { index: Some(1) }),
+            RequestFault::EmptyResource { index: Some(1) },
         ),
         (
             &[b"a", b"b", b"a"],
-            InvalidRequest(RequestFault::DuplicateResource {
-                first: 0,
-                second: 2,
-            }),
+            RequestFault::DuplicateResource { first, second },
         ),
     ] {
         let options = LockOptions::new(TTL);
-        assert_eq!(world.invalid(&Request::all(names, &options)), expected);
+        let refused = world.invalid(&Request::all(names, &options));
+        assert_eq!(refused, InvalidRequest(why));
     }
     world.is_clean();
-}
-
-#[test]
-fn one_of_several_is_taken_as_a_lock_on_one() {
-    let mut world = World::ready(1);
-    world.acquire_all(&[b"k"], &once());
-    world.exchange(0, ["SET k 10000"], "+OK|");
-    assert_eq!(world.lock().resources().collect::<Vec<_>>(), [b"k"]);
 }
 
 #[test]
@@ -120,58 +111,27 @@ fn a_refusal_says_which_resource_is_held_and_what_was_taken_is_given_back() {
     world.try_all();
     world.take_all();
     world.say(0, ":1|");
-    world.say(1, ":3|");
-    world.say(2, ":3|");
+    world.all_say(1..3, ":3|");
     let report = world.held_by_another();
     assert_eq!(report.held_resource(), Some(&b"b"[..]));
     assert_eq!(named_held(&report), [None, Some(&b"b"[..]), Some(b"b")]);
     assert_eq!(outcomes(&report)[1..], [NodeOutcome::Held; 2]);
     let text = format!("{:#}", LockError::Held(report));
-    assert!(
-        text.starts_with("lock `a` and another: `b` is held by another client: 1 of the 2"),
-        "{text}"
-    );
-    assert!(
-        text.contains("node1:6379 and node2:6379 each held (b)"),
-        "{text}"
-    );
-    assert_eq!(world.take(0), RELEASE);
+    let begin = "lock `a` and another: `b` is held by another client: 1 of the 2";
+    assert!(text.starts_with(begin), "{text}");
+    let nodes = "node1:6379 and node2:6379 each held (b)";
+    assert!(text.contains(nodes), "{text}");
+    world.exchange(0, RELEASE, ":1|");
     assert_eq!(world.take(1), NOTHING, "it has nothing of it");
-    world.say(0, ":1|");
     world.is_clean();
-}
-
-#[test]
-fn nodes_that_name_different_resources_are_a_refusal_of_the_set() {
-    let mut world = World::ready(3);
+    // Of the names that are held on as many nodes, the first is reported.
     world.try_all();
-    world.say(0, ":2|");
-    world.say(1, ":3|");
+    world.each_says(&[":2|", ":3|"]);
     let report = world.held_by_another();
-    assert_eq!(
-        report.held_resource(),
-        Some(&b"a"[..]),
-        "the first of those that are as many"
-    );
+    assert_eq!(report.held_resource(), Some(&b"a"[..]));
     assert_eq!(named_held(&report), [Some(&b"a"[..]), Some(b"b"), None]);
-    world.take_all();
     world.say(2, ":1|:1|");
     world.is_clean();
-}
-
-#[test]
-fn a_command_that_has_not_left_is_withdrawn() {
-    let mut world = World::ready(3);
-    world.window[2] = 0;
-    world.try_all();
-    world.all_say(0..2, ":1|");
-    let lock = world.lock();
-    world.make_room(2);
-    assert_eq!(world.take(2), NOTHING);
-    world.take_all();
-    world.release(lock);
-    assert_eq!(world.take(0), RELEASE);
-    assert_eq!(world.take(2), NOTHING);
 }
 
 #[test]
@@ -208,24 +168,17 @@ fn a_majority_that_misses_a_name_loses_the_set() {
     let (mut world, lock) = World::both_held();
     world.extend(&lock);
     world.take_all();
-    world.say(0, ":0|");
-    world.say(1, ":-1|");
+    world.each_says(&[":0|", ":-1|"]);
     world.expired_first(&lock);
     assert_matches!(world.not_extended(), ExtendError::Lost(_));
-    assert_eq!(
-        world.take_all(),
-        vec![RELEASE; 3],
-        "what is left of it goes"
-    );
+    world.all_were_sent(&RELEASE); // What is left of it goes.
 }
 
 #[test]
 fn a_set_of_which_a_name_was_stolen_was_not_held() {
     let (mut world, lock) = World::both_held();
     world.release(lock);
-    world.say(0, ":-1|");
-    world.say(1, ":0|");
-    world.say(2, ":1|");
+    world.each_says(&[":-1|", ":0|", ":1|"]);
     let error = world.unlocked().expect_err("stolen");
     assert_matches!(error, UnlockError::NotHeld(_));
     world.take_all();
@@ -234,44 +187,27 @@ fn a_set_of_which_a_name_was_stolen_was_not_held() {
 
 /// Nodes do not report the writes of this engine to it.
 #[test]
-fn whoever_watches_any_name_of_a_set_looks_when_it_is_taken() {
+fn whoever_watches_any_name_of_a_set_looks_when_it_is_taken_and_when_a_node_gets_a_copy() {
     for name in NAMES {
         let mut world = World::ready(3);
         world.watch_free(name);
         world.try_all();
-        world.take_all();
-        world.all_say(0..3, ":1|");
-        let lock = world.lock();
+        world.all_reply(":1|");
+        let mut lock = world.lock();
         world.looks_again();
-        drop(lock);
-    }
-}
-
-#[test]
-fn whoever_watches_any_name_of_a_set_looks_when_a_node_gets_a_copy() {
-    for name in NAMES {
-        let (mut world, mut lock) = World::both_held();
-        for round in 0..2 {
-            if round == 1 {
-                world.watch_free(name);
-            }
+        world.all_say(0..3, "+OK|*3|:0|:0|$0||");
+        for copies in [false, true] {
             world.extend(&lock);
             world.pass(20 * MS);
             world.take_all();
             world.say(2, ":0|");
             world.all_say(0..2, ":1|");
             world.extended(&mut lock);
-            if round == 1 {
-                assert!(
-                    world
-                        .take(2)
-                        .last()
-                        .is_some_and(|sent| sent.starts_with("TAKE a b"))
-                );
-                world.all_say(0..3, "+OK|*3|:0|:0|$0||");
-                world.take_all();
-            }
+            let is_copy = |sent: &String| sent.starts_with("TAKE a b");
+            assert_eq!(world.take(2).iter().any(is_copy), copies);
+            world.all_say(0..3, "+OK|*3|:0|:0|$0||");
         }
+        world.take_all();
         world.looks_again();
         drop(lock);
     }
@@ -315,10 +251,9 @@ fn a_set_is_refused_by_name_where_this_engine_holds_one_of_its_names() {
     assert_eq!(world.take(0), NOTHING);
     let report = world.held_by_another();
     assert_eq!(report.held_resource(), Some(&b"b"[..]));
-    assert!(report.is_held_here());
+    assert!(report.tries() == 0 && report.is_held_here());
     world.give_back(single);
-    world.take(0);
-    world.say(0, ":1|");
+    world.reply(0, ":1|");
     world.is_clean();
 }
 
@@ -330,31 +265,25 @@ fn a_set_that_is_handed_over_is_released_on_all_nodes_there() {
     world.is_clean();
     let (mut other, mut lock) = World::taken_over(world.now, lock);
     other.extend(&lock);
-    assert_eq!(other.take_all(), vec![EXTEND; 3]);
-    other.all_say(0..3, ":1|");
+    other.all_exchange(&EXTEND, ":1|");
     other.extended(&mut lock);
     other.both_released(lock);
 }
 
 #[test]
 fn a_missing_permission_is_named_and_nothing_is_left() {
-    let no_eval = "-NOPERM no permissions to run the 'eval' command|";
     let no_multi = "-NOPERM no permissions to run the 'multi' command|-ERR EXEC without MULTI|+OK|";
     let key = "$-1|:-2|-ERR value is not an integer|";
     let no_msetex = "-ERR unknown command 'MSETEX', with args beginning with: |";
     for (answers, command) in [
-        (vec![":-2|"], "del"),
-        (vec![no_eval, no_multi, key, key, no_msetex], "eval"),
+        (&[":-2|"][..], "del"),
+        (&[NO_EVAL, no_multi, key, key, no_msetex], "eval"),
     ] {
         let mut world = World::ready(1);
         world.try_all();
-        for answer in answers {
-            world.take(0);
-            world.say(0, answer);
-        }
-        let report = world.no_quorum();
-        let missing = NodeOutcome::Unusable(Unusable::Permission { command });
-        assert_eq!(outcomes(&report), [missing]);
+        answers.iter().for_each(|answer| world.say(0, answer));
+        world.take(0);
+        assert_eq!(outcomes(&world.no_quorum()), [lacks(command)]);
         assert_eq!(world.take(0), NOTHING);
         world.is_clean();
     }
@@ -382,9 +311,7 @@ fn a_node_that_has_taken_a_set_lacks_no_permission() {
 
 #[test]
 fn the_first_command_on_a_connection_may_be_that_of_a_set() {
-    let mut world = World::new(1);
-    world.unpermitted = true;
-    let mut world = world.greeted();
+    let mut world = unasked(1);
     world.try_all();
     world.exchange(0, TAKE, ":1|");
     let lock = world.lock();
@@ -420,22 +347,13 @@ fn releases_of_the_longest_sets_are_sent_or_owed() {
     use crate::limits::{OUT_BYTES_MAX, RESOURCE_BYTES_MAX, RESOURCES_MAX};
     let mut world = World::ready(1);
     let sets = OUT_BYTES_MAX / (RESOURCES_MAX * RESOURCE_BYTES_MAX) + 1;
-    let locks: Vec<Lock> = (0..sets)
-        .map(|set| {
-            let names: Vec<Vec<u8>> = (0..RESOURCES_MAX)
-                .map(|name| {
-                    let mut long = format!("{set} {name}").into_bytes();
-                    long.resize(RESOURCE_BYTES_MAX, b'.');
-                    long
-                })
-                .collect();
-            let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
-            world.acquire_all(&names, &once());
-            assert_eq!(world.take(0).len(), 1);
-            world.say(0, ":1|");
-            world.lock()
-        })
-        .collect();
+    let take = |set| {
+        world.acquire_long(set, RESOURCES_MAX, RESOURCE_BYTES_MAX, &once());
+        world.say(0, ":1|");
+        world.lock()
+    };
+    let locks: Vec<Lock> = (0..sets).map(take).collect();
+    world.take(0);
     world.window[0] = 0;
     locks.into_iter().for_each(|lock| world.give_back(lock));
     let load = world.engine.load();
@@ -445,14 +363,12 @@ fn releases_of_the_longest_sets_are_sent_or_owed() {
     // The node takes them and answers. Each answer makes room for debts.
     world.make_room(0);
     let mut released = 0;
-    loop {
-        let sent = world.take(0);
-        assert!(sent.iter().all(|sent| sent.starts_with("RELEASE ")));
-        if sent.is_empty() {
-            break;
-        }
-        released += sent.len();
-        sent.iter().for_each(|_| world.say(0, ":1|"));
+    while !world.sent[0].is_empty() {
+        world.all_answer(|_, sent| {
+            assert!(sent.starts_with("RELEASE "));
+            released += 1;
+            ":1|"
+        });
     }
     assert_eq!(released, sets);
     world.is_clean();
@@ -464,22 +380,12 @@ fn a_node_that_reads_nothing_is_not_asked_for_more_sets_than_it_has_room_for() {
     use crate::limits::{OUT_BYTES_MAX, SEVERAL_BYTES_MAX};
     let mut world = World::ready(1);
     world.window[0] = 0;
-    let long = vec![b'.'; 1_000];
-    let mut refused = 0;
-    for set in 0..200_u8 {
-        let names: Vec<Vec<u8>> = (0..64)
-            .map(|name| [&[set, name], &long[..]].concat())
-            .collect();
-        let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
-        let options = LockOptions::new(TTL).wait(Duration::from_secs(1));
-        let request = Request::all(&names, &options);
-        world.engine.acquire(world.now, &request).expect("valid");
-        world.drain();
-        refused += core::mem::take(&mut world.events).len();
+    for set in 0..200 {
+        world.acquire_long(set, 64, 1_002, &LockOptions::new(TTL).wait(SECOND));
         let unsent = world.engine.load().unsent;
         assert!(unsent <= OUT_BYTES_MAX / 2 + SEVERAL_BYTES_MAX, "{unsent}");
     }
-    assert_eq!(refused, 0, "they rest, and try again");
+    assert!(world.events.is_empty(), "they rest, and try again");
     world.make_room(0);
     assert!(world.take(0).len() < 64);
 }

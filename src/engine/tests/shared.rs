@@ -1,5 +1,6 @@
 //! Stories of shared locks: readers at the same time, and callers that want the exclusive lock among them.
 
+use super::permissions::{lacks, unasked};
 use super::*;
 use crate::config::Retry;
 
@@ -10,34 +11,24 @@ pub(super) mod programs;
 /// The script that reads the token has found a sorted set, with one reader.
 const A_SET: &str = "*3|:10001|:0|*2|$22|r/xxxxxxxxxxxxxxxxxxxx|:10000|";
 
+/// The answer about the token of another client.
+const A_KEY: &str = "*3|:10001|:0|$20|xxxxxxxxxxxxxxxxxxxx|";
+
 /// The script that reads the token has found no key.
 const NOBODY: &str = "*3|:0|:0|$0||";
 
-/// The answers of a node that has readers of another client, to a look of a contender and to the question who holds the
-/// lock.
+/// The answers of a node on which other clients hold the lock, to a look of a contender. The answer to the question who
+/// holds it follows.
 const READERS: &str = "+OK|+OK|:10000|";
 
 impl World {
     pub(super) fn read_with(&mut self, options: &LockOptions) -> RoundId {
-        let request = Request::shared(b"k", options);
-        let round = self.engine.acquire(self.now, &request).expect("valid");
-        self.drain();
-        round
+        self.begin(&Request::shared(b"k", options))
     }
 
     /// Begins a call of a reader that waits.
     fn read(&mut self) -> RoundId {
         self.read_with(&patient())
-    }
-
-    /// Makes a shared lock that all nodes granted.
-    fn reading(nodes: usize) -> (Self, Lock) {
-        let mut world = Self::ready(nodes);
-        world.read();
-        world.all_say(0..nodes, ":1|");
-        let lock = world.lock();
-        world.take_all();
-        (world, lock)
     }
 }
 
@@ -73,18 +64,10 @@ fn a_reader_that_makes_one_attempt_is_kept_out_by_a_lock_of_its_handle_and_nothi
 
 #[test]
 fn a_node_without_scripts_is_unusable_for_readers() {
-    let mut world = World::new(1);
-    world.unpermitted = true;
-    let mut world = world.greeted();
+    let mut world = unasked(1);
     world.read_with(&once());
-    assert_eq!(world.take(0), ["READ k 10000"]);
-    let refusal = "-NOPERM this user has no permissions to run the 'eval' command|";
-    world.say(0, refusal);
-    let missing = Unusable::Permission { command: "eval" };
-    assert_eq!(
-        outcomes(&world.no_quorum()),
-        [NodeOutcome::Unusable(missing)]
-    );
+    world.exchange(0, ["READ k 10000"], NO_EVAL);
+    assert_eq!(outcomes(&world.no_quorum()), [lacks("eval")]);
     world.is_clean();
 }
 
@@ -122,8 +105,7 @@ fn behind_an_exclusive_lock_readers_begin_together_in_the_order_in_which_they_ca
     let (rounds, mut locks) = world.all_granted();
     assert_eq!(rounds, [writer]);
     world.give_back(locks.remove(0));
-    world.take_all();
-    world.all_say(0..3, ":1|:1|");
+    world.all_reply(":1|:1|");
     world.all_exchange(&["READ k 10000"], ":1|");
     let (rounds, locks) = world.all_granted();
     assert_eq!(rounds, second);
@@ -133,7 +115,10 @@ fn behind_an_exclusive_lock_readers_begin_together_in_the_order_in_which_they_ca
 /// The caller waits among readers that come all the time, and would never find the key free.
 #[test]
 fn readers_who_come_while_a_caller_of_the_exclusive_lock_waits_stand_behind_it() {
-    let (mut world, first) = World::reading(3);
+    let mut world = World::ready(3);
+    world.read();
+    world.all_exchange(&["READ k 10000"], ":1|");
+    let first = world.lock();
     let writer = world.acquire(&patient());
     world.all_were_sent(&["SET k 10000"]);
     let second = world.read();
@@ -146,8 +131,7 @@ fn readers_who_come_while_a_caller_of_the_exclusive_lock_waits_stand_behind_it()
     let third = world.read();
     world.all_were_sent(&[]);
     world.give_back(first);
-    world.take_all();
-    world.all_say(0..3, "+OK|:1|+OK|:-2|");
+    world.all_reply(":1|+OK|:-2|");
     world.all_exchange(&["SET k 10000"], "+OK|");
     let (rounds, locks) = world.all_granted();
     assert_eq!(rounds, [writer]);
@@ -207,49 +191,26 @@ fn a_reader_that_is_cancelled_or_gives_up_leaves_no_trace_wherever_it_stands() {
             rounds.sort_unstable();
             assert_eq!(rounds, [first, second, third]);
         } else {
-            [third, second, first]
-                .into_iter()
-                .for_each(|round| world.cancel(round));
+            let rounds = [third, second, first];
+            rounds.into_iter().for_each(|round| world.cancel(round));
         }
         assert_eq!(world.engine.load().rounds, 0);
         assert_eq!(world.engine.resting(), 0);
+        assert!(world.engine.work.parts.queues.is_empty());
     }
 }
 
 // ----- other programs -------------------------------------------------------------------------
 
-/// Makes a reader that waits behind the lock of another program.
-fn a_reader_waits() -> World {
-    let mut world = World::ready(3);
-    world.read();
-    world.take_all();
-    world.all_say(0..3, ":2|");
-    assert!(world.events.is_empty());
-    let first = [&FIRST_LOOK[..], &["EVAL inspect"]].concat();
-    (0..2).for_each(|node| assert_eq!(world.take(node), first));
-    assert_eq!(world.take(2)[1..], first);
-    world
-}
-
-#[test]
-fn a_reader_learns_of_the_end_of_an_exclusive_lock_and_asks_at_once() {
-    let mut world = a_reader_waits();
-    let inspected = "*3|:10001|:0|$20|xxxxxxxxxxxxxxxxxxxx|";
-    world.all_say(0..2, &format!("+OK|+OK|:10000|{inspected}"));
-    world.say(2, &format!(":0|+OK|+OK|:10000|{inspected}"));
-    world.sleep(190 * MS);
-    world.all_were_sent(&[]);
-    world.say(0, PUSH);
-    world.all_were_sent(&[]);
-    world.say(1, PUSH);
-    world.all_exchange(&["READ k 10000"], ":1|");
-    drop(world.lock());
-}
-
 /// Between its attempt and its look, the exclusive lock has ended, and other readers were faster.
 #[test]
 fn a_reader_that_finds_readers_asks_again_after_the_random_delay() {
-    let mut world = a_reader_waits();
+    let mut world = World::ready(3);
+    world.read();
+    world.all_reply(":2|");
+    assert!(world.events.is_empty());
+    let looks = [FIRST_LOOK[0], FIRST_LOOK[1], FIRST_LOOK[2], "EVAL inspect"].map(String::from);
+    assert!(world.take_all().iter().all(|sent| sent.ends_with(&looks)));
     world.all_say(0..2, &format!("{READERS}{A_SET}"));
     world.say(2, &format!(":0|{READERS}{A_SET}"));
     world.all_were_sent(&[]);
@@ -265,8 +226,7 @@ fn a_reader_that_finds_readers_asks_again_after_the_random_delay() {
 fn a_writer_waits() -> (World, Instant) {
     let mut world = World::ready(3);
     world.acquire(&patient());
-    world.take_all();
-    world.all_say(0..3, "_|");
+    world.all_reply("_|");
     world.take_all();
     world.all_say(0..2, READERS);
     world.say(2, &format!(":0|{READERS}"));
@@ -277,30 +237,16 @@ fn a_writer_waits() -> (World, Instant) {
 /// Answers the looks of the contender, which knows of readers after 300 ms at the latest, until it leaves its intent.
 /// For 250 ms after its look, it lets readers in, in case some have waited for longer.
 fn leaves_intent(world: &mut World, looked: Instant) {
-    let (look, intent) = ([LOOK[0], LOOK[1], "EVAL inspect"], "INTENT k 0 for 600");
-    let mut looks = 0;
-    loop {
+    for _ in 0..3 {
         world.sleep_until_asked(0);
         let span = world.now.saturating_since(looked);
-        let sent = [0, 1, 2].map(|node| world.take(node));
-        let leaves = sent[0].last().is_some_and(|last| last == intent);
-        looks += 1;
-        assert!(
-            (200 * MS..=301 * MS).contains(&span) && looks < 3,
-            "{span:?}"
-        );
-        for sent in sent {
-            assert_eq!(sent[..3], look);
-            assert_eq!(sent[3..], [intent][..usize::from(leaves)]);
+        assert!((200 * MS..=301 * MS).contains(&span), "{span:?}");
+        if let Some(intent) = readers_hold(world) {
+            assert_eq!(intent, "INTENT k 0 for 600");
+            return assert!(250 * MS <= span, "{span:?}");
         }
-        world.all_say(0..3, &format!("+OK|:10000|{A_SET}"));
-        if !world.sent[0].is_empty() {
-            world.all_were_sent(&[intent]);
-        } else if !leaves {
-            continue;
-        }
-        return assert!(250 * MS <= span, "{span:?}");
     }
+    panic!("it leaves no intent");
 }
 
 #[test]
@@ -309,18 +255,16 @@ fn a_writer_that_finds_readers_on_a_majority_leaves_its_intent_and_renews_it_whi
     leaves_intent(&mut world, looked);
     let began = world.now;
     for _ in 0..4 {
-        world.all_say(0..3, "+OK|");
         let left = world.now;
         world.sleep_until_asked(0);
         let span = world.now.saturating_since(left);
         assert!((250 * MS..=251 * MS).contains(&span), "{span:?}");
         let age = world.now.saturating_since(began).as_millis();
         let intent = format!("INTENT k {age} for 600");
-        world.all_were_sent(&[LOOK[0], LOOK[1], "EVAL inspect", &*intent]);
-        world.all_say(0..3, &format!("+OK|:10000|{A_SET}"));
+        let look = [LOOK[0], LOOK[1], "EVAL inspect", &*intent];
+        world.all_exchange(&look, &format!("+OK|:10000|{A_SET}+OK|"));
     }
     // One of the readers leaves, and then the last one. On these nodes it is known who holds the lock.
-    world.all_say(0..3, "+OK|");
     for left in [":10000|", ":-2|"] {
         world.all_say(0..2, PUSH);
         (0..2).for_each(|node| assert_eq!(world.take(node), LOOK));
@@ -334,11 +278,12 @@ fn a_writer_that_finds_readers_on_a_majority_leaves_its_intent_and_renews_it_whi
     world.all_were_sent(&[]);
 }
 
-/// Answers the questions of the contender while readers hold the lock. Returns `true` if it leaves its intent.
-fn readers_hold(world: &mut World) -> bool {
-    let mut leaves = false;
+/// Answers the questions of the contender while readers hold the lock. Returns its intent if it leaves one.
+fn readers_hold(world: &mut World) -> Option<String> {
+    let mut intent = None;
     world.all_answer(|_, sent| {
-        leaves |= sent.starts_with("INTENT");
+        let left = sent.starts_with("INTENT").then(|| sent.to_string());
+        intent = intent.take().or(left);
         match sent {
             "PTTL k" => ":10000|",
             "EVAL inspect" => A_SET,
@@ -346,7 +291,7 @@ fn readers_hold(world: &mut World) -> bool {
             _ => "+OK|",
         }
     });
-    leaves
+    intent
 }
 
 /// Readers were faster when the key was gone. A writer gives them a quarter of a second. If it has waited for 750 ms,
@@ -364,7 +309,7 @@ fn a_writer_that_has_waited_for_long_leaves_its_intent_as_soon_as_it_finds_reade
         world.all_say(0..2, "+OK|:-2|");
         world.all_exchange(&["SET k 10000"], "_|");
         let refused = world.now;
-        while !readers_hold(&mut world) {
+        while readers_hold(&mut world).is_none() {
             world.sleep(MS);
             assert!(world.now < refused.saturating_add(SECOND));
         }
@@ -378,9 +323,8 @@ fn a_writer_leaves_no_intent_for_readers_on_a_minority_and_a_reader_leaves_none_
     let (mut world, _) = a_writer_waits();
     world.sleep_until_asked(0);
     world.take_all();
-    let holder = "*3|:10001|:0|$20|xxxxxxxxxxxxxxxxxxxx|";
     world.say(0, &format!("+OK|:10000|{A_SET}"));
-    world.all_say(1..3, &format!("+OK|:10000|{holder}"));
+    world.all_say(1..3, &format!("+OK|:10000|{A_KEY}"));
     for _ in 0..10 {
         world.all_were_sent(&[]);
         world.sleep(50 * MS);
@@ -461,8 +405,7 @@ fn a_reader_that_meets_an_intent_and_too_few_answers_asks_again_after_the_random
     world.finish(1, "run9");
     world.read_with(&LockOptions::new(TTL));
     world.take_all();
-    world.say(0, ":1|");
-    world.say(1, ":2002|");
+    world.each_says(&[":1|", ":2002|"]);
     world.sleep(100 * MS); // This covers its node timeout and the delay.
     assert!(world.take(0).contains(&"READ k 10000".into()));
 }

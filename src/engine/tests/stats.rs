@@ -62,20 +62,16 @@ impl World {
     pub(super) fn counted_once(&mut self) {
         self.told.drains += 1;
         let (stats, told) = (&self.engine.work.parts.stats, &self.told);
-        let cancelled = stats.acquisitions.cancelled;
         let saturated = stats.acquisitions.saturated;
         assert!(told.acquisitions.saturated <= saturated);
         let acquisitions = Acquisitions {
-            cancelled,
+            cancelled: stats.acquisitions.cancelled,
             saturated,
             ..told.acquisitions
         };
         assert_eq!(stats.acquisitions, acquisitions);
-        let (ours, theirs) = (&stats.extensions, &told.extensions);
-        assert_eq!(
-            (ours.extended, ours.unconfirmed, ours.lost),
-            (theirs.extended, theirs.unconfirmed, theirs.lost)
-        );
+        let of = |all: &Extensions| (all.extended, all.unconfirmed, all.lost);
+        assert_eq!(of(&stats.extensions), of(&told.extensions));
         let releases = Releases {
             unwatched: stats.releases.unwatched,
             ..told.releases
@@ -91,14 +87,8 @@ impl World {
     #[track_caller]
     fn held_once(&self) {
         let (stats, told) = (&self.engine.work.parts.stats, &self.told);
-        let held = || {
-            self.engine
-                .work
-                .parts
-                .claims
-                .iter()
-                .filter(|(_, it)| it.is_held())
-        };
+        let claims = &self.engine.work.parts.claims;
+        let held = || claims.iter().filter(|(_, it)| it.is_held());
         let begun = stats.acquisitions.acquired + stats.adopted;
         assert_eq!(begun - stats.hold.count(), held().count() as u64);
         let kept = held().filter(|(_, claim)| claim.kept.is_some());
@@ -119,13 +109,8 @@ fn times(histogram: &Histogram) -> (u64, Duration) {
 
 /// Returns these, in order: acquisitions, and their waits; locks that have ended, and the validity that was left.
 fn all_times(world: &World) -> [(u64, Duration); 4] {
-    let stats = world.engine.stats();
-    [
-        times(&stats.acquire),
-        times(&stats.wait),
-        times(&stats.hold),
-        times(&stats.validity_left),
-    ]
+    let it = world.engine.stats();
+    [&it.acquire, &it.wait, &it.hold, &it.validity_left].map(times)
 }
 
 const NONE: (u64, Duration) = (0, Duration::ZERO);
@@ -160,9 +145,7 @@ fn the_times_of_a_lock_are_those_of_its_calls() {
 #[test]
 fn who_waited_has_waited_until_the_attempt_that_was_granted() {
     let (mut world, lock) = World::held(3);
-    let options = LockOptions::new(TTL).wait(60 * SECOND);
-    world.acquire(&options);
-    world.acquire(&options);
+    (0..2).for_each(|_| _ = world.acquire(&patient()));
     assert_eq!(world.engine.stats().waiting, 2);
     world.wait(SECOND);
     world.give_back(lock);
@@ -193,8 +176,7 @@ fn who_waited_in_vain_has_waited_until_the_refusal() {
 #[test]
 fn who_gives_up_is_counted_where_it_waits_and_where_it_asks() {
     let (mut world, lock) = World::held(3);
-    let options = LockOptions::new(TTL).wait(60 * SECOND);
-    let waits = world.acquire(&options);
+    let waits = world.acquire(&patient());
     world.cancel(waits);
     world.cancel(waits);
     assert_eq!(world.engine.stats().acquisitions.cancelled, 1);
@@ -209,16 +191,13 @@ fn who_gives_up_is_counted_where_it_waits_and_where_it_asks() {
     let asks = world.try_once();
     world.cancel(asks);
     // The same holds if it was granted, and this was not reported yet.
-    world.take_all();
-    world.all_say(0..3, "+OK|:1|");
+    world.all_reply("+OK|:1|");
     let asks = world.try_once();
-    world.say_undrained(0, "+OK|");
-    world.say_undrained(1, "+OK|");
+    (0..2).for_each(|node| world.say_undrained(node, "+OK|"));
     world.cancel(asks);
     let stats = world.engine.stats();
-    assert_eq!(stats.acquisitions.cancelled, 3);
-    assert_eq!(stats.acquisitions.acquired, 1);
-    assert_eq!(stats.releases.unwatched, 1);
+    let ended = (stats.acquisitions.cancelled, stats.acquisitions.acquired);
+    assert_eq!((ended, stats.releases.unwatched), ((3, 1), 1));
     assert_eq!((stats.hold.count(), stats.validity_left.count()), (1, 1));
 }
 
@@ -232,13 +211,8 @@ fn each_way_in_which_an_extension_ends_is_counted() {
     world.say(2, "-ERR x|");
     world.extend(&lock);
     world.all_say(0..3, ":0|");
-    assert!(world.events.iter().any(|it| matches!(
-        it,
-        Event::Extended {
-            result: Err(ExtendError::Lost(_)),
-            ..
-        }
-    )));
+    world.expired_first(&lock);
+    assert_matches!(world.not_extended(), ExtendError::Lost(_));
     world.cannot_be_extended(&lock);
     let stats = world.engine.stats();
     let expected = Extensions {
@@ -307,8 +281,7 @@ fn a_lock_that_is_handed_over_is_held_here_and_there() {
 #[test]
 fn locks_that_are_kept_are_counted_while_they_are_held() {
     let mut world = World::ready(3);
-    let options = LockOptions::new(TTL).keep();
-    let one = world.kept_lock(b"one", options);
+    let one = world.kept_lock(b"one", LockOptions::new(TTL).keep());
     let mut two = world.kept_lock(b"two", LockOptions::new(TTL));
     let kept = |world: &World| {
         let stats = world.engine.stats();

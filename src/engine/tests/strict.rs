@@ -14,7 +14,6 @@ use crate::config::RestartGuard;
 use crate::embedded::Memory;
 use crate::engine::operators::OperatorError;
 use crate::error::TrustFault;
-use crate::error::{InvalidRequest, RequestFault};
 use crate::resource::{BARRIER_KEY, MARKER_KEY};
 
 /// The longest ttl of all clients in these stories, and the length of a barrier that follows from it.
@@ -40,13 +39,19 @@ impl Net {
     }
 }
 
-/// Makes `clients` clients of three nodes for which an operator has vouched.
-fn trusted(clients: usize) -> Net {
+/// Makes `clients` clients of three nodes, which are new and have barriers.
+fn barred(clients: usize) -> Net {
     let mut net = Net::new(3);
     for _ in 0..clients {
         net.client(builder(3).max_ttl(LONGEST));
     }
     net.pump();
+    net
+}
+
+/// Makes `clients` clients of three nodes for which an operator has vouched.
+fn trusted(clients: usize) -> Net {
+    let mut net = barred(clients);
     assert_eq!(net.trust_all(0), 3);
     net.pump();
     for client in 1..clients {
@@ -64,13 +69,6 @@ fn refusal(result: Result<Lock, LockError>) -> crate::error::Report {
     }
 }
 
-fn until(outcome: NodeOutcome) -> Instant {
-    match outcome {
-        NodeOutcome::Quarantined { until } => until,
-        other => panic!("{other:?}"),
-    }
-}
-
 /// The command that ends the barrier follows the question whose answer names it.
 #[test]
 fn trust_in_a_node_that_is_just_asked_to_join_again_is_the_last() {
@@ -78,7 +76,6 @@ fn trust_in_a_node_that_is_just_asked_to_join_again_is_the_last() {
     net.unreachable(2, true);
     net.hold(0, 1);
     net.acquire(0, b"other", TTL);
-    net.pump();
     net.let_through(0, 1);
     drop(net.acquired(0).1.expect("two vote"));
     net.admin(1, "FLUSHALL");
@@ -87,10 +84,9 @@ fn trust_in_a_node_that_is_just_asked_to_join_again_is_the_last() {
     net.admin(1, "FLUSHALL");
     assert_eq!(net.trust(0, 1), Ok(true));
     net.acquire(0, b"k", TTL);
-    net.pump();
     net.let_through(0, 1);
-    let (_, result) = net.acquired(0);
-    let lock = result.expect("the word was there before the question");
+    // The word was there before the question.
+    let lock = net.acquired(0).1.expect("it votes");
     assert_eq!(net.value(1, BARRIER_KEY), None);
     net.release(0, lock);
 }
@@ -104,10 +100,8 @@ fn trust_in_a_node_that_is_not_connected_is_not_kept() {
     net.restart(2, Memory::Lost);
     net.unreachable(2, false);
     net.pass(Duration::from_secs(3));
-    assert!(
-        net.kept_until(0, 2).is_some(),
-        "it restarted after the word"
-    );
+    let until = net.kept_until(0, 2);
+    assert!(until.is_some(), "it restarted after the word");
 }
 
 /// The node is not known to have a barrier, and may join in time.
@@ -119,11 +113,9 @@ fn a_node_in_its_next_handshake_is_waited_for() {
     net.hold(0, 1);
     net.reconnect(1);
     net.acquire(0, b"k", TTL);
-    net.pump();
     assert!(net.event(0).is_none(), "two of three may say yes");
     net.let_through(0, 1);
-    let (_, result) = net.acquired(0);
-    let lock = result.expect("it has greeted in time");
+    let lock = net.acquired(0).1.expect("it has greeted in time");
     net.release(0, lock);
 }
 
@@ -134,10 +126,8 @@ fn a_yes_is_taken_back_when_its_node_is_found_to_have_forgotten() {
     net.hold(0, 0);
     net.hold(0, 2);
     let first = net.acquire(0, b"k", TTL);
-    net.pump();
     net.admin(1, "FLUSHALL");
     net.acquire(0, b"other", TTL);
-    net.pump();
     net.let_through(0, 0);
     assert!(net.event(0).is_none(), "the second has taken its yes back");
     net.let_through(0, 2);
@@ -173,15 +163,13 @@ fn a_confirmation_on_a_node_behind_its_barrier_is_not_counted() {
     let mut net = trusted(1);
     let mut lock = net.try_lock(0, LONGEST).expect("three vote");
     assert!(net.confirm(0, &mut lock).is_ok());
-    net.set_px(1, BARRIER_KEY, b"1", BARRIER);
+    net.admin(1, "SET shearline:barrier 1 PX 20202");
     net.unreachable(2, true);
     let Err(ExtendError::Unconfirmed(report)) = net.confirm(0, &mut lock) else {
         panic!("one vote is no majority")
     };
-    assert_eq!(
-        until(outcomes(&report)[1]),
-        net.now.saturating_add(BARRIER + GRAIN)
-    );
+    let until = net.now.saturating_add(BARRIER + GRAIN);
+    assert_eq!(outcomes(&report)[1], NodeOutcome::Quarantined { until });
 }
 
 #[test]

@@ -17,10 +17,8 @@ fn a_node_that_has_just_started_does_not_vote_before_it_is_trusted() {
     let mut world = World::with(Config::builder().node("node0:6379").max_ttl(LONGEST));
     world.greet_as(0, "run0", 3);
     let rest = QUARANTINE + Duration::from_secs(2) - Duration::from_secs(3);
-    assert_eq!(
-        world.quarantined_until(0),
-        Some(world.now.saturating_add(rest))
-    );
+    let until = world.now.saturating_add(rest);
+    assert_eq!(world.quarantined_until(0), Some(until));
     assert_eq!(world.trust(0, "run0"), Ok(true));
     assert_eq!(world.quarantined_until(0), None);
     assert_eq!(world.trust(0, "run0"), Ok(false));

@@ -48,43 +48,37 @@ fn a_lock_whose_end_was_not_told_yet_does_not_refuse_a_single_try() {
     world.release_on(0..3, lock);
 }
 
+/// It asks nodes that say nothing.
 #[test]
 fn a_call_that_leaves_the_lock_to_others_first_says_that_the_nodes_are_gone() {
     let mut world = World::ready(3).after_a_long_row();
+    let call = world.acquire(&LockOptions::new(TTL).wait(SECOND));
+    world.sleep(20 * MS);
+    assert_eq!(world.attempts(), 3);
+    world.cancel(call);
+    let mut world = World::ready(3).after_a_long_row();
     (0..3).for_each(|node| world.lose(node));
     (0..3).for_each(|node| world.lose_for(node, LinkFault::Refused));
-    world.acquire(&LockOptions::new(TTL).wait(Duration::from_secs(1)));
+    world.acquire(&LockOptions::new(TTL).wait(SECOND));
     world.sleep_until_event();
     let report = world.no_quorum();
     assert!(1 < report.tries(), "{report}");
 }
 
-#[test]
-fn a_call_that_leaves_the_lock_to_others_first_asks_nodes_that_say_nothing() {
-    let mut world = World::ready(3).after_a_long_row();
-    world.acquire(&LockOptions::new(TTL).wait(Duration::from_secs(1)));
-    world.sleep(20 * MS);
-    assert_eq!(world.attempts(), 3);
-}
-
-/// Another client has taken the lock that was left to it, and releases it this time `after` it was seen. Returns how
-/// often the handle that has left it asks at the same moment.
-fn attempts_at_a_lock_that_was_left(after: Duration) -> usize {
-    let mut world = World::ready(3).after_a_long_row();
-    world.acquire(&patient());
-    world.take_all();
-    world.pass(MS / 2);
-    world.all_say(0..3, "+OK|+OK|:10000|");
-    world.sleep(after);
-    world.all_say(0..3, PUSH);
-    world.attempts()
-}
-
+/// Another client has taken the lock that was left to it, and releases it some time after it was seen. If that is soon,
+/// the handle waits a window. Otherwise it is alone, and asks at once.
 #[test]
 fn one_that_has_left_the_lock_to_others_who_took_it_is_one_of_several() {
-    let [soon, late] = [2 * MS, 20 * MS].map(attempts_at_a_lock_that_was_left);
-    assert_eq!(soon, 0, "it waits a window");
-    assert_eq!(late, 3, "it is alone");
+    for (after, attempts) in [(2 * MS, 0), (20 * MS, 3)] {
+        let mut world = World::ready(3).after_a_long_row();
+        world.acquire(&patient());
+        world.take_all();
+        world.pass(MS / 2);
+        world.all_say(0..3, "+OK|+OK|:10000|");
+        world.sleep(after);
+        world.all_say(0..3, PUSH);
+        assert_eq!(world.attempts(), attempts, "{after:?}");
+    }
 }
 
 #[test]
@@ -94,13 +88,8 @@ fn a_call_with_few_tries_does_not_use_them_up_by_leaving_the_lock_to_others() {
     world.have_a_long_row(5 * MS);
     world.acquire(&LockOptions::new(TTL));
     for _ in 0..20 {
-        let sent = world.take_all();
         world.pass(5 * MS);
-        for (node, sent) in sent.iter().enumerate() {
-            for sent in sent {
-                world.say(node, if sent == "PTTL k" { ":-2|" } else { "+OK|" });
-            }
-        }
+        world.all_answer(|_, sent| if sent == "PTTL k" { ":-2|" } else { "+OK|" });
     }
     drop(world.lock());
 }
@@ -117,17 +106,14 @@ fn a_release_that_is_repaired_behind_a_look_wakes_the_waiter() {
     for node in 0..3 {
         assert!(world.take(node).contains(&LOOK[1].into()));
     }
-    world.say(0, "-NOSCRIPT No matching script|+OK|:9999|");
-    world.say(1, "+OK|:-2|");
-    let again = world.take_all();
-    assert!(again[0].contains(&"EVAL release".into()), "{again:?}");
+    world.each_says(&["-NOSCRIPT No matching script|+OK|:9999|", "+OK|:-2|"]);
+    let again = world.take_all().remove(0);
+    assert!(again.contains(&"EVAL release".into()), "{again:?}");
     world.say(0, &format!("{}:1|", digests()));
     world.sleep(5 * MS);
     let sent = world.take_all().concat();
-    assert!(
-        sent.contains(&"PTTL k".into()) || sent.contains(&"SET k 10000".into()),
-        "{sent:?}"
-    );
+    let is_asked = |sent: &String| sent == "PTTL k" || sent == "SET k 10000";
+    assert!(sent.iter().any(is_asked), "{sent:?}");
 }
 
 /// An extension is also a write of our own.
@@ -137,22 +123,19 @@ fn a_waiter_looks_again_behind_an_extension_of_a_lock_that_was_taken_over() {
     let lock = world.detach(lock);
     let lock = world.adopt(lock);
     world.acquire(&patient());
-    world.take_all();
-    world.all_say(0..3, "_|");
+    world.all_reply("_|");
     world.take_all();
     world.all_say(0..2, "+OK|+OK|:10000|");
     world.say(2, ":0|+OK|+OK|:10000|"); // The answer was late.
     world.extend(&lock);
-    for node in 0..3 {
-        assert_eq!(world.take(node), [&["EVALSHA extend"][..], &LOOK].concat());
-    }
+    world.all_were_sent(&["EVALSHA extend", LOOK[0], LOOK[1]]);
 }
 
 #[test]
 fn a_single_try_beside_a_waiter_has_it_look_only_where_it_may_have_written() {
     let (mut world, _) = World::one_waits();
     world.try_once();
-    (0..3).for_each(|node| assert_eq!(world.take(node), ["SET k 10000"]));
+    world.all_were_sent(&["SET k 10000"]);
     world.say(1, "_|");
     world.say(2, "+OK|"); // Another client has the other nodes.
     world.say(0, "_|");
@@ -169,13 +152,9 @@ fn a_node_that_is_trusted_again_wakes() {
     assert!(world.quarantined_until(2).is_some());
     world.acquire(&patient());
     world.take_all();
-    world.say(0, "_|");
-    world.say(1, "+OK|");
-    world.say(2, "_|");
+    world.each_says(&["_|", "+OK|", "_|"]);
     world.take_all();
-    world.say(0, "+OK|+OK|:10000|");
-    world.say(1, ":1|+OK|+OK|:-2|");
-    world.say(2, ":0|+OK|+OK|:-2|");
+    world.each_says(&["+OK|+OK|:10000|", ":1|+OK|+OK|:-2|", ":0|+OK|+OK|:-2|"]);
     world.sleep(300 * MS);
     assert_eq!(world.attempts(), 0, "its votes do not count");
     assert_eq!(world.trust(2, "another"), Ok(true));
@@ -190,18 +169,13 @@ fn a_node_that_tells_of_nothing_is_not_looked_at_again_and_again_in_one_moment()
     let retry = Retry::new(5, Duration::ZERO..=Duration::ZERO);
     let mut world = World::with(named(3).retry(retry)).greeted();
     world.acquire(&patient());
-    world.take_all();
-    world.all_say(0..3, "_|");
-    world.take_all();
-    world.all_say(0..3, "-NOPERM no|-NOPERM no|:10000|");
+    world.all_reply("_|");
+    world.all_reply("-NOPERM no|-NOPERM no|:10000|");
     let mut looks = 0;
     for _ in 0..100 {
-        world.all_answer(|_, sent| match sent.starts_with("PTTL") {
-            true => {
-                looks += 1;
-                ":10000|"
-            }
-            false => "+OK|",
+        world.all_answer(|_, sent| {
+            looks += usize::from(sent == "PTTL k");
+            if sent == "PTTL k" { ":10000|" } else { "+OK|" }
         });
     }
     assert!(looks < 10, "{looks} looks in no time");

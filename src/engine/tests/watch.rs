@@ -9,6 +9,9 @@ use crate::limits::WATCHES_MAX;
 const FIRST: [&str; 3] = [FIRST_LOOK[0], FIRST_LOOK[1], "EVAL inspect"];
 const AGAIN: [&str; 2] = [LOOK[0], "EVAL inspect"];
 
+/// The answer that a key is free, to a look that is not the first.
+const FREE: &str = "+OK|*3|:0|:0|$0||";
+
 /// A watch looks this long after a change.
 const SETTLE: Duration = Duration::from_millis(10);
 
@@ -58,41 +61,49 @@ impl World {
 
     /// Continues a watch that has reported a state. The nodes say the same again.
     #[track_caller]
-    fn watch_on(&mut self, say: impl FnOnce(&mut Self)) -> (Inspection, RoundId) {
+    fn watch_on(&mut self, say: impl FnOnce(&mut Self)) -> Inspection {
         let told = self.state_told();
-        let round = self.watch(Some(&told));
+        self.watch(Some(&told));
         self.looks();
         say(self);
-        (told, round)
+        told
     }
 
     /// Makes three nodes that say this about `k`, and a watch that has reported it.
-    fn watched(say: impl Fn(&mut Self, &str)) -> (Self, Inspection, RoundId) {
+    fn watched(say: impl Fn(&mut Self, &str)) -> (Self, Inspection) {
         let mut world = Self::ready(3);
         world.watch(None);
         world.looks();
         say(&mut world, "+OK|+OK|");
-        let (told, round) = world.watch_on(|world| say(world, "+OK|"));
-        (world, told, round)
+        let told = world.watch_on(|world| say(world, "+OK|"));
+        (world, told)
     }
 
-    fn watched_free() -> (Self, Inspection, RoundId) {
-        Self::watched(Self::all_free)
+    fn watched_free() -> Self {
+        Self::watched(Self::all_free).0
+    }
+
+    /// Makes such a watch, which looks again because a node has reported a change five seconds later.
+    fn changed_free() -> Self {
+        let mut world = Self::watched_free();
+        world.wait(5 * SECOND);
+        world.say(0, PUSH);
+        world.settles();
+        world
+    }
+
+    /// The first two nodes say that the key is free. The last node does not answer in time. The watch goes on.
+    fn free_but_for_2(&mut self) {
+        self.all_say(0..2, FREE);
+        self.sleep(60 * MS); // This is longer than node 2 may take.
+        let told = self.state_told();
+        assert_matches!(told.nodes()[2].found, Found::Unknown(_), "{told}");
+        self.watch(Some(&told));
     }
 
     /// Makes such a watch while one client holds `k` for `millis` more.
-    fn watched_held(millis: u64) -> (Self, Inspection, RoundId) {
+    fn watched_held(millis: u64) -> (Self, Inspection) {
         Self::watched(|world, before| world.all_show(before, ONE, millis))
-    }
-
-    /// Asserts that node 2, where nothing was registered, is asked from time to time. It answers that it is free.
-    #[track_caller]
-    fn asks_2_again(&mut self) {
-        self.sleep(Duration::from_millis(255));
-        self.looks();
-        self.all_free("+OK|");
-        assert_eq!(self.state_told().nodes()[2].found, Found::Free);
-        self.nothing_left();
     }
 
     #[track_caller]
@@ -108,12 +119,9 @@ impl World {
 fn nothing_comes_between_the_registration_and_its_question() {
     let mut world = World::watching(named(3)).greeted();
     world.watch(None);
-    for node in 0..3 {
-        let sent = world.take(node);
-        assert!(
-            sent.contains(&"TIME".into()) && sent.ends_with(&AGAIN.map(String::from)),
-            "{sent:?}"
-        );
+    for sent in world.take_all() {
+        assert!(sent.contains(&"TIME".into()), "{sent:?}");
+        assert!(sent.ends_with(&AGAIN.map(String::from)), "{sent:?}");
     }
 }
 
@@ -125,25 +133,21 @@ fn every_change_of_what_a_user_sees_is_told_and_nothing_else() {
         ("another holder", OTHER, 10_000, true),
         ("answers that took their time", ONE, 9_950, false),
     ] {
-        let (mut world, _, _) = World::watched_held(10_000);
+        let (mut world, _) = World::watched_held(10_000);
         world.say(0, PUSH_ALL);
         world.settles();
         world.all_show("+OK|", token, millis);
         assert_eq!(!world.events.is_empty(), is_news, "{before}");
     }
-    let (mut world, _, _) = World::watched_free();
-    world.wait(Duration::from_secs(5));
-    world.say(0, PUSH);
-    world.settles();
+    let mut world = World::changed_free();
     world.all_free("+OK|");
     assert!(world.events.is_empty(), "it is free as before");
     // One node that disagrees is a change too.
-    let (mut world, _, _) = World::watched_held(10_000);
+    let (mut world, _) = World::watched_held(10_000);
     world.say(2, PUSH);
     world.settles();
-    world.shows(0, "+OK|", ONE, 10_000);
-    world.shows(1, "+OK|", ONE, 10_000);
-    world.say(2, "+OK|*3|:0|:0|$0||");
+    (0..2).for_each(|node| world.shows(node, "+OK|", ONE, 10_000));
+    world.say(2, FREE);
     let told = world.state_told();
     assert_eq!(told.holder().expect("held").nodes, 2);
     assert_eq!(told.nodes()[2].found, Found::Free);
@@ -151,7 +155,7 @@ fn every_change_of_what_a_user_sees_is_told_and_nothing_else() {
 
 #[test]
 fn the_end_of_a_key_is_found_without_a_push() {
-    let (mut world, _, _) = World::watched_held(500);
+    let (mut world, _) = World::watched_held(500);
     world.sleep(Duration::from_millis(500));
     assert_eq!(world.take_all().concat(), NOTHING);
     world.settles();
@@ -162,10 +166,10 @@ fn the_end_of_a_key_is_found_without_a_push() {
 
 #[test]
 fn too_few_nodes_are_a_state_and_no_error() {
-    let (mut world, _, _) = World::watched_free();
+    let mut world = World::watched_free();
     (0..2).for_each(|node| world.lose(node));
     world.sleep(SETTLE + MS);
-    world.exchange(2, AGAIN, "+OK|*3|:0|:0|$0||");
+    world.exchange(2, AGAIN, FREE);
     world.sleep(50 * MS);
     let told = world.state_told();
     assert!(!told.is_free() && told.holder().is_none(), "{told}");
@@ -178,7 +182,7 @@ fn too_few_nodes_are_a_state_and_no_error() {
 /// Neither holder has an owner text.
 #[test]
 fn a_new_holder_is_told_from_an_extension_by_its_token() {
-    let (mut world, held, round) = World::watched_held(5_000);
+    let (mut world, held) = World::watched_held(5_000);
     assert!(held.same_holder(&held));
     let mut told = |token: &str, millis| {
         world.all_say(0..3, PUSH);
@@ -188,7 +192,7 @@ fn a_new_holder_is_told_from_an_extension_by_its_token() {
             token => world.all_show("+OK|", token, millis),
         };
         say(&mut world);
-        world.watch_on(say).0
+        world.watch_on(say)
     };
     let extended = told(ONE, 9_000);
     assert!(extended.same_holder(&held) && held.same_holder(&extended));
@@ -197,7 +201,6 @@ fn a_new_holder_is_told_from_an_extension_by_its_token() {
     assert!(!free.same_holder(&free), "there is none");
     let other = told(OTHER, 9_000);
     assert!(other.holder().is_some() && !other.same_holder(&extended));
-    let _ = round;
 }
 
 #[test]
@@ -205,13 +208,10 @@ fn an_answer_to_an_earlier_look_is_none_to_the_present_one() {
     let mut world = World::ready(3);
     world.watch(None);
     world.looks();
-    world.all_say(0..2, "+OK|+OK|*3|:0|:0|$0||");
-    world.sleep(60 * MS); // This is longer than node 2 may take.
-    let told = world.state_told();
-    assert_matches!(told.nodes()[2].found, Found::Unknown(_), "{told}");
-    world.watch(Some(&told));
+    world.all_say(0..2, "+OK|");
+    world.free_but_for_2();
     assert_eq!(world.take(2), AGAIN);
-    world.all_say(0..2, "+OK|*3|:0|:0|$0||");
+    world.all_say(0..2, FREE);
     world.sleep(60 * MS);
     assert!(world.events.is_empty());
     world.say(0, PUSH);
@@ -220,7 +220,7 @@ fn an_answer_to_an_earlier_look_is_none_to_the_present_one() {
     // Its answers come now: to the question of the first watch, and to the first question of this watch.
     world.say(2, "+OK|+OK|*3|:0|:0|$0||");
     world.shows(2, "+OK|", ONE, 5_000);
-    world.all_say(0..2, "+OK|*3|:0|:0|$0||");
+    world.all_say(0..2, FREE);
     assert!(world.events.is_empty(), "the present question is open");
     world.shows(2, "+OK|", OTHER, 5_000);
     let told = world.state_told();
@@ -262,44 +262,38 @@ fn nodes_that_do_not_tell_are_looked_at_from_time_to_time() {
 fn what_can_never_succeed_and_what_is_too_much_is_refused_before_anything_is_sent() {
     let mut world = World::ready(3);
     let refused = world.engine.watch(world.now, b"", None);
-    assert_matches!(
-        refused,
-        Err(OperatorError::Invalid(InvalidRequest(
-            RequestFault::EmptyResource { .. }
-        )))
-    );
-    let mut rounds = Vec::new();
-    for watch in 0..WATCHES_MAX {
-        let name = format!("k{}", watch % 7);
-        let asked = world.engine.watch(world.now, name.as_bytes(), None);
-        rounds.push(asked.expect("there is room"));
-    }
+    let empty = InvalidRequest(RequestFault::EmptyResource { index: None });
+    assert_matches!(refused, Err(OperatorError::Invalid(why)) if why == empty);
+    let mut rounds: Vec<_> = (0..WATCHES_MAX).map(|_| world.watch(None)).collect();
     let refused = world.engine.watch(world.now, b"k", None);
     assert_matches!(refused, Err(OperatorError::Saturated));
     // Watches take no room from operations that want a lock.
     world.engine.cancel(world.now, rounds.remove(0));
-    world
-        .engine
-        .watch(world.now, b"k", None)
-        .expect("there is room");
+    world.watch(None);
 }
 
+/// A node that forbids to look is not asked from time to time, because the prohibition is permanent.
 #[test]
 fn a_node_that_did_not_say_what_it_has_is_asked_again() {
-    for refusal in ["-BUSY a script runs", "-ERR no"] {
-        let (mut world, _, _) = World::watched_free();
-        world.say(0, PUSH);
-        world.settles();
-        world.all_say(0..2, "+OK|*3|:0|:0|$0||");
-        world.say(2, &format!("+OK|{refusal}|"));
-        let told = world.state_told();
+    for (refusal, passes) in [("-BUSY x|", true), ("-ERR no|", true), (NO_KEY, false)] {
+        let mut world = World::changed_free();
+        let says = |world: &mut World| {
+            world.all_say(0..2, FREE);
+            world.say(2, &format!("+OK|{refusal}"));
+        };
+        says(&mut world);
+        let told = world.watch_on(says);
         assert_matches!(told.nodes()[2].found, Found::Unknown(_), "{told}");
-        world.watch(Some(&told));
-        world.looks();
-        world.all_say(0..2, "+OK|*3|:0|:0|$0||");
-        world.say(2, &format!("+OK|{refusal}|"));
         assert!(world.events.is_empty());
-        world.asks_2_again();
+        world.sleep(255 * MS);
+        if !passes {
+            assert_eq!(world.take_all().concat(), NOTHING, "{refusal}");
+            continue;
+        }
+        world.looks();
+        world.all_free("+OK|");
+        assert_eq!(world.state_told().nodes()[2].found, Found::Free);
+        world.nothing_left();
     }
 }
 
@@ -318,17 +312,14 @@ fn watches_take_no_room_from_those_who_want_a_lock() {
         assert_eq!(sent.last().map(String::as_str), Some("SET k 10000"));
         // These are the two answers to each look, and one to the first of them.
         let looks = (sent.len() - 2) / 2;
-        world.say(
-            node,
-            &format!("+OK|{}+OK|", "+OK|*3|:0|:0|$0||".repeat(looks)),
-        );
+        world.say(node, &format!("+OK|{}+OK|", FREE.repeat(looks)));
     }
     // Each gets its turn, and reports the present state.
     for _ in 0..100 {
         world.sleep(SETTLE);
         for node in 0..3 {
             let looks = world.take(node).len() / 2;
-            world.say(node, &"+OK|*3|:0|:0|$0||".repeat(looks));
+            world.say(node, &FREE.repeat(looks));
         }
     }
     let told = world.events.iter().filter(|event| match event {
@@ -355,44 +346,22 @@ fn a_watch_looks_though_a_node_has_much_to_answer_all_the_time() {
     (1..3).for_each(|node| assert_eq!(world.take(node), FIRST));
 }
 
-/// The prohibition is permanent.
-#[test]
-fn a_node_that_forbids_to_look_is_not_asked_from_time_to_time() {
-    let (mut world, _, _) = World::watched_free();
-    let says = |world: &mut World| {
-        world.all_say(0..2, "+OK|*3|:0|:0|$0||");
-        world.say(2, "+OK|-NOPERM No permissions to access a key|");
-    };
-    world.say(0, PUSH);
-    world.settles();
-    says(&mut world);
-    world.watch_on(says);
-    world.sleep(SECOND);
-    assert_eq!(world.take_all().concat(), NOTHING);
-}
-
 /// A lost connection answers none of its questions, so the next one begins with the answer to the latest look.
 #[test]
 fn what_a_lost_connection_did_not_answer_is_not_expected_of_the_next() {
-    let (mut world, _, _) = World::watched_free();
-    world.say(0, PUSH);
-    world.settles();
-    world.all_say(0..2, "+OK|*3|:0|:0|$0||");
-    world.sleep(60 * MS); // This is longer than node 2 may take.
-    let told = world.state_told();
-    assert_matches!(told.nodes()[2].found, Found::Unknown(_), "{told}");
-    world.watch(Some(&told));
+    let mut world = World::changed_free();
+    world.free_but_for_2();
     world.looks();
-    world.all_say(0..2, "+OK|*3|:0|:0|$0||");
+    world.all_say(0..2, FREE);
     world.sleep(60 * MS);
     assert!(world.events.is_empty(), "it is as before");
     world.say(0, PUSH);
     world.settles(); // Node 2 has answered neither question of this watch.
-    world.all_say(0..2, "+OK|*3|:0|:0|$0||");
+    world.all_say(0..2, FREE);
     world.comes_back_as(2, "run2", 100);
     world.sleep(SETTLE + MS);
     world.exchange(2, FIRST, "+OK|+OK|*3|:0|:0|$0||");
-    world.all_say(0..2, "+OK|*3|:0|:0|$0||");
+    world.all_say(0..2, FREE);
     assert_eq!(world.state_told().nodes()[2].found, Found::Free);
     world.nothing_left();
 }
@@ -400,16 +369,16 @@ fn what_a_lost_connection_did_not_answer_is_not_expected_of_the_next() {
 /// Nodes do not report that their answers count again.
 #[test]
 fn a_watch_looks_when_a_quarantine_ends() {
-    let (mut world, _, _) = World::watched_free();
+    let mut world = World::watched_free();
     world.comes_back_as(2, "another", 1);
     let until = world.quarantined_until(2).expect("its server has changed");
     world.take_all();
-    world.all_say(0..2, "+OK|*3|:0|:0|$0||");
+    world.all_say(0..2, FREE);
     world.watch_on(|world| {
-        world.all_say(0..2, "+OK|*3|:0|:0|$0||");
+        world.all_say(0..2, FREE);
         world.say(2, "+OK|+OK|*3|:0|:0|$0||");
     });
-    let (told, _) = world.watch_on(|world| world.all_free("+OK|"));
+    let told = world.watch_on(|world| world.all_free("+OK|"));
     assert!(!told.nodes()[2].counts, "{told}");
     world.sleep(until.saturating_since(world.now).saturating_sub(MS));
     assert_eq!(world.take_all().concat(), NOTHING);

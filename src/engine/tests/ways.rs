@@ -17,14 +17,20 @@ const NO_COMMAND: &str = "-NOPERM User u has no permissions to run the 'x' comma
 const WATCHED: &str = "+OK|*0|+OK|";
 /// The answer to a write with a bad ttl, which shows that the user may write at all.
 const NO_NUMBER: &str = "-ERR value is not an integer or out of range|";
+/// The answers about a key that is free, to a user who may write it. Before them, those to an empty transaction.
+const FREE_KEY: &str = "$-1|:-2|-ERR value is not an integer or out of range|";
+const FREE: &str = "+OK|*0|+OK|$-1|:-2|-ERR value is not an integer or out of range|";
+/// The answers to a transaction that has written to one key.
+const WRITTEN: &str = "+OK|+QUEUED|*1|:1|";
 const RELEASING: [&str; 4] = ["MULTI", "EXEC", "WATCH k", "GET k"];
 const EXTENDING: [&str; 5] = ["MULTI", "EXEC", "WATCH k", "GET k", "PTTL k"];
 const TRYING: [&str; 6] = ["MULTI", "EXEC", "WATCH k", "GET k", "PTTL k", "PEXPIRE k ?"];
+const INSPECTING: [&str; 4] = ["MULTI", "GET k", "PTTL k", "EXEC"];
 const DELETING: [&str; 3] = ["MULTI", "PEXPIRE k -1", "EXEC"];
 const RAISING: [&str; 3] = ["MULTI", "PEXPIRE k 10000", "EXEC"];
 
 /// Makes `nodes` nodes that have greeted, and that get no scripts.
-fn bare(nodes: usize) -> World {
+pub(super) fn bare(nodes: usize) -> World {
     let mut world = World::with(named(nodes).without_scripts(true));
     world.unpermitted = true;
     (0..nodes).for_each(|node| greet(&mut world, node));
@@ -37,6 +43,13 @@ fn greet(world: &mut World, node: usize) {
     let asked = &asked[asked.len() - 3..];
     assert_eq!(asked, ["INFO server", "INFO replication", "INFO memory"]);
     finish(world, node);
+}
+
+/// The connection to `node` is lost, and the same server greets again.
+fn greet_again(world: &mut World, node: usize) {
+    world.lose(node);
+    world.reconnect(node);
+    greet(world, node);
 }
 
 fn finish(world: &mut World, node: usize) {
@@ -66,37 +79,60 @@ fn held() -> (World, Lock) {
     (world, lock)
 }
 
-/// Like [`held`], but the lock is being released. Returns its token.
-fn releasing() -> (World, Vec<u8>) {
+/// Like [`held`], but the lock is being released.
+fn releasing() -> World {
     let (mut world, lock) = held();
-    let token = lock.token().as_bytes().to_vec();
     world.release(lock);
-    (world, token)
+    world
 }
 
-/// Returns the token of the only claim.
-fn token_of(world: &World) -> Vec<u8> {
-    let entry = world.tokens().remove(0);
-    entry.token().as_bytes().to_vec()
-}
+impl World {
+    /// `node` says `reply`. In it, `@k` stands for the token of the lock on the key `k`.
+    fn tell(&mut self, node: usize, reply: &str) {
+        let reply = reply.replace('|', "\r\n");
+        let mut parts = reply.split('@');
+        let mut bytes = Vec::from(parts.next().expect("a first part"));
+        for part in parts {
+            let (name, rest) = part.as_bytes().split_at(1);
+            let tokens = self.tokens();
+            let mut of_name = tokens.iter().filter(|it| it.names().any(|one| one == name));
+            let entry = of_name.next().expect("a lock on the key");
+            write::bulk(&mut bytes, entry.token().as_bytes());
+            bytes.extend(rest);
+        }
+        let (node, bytes) = (id(node), &bytes[..]);
+        self.input(Input::Received { node, bytes });
+    }
 
-/// Returns the token of a lock in the form of a node's answer.
-fn bulk(token: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    write::bulk(&mut bytes, token);
-    bytes
-}
+    /// Asserts that `node` was sent these commands, and lets it [`tell`](Self::tell) `reply`.
+    #[track_caller]
+    fn told_of(&mut self, node: usize, sent: &[&str], reply: &str) {
+        assert_eq!(self.take(node), sent, "node {node}");
+        self.tell(node, reply);
+    }
 
-/// Lets a node answer `before`, then that the key holds the token, and then `after`.
-fn say_token(world: &mut World, before: &str, token: &[u8], after: &str) {
-    say_token_of(world, 0, before, token, after);
-}
+    /// Asserts that the only node has deleted the lock whose release was asked for.
+    #[track_caller]
+    fn is_released(&mut self) {
+        assert_eq!(self.unlocked().expect("released").deleted, 1);
+        self.is_clean();
+    }
 
-fn say_token_of(world: &mut World, node: usize, before: &str, token: &[u8], after: &str) {
-    let line = |text: &str| text.replace('|', "\r\n").into_bytes();
-    let bytes = [line(before), bulk(token), line(after)].concat();
-    let (node, bytes) = (id(node), &bytes[..]);
-    world.input(Input::Received { node, bytes });
+    /// Asserts that the only node is released by a transaction.
+    #[track_caller]
+    fn released_by_a_transaction(&mut self) {
+        self.told_of(0, &RELEASING, "+OK|*0|+OK|@k");
+        self.exchange(0, DELETING, WRITTEN);
+        self.is_released();
+    }
+
+    /// Asserts that the only node extends `lock` by a transaction.
+    #[track_caller]
+    fn extended_by_a_transaction(&mut self, lock: &mut Lock) {
+        self.told_of(0, &EXTENDING, "+OK|*0|+OK|@k:3000|");
+        self.exchange(0, RAISING, WRITTEN);
+        self.extended(lock);
+    }
 }
 
 // ----- which way ------------------------------------------------------------------------------
@@ -117,45 +153,26 @@ fn the_first_way_that_a_node_knows_and_permits_is_used() {
         (UNKNOWN, ":0|", ":1|", "DELIFEQ k"),
         (NO_COMMAND, ":0|", ":1|", "DELEX k"),
         (SYNTAX, "$-1|", "+OK|", "SET k IFEQ"),
-        (NO_COMMAND, "", "", "MULTI"),
+        (NO_COMMAND, FREE, "", "MULTI"),
     ];
     for (known, (_, permitted, deleted, command)) in ways.into_iter().enumerate() {
         let mut world = bare(1);
         world.try_once();
         assert_eq!(world.take(0), asked());
-        for (refusal, ..) in &ways[..known] {
-            world.say(0, refusal);
-        }
+        ways[..known].iter().for_each(|way| world.say(0, way.0));
         world.say(0, permitted);
-        if known == 3 {
-            world.say(0, &format!("{WATCHED}$-1|:-2|{NO_NUMBER}"));
-        }
-        assert_eq!(
-            world.take(0),
-            ["SET k 10000"],
-            "at the first that is permitted"
-        );
+        assert_eq!(world.take(0), ["SET k 10000"], "{command}");
         // The answers to the other ways change nothing.
-        for (_, permitted, ..) in &ways[(known + 1).min(3)..3] {
-            world.say(0, permitted);
-        }
-        if known != 3 {
-            world.say(0, &format!("{WATCHED}$-1|:-2|{NO_NUMBER}"));
-        }
-        assert_eq!(world.take(0), NOTHING);
-        world.say(0, "+OK|");
+        ways[known + 1..].iter().for_each(|way| world.say(0, way.1));
+        world.exchange(0, NOTHING, "+OK|");
         let lock = world.lock();
-        let token = lock.token().as_bytes().to_vec();
         world.release(lock);
         if known == 3 {
-            assert_eq!(world.take(0), RELEASING);
-            say_token(&mut world, WATCHED, &token, "");
-            world.exchange(0, DELETING, "+OK|+QUEUED|*1|:1|");
+            world.released_by_a_transaction();
         } else {
             world.exchange(0, [command], deleted);
+            world.is_released();
         }
-        assert_eq!(world.unlocked().expect("released").deleted, 1);
-        world.is_clean();
         // No other permission is asked for over this connection.
         world.take(0);
         world.try_once();
@@ -165,11 +182,7 @@ fn the_first_way_that_a_node_knows_and_permits_is_used() {
         world.no_quorum();
         world.welcome_again(0);
         assert_eq!(world.take(0)[0], command);
-        match known {
-            3 => world.say(0, &format!("{WATCHED}$-1|")),
-            2 => world.say(0, "$-1|"),
-            _ => world.say(0, ":0|"),
-        }
+        world.say(0, [":0|", ":0|", "$-1|", "+OK|*0|+OK|$-1|"][known]);
         finish(&mut world, 0);
         if known == 3 {
             world.say(0, "+OK|+QUEUED|*1|:0|");
@@ -185,13 +198,10 @@ fn the_first_way_that_a_node_knows_and_permits_is_used() {
 fn a_node_without_any_way_is_unusable_and_asked_again() {
     let mut world = bare(1);
     world.try_once();
-    world.take(0);
-    world.say(0, &only_watches(NO_COMMAND));
+    world.reply(0, &only_watches(NO_COMMAND));
     let missing = Unusable::Permission { command: "pexpire" };
-    assert_eq!(
-        outcomes(&world.no_quorum()),
-        [NodeOutcome::Unusable(missing)]
-    );
+    let said = outcomes(&world.no_quorum());
+    assert_eq!(said, [NodeOutcome::Unusable(missing)]);
     assert_eq!(world.state(0), NodeState::Unusable(missing));
     assert_eq!(world.take(0), NOTHING);
     world.is_clean();
@@ -201,30 +211,16 @@ fn a_node_without_any_way_is_unusable_and_asked_again() {
     assert_eq!(world.take(0), ["SET k 10000"]);
 }
 
-#[test]
-fn a_node_that_is_lost_while_it_is_tried_keeps_nothing_of_the_lock() {
-    let mut world = bare(1);
-    world.try_once();
-    let claim = world.only_claim();
-    world.lose(0);
-    assert!(world.node(0).abilities.end_trial(claim).is_none());
-}
-
 /// The answer of a server that is busy or loading does not show which ways it has.
 #[test]
 fn a_passing_refusal_refuses_no_way() {
-    for busy in [
-        "-BUSY Redis is busy running a script|",
-        "-OOM command not allowed|",
-    ] {
+    for busy in ["-BUSY x|", "-OOM command not allowed|"] {
         let mut world = bare(1);
         world.try_once();
         world.take(0);
-        let aborted = "-EXECABORT Transaction discarded because of: busy|";
-        world.say(
-            0,
-            &format!("{busy}{busy}{busy}+OK|{aborted}+OK|{busy}{busy}{busy}"),
-        );
+        let thrice = busy.repeat(3);
+        let aborted = "+OK|-EXECABORT Transaction discarded|+OK|";
+        world.say(0, &format!("{thrice}{aborted}{thrice}"));
         world.no_quorum();
         assert_eq!(world.state(0), NodeState::Ready);
         world.is_clean();
@@ -237,17 +233,13 @@ fn a_passing_refusal_refuses_no_way() {
 fn a_way_that_is_refused_later_is_replaced_by_the_next() {
     let mut world = bare(1);
     world.try_once();
-    world.say(
-        0,
-        &format!(":0|{UNKNOWN}$-1|{WATCHED}$-1|:-2|{NO_NUMBER}+OK|"),
-    );
+    world.say(0, &format!(":0|{UNKNOWN}$-1|{FREE}+OK|"));
     let lock = world.lock();
     world.take(0);
     world.release(lock);
     world.exchange(0, ["DELIFEQ k"], NO_COMMAND);
     world.exchange(0, ["SET k IFEQ"], "+OK|");
-    assert_eq!(world.unlocked().expect("released").deleted, 1);
-    world.is_clean();
+    world.is_released();
     // No `SET` goes to this node before it has shown that.
     world.try_once();
     assert_eq!(world.take(0), asked());
@@ -256,24 +248,16 @@ fn a_way_that_is_refused_later_is_replaced_by_the_next() {
 /// The answer comes after the attempt that asked is over. Waiters still learn of it.
 #[test]
 fn a_node_that_is_permitted_again_wakes_those_who_wait() {
-    for (permitted, rest) in [
-        (":0|", 0),
-        ("$-1|", 2), // A text.
-        ("", 3),
-    ] {
+    for (permitted, refused) in [(":0|", 0), ("$-1|", 2), (FREE, 3)] {
         let mut world = bare(1);
         world.try_once();
         world.say(0, &only_watches(NO_COMMAND));
         world.no_quorum();
         let asking = world.try_once();
         world.cancel(asking);
-        world.take(0);
-        world.say(0, &[UNKNOWN, UNKNOWN, SYNTAX][..rest].concat());
+        world.reply(0, &[UNKNOWN, UNKNOWN, SYNTAX][..refused].concat());
         assert_ne!(world.state(0), NodeState::Ready);
-        match rest {
-            3 => world.say(0, &format!("{WATCHED}$-1|:-2|{NO_NUMBER}")),
-            _ => world.say(0, permitted),
-        }
+        world.say(0, permitted);
         assert_eq!(world.state(0), NodeState::Ready);
         assert_eq!(world.take(0), NOTHING, "nobody wants the lock");
         world.try_once();
@@ -289,11 +273,8 @@ fn who_asks_beside_another_for_a_name_that_is_not_permitted_is_told_so() {
         world.acquire_of(name, &once());
     }
     let others = ["DELIFEQ l", "DELEX l", "SET l IFEQ"];
-    assert_eq!(world.take(0), [asked(), others.to_vec()].concat());
-    world.say(
-        0,
-        &format!(":0|{UNKNOWN}{SYNTAX}{WATCHED}$-1|:-2|{NO_NUMBER}"),
-    );
+    assert_eq!(world.take(0), [&asked()[..], &others].concat());
+    world.say(0, &format!(":0|{UNKNOWN}{SYNTAX}{FREE}"));
     world.say(0, &format!("{NO_KEY}{UNKNOWN}{NO_KEY}+OK|"));
     drop(world.lock());
     world.say(0, &format!("+OK|*0|{}", NO_KEY.repeat(4)));

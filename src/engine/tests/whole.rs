@@ -14,6 +14,25 @@ fn keeping(locks: usize) -> (World, Vec<Lock>) {
     (world, locks)
 }
 
+/// Lets the nodes extend and copy locks until nothing more is asked. `answer` gets the node and the command.
+fn until_rest(world: &mut World, mut answer: impl FnMut(usize, &str) -> String) {
+    while world.sent.iter().any(|sent| !sent.is_empty()) {
+        for (node, sent) in world.take_all().into_iter().enumerate() {
+            let said: String = sent.iter().map(|sent| answer(node, sent)).collect();
+            world.say(node, &said);
+        }
+    }
+}
+
+/// The last node is away when the first lock is extended.
+fn kept_without_the_last(world: &mut World, locks: &[Lock]) {
+    world.lose(2);
+    world.sleep_until_sent(0);
+    world.all_say(0..2, ":1|");
+    world.was_kept(&locks[0]);
+    world.take_all();
+}
+
 /// Returns `true` if each node was sent one extension.
 fn extends_everywhere(world: &mut World) -> bool {
     let sent = world.take_all();
@@ -23,11 +42,7 @@ fn extends_everywhere(world: &mut World) -> bool {
 #[test]
 fn a_node_that_was_away_gets_its_copy_with_the_second_extension_and_at_once() {
     let (mut world, locks) = keeping(1);
-    world.lose(2);
-    world.sleep_until_sent(0);
-    world.all_say(0..2, ":1|");
-    world.was_kept(&locks[0]);
-    world.take_all();
+    kept_without_the_last(&mut world, &locks);
     world.greet_as(2, "run2", 3600);
     let back = world.now;
     assert!(extends_everywhere(&mut world));
@@ -41,12 +56,8 @@ fn a_node_that_was_away_gets_its_copy_with_the_second_extension_and_at_once() {
             assert!(extends_everywhere(&mut world));
         }
     }
-    assert_eq!(
-        world.take_all(),
-        [vec![], vec![], vec!["SET k0 10000".to_string()]]
-    );
     assert_eq!(world.now, back, "at once");
-    world.say(2, "+OK|");
+    world.exchange(2, ["SET k0 10000"], "+OK|");
     assert_eq!(world.take_all().concat(), NOTHING);
 }
 
@@ -55,11 +66,7 @@ fn a_node_that_was_away_gets_its_copy_with_the_second_extension_and_at_once() {
 fn a_node_that_is_back_while_an_extension_is_open_gets_one_copy() {
     for answered in 0..2 {
         let (mut world, locks) = keeping(1);
-        world.lose(2);
-        world.sleep_until_sent(0);
-        world.all_say(0..2, ":1|");
-        world.was_kept(&locks[0]);
-        world.take_all();
+        kept_without_the_last(&mut world, &locks);
         world.sleep_until_sent(0);
         world.take_all();
         world.all_say(0..answered, ":1|");
@@ -68,43 +75,22 @@ fn a_node_that_is_back_while_an_extension_is_open_gets_one_copy() {
         world.all_say(answered..2, ":1|");
         world.was_kept(&locks[0]);
         let (mut asked, mut copies) = (0, 0);
-        loop {
-            let sent = world.take_all();
-            if sent.concat().is_empty() {
-                break;
-            }
-            for (node, sent) in sent.into_iter().enumerate() {
-                for sent in sent {
-                    let is_copy = sent == "SET k0 10000";
-                    asked += usize::from(node == 0);
-                    copies += usize::from(is_copy);
-                    assert!(is_copy && node == 2 || sent == EXTEND, "{sent}");
-                    let lacks = node == 2 && !is_copy && copies == 0;
-                    world.say(
-                        node,
-                        if is_copy {
-                            "+OK|"
-                        } else if lacks {
-                            ":0|"
-                        } else {
-                            ":1|"
-                        },
-                    );
-                }
-            }
-        }
+        until_rest(&mut world, |node, sent| {
+            let is_copy = sent == "SET k0 10000";
+            asked += usize::from(node == 0);
+            copies += usize::from(is_copy);
+            assert!(is_copy && node == 2 || sent == EXTEND, "{sent}");
+            let said = match is_copy {
+                true => "+OK|",
+                false if node == 2 && copies == 0 => ":0|",
+                false => ":1|",
+            };
+            said.to_string()
+        });
         assert_eq!(copies, 1, "{answered}");
         assert!(asked <= 2, "{asked} extensions more");
         assert_eq!(world.now, back, "at once");
     }
-}
-
-#[test]
-fn a_node_that_lacks_nothing_is_asked_nothing() {
-    let (mut world, locks) = keeping(3);
-    world.comes_back_as(2, "run2", 3600);
-    assert_eq!(world.take_all().concat(), NOTHING);
-    drop(locks);
 }
 
 /// Each early extension would use up one of the allowed number.
@@ -120,25 +106,12 @@ fn a_lock_whose_extensions_are_counted_is_not_extended_early() {
 /// Lets nodes extend locks until nothing more is asked. Returns how many locks this node was asked for.
 fn extended_until_rest(world: &mut World, node: usize) -> usize {
     let mut extended = 0;
-    loop {
-        let sent = world.take_all();
-        if sent.concat().is_empty() {
-            return extended;
-        }
-        extended += renewals(&sent[node]);
-        for (node, sent) in sent.iter().enumerate() {
-            world.say(node, &answers(sent, ":1|"));
-        }
-    }
-}
-
-/// The other extensions follow when earlier ones have ended.
-#[test]
-fn more_locks_than_may_be_extended_at_once_are_all_made_whole() {
-    let (mut world, locks) = keeping(EXTENSIONS_AT_ONCE + 60);
-    world.comes_back_as(2, "another", 0);
-    let extended = extended_until_rest(&mut world, 0);
-    assert_eq!(extended, locks.len());
+    until_rest(world, |at, sent| {
+        let sent = [sent.to_string()];
+        extended += if at == node { renewals(&sent) } else { 0 };
+        answers(&sent, ":1|")
+    });
+    extended
 }
 
 /// The second node is back while the locks are extended for the first one. The search for the locks that it lacks
@@ -178,9 +151,7 @@ fn a_lock_whose_extension_has_failed_is_extended_when_a_node_is_back() {
 fn whatever_a_node_may_lack_is_asked_for_when_it_answers() {
     let (mut world, locks) = keeping(2);
     world.comes_back_as(2, "another", 0);
-    for sent in world.take_all() {
-        assert_eq!(sent, ["EVALSHA extend k0 10000, k1 10000"]);
-    }
+    world.all_were_sent(&["EVALSHA extend k0 10000, k1 10000"]);
     drop(locks);
 
     let mut world = World::new(3);
@@ -238,11 +209,11 @@ fn refuse_until(world: &mut World, back: Instant, end: Instant) -> [usize; 3] {
                     false => world.greet_as(node, &format!("run{node}"), 3600),
                 }
             }
-            for sent in world.take(node) {
-                assert_eq!(sent, EXTEND);
-                world.say(node, ":1|");
-            }
         }
+        world.all_answer(|_, sent| {
+            assert_eq!(sent, EXTEND);
+            ":1|"
+        });
     }
     tried
 }
@@ -262,11 +233,8 @@ fn a_kept_lock_hurries_the_reconnection() {
             let since = world.now;
             let tried = refuse_until(&mut world, back, end);
             assert!(end < lock.valid_until(), "a ttl of {ttl:?}, {phase}");
-            let most = 6 + back.saturating_since(since).as_millis() / 250;
-            assert!(
-                tried.iter().all(|tried| *tried as u128 <= most),
-                "{tried:?} of {most}"
-            );
+            let most = 6 + back.saturating_since(since).as_millis() as usize / 250;
+            assert!(tried.iter().all(|it| *it <= most), "{tried:?} of {most}");
         }
     }
 }
@@ -285,17 +253,14 @@ fn connections_that_are_cut_again_and_again_lose_no_kept_lock() {
                         if world.links[node] == "up" {
                             world.lose(node);
                         }
-                        let end = world.now.saturating_add(Duration::from_millis(apart));
+                        let end = world.now.saturating_add(apart * MS);
                         refuse_until(&mut world, Instant::ZERO, end);
                     }
-                    let end = world.now.saturating_add(Duration::from_millis(
-                        interval - 3 * apart.min(interval / 3),
-                    ));
+                    let rest = interval - 3 * apart.min(interval / 3);
+                    let end = world.now.saturating_add(rest * MS);
                     refuse_until(&mut world, Instant::ZERO, end);
-                    assert!(
-                        lock.is_valid_at(world.now),
-                        "of {ttl:?}, cut each {interval} ms, {apart} apart"
-                    );
+                    let kept = lock.is_valid_at(world.now);
+                    assert!(kept, "{ttl:?}, cut each {interval} ms, {apart} apart");
                 }
             }
         }
@@ -322,14 +287,9 @@ fn a_question_tries_nodes_in_back_off() {
             world.lose_for(node, LinkFault::Refused);
         }
         world.pass(250 * MS);
-        let before = world.links.clone();
         ask(&mut world, &lock);
         world.drain();
-        assert_eq!(
-            world.links[1..],
-            ["connecting", "connecting"],
-            "before: {before:?}"
-        );
+        assert_eq!(world.links[1..], ["connecting"; 2]);
     }
 }
 
@@ -338,16 +298,12 @@ fn a_question_tries_nodes_in_back_off() {
 fn a_connection_that_is_being_opened_keeps_its_time() {
     let mut world = World::ready(3);
     world.pass(3 * SECOND);
-    for node in 0..3 {
+    for node in (0..3).map(id) {
         let reason = LinkFault::Closed.into();
-        let node = id(node);
-        world
-            .engine
-            .handle(world.now, Input::Disconnected { node, reason });
+        let lost = Input::Disconnected { node, reason };
+        world.engine.handle(world.now, lost);
     }
-    for _ in 0..2 {
-        world.try_once();
-    }
+    (0..2).for_each(|_| _ = world.try_once());
     world.pass(500 * MS);
     (0..3).for_each(|node| world.greet(node));
 }
@@ -358,30 +314,28 @@ fn all_locks_that_a_node_lacks_get_their_copy_at_once() {
     let (mut world, locks) = keeping(EXTENSIONS_AT_ONCE + 64);
     world.comes_back_as(2, "another", 0);
     let (mut extended, mut copied) = (0, BTreeSet::new());
-    loop {
-        let sent = world.take_all();
-        if sent.concat().is_empty() {
-            break;
+    until_rest(&mut world, |node, sent| {
+        let name = |part: &str| part.split(' ').next().map(String::from);
+        let each = sent.strip_prefix(EXTEND);
+        extended += if node == 0 {
+            renewals(&[sent.into()])
+        } else {
+            0
+        };
+        match each {
+            Some(_) if node != 2 => answers(&[sent.into()], ":1|"),
+            Some(each) => {
+                let names: Vec<_> = each.trim_start().split(", ").filter_map(name).collect();
+                let has = |name| if copied.contains(name) { ":1|" } else { ":0|" };
+                let each: String = names.iter().map(has).collect();
+                format!("*{}|{each}", names.len())
+            }
+            None => {
+                copied.extend(sent.strip_prefix("SET ").and_then(name));
+                "+OK|".to_string()
+            }
         }
-        extended += renewals(&sent[0]);
-        (0..2).for_each(|node| world.say(node, &answers(&sent[node], ":1|")));
-        for command in &sent[2] {
-            let name = |part: &str| part.split(' ').next().map(String::from);
-            let reply = match command.strip_prefix(EXTEND) {
-                None => {
-                    copied.extend(command.strip_prefix("SET ").and_then(name));
-                    "+OK|".to_string()
-                }
-                Some(each) => {
-                    let names: Vec<_> = each.trim_start().split(", ").filter_map(name).collect();
-                    let has = |name| if copied.contains(name) { ":1|" } else { ":0|" };
-                    let each: String = names.iter().map(has).collect();
-                    format!("*{}|{each}", names.len())
-                }
-            };
-            world.say(2, &reply);
-        }
-    }
+    });
     assert_eq!(copied.len(), locks.len());
     assert_eq!(extended, 2 * locks.len());
 }
@@ -421,8 +375,7 @@ fn a_lock_that_waits_for_its_extension_is_extended_once() {
     world.keeps(1, 9_000);
     assert_eq!(world.take_all().concat(), NOTHING);
     world.one_extension_may_begin();
-    let sent = world.take_all();
-    assert_eq!(sent, [[EXTEND], [EXTEND], [EXTEND]]);
+    assert!(extends_everywhere(&mut world));
     world.say(2, ":0|");
     world.all_say(0..2, ":1|");
     assert_eq!(world.take_all().concat(), ["SET k0 10000"]);

@@ -98,16 +98,18 @@ enum Command {
     Release,
 }
 
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 enum Key {
+    #[default]
     None,
     Ours,
     Another,
 }
 
 /// One node, the connection to it, and the knowledge of a claim about it.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 struct World {
+    /// The number of the state. It is zero at first: no copy.
     copy: u8,
     /// The claim is being released.
     leaving: bool,
@@ -126,6 +128,7 @@ struct World {
 }
 
 /// The worlds that were found, and the transitions that led to them.
+#[derive(Default)]
 struct Walk {
     seen: BTreeSet<World>,
     todo: VecDeque<World>,
@@ -178,14 +181,9 @@ impl World {
     fn check(&self) {
         let (copy, set) = (self.copy(), self.has(Command::Set));
         let is_over = self.leaving && copy == Absent;
-        assert!(
-            copy.may_run() || is_over || !set,
-            "a `SET` is open: {self:?}"
-        );
-        assert!(
-            copy.may_run() || is_over || self.late == 0,
-            "one may run: {self:?}"
-        );
+        let may_run = copy.may_run() || is_over;
+        assert!(may_run || !set, "a `SET` is open: {self:?}");
+        assert!(may_run || self.late == 0, "one may run: {self:?}");
         assert!(!copy.is_open() || set, "none is open: {self:?}");
         let is_releasing = matches!(copy, Releasing | ReleasingSent | ReleasingLost);
         assert!(!is_releasing || self.has(Command::Release), "{self:?}");
@@ -222,41 +220,18 @@ impl Walk {
                 world.apply(Event::Sent, walk);
             });
         }
-        let questions = world
-            .queue
-            .iter()
-            .filter(|one| **one == Command::Question)
-            .count();
+        let is_question = |one: &&Command| **one == Command::Question;
+        let questions = world.queue.iter().filter(is_question).count();
         if !world.leaving && questions < 2 {
             self.step(world, |world, _| world.queue.push(Command::Question));
         }
-        for (handed_over, owed) in [(false, false), (false, true), (true, false), (true, true)] {
-            if world.leaving {
-                continue;
+        if !world.leaving {
+            for (handed_over, owed) in [(false, false), (false, true), (true, false), (true, true)]
+            {
+                self.step(world, |world, walk| world.leave(handed_over, owed, walk));
             }
-            self.step(world, |world, walk| {
-                world.leaving = true;
-                let copy = world.copy();
-                let standing = copy == Stands || copy == StandsLost && world.has_it;
-                if handed_over && standing {
-                    let sent = world.sent;
-                    let queued = world.queue.split_off(sent).into_iter();
-                    world
-                        .queue
-                        .extend(queued.filter(|one| *one != Command::Set));
-                    world.apply(Event::HandedOver, walk);
-                    world.handed_over = true;
-                }
-                world.withdraw(walk);
-                if world.copy().may_hold() && owed {
-                    world.apply(Event::Owed, walk);
-                } else if world.copy().may_hold() {
-                    world.queue.push(Command::Release);
-                    world.apply(Event::Asked, walk);
-                }
-            });
+            self.step(world, World::withdraw);
         }
-        self.step(world, World::withdraw_if_held);
         if copy.is_owed() && !world.has(Command::Release) {
             self.step(world, |world, walk| {
                 world.queue.push(Command::Release);
@@ -338,9 +313,24 @@ impl Walk {
 }
 
 impl World {
-    fn withdraw_if_held(&mut self, walk: &mut Walk) {
-        if !self.leaving {
-            self.withdraw(walk);
+    /// The claim is released or handed over. Its release becomes a debt at once if it is `owed`.
+    fn leave(&mut self, handed_over: bool, owed: bool, walk: &mut Walk) {
+        self.leaving = true;
+        let copy = self.copy();
+        let standing = copy == Stands || copy == StandsLost && self.has_it;
+        if handed_over && standing {
+            let queued = self.queue.split_off(self.sent).into_iter();
+            let others = queued.filter(|one| *one != Command::Set);
+            self.queue.extend(others);
+            self.apply(Event::HandedOver, walk);
+            self.handed_over = true;
+        }
+        self.withdraw(walk);
+        if self.copy().may_hold() && owed {
+            self.apply(Event::Owed, walk);
+        } else if self.copy().may_hold() {
+            self.queue.push(Command::Release);
+            self.apply(Event::Asked, walk);
         }
     }
 
@@ -380,34 +370,19 @@ const BY_LIARS_ALONE: [(Copy, Event); 4] = [
 
 #[test]
 fn no_copy_is_forgotten_whatever_happens() {
-    let mut walk = Walk {
-        seen: BTreeSet::new(),
-        todo: VecDeque::new(),
-        changes: BTreeSet::new(),
-    };
-    walk.found(World {
-        copy: Absent as u8,
-        leaving: false,
-        handed_over: false,
-        queue: Vec::new(),
-        sent: 0,
-        key: Key::None,
-        late: 0,
-        stray: false,
-        has_it: false,
-    });
+    let mut walk = Walk::default();
+    walk.found(World::default());
     while let Some(world) = walk.todo.pop_front() {
         walk.claim(&world);
         walk.server(&world);
     }
     let reached: BTreeSet<u8> = walk.seen.iter().map(|world| world.copy).collect();
     assert_eq!(reached.len(), STATES.len());
-    let pairs = STATES
-        .into_iter()
-        .flat_map(|state| EVENTS.map(|event| (state, event)));
-    let unused: Vec<_> = pairs
-        .filter(|(state, event)| state.after(*event).is_some_and(|after| after != *state))
-        .filter(|(state, event)| !walk.changes.contains(&(*state as u8, *event as usize)))
-        .collect();
+    let pairs = STATES.map(|state| EVENTS.map(|event| (state, event)));
+    let is_unused = |(state, event): &(Copy, Event)| {
+        let changes = state.after(*event).is_some_and(|after| after != *state);
+        changes && !walk.changes.contains(&(*state as u8, *event as usize))
+    };
+    let unused: Vec<_> = pairs.into_iter().flatten().filter(is_unused).collect();
     assert_eq!(unused, BY_LIARS_ALONE);
 }

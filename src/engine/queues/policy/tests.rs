@@ -89,6 +89,10 @@ impl World {
         self.at(at, Event::Asked(who, node, message));
     }
 
+    fn ask_all(&mut self, who: usize, message: Message) {
+        NodeId::first(NODES).for_each(|node| self.ask(who, node, message));
+    }
+
     fn tell(&mut self, who: usize, node: NodeId, message: Message) {
         let at = self.arrival(who, node, 1);
         self.at(at, Event::Told(who, node, message));
@@ -134,12 +138,10 @@ impl World {
                 Some(Message::Left(left.unwrap_or(Remaining::Missing)))
             }
         };
-        let told = match *holder == before {
-            true => Vec::new(),
-            false => core::mem::take(watch),
-        };
-        for who in told {
-            self.tell(who, node, Message::Changed);
+        if *holder != before {
+            for who in core::mem::take(watch) {
+                self.tell(who, node, Message::Changed);
+            }
         }
         if let Some(answer) = answer {
             self.tell(who, node, answer);
@@ -169,9 +171,7 @@ impl World {
         (program.rests, program.attempt) = (false, program.attempt + 1);
         program.votes.clear();
         let attempt = program.attempt;
-        for node in NodeId::first(NODES) {
-            self.ask(who, node, Message::Set(attempt));
-        }
+        self.ask_all(who, Message::Set(attempt));
     }
 
     fn judge(&mut self, who: usize) {
@@ -188,21 +188,16 @@ impl World {
             self.at(now.saturating_add(HOLD), Event::Release(who));
         } else if program.votes.len() - yes == 2 {
             program.rests = true;
-            let said = program.votes.iter().map(|yes| match yes {
-                true => NodeOutcome::Granted,
-                false => NodeOutcome::Held,
-            });
+            let outcome = |yes: &bool| [NodeOutcome::Held, NodeOutcome::Granted][usize::from(*yes)];
+            let said = program.votes.iter().map(outcome);
             let said = said.chain([NodeOutcome::Pending]).take(NODES);
             let random = &mut self.random;
-            let delay = between(random, HOLD * 50, HOLD * 250);
-            let delay = now.saturating_add(delay);
-            program
-                .wait
-                .refused(Refusal::Held, said, NodeSet::EMPTY, (delay, HOLD), random);
+            let delay = now.saturating_add(between(random, HOLD * 50, HOLD * 250));
+            let delays = (delay, HOLD);
+            let wait = &mut program.wait;
+            wait.refused(Refusal::Held, said, NodeSet::EMPTY, delays, random);
             program.rows.of(now, 1).met_others(now, true);
-            for node in NodeId::first(NODES) {
-                self.ask(who, node, Message::Delete);
-            }
+            self.ask_all(who, Message::Delete);
             self.look(who);
             self.go_on(who);
         }
@@ -210,9 +205,7 @@ impl World {
 
     fn release(&mut self, who: usize) {
         let now = self.now;
-        for node in NodeId::first(NODES) {
-            self.ask(who, node, Message::Delete);
-        }
+        self.ask_all(who, Message::Delete);
         let program = &mut self.programs[who];
         (program.wait, program.started) = (Wait::new(NODES), now);
         program.votes.clear();
@@ -259,26 +252,26 @@ impl World {
             next @ (Next::Attempt(_) | Next::Look(_)) => self.at(next.at(), Event::Due(who)),
         }
     }
+}
 
-    /// Returns the longest wait in fair shares, and the messages to a node for each lock.
-    fn costs(programs: usize) -> (u32, u64) {
-        let mut world = Self::new(programs);
-        let span = LATELY * 2;
-        world.run(span);
-        let fair = span * programs as u32 / world.locks;
+/// Checks the bounds of the design: the longest wait in fair shares, and the messages to a node for each lock.
+#[test]
+fn no_program_waits_for_long_or_asks_for_much() {
+    for (programs, most_fair, most_messages) in [(4, 12, 12), (16, 12, 35)] {
+        let mut world = World::new(programs as usize);
+        world.run(LATELY * 2);
+        let fair = LATELY * 2 * programs / world.locks;
         let longest = world.longest.as_nanos() / fair.as_nanos();
         let messages = world.sent / u64::from(world.locks) / NODES as u64;
-        (longest as u32, messages)
+        assert!(longest <= most_fair, "{longest} fair shares of {programs}");
+        assert!(messages <= most_messages, "{messages} of {programs}");
     }
 }
 
-/// Checks the bounds of the design.
-#[test]
-fn no_program_waits_for_long_or_asks_for_much() {
-    for (programs, fair, messages) in [(4, 12, 12), (16, 12, 35)] {
-        let costs = World::costs(programs);
-        assert!(costs.0 <= fair && costs.1 <= messages, "{costs:?}");
-    }
+/// All nodes say that another client has the lock.
+fn denied(wait: &mut Wait, delays: (Instant, Duration), random: &mut StdRng) {
+    let said = [NodeOutcome::Held; NODES].into_iter();
+    wait.refused(Refusal::Held, said, NodeSet::EMPTY, delays, random);
 }
 
 #[test]
@@ -286,14 +279,7 @@ fn a_lone_contender_asks_as_soon_as_a_majority_has_told() {
     let mut random = StdRng::seed_from_u64(1);
     let (now, mut wait) = (Instant::from_millis(1_000), Wait::new(NODES));
     let delay = now.saturating_add(OLD);
-    let said = [NodeOutcome::Held; NODES];
-    wait.refused(
-        Refusal::Held,
-        said.into_iter(),
-        NodeSet::EMPTY,
-        (delay, OLD),
-        &mut random,
-    );
+    denied(&mut wait, (delay, OLD), &mut random);
     NodeId::first(NODES).for_each(|node| wait.belief.asked(node));
     wait.looked(now, ROUND_TRIP, (OLD, OLD), &mut random);
     for node in NodeId::first(NODES) {
@@ -301,11 +287,7 @@ fn a_lone_contender_asks_as_soon_as_a_majority_has_told() {
         wait.answered(now, node, left, true);
     }
     let next = |wait: &Wait| wait.next(now, now, |_| Instant::ZERO);
-    assert!(
-        matches!(next(&wait), Next::Look(at) if now.saturating_add(OLD) < at),
-        "{:?}",
-        next(&wait)
-    );
+    assert_matches!(next(&wait), Next::Look(at) if now.saturating_add(OLD) < at);
     wait.changed(now, NodeId::new(0));
     assert_eq!(next(&wait), Next::Look(now.saturating_add(LOOK_SOON)));
     wait.changed(now, NodeId::new(1));
@@ -346,25 +328,15 @@ fn others_are_remembered_where_no_lock_was_released_of_late() {
 
 #[test]
 fn a_key_that_changes_all_the_time_is_asked_for_less_and_less() {
-    let node = NodeId::first(NODES).collect::<Vec<_>>();
     let mut random = StdRng::seed_from_u64(7);
     let now = Instant::from_millis(1_000);
     let rests = [0, 39, 59, 2_100].map(|wasted| {
         let mut wait = Wait::new(NODES);
         for _ in 0..wasted {
-            let held = [NodeOutcome::Held; NODES];
-            wait.refused(
-                Refusal::Held,
-                held.into_iter(),
-                NodeSet::EMPTY,
-                (now, HOLD),
-                &mut random,
-            );
+            denied(&mut wait, (now, HOLD), &mut random);
         }
         wait.looked(now, ROUND_TRIP, (HOLD, HOLD), &mut random);
-        for node in &node[..2] {
-            wait.changed(now, *node);
-        }
+        NodeId::first(2).for_each(|node| wait.changed(now, node));
         wait.belief.free_at(|_| Instant::ZERO).saturating_since(now)
     });
     let most = LOOK_SOON * 10;

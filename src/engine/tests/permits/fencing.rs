@@ -1,5 +1,7 @@
 //! Stories of permits with fencing tokens: a number for each slot, which a majority gave.
 
+use NodeOutcome::{Granted, Held, Missing};
+
 use super::*;
 
 /// Returns the answer of a node that has given this slot and this number.
@@ -20,8 +22,7 @@ fn asked_of(nodes: usize) -> World {
 /// Makes nodes, of which two have given these slots and numbers.
 fn given(nodes: usize, [first, second]: [(u16, u64); 2]) -> World {
     let mut world = asked_of(nodes);
-    world.say(0, &numbered(first.0, first.1));
-    world.say(1, &numbered(second.0, second.1));
+    world.each_says(&[&numbered(first.0, first.1), &numbered(second.0, second.1)]);
     world
 }
 
@@ -64,9 +65,8 @@ fn counters_that_differ_are_raised_in_the_slot_that_is_to_be_held() {
     world.play(&[(&["RAISE k 4/2/ to 9"], ":0|"), (&[], "")]);
     assert!(world.events.is_empty());
     world.say(2, &numbered(2, 8));
-    assert_eq!(world.take(2), ["RAISE k 4/2/ to 9"]);
     assert!(world.events.is_empty());
-    world.say(2, ":1|");
+    world.exchange(2, ["RAISE k 4/2/ to 9"], ":1|");
     holds(&mut world, 2, 9, 1);
 
     // A node that has given a larger number since then may have given it to the previous holder.
@@ -75,14 +75,7 @@ fn counters_that_differ_are_raised_in_the_slot_that_is_to_be_held() {
     world.say(2, &numbered(2, 10));
     assert!(world.events.is_empty());
     world.say(0, ":0|");
-    assert_eq!(
-        outcomes(&world.no_quorum()),
-        [
-            NodeOutcome::Missing,
-            NodeOutcome::Granted,
-            NodeOutcome::Granted
-        ]
-    );
+    assert_eq!(outcomes(&world.no_quorum()), [Missing, Granted, Granted]);
 }
 
 /// The node gave the number with a slot that the token has left. Another client may have had the right slot since then,
@@ -94,9 +87,8 @@ fn a_node_that_has_moved_the_token_gives_another_number() {
     assert!(world.events.is_empty());
     world.all_were_sent(&[]);
     world.say(0, &numbered(3, 12));
-    assert_eq!(world.take(1), ["RAISE k 4/3/ to 12"]);
     assert!(world.events.is_empty());
-    world.say(1, ":1|");
+    world.exchange(1, ["RAISE k 4/3/ to 12"], ":1|");
     holds(&mut world, 3, 12, 1);
 
     let mut world = given(3, [(2, 7), (3, 9)]);
@@ -124,12 +116,7 @@ fn a_token_that_is_gone_when_it_should_be_moved_has_no_vote_with_a_new_number_ei
     assert!(world.events.is_empty());
     world.say(2, "*4|:2|:0|:101|:0|");
     let said = outcomes(&world.held_by_another());
-    let outcomes = [
-        NodeOutcome::Missing,
-        NodeOutcome::Granted,
-        NodeOutcome::Held,
-    ];
-    assert_eq!(said, outcomes);
+    assert_eq!(said, [Missing, Granted, Held]);
 }
 
 /// Three of five have given one number, but not with one slot.
@@ -172,8 +159,7 @@ fn a_caller_that_waits_for_a_number_is_told_of_the_next_change_too() {
     world.take_all();
     world.say(2, ":0|+OK|:9000|");
     world.take_all();
-    world.say(0, PUSH);
-    world.say(1, PUSH);
+    world.each_says(&[PUSH, PUSH]);
     let again = ["CLIENT CACHING YES", "NUMBERED SLOT k 10000 0 of 1 from 1"];
     assert_eq!(world.take(1), again);
     world.all_say(0..3, &format!("+OK|{}", numbered(0, 5)));
@@ -187,8 +173,7 @@ fn a_copy_has_no_number() {
     let lock = world.lock();
     world.take_all();
     world.say(2, &numbered(3, 8));
-    let sent = ["TAKE OUT k but 4/2/", "SLOT k 10000 alone 2 of 4"];
-    world.exchange(2, sent, &format!(":1|{}", gives(2)));
+    world.exchange(2, COPY, &format!(":1|{}", gives(2)));
     assert_eq!(lock.fencing_token(), Some(7));
     world.release(lock);
     world.all_were_sent(&["RELEASE k 4/2/"]);
@@ -197,12 +182,11 @@ fn a_copy_has_no_number() {
 /// The attempt would have waited for that node until the end of its call.
 #[test]
 fn a_node_that_has_the_token_in_another_slot_than_a_majority_is_not_waited_for() {
-    const ENDED: [NodeOutcome; 2] = [NodeOutcome::Missing, NodeOutcome::Granted];
+    const ENDED: [NodeOutcome; 2] = [Missing, Granted];
     let mut world = given(3, [(2, 7), (2, 9)]);
     world.say(2, &numbered(3, 8));
-    assert_eq!(world.take(0), ["RAISE k 4/2/ to 9"]);
     assert!(world.events.is_empty());
-    world.say(0, ":0|");
+    world.exchange(0, ["RAISE k 4/2/ to 9"], ":0|");
     assert_eq!(outcomes(&world.no_quorum())[..2], ENDED);
 
     // Each of two nodes has given the slot of the other one to another client.
@@ -212,9 +196,8 @@ fn a_node_that_has_the_token_in_another_slot_than_a_majority_is_not_waited_for()
     assert_eq!(world.take(1)[0], "MOVE k 4/2/");
     world.say(1, &format!(":-1|{}", numbered(3, 10)));
     world.say(2, &numbered(3, 5));
-    assert_eq!(world.take(2), ["RAISE k 4/3/ to 10"]);
     assert!(world.events.is_empty());
-    world.say(2, ":0|");
+    world.exchange(2, ["RAISE k 4/3/ to 10"], ":0|");
     let said = outcomes(&world.no_quorum());
     assert_eq!([said[2], said[1]], ENDED);
 }

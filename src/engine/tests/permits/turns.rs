@@ -1,12 +1,12 @@
 //! Stories of programs that take turns with the permits of one name: a program with many callers leaves some to others.
 
 use super::*;
-use crate::engine::tests::shared::programs::Programs;
+use crate::engine::tests::programs::{Call, Programs};
 
 /// A program whose callers come back all the time. Each holds a permit for `hold`.
 struct Loops {
     world: Programs,
-    calls: Vec<(usize, RoundId)>,
+    calls: Vec<Call>,
     permits: u16,
     hold: Duration,
 }

@@ -39,6 +39,16 @@ impl World {
     }
 }
 
+/// Makes a kept lock that all nodes granted.
+fn kept_alone() -> (World, Lock) {
+    let mut world = World::ready(3);
+    world.acquire(&LockOptions::new(TTL).keep());
+    world.all_say(0..3, "+OK|");
+    let lock = world.lock();
+    world.take_all();
+    (world, lock)
+}
+
 #[test]
 fn a_lock_that_a_majority_has_turned_stays_valid_and_lets_readers_in() {
     let (mut world, mut lock) = World::held(3);
@@ -64,22 +74,13 @@ fn a_lock_that_a_majority_has_turned_stays_valid_and_lets_readers_in() {
 #[test]
 fn readers_who_wait_for_the_lock_begin_behind_the_downgrade() {
     for kept in [false, true] {
-        let mut world = World::ready(3);
-        let options = LockOptions::new(TTL);
-        world.acquire(&if kept { options.keep() } else { options });
-        world.all_say(0..3, "+OK|");
-        let mut lock = world.lock();
+        let (mut world, mut lock) = if kept { kept_alone() } else { World::held(3) };
         let readers = [(); 2].map(|()| world.read());
         let writer = world.acquire(&patient());
         world.take_all();
         world.begin_downgrade(&mut lock);
-        let all = [
-            "CONFIRM READER k",
-            "READ k 10000",
-            "READ k 10000",
-            "SET k 10000",
-        ];
-        world.all_were_sent(&all);
+        let read = "READ k 10000";
+        world.all_were_sent(&["CONFIRM READER k", read, read, "SET k 10000"]);
         world.all_say(0..2, ":10001|:1|:1|_|");
         world.apply_next(&mut lock);
         assert_eq!(world.all_granted().0, readers);
@@ -89,11 +90,7 @@ fn readers_who_wait_for_the_lock_begin_behind_the_downgrade() {
 
 #[test]
 fn a_lock_that_is_kept_alone_becomes_a_kept_reader_that_keeps_no_reader_out() {
-    let mut world = World::ready(3);
-    world.acquire(&LockOptions::new(TTL).keep());
-    world.all_say(0..3, "+OK|");
-    let mut lock = world.lock();
-    world.take_all();
+    let (mut world, mut lock) = kept_alone();
     world.downgrade(&mut lock);
     world.all_say(0..3, ":10001|");
     world.extended(&mut lock);
@@ -118,18 +115,10 @@ fn if_too_few_nodes_answer_the_lock_is_shared_and_valid_until_its_end_and_is_tur
     world.downgrade(&mut lock);
     world.say(0, ":10001|");
     world.sleep_until_event();
-    assert_eq!(
-        world.unconfirmed(),
-        [
-            NodeOutcome::Granted,
-            NodeOutcome::TimedOut,
-            NodeOutcome::TimedOut
-        ]
-    );
-    assert_eq!(
-        (lock.entry().kind(), lock.valid_until()),
-        (Kind::Shared, end)
-    );
+    use NodeOutcome::{Granted, TimedOut};
+    assert_eq!(world.unconfirmed(), [Granted, TimedOut, TimedOut]);
+    assert_eq!(lock.entry().kind(), Kind::Shared);
+    assert_eq!(lock.valid_until(), end);
     assert!(lock.is_valid_at(world.now));
     world.all_say(1..3, ":10001|");
     world.downgrade(&mut lock);
@@ -180,10 +169,8 @@ fn a_lock_that_is_over_or_cannot_be_shared_is_refused_before_anything_is_sent() 
     let mut lock = world.lock();
     world.take_all();
     let refused = world.cannot_be_shared(&mut lock);
-    assert_matches!(
-        refused,
-        ExtendError::Invalid(InvalidRequest(RequestFault::NotExclusive))
-    );
+    let why = InvalidRequest(RequestFault::NotExclusive);
+    assert_matches!(refused, ExtendError::Invalid(found) if found == why);
     let mut world = World::with(named(3).without_scripts(true));
     let refused = world.cannot_be_shared(&mut lock);
     let why = InvalidRequest(RequestFault::NeedsScripts);
@@ -197,19 +184,11 @@ fn the_fencing_token_and_the_lock_delay_stay() {
     entry.set_end(Instant::from_millis(9), TTL);
     let shared = entry.as_shared();
     assert_eq!(shared.kind(), Kind::Shared);
-    assert_eq!(
-        (shared.resource(), shared.token()),
-        (entry.resource(), entry.token())
-    );
-    assert_eq!(
-        (shared.fencing_token(), shared.delay()),
-        (Some(5), entry.delay())
-    );
-    assert_eq!((shared.end(), shared.ttl()), (entry.end(), entry.ttl()));
+    let of = |entry: &crate::entry::Entry| (entry.delay(), entry.end(), entry.ttl());
+    assert_eq!(of(&shared), of(&entry));
+    assert_eq!(shared.resource(), entry.resource());
+    assert_eq!(shared.token(), entry.token());
+    assert_eq!(shared.fencing_token(), Some(5));
     shared.set_end(Instant::from_millis(8), TTL);
-    assert_eq!(
-        entry.end(),
-        Instant::from_millis(9),
-        "it has an end of its own"
-    );
+    assert_eq!(entry.end(), Instant::from_millis(9), "it has its own");
 }

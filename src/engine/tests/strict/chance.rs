@@ -12,7 +12,7 @@ const SHORT: Duration = Duration::from_millis(400);
 struct World {
     net: Net,
     random: StdRng,
-    held: Vec<Option<Lock>>,
+    held: [Option<Lock>; CLIENTS],
     taken: usize,
 }
 
@@ -20,20 +20,16 @@ impl World {
     fn new(seed: u64) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let mut net = Net::new(3);
-        for client in 0..CLIENTS {
-            // The client with the longer ttl comes first, because a client that comes later with a longer ttl makes all
-            // others wait.
-            let halves = match client {
-                0 => 2,
-                _ => random.random_range(1..=2),
-            };
+        // The client with the longer ttl comes first, because a client that comes later with a longer ttl makes all
+        // others wait.
+        for halves in [2, random.random_range(1..=2), random.random_range(1..=2)] {
             net.client(builder(3).max_ttl(SHORT * halves));
         }
         net.pass(SHORT * 3);
         Self {
             net,
             random,
-            held: (0..CLIENTS).map(|_| None).collect(),
+            held: [const { None }; CLIENTS],
             taken: 0,
         }
     }
@@ -55,36 +51,32 @@ impl World {
             9..20 => self.net.let_through(client, node),
             20..60 => self.use_lock(client),
             _ => {
-                let span = Duration::from_millis(self.below(60) as u64);
+                let span = self.below(60) as u32 * MS;
                 self.net.pass(span);
             }
         }
-        self.check();
+        let valid = |lock: &&Lock| lock.is_valid_at(self.net.now);
+        let valid = self.held.iter().flatten().filter(valid).count();
+        assert!(valid <= 1, "{valid} holders");
     }
 
     fn use_lock(&mut self, client: usize) {
-        match self.held[client].take() {
+        self.held[client] = match self.held[client].take() {
             None => {
-                if let Ok(lock) = self.net.try_lock(client, SHORT)
-                    && lock.is_valid_at(self.net.now)
-                {
-                    self.taken += 1;
-                    self.held[client] = Some(lock);
-                }
+                let lock = self.net.try_lock(client, SHORT).ok();
+                let lock = lock.filter(|lock| lock.is_valid_at(self.net.now));
+                self.taken += usize::from(lock.is_some());
+                lock
             }
-            Some(lock) if self.below(3) == 0 => self.net.release(client, lock),
+            Some(lock) if self.below(3) == 0 => {
+                self.net.release(client, lock);
+                None
+            }
             Some(mut lock) => {
                 drop(self.net.extend(client, &mut lock, SHORT));
-                self.held[client] = Some(lock);
+                Some(lock)
             }
-        }
-    }
-
-    fn check(&self) {
-        let now = self.net.now;
-        let valid = |lock: &&Lock| lock.is_valid_at(now);
-        let valid = self.held.iter().flatten().filter(valid).count();
-        assert!(valid <= 1, "{valid} holders");
+        };
     }
 }
 

@@ -4,11 +4,7 @@ use super::*;
 
 /// Makes three nodes with barriers that two clients have just seen. The second client has ended the barriers.
 fn trusted_by_another() -> Net {
-    let mut net = Net::new(3);
-    for _ in 0..2 {
-        net.client(builder(3).max_ttl(LONGEST));
-    }
-    net.pump();
+    let mut net = barred(2);
     refusal(net.try_lock(0, TTL));
     assert_eq!(net.trust_all(1), 3);
     net.pump();
@@ -17,8 +13,7 @@ fn trusted_by_another() -> Net {
 
 /// Puts a barrier of a minute on `node`.
 fn bar(net: &mut Net, node: usize) {
-    net.set(node, BARRIER_KEY, b"1");
-    net.admin(node, "PEXPIRE shearline:barrier 60000");
+    net.admin(node, "SET shearline:barrier 1 PX 60000");
 }
 
 #[test]
@@ -47,9 +42,9 @@ fn a_call_that_waits_gets_its_lock_when_the_barriers_are_ended() {
 #[test]
 fn a_call_that_waits_for_a_holder_asks_behind_barriers_too() {
     let mut net = trusted(2);
-    net.set_px(2, b"k", b"other", LONGEST);
+    net.admin(2, "SET k other PX 20000");
     bar(&mut net, 1);
-    net.acquire_with(0, b"k", &LockOptions::new(TTL).wait(LONGEST));
+    net.asks(0, b"k", &LockOptions::new(TTL).wait(LONGEST));
     net.pass(SECOND * 3);
     assert!(net.event(0).is_none(), "one votes");
     assert!(net.kept_until(0, 1).is_some());
@@ -75,9 +70,7 @@ fn an_extension_counts_when_the_barriers_are_ended() {
 /// Only an operator can give floors, so waiting does not help. The refusal says nothing about the barriers.
 #[test]
 fn a_call_for_a_token_behind_barriers_fails_for_lack_of_floors() {
-    let mut net = Net::new(3);
-    net.client(builder(3).max_ttl(LONGEST));
-    net.pump();
+    let mut net = barred(1);
     let known = net.kept_until(0, 1);
     net.pass(SECOND);
     let wait = LockOptions::new(TTL).wait(LONGEST).fenced();

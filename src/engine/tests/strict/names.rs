@@ -15,10 +15,8 @@ fn world() -> World {
 fn greet(world: &mut World, node: usize, run_id: &str) {
     world.welcome(node);
     world.take(node);
-    world.say(
-        node,
-        &format!("$10|run_id:{run_id}|$-1|$-1|-NOPERM no CONFIG|$-1|$-1|$-1|$-1|"),
-    );
+    let rest = "$-1|$-1|-NOPERM no CONFIG|$-1|$-1|$-1|$-1|";
+    world.say(node, &format!("$10|run_id:{run_id}|{rest}"));
     let marker = format!("1 {run_id} 20000 3 2 1 default");
     world.say(node, &format!("*3|:1|:0|$25|{marker}|"));
     world.take(node);
@@ -37,8 +35,7 @@ fn twins() -> World {
 /// The server refuses a `SET` under the name of node 0, as a replica does.
 fn refuse(world: &mut World) {
     world.try_once();
-    world.take(0);
-    world.say(0, "-READONLY You can't write against a read only replica.|");
+    world.reply(0, "-READONLY You can't write against a read only replica.|");
 }
 
 fn greet_again(world: &mut World, node: usize, run_id: &str) {
@@ -103,8 +100,7 @@ fn trust_in_a_server_is_for_all_its_names() {
     world.lose(0);
     greet_again(&mut world, 1, "abc");
     assert_eq!(world.trust(1, "abc"), Ok(true));
-    world.take(1);
-    world.say(1, "*3|:1|:0|$25|1 abc 20000 3 2 1 default|");
+    world.reply(1, "*3|:1|:0|$25|1 abc 20000 3 2 1 default|");
     assert_eq!(world.state(1), NodeState::Ready);
     greet_again(&mut world, 0, "abc");
     assert_eq!(world.state(1), NodeState::Ready);

@@ -1,6 +1,8 @@
 //! Stories of nodes that refuse scripts, and get none from then on.
 
 use super::super::permissions::{FIRST, lacks, unasked};
+use super::doubt::{BY_TEXT, OWN, PROBE, doubted, held_in_doubt};
+use super::several::{TAKEN, free};
 use super::*;
 
 const NO_ENGINE: &str = "-ERR Could not find scripting engine 'lua'|";
@@ -14,29 +16,32 @@ const REFUSALS: [&str; 6] = [
     "-EVAL is disabled|",
 ];
 
-/// Returns the answers of a node that knows none of these ways but the transaction, which was tried with them.
-fn only_by_transaction() -> String {
-    only_watches(NO_NUMBER)
+/// The answers of a node that releases by `DELIFEQ`, and by no other way but the transaction.
+const BY_DELIFEQ: &str = ":0|-ERR unknown command 'X', with args beginning with: |-ERR syntax error|\
+    +OK|*0|+OK|$-1|:-2|-ERR value is not an integer or out of range|";
+const NO_WATCH: &str = "-NOPERM this user has no permissions to run the 'watch' command|";
+
+/// Makes worlds of one node and its refusals: those of `known`, and `doubt` if it refuses in words of its own.
+fn refusing<T>(known: fn() -> T, doubt: fn() -> T) -> impl Iterator<Item = (T, &'static str)> {
+    let refusals = REFUSALS.into_iter().map(move |refusal| (known(), refusal));
+    refusals.chain([(doubt(), OWN)])
 }
 
 #[test]
 fn a_node_that_refuses_scripts_is_asked_how_it_releases_and_grants_the_lock() {
-    for refusal in REFUSALS {
-        let mut world = unasked(1);
+    for (mut world, refusal) in refusing(|| unasked(1), doubted) {
         world.try_once();
-        world.exchange(0, [FIRST], refusal);
+        let probe = if refusal == OWN { PROBE } else { FIRST };
+        world.exchange(0, [probe], refusal);
         assert_eq!(world.take(0), asked(), "{refusal}");
-        world.say(0, &only_by_transaction());
+        world.say(0, &only_watches(NO_NUMBER));
         world.exchange(0, ["SET k 10000"], "+OK|");
-        let lock = world.lock();
-        let token = lock.token().as_bytes().to_vec();
+        let mut lock = world.lock();
         assert_eq!(world.state(0), NodeState::Ready);
+        world.extend(&lock);
+        world.extended_by_a_transaction(&mut lock);
         world.release(lock);
-        assert_eq!(world.take(0), RELEASING);
-        say_token(&mut world, WATCHED, &token, "");
-        world.exchange(0, DELETING, "+OK|+QUEUED|*1|:1|");
-        assert_eq!(world.unlocked().expect("released").deleted, 1);
-        world.is_clean();
+        world.released_by_a_transaction();
         // From then on, no script is sent over this connection.
         world.try_once();
         assert_eq!(world.take(0), ["SET k 10000"]);
@@ -49,37 +54,28 @@ fn each_node_of_a_cluster_is_asked_in_its_own_way() {
     let mut world = unasked(3);
     world.try_once();
     world.take_all();
-    world.say(0, ":1|");
-    world.say(1, UNKNOWN);
-    world.say(2, NO_COMMAND);
-    let others = format!("{UNKNOWN}{SYNTAX}{WATCHED}$-1|:-2|{NO_NUMBER}");
-    world.say(1, &format!(":0|{others}"));
-    world.say(2, &only_by_transaction());
+    world.each_says(&[":1|", UNKNOWN, NO_COMMAND]);
+    world.say(1, BY_DELIFEQ);
+    world.say(2, &only_watches(NO_NUMBER));
     assert_eq!(world.take(1).last().unwrap(), "SET k 10000");
     assert_eq!(world.take(2).last().unwrap(), "SET k 10000");
     world.all_say(1..3, "+OK|");
     let lock = world.lock();
     world.take_all();
     world.release(lock);
-    let released = world.take_all();
-    assert_eq!(released[0], ["EVALSHA release"]);
-    assert_eq!(released[1], ["DELIFEQ k"]);
-    assert_eq!(released[2], RELEASING);
+    let ways = [&["EVALSHA release"][..], &["DELIFEQ k"], &RELEASING];
+    assert_eq!(world.take_all(), ways);
 }
 
 #[test]
 fn an_extension_that_is_refused_as_a_script_is_asked_by_a_transaction() {
     for refusal in REFUSALS {
         let (mut world, mut lock) = World::held(1);
-        let token = lock.token().as_bytes().to_vec();
         world.extend(&lock);
         world.exchange(0, ["EVALSHA extend"], refusal);
-        assert_eq!(world.take(0), EXTENDING, "{refusal}");
-        say_token(&mut world, WATCHED, &token, ":3000|");
-        world.exchange(0, RAISING, "+OK|+QUEUED|*1|:1|");
-        world.extended(&mut lock);
+        world.extended_by_a_transaction(&mut lock);
         world.ask_confirm(&lock);
-        assert_eq!(world.take(0), ["MULTI", "GET k", "PTTL k", "EXEC"]);
+        assert_eq!(world.take(0), INSPECTING, "{refusal}");
     }
 }
 
@@ -98,20 +94,18 @@ fn an_extension_that_is_refused_in_both_ways_names_the_script() {
 
 #[test]
 fn a_release_that_is_refused_as_a_script_is_done_in_another_way() {
-    for refusal in REFUSALS {
-        let (mut world, lock) = World::held(1);
-        let token = lock.token().as_bytes().to_vec();
+    for ((mut world, lock), refusal) in refusing(|| World::held(1), held_in_doubt) {
         world.release(lock);
-        world.exchange(0, ["EVALSHA release"], refusal);
-        assert_eq!(world.take(0), ["DELIFEQ k"], "{refusal}");
-        world.say(0, UNKNOWN);
-        world.exchange(0, ["DELEX k"], NO_COMMAND);
-        world.exchange(0, ["SET k IFEQ"], SYNTAX);
-        assert_eq!(world.take(0), RELEASING);
-        say_token(&mut world, WATCHED, &token, "");
-        world.say(0, "+OK|+QUEUED|*1|:1|");
-        assert_eq!(world.unlocked().expect("released").deleted, 1);
-        world.is_clean();
+        let (script, others) = match refusal {
+            OWN => (BY_TEXT, [OWN; 3]),
+            _ => ("EVALSHA release", [UNKNOWN, NO_COMMAND, SYNTAX]),
+        };
+        world.exchange(0, [script], refusal);
+        for (way, said) in asked().into_iter().zip(others) {
+            assert_eq!(world.take(0), [way], "{refusal}");
+            world.say(0, said);
+        }
+        world.released_by_a_transaction();
     }
 }
 
@@ -128,34 +122,31 @@ fn releasing_several() -> World {
 
 #[test]
 fn several_are_taken_and_released_where_scripts_are_refused() {
-    let mut world = World::ready(1);
-    world.try_all();
-    world.exchange(0, ["TAKE a b 10000"], NO_COMMAND);
-    let key = format!("$-1|:-2|{NO_NUMBER}");
-    assert_eq!(world.take(0)[2], "WATCH a b");
-    world.say(0, &format!("{WATCHED}{key}{key}{UNKNOWN}"));
-    world.take(0);
-    world.say(0, "+OK|+QUEUED|+QUEUED|*2|+OK|+OK|");
-    drop(world.lock());
+    for (mut world, refusal) in refusing(|| World::ready(1), doubted) {
+        world.try_all();
+        assert!(world.take(0)[0].starts_with("TAKE a b"));
+        world.say(0, refusal);
+        assert_eq!(world.take(0)[2], "WATCH a b", "{refusal}");
+        world.say(0, &free());
+        world.say(0, TAKEN);
+        drop(world.lock());
+    }
     // The lock is also released if scripts are forbidden in between.
     let mut world = releasing_several();
     world.exchange(0, ["RELEASE a b"], NO_COMMAND);
-    assert_eq!(
-        world.take(0),
-        ["MULTI", "EXEC", "WATCH a b", "GET a", "GET b"]
-    );
+    let reading = ["MULTI", "EXEC", "WATCH a b", "GET a", "GET b"];
+    assert_eq!(world.take(0), reading);
 }
 
 /// The debt is tried by a script again, which may be permitted by then.
 #[test]
 fn a_release_of_several_that_is_refused_in_both_ways_is_asked_by_script_again() {
     let mut world = releasing_several();
-    let no_watch = "-NOPERM this user has no permissions to run the 'watch' command|";
     for round in 0..3 {
         assert_eq!(world.take(0), ["RELEASE a b"], "{round}");
         world.say(0, NO_COMMAND);
         assert_eq!(world.take(0)[2], "WATCH a b");
-        world.say(0, &format!("+OK|*0|{no_watch}$-1|$-1|"));
+        world.say(0, &format!("+OK|*0|{NO_WATCH}$-1|$-1|"));
         assert_eq!(world.owed(), 1);
         world.pass(Duration::from_secs(2));
     }
@@ -178,12 +169,11 @@ fn a_node_that_is_asked_by_scripts_again_is_asked_for_permission_again() {
     world.take(0);
     world.try_once();
     assert_eq!(world.take(0)[0], "DELIFEQ k");
-    let no_watch = "-NOPERM this user has no permissions to run the 'watch' command|";
-    world.say(0, &format!("+OK|*0|{no_watch}$-1|$-1|"));
+    world.say(0, &format!("+OK|*0|{NO_WATCH}$-1|$-1|"));
     world.say(0, &format!("{NO_COMMAND}{UNKNOWN}$-1|"));
     assert_eq!(world.take(0).last().expect("it is asked"), "SET k 10000");
     world.events.clear();
-    world.say(0, &format!("+OK|*0|{no_watch}$-1|:-2|{NO_NUMBER}+OK|"));
+    world.say(0, &format!("+OK|*0|{NO_WATCH}{FREE_KEY}+OK|"));
     let _held = world.lock();
     world.pass(250 * MS);
     assert_eq!(world.take(0), ["RELEASE a b"]);
@@ -202,10 +192,8 @@ fn a_node_that_refuses_everything_names_the_script_and_is_asked_by_it_again() {
         world.say(0, &format!("{UNKNOWN}{UNKNOWN}{SYNTAX}{no_way}"));
         world.say(0, &format!("{NO_COMMAND}{NO_COMMAND}"));
         assert_eq!(outcomes(&world.no_quorum()), [lacks("eval")]);
-        assert_eq!(
-            world.state(0),
-            NodeState::Unusable(Unusable::Permission { command: "eval" })
-        );
+        let missing = Unusable::Permission { command: "eval" };
+        assert_eq!(world.state(0), NodeState::Unusable(missing));
         world.is_clean();
     }
     world.try_once();
@@ -216,28 +204,24 @@ fn a_node_that_refuses_everything_names_the_script_and_is_asked_by_it_again() {
 
 #[test]
 fn a_node_that_has_loaded_the_scripts_again_is_asked_by_them() {
-    for loads in [false, true] {
-        let mut world = unasked(1);
-        world.try_once();
-        world.say(0, NO_COMMAND);
-        let others = format!("{UNKNOWN}{SYNTAX}{WATCHED}$-1|:-2|{NO_NUMBER}");
-        world.say(0, &format!(":0|{others}+OK|"));
-        let lock = world.lock();
-        world.take(0);
-        world.lose(0);
-        world.welcome_again(0);
-        world.say(0, "$11|run_id:run0|$-1|$-1|");
-        match loads {
-            true => world.say(0, &digests()),
-            false => world.say(0, &NO_COMMAND.repeat(4)),
+    for (way, loaded) in [
+        ("EVALSHA release", digests()),
+        ("DELIFEQ k", NO_COMMAND.repeat(4)),
+    ] {
+        for (mut world, refusal) in [(unasked(1), NO_COMMAND), (doubted(), OWN)] {
+            world.try_once();
+            world.say(0, refusal);
+            world.say(0, &format!("{BY_DELIFEQ}+OK|"));
+            let lock = world.lock();
+            world.take(0);
+            world.lose(0);
+            world.welcome_again(0);
+            world.say(0, "$11|run_id:run0|$-1|$-1|");
+            world.reply(0, &loaded);
+            world.take(0);
+            world.release(lock);
+            assert_eq!(world.take(0), [way], "{refusal}");
         }
-        world.take(0);
-        world.release(lock);
-        let way = match loads {
-            true => "EVALSHA release",
-            false => "DELIFEQ k",
-        };
-        assert_eq!(world.take(0), [way], "{loads}");
     }
 }
 
@@ -268,25 +252,19 @@ fn a_strict_guard_says_at_once_that_it_needs_scripts() {
 fn an_error_that_says_nothing_known_is_shown_in_its_words() {
     let without = "use `without_scripts`: locks without a fencing token need no scripts";
     for (words, advice) in [
-        (
-            "upstream failure",
-            format!("; if this error refuses scripts, {without}"),
-        ),
-        ("no luck with EVAL", format!("; {without}")),
+        ("upstream failure", "; if this error refuses scripts, "),
+        ("no luck with EVAL", "; "),
     ] {
         let mut world = unasked(1);
         world.try_once();
-        world.take(0);
-        world.say(0, &format!("-ERR {words}|"));
+        world.reply(0, &format!("-ERR {words}|"));
         let text = format!("{:#}", world.refusal());
-        let said = format!("refused: ERR ({words}){advice}");
+        let said = format!("refused: ERR ({words}){advice}{without}");
         assert!(text.contains(&said), "{text}");
-        assert_eq!(world.take(0), ["EVALSHA release"]);
-        world.say(0, ":1|");
+        world.exchange(0, ["EVALSHA release"], ":1|");
         world.try_once();
         if words.contains("EVAL") {
-            assert_eq!(world.take(0), ["EVAL permits get del set evalsha"]);
-            world.say(0, ":0|");
+            world.exchange(0, ["EVAL permits get del set evalsha"], ":0|");
         }
         assert_eq!(world.take(0), [FIRST]);
     }

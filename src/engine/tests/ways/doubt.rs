@@ -1,15 +1,16 @@
 //! Stories of nodes that refuse scripts in unknown words, and have not loaded them for the same reason.
 
-use super::super::permissions::{FIRST, lacks};
+use super::super::permissions::{FIRST, lacks, unasked};
+use super::several::{TAKEN, free};
 use super::*;
 use crate::error::ServerError;
 
-const OWN: &str = "-ERR unsupported here|";
+pub(super) const OWN: &str = "-ERR unsupported here|";
 const NAMED: &str = "-ERR no scripts here|";
-const PROBE: &str = "EVAL permits get del set";
+pub(super) const PROBE: &str = "EVAL permits get del set";
 const PROBE_BY_DIGESTS: &str = "EVAL permits get del set evalsha";
-const BY_TEXT: &str = "EVAL release";
-const GRANTED: &str = "+OK|+QUEUED|*1|:1|";
+pub(super) const BY_TEXT: &str = "EVAL release";
+const TAKING: &str = "EVAL SET k 10000 if get del set";
 
 fn refused() -> NodeOutcome {
     NodeOutcome::Refused(ServerError::from_line(b"ERR"))
@@ -31,7 +32,7 @@ fn doubted_for(refusal: &str) -> World {
     world
 }
 
-fn doubted() -> World {
+pub(super) fn doubted() -> World {
     doubted_for(OWN)
 }
 
@@ -43,7 +44,7 @@ fn comes_back_without(world: &mut World) {
 }
 
 /// Makes a lock on a node that did not load the scripts when it was connected again.
-fn held_in_doubt() -> (World, Lock) {
+pub(super) fn held_in_doubt() -> (World, Lock) {
     let (mut world, lock) = World::held(1);
     world.unpermitted = true;
     comes_back_without(&mut world);
@@ -52,7 +53,13 @@ fn held_in_doubt() -> (World, Lock) {
 
 /// Returns the answers of a node that knows only the transaction, and refuses everything else in words of its own.
 fn watches_in_own_words() -> String {
-    format!("{OWN}{OWN}{OWN}{WATCHED}$-1|:-2|{NO_NUMBER}")
+    OWN.repeat(3) + FREE
+}
+
+/// Asserts that the report of a lock or a release has the words about scripts.
+#[track_caller]
+fn tells_the_words(text: &str) {
+    assert!(text.contains("refused: ERR (unsupported here)"), "{text}");
 }
 
 /// Makes a lock on a node that releases by transactions.
@@ -64,32 +71,6 @@ fn held_by_one() -> (World, Lock) {
     world.exchange(0, ["SET k 10000"], "+OK|");
     let lock = world.lock();
     (world, lock)
-}
-
-/// Extends `lock` by a transaction, which the node grants.
-fn extends_by_a_transaction(world: &mut World, lock: &mut Lock) {
-    assert_eq!(world.take(0), EXTENDING);
-    say_token(world, WATCHED, lock.token().as_bytes(), ":3000|");
-    world.exchange(0, RAISING, GRANTED);
-    world.extended(lock);
-}
-
-#[test]
-fn a_lock_is_taken_extended_and_released_by_transactions() {
-    let (mut world, mut lock) = held_by_one();
-    assert_eq!(world.state(0), NodeState::Ready);
-    let token = lock.token().as_bytes().to_vec();
-    world.extend(&lock);
-    extends_by_a_transaction(&mut world, &mut lock);
-    world.release(lock);
-    assert_eq!(world.take(0), RELEASING);
-    say_token(&mut world, WATCHED, &token, "");
-    world.exchange(0, DELETING, GRANTED);
-    assert_eq!(world.unlocked().expect("released").deleted, 1);
-    world.is_clean();
-    // No other trial is made over this connection.
-    world.try_once();
-    assert_eq!(world.take(0), ["SET k 10000"]);
 }
 
 #[test]
@@ -108,35 +89,12 @@ fn a_native_release_is_used_where_there_is_one() {
         world.say(0, first);
         assert_eq!(world.take(0), asked(), "{refusal} {first}");
         world.say(0, ":0|");
-        assert_eq!(world.take(0), ["SET k 10000"]);
-        world.say(0, &format!("{OWN}{OWN}{WATCHED}$-1|:-2|{NO_NUMBER}+OK|"));
+        world.exchange(0, ["SET k 10000"], &format!("{OWN}{OWN}{FREE}+OK|"));
         let lock = world.lock();
         world.release(lock);
-        assert_eq!(world.take(0), ["DELIFEQ k"]);
-        world.say(0, ":1|");
-        assert_eq!(world.unlocked().expect("released").deleted, 1);
-        world.is_clean();
+        world.exchange(0, ["DELIFEQ k"], ":1|");
+        world.is_released();
     }
-}
-
-/// Proxies may pass on scripts that they cannot load.
-#[test]
-fn a_node_that_runs_scripts_and_loads_none_is_asked_by_them() {
-    let mut world = doubted();
-    world.try_once();
-    world.exchange(0, [PROBE], ":0|");
-    let first = "EVAL SET k 10000 if get del set";
-    world.exchange(0, [first], ":1|");
-    let lock = world.lock();
-    refuses_to_load(&mut world);
-    world.release(lock);
-    world.exchange(0, [BY_TEXT], ":1|");
-    world.is_clean();
-}
-
-/// Lets the node refuse to load the scripts. It is asked once more, because the error may have been temporary.
-fn refuses_to_load(world: &mut World) {
-    world.exchange(0, ["SCRIPT LOAD"; 4], &OWN.repeat(4));
 }
 
 /// The trouble may be temporary, so the next lock tries a script again.
@@ -146,16 +104,14 @@ fn a_node_that_stops_to_run_scripts_is_asked_without() {
     world.try_once();
     world.say(0, ":0|:1|");
     let mut lock = world.lock();
-    world.take(0);
-    world.say(0, &OWN.repeat(4));
+    world.reply(0, &OWN.repeat(4));
     world.extend(&lock);
     world.exchange(0, ["EVAL extend"], OWN);
-    extends_by_a_transaction(&mut world, &mut lock);
+    world.extended_by_a_transaction(&mut lock);
     world.acquire_of(b"l", &once());
     world.exchange(0, [PROBE], ":0|:1|");
     let other = world.lock();
-    world.take(0);
-    world.say(0, &OWN.repeat(4));
+    world.reply(0, &OWN.repeat(4));
     world.extend(&lock);
     assert_eq!(world.take(0), ["EVAL extend"]);
     drop(other);
@@ -165,85 +121,49 @@ fn a_node_that_stops_to_run_scripts_is_asked_without() {
 /// first script does not ask for the permission to run scripts by their digests.
 #[test]
 fn other_refusals_to_load_cost_no_round_trip() {
-    for refusal in [
-        "-BUSY a script|",
-        "-LOADING the data|",
-        NO_COMMAND,
-        "-CLUSTERDOWN x|",
-    ] {
+    for refusal in ["-BUSY x|", "-LOADING x|", NO_COMMAND, "-CLUSTERDOWN x|"] {
         let mut world = doubted_for(refusal);
         world.try_once();
-        let first = "EVAL SET k 10000 if get del set";
-        assert_eq!(world.take(0), [first], "{refusal}");
+        assert_eq!(world.take(0), [TAKING], "{refusal}");
     }
 }
 
 #[test]
 fn a_refusal_that_passes_is_told_and_tried_again() {
     let mut world = doubted();
-    for refusal in ["-BUSY a script|", "-OOM no|", "-READONLY a replica|"] {
+    for refusal in [NO_KEY, "-BUSY x|", "-OOM x|", "-READONLY x|"] {
         world.try_once();
         assert_eq!(world.take(0), [PROBE], "{refusal}");
         world.say(0, refusal);
-        let told = refusal.trim_matches(['-', '|']).as_bytes();
-        let error = ServerError::from_line(told);
-        assert_eq!(outcomes(&world.no_quorum()), [NodeOutcome::Refused(error)]);
+        let error = ServerError::from_line(refusal.trim_matches(['-', '|']).as_bytes());
+        let told = match refusal {
+            NO_KEY => NodeOutcome::Unusable(Unusable::KeyPermission),
+            _ => NodeOutcome::Refused(error),
+        };
+        assert_eq!(outcomes(&world.no_quorum()), [told]);
         assert_eq!(world.take(0), NOTHING);
         world.is_clean();
-        if refusal.starts_with("-READONLY") {
-            return; // Its connection ends.
-        }
     }
 }
 
-#[test]
-fn a_key_that_is_not_permitted_is_named() {
-    let mut world = doubted();
-    world.try_once();
-    world.say(0, NO_KEY);
-    let missing = NodeOutcome::Unusable(Unusable::KeyPermission);
-    assert_eq!(world.take(0), [PROBE]);
-    assert_eq!(outcomes(&world.no_quorum()), [missing]);
-    world.is_clean();
-}
-
-/// Such an error turns scripts off for this connection only.
+/// Such an error turns scripts off for this connection only. Proxies may pass on scripts that they cannot load.
 #[test]
 fn scripts_are_used_again_after_an_error_that_has_passed() {
-    let (mut world, lock) = held_by_one();
-    let token = lock.token().as_bytes().to_vec();
+    let (mut world, mut lock) = held_by_one();
     comes_back_without(&mut world);
     // Held locks are extended as before.
     world.extend(&lock);
-    assert_eq!(world.take(0), EXTENDING);
-    say_token(&mut world, WATCHED, &token, ":3000|");
-    world.take(0);
-    world.say(0, GRANTED);
-    world.events.clear();
+    world.extended_by_a_transaction(&mut lock);
     world.acquire_of(b"l", &once());
     world.exchange(0, [PROBE], ":0|");
     world.exchange(0, ["EVAL SET l 10000 if get del set"], ":1|");
     let other = world.lock();
-    refuses_to_load(&mut world);
+    world.exchange(0, ["SCRIPT LOAD"; 4], &OWN.repeat(4)); // It is asked once more.
     world.release(other);
     world.exchange(0, [BY_TEXT], ":1|");
     world.events.clear();
     world.release(lock);
     assert_eq!(world.take(0), [BY_TEXT]);
-}
-
-#[test]
-fn scripts_that_are_loaded_later_are_used() {
-    let (mut world, lock) = held_by_one();
-    world.lose(0);
-    world.welcome_again(0);
-    world.take(0);
-    world.finish(0, "run0");
-    world.release(lock);
-    world.exchange(0, ["EVALSHA release"], ":1|");
-    world.events.clear();
-    world.try_once();
-    assert_eq!(world.take(0), [FIRST]);
 }
 
 /// The last way is a transaction, which the node refuses in known words, in its own words, or only for this user.
@@ -258,16 +178,11 @@ fn where_every_way_is_refused_the_words_about_scripts_are_told() {
         let mut world = doubted();
         for _ in 0..3 {
             world.try_once();
-            assert_eq!(world.take(0), [PROBE]);
-            world.say(0, OWN);
+            world.exchange(0, [PROBE], OWN);
             assert_eq!(world.take(0), asked());
             let transaction = format!("{no_watch}-ERR EXEC without MULTI|{no_watch}$-1|:-2|");
-            world.say(
-                0,
-                &format!("{no_way}{no_way}{no_way}{transaction}{no_watch}"),
-            );
-            let text = format!("{:#}", world.refusal());
-            assert!(text.contains("refused: ERR (unsupported here)"), "{text}");
+            world.say(0, &(no_way.repeat(3) + &transaction + no_watch));
+            tells_the_words(&format!("{:#}", world.refusal()));
             assert_eq!(world.state(0), NodeState::Ready);
             world.is_clean();
         }
@@ -285,10 +200,9 @@ fn words_that_are_known_count_more_than_those_of_an_earlier_connection() {
     comes_back_without(&mut world);
     world.acquire_of(b"l", &once());
     world.exchange(0, [PROBE], NO_COMMAND);
-    world.take(0);
-    let no_way = format!("{NO_COMMAND}-ERR EXEC without MULTI|{NO_COMMAND}{NO_COMMAND}");
-    world.say(0, &format!("{UNKNOWN}{UNKNOWN}{SYNTAX}{no_way}"));
-    world.say(0, &format!("{NO_COMMAND}{NO_COMMAND}"));
+    world.reply(0, &format!("{UNKNOWN}{UNKNOWN}{SYNTAX}{NO_COMMAND}"));
+    world.say(0, "-ERR EXEC without MULTI|");
+    world.say(0, &NO_COMMAND.repeat(4));
     assert_eq!(outcomes(&world.no_quorum()), [lacks("eval")]);
     drop(lock);
 }
@@ -301,26 +215,15 @@ fn those_who_ask_together_are_all_told() {
     }
     world.exchange(0, [PROBE; 2], &OWN.repeat(2));
     for _ in 0..6 {
-        let sent = world.take(0);
-        for command in sent {
-            let reply = match command.split(' ').next() {
-                Some("MULTI") => OWN,
-                Some("EXEC") => "-ERR EXEC without MULTI|",
-                Some("GET") => "$-1|",
-                Some("PTTL") => ":-2|",
-                _ => OWN,
-            };
-            world.say(0, reply);
-        }
+        world.all_answer(|_, sent| match sent.split(' ').next() {
+            Some("EXEC") => "-ERR EXEC without MULTI|",
+            Some("GET") => "$-1|",
+            Some("PTTL") => ":-2|",
+            _ => OWN,
+        });
     }
-    let told: Vec<String> = world
-        .events
-        .drain(..)
-        .map(|event| format!("{event:?}"))
-        .collect();
-    assert_eq!(told.len(), 2);
-    for told in told {
-        assert!(told.contains("refused: ERR (unsupported here)"), "{told}");
+    for _ in 0..2 {
+        tells_the_words(&format!("{:?}", world.events.remove(0)));
     }
     world.is_clean();
 }
@@ -343,36 +246,22 @@ fn a_node_that_shows_late_that_it_runs_none_gets_a_copy() {
     assert_eq!(world.take(2).len(), 1, "a copy");
 }
 
-/// There was no `SET` on this connection yet.
+/// There was no `SET` on this connection yet. RESP3 has a form for long errors.
 #[test]
 fn an_extension_that_is_refused_in_own_words_is_asked_by_a_transaction() {
-    let (mut world, mut lock) = held_in_doubt();
-    world.extend(&lock);
-    world.exchange(0, ["EVAL extend"], OWN);
-    extends_by_a_transaction(&mut world, &mut lock);
-    // The node refuses this in the same words, so the next question is asked by a script again.
-    world.extend(&lock);
-    assert_eq!(world.take(0), EXTENDING);
-    world.say(0, &format!("{UNKNOWN}{UNKNOWN}{UNKNOWN}$-1|:-2|"));
-    assert_eq!(world.unconfirmed(), [refused()]);
-    world.extend(&lock);
-    world.exchange(0, ["EVAL extend"], ":1|");
-    world.extended(&mut lock);
-}
-
-#[test]
-fn a_release_that_is_refused_in_own_words_is_done_in_another_way() {
-    let (mut world, lock) = held_in_doubt();
-    let token = lock.token().as_bytes().to_vec();
-    world.release(lock);
-    for way in [BY_TEXT, "DELIFEQ k", "DELEX k", "SET k IFEQ"] {
-        world.exchange(0, [way], OWN);
+    for own in [OWN, "!20|ERR unsupported here|"] {
+        let (mut world, mut lock) = held_in_doubt();
+        world.extend(&lock);
+        world.exchange(0, ["EVAL extend"], own);
+        world.extended_by_a_transaction(&mut lock);
+        // The node refuses this in the same words, so the next question is asked by a script again.
+        world.extend(&lock);
+        world.exchange(0, EXTENDING, &(UNKNOWN.repeat(3) + "$-1|:-2|"));
+        assert_eq!(world.unconfirmed(), [refused()]);
+        world.extend(&lock);
+        world.exchange(0, ["EVAL extend"], ":1|");
+        world.extended(&mut lock);
     }
-    assert_eq!(world.take(0), RELEASING);
-    say_token(&mut world, WATCHED, &token, "");
-    world.say(0, GRANTED);
-    assert_eq!(world.unlocked().expect("released").deleted, 1);
-    world.is_clean();
 }
 
 /// The report says how the script was refused. The release is tried again, as every debt is.
@@ -380,20 +269,16 @@ fn a_release_that_is_refused_in_own_words_is_done_in_another_way() {
 fn a_release_that_is_refused_in_every_way_tells_the_words_about_scripts() {
     let (mut world, lock) = held_in_doubt();
     world.release(lock);
-    for way in [BY_TEXT, "DELIFEQ k", "DELEX k", "SET k IFEQ"] {
-        assert_eq!(world.take(0), [way]);
-        world.say(
-            0,
-            match way {
-                BY_TEXT => OWN,
-                "SET k IFEQ" => "-ERR syntax error|", // These words are not about scripts.
-                _ => UNKNOWN,
-            },
-        );
+    for (way, said) in [
+        (BY_TEXT, OWN),
+        ("DELIFEQ k", UNKNOWN),
+        ("DELEX k", UNKNOWN),
+        ("SET k IFEQ", SYNTAX), // These words are not about scripts.
+    ] {
+        world.exchange(0, [way], said);
     }
     world.exchange(0, RELEASING, &format!("{UNKNOWN}{UNKNOWN}{UNKNOWN}$-1|"));
-    let told = format!("{:?}", world.events);
-    assert!(told.contains("refused: ERR (unsupported here)"), "{told}");
+    tells_the_words(&format!("{:?}", world.events));
     world.events.clear();
     world.pass(250 * MS);
     world.exchange(0, [BY_TEXT], ":1|");
@@ -403,9 +288,7 @@ fn a_release_that_is_refused_in_every_way_tells_the_words_about_scripts() {
 /// The `SET` may have run, so another way is tried only with the next attempt.
 #[test]
 fn a_node_that_loads_the_scripts_and_refuses_the_first_is_asked_without() {
-    let mut world = World::new(1);
-    world.unpermitted = true;
-    world.greet(0);
+    let mut world = unasked(1);
     world.try_once();
     world.exchange(0, [FIRST], NAMED);
     assert_eq!(outcomes(&world.no_quorum()), [refused()]);
@@ -420,23 +303,18 @@ fn a_node_that_loads_the_scripts_and_refuses_the_first_is_asked_without() {
 /// The node has run scripts on this connection. Perhaps a proxy has another server behind it by now.
 #[test]
 fn a_node_that_stops_to_run_loaded_scripts_is_asked_without() {
-    let mut world = World::new(1);
-    world.unpermitted = true;
-    world.greet(0);
+    let mut world = unasked(1);
     world.try_once();
     world.say(0, ":1|");
     let mut lock = world.lock();
     world.take(0);
     world.extend(&lock);
     world.exchange(0, ["EVALSHA extend"], NAMED);
-    extends_by_a_transaction(&mut world, &mut lock);
+    world.extended_by_a_transaction(&mut lock);
     world.release(lock);
     world.exchange(0, ["DELIFEQ k"], ":1|");
     // The next connection begins with the script that does nothing.
-    world.lose(0);
-    world.welcome_again(0);
-    world.take(0);
-    world.finish(0, "run0");
+    world.greet_again(0);
     world.acquire_of(b"l", &once());
     assert_eq!(world.take(0), [PROBE_BY_DIGESTS]);
 }
@@ -448,8 +326,7 @@ fn a_node_that_loads_the_scripts_later_is_not_doubted_any_more() {
     world.try_once();
     world.say(0, ":0|:1|");
     let lock = world.lock();
-    world.take(0);
-    world.say(0, &digests());
+    world.reply(0, &digests());
     world.extend(&lock);
     world.exchange(0, ["EVALSHA extend"], OWN);
     assert_eq!(world.take(0), NOTHING, "no other way is tried");
@@ -463,19 +340,9 @@ fn a_script_is_tried_before_the_first_set_again_where_no_way_is_left() {
     for _ in 0..2 {
         world.try_once();
         world.exchange(0, [PROBE], UNKNOWN);
-        assert_eq!(world.take(0), asked());
-        world.say(0, &format!("{}$-1|:-2|{NO_NUMBER}", UNKNOWN.repeat(6)));
+        world.exchange(0, asked(), &(UNKNOWN.repeat(6) + FREE_KEY));
         assert_matches!(world.event(), Event::Acquired { result: Err(_), .. });
     }
-}
-
-/// RESP3 has a form for long errors.
-#[test]
-fn an_extension_that_is_refused_by_a_long_error_is_asked_by_a_transaction() {
-    let (mut world, lock) = held_in_doubt();
-    world.extend(&lock);
-    world.exchange(0, ["EVAL extend"], "!20|ERR unsupported here|");
-    assert_eq!(world.take(0), EXTENDING);
 }
 
 #[test]
@@ -483,40 +350,23 @@ fn an_inspection_that_is_refused_as_a_script_is_asked_by_a_transaction() {
     for (mut world, refusal) in [(doubted(), OWN), (World::ready(1), NO_COMMAND)] {
         world.inspect();
         world.say(0, refusal);
-        assert_eq!(world.take(0), ["MULTI", "GET k", "PTTL k", "EXEC"]);
-        world.say(0, "+OK|+QUEUED|+QUEUED|*2|$-1|:-2|");
+        world.exchange(0, INSPECTING, "+OK|+QUEUED|+QUEUED|*2|$-1|:-2|");
         assert!(world.told().expect("it was answered").free);
     }
 }
 
 #[test]
-fn several_are_taken_by_a_transaction() {
-    let mut world = doubted();
-    world.try_all();
-    world.exchange(0, ["TAKE a b"], OWN);
-    let key = format!("$-1|:-2|{NO_NUMBER}");
-    assert_eq!(world.take(0)[2], "WATCH a b");
-    world.say(0, &format!("{WATCHED}{key}{key}{UNKNOWN}"));
-    world.take(0);
-    world.say(0, "+OK|+QUEUED|+QUEUED|*2|+OK|+OK|");
-    drop(world.lock());
-    // Or the transactions are refused too, in the words about scripts.
+fn transactions_of_several_are_refused_in_the_words_about_scripts() {
     for no_watch in [OWN, UNKNOWN] {
         let mut world = doubted();
         world.try_all();
-        world.take(0);
-        world.say(0, OWN);
-        world.say(
-            0,
-            &format!("{no_watch}{no_watch}{no_watch}$-1|:-2|{OWN}$-1|:-2|{OWN}{OWN}"),
-        );
+        world.exchange(0, ["TAKE a b"], OWN);
+        world.say(0, &format!("{no_watch}{no_watch}{no_watch}$-1|:-2|{OWN}"));
+        world.say(0, &format!("$-1|:-2|{OWN}{OWN}"));
         assert_eq!(outcomes(&world.no_quorum()), [refused()], "{no_watch}");
         // A forbidden transaction has taken nothing. A transaction that fails in unknown words may have taken
         // something.
-        assert_eq!(
-            world.engine.work.parts.claims.slab.is_empty(),
-            no_watch == UNKNOWN
-        );
+        assert_eq!(world.claims() == 0, no_watch == UNKNOWN);
     }
 }
 
@@ -530,23 +380,20 @@ fn a_refused_transaction_is_no_refusal_of_the_native_release() {
     finish_without(&mut world, 0, OWN);
     world.try_all();
     world.say(0, OWN);
-    let key = format!("$-1|:-2|{NO_NUMBER}");
-    world.say(0, &format!("{WATCHED}{key}{key}{UNKNOWN}"));
-    world.say(0, "+OK|+QUEUED|+QUEUED|*2|+OK|+OK|");
+    world.say(0, &free());
+    world.say(0, TAKEN);
     let lock = world.lock();
     world.extend(&lock);
     world.release(lock);
     world.events.clear();
     world.say(0, &format!("{OWN}{OWN}{OWN}$-1|:-2|$-1|:-2|"));
-    world.take(0);
-    world.say(0, &format!("{UNKNOWN}{UNKNOWN}{UNKNOWN}$-1|$-1|"));
+    world.reply(0, &format!("{UNKNOWN}{UNKNOWN}{UNKNOWN}$-1|$-1|"));
     world.pass(250 * MS);
     world.exchange(0, ["RELEASE a b"], ":1|");
     world.is_clean();
     world.try_once();
     world.exchange(0, [PROBE], ":0|");
-    world.take(0);
-    world.say(0, ":-2|");
+    world.reply(0, ":-2|");
     assert!(world.take(0).contains(&"DELIFEQ k".into()));
 }
 
@@ -560,12 +407,9 @@ fn a_fencing_token_is_asked_for_by_a_script_all_the_same() {
     world.acquire_of(b"l", &fenced);
     assert!(world.take(0)[0].starts_with("TAKE l"));
     world.say(0, OWN);
-    let text = format!("{:#}", world.refusal());
-    assert!(text.contains("refused: ERR (unsupported here)"), "{text}");
-    assert_eq!(world.take(0), ["MULTI", "EXEC", "WATCH l", "GET l"]);
-    world.say(0, &format!("{WATCHED}$-1|"));
-    world.take(0);
-    world.say(0, "+OK|+QUEUED|*1|:0|");
+    tells_the_words(&format!("{:#}", world.refusal()));
+    world.exchange(0, ["MULTI", "EXEC", "WATCH l", "GET l"], "+OK|*0|+OK|$-1|");
+    world.reply(0, "+OK|+QUEUED|*1|:0|");
     world.acquire_of(b"l", &fenced);
     assert!(world.take(0)[0].starts_with("TAKE l"));
     world.say(0, "$1|7|");

@@ -20,7 +20,7 @@ const AGAIN: [&str; 9] = [
 const TAKING: [&str; 4] = ["MULTI", "SET a 10000", "SET b 10000", "EXEC"];
 const RELEASING: [&str; 5] = ["MULTI", "EXEC", "WATCH a b", "GET a", "GET b"];
 const DELETING: [&str; 4] = ["MULTI", "PEXPIRE a -1", "PEXPIRE b -1", "EXEC"];
-const TAKEN: &str = "+OK|+QUEUED|+QUEUED|*2|+OK|+OK|";
+pub(super) const TAKEN: &str = "+OK|+QUEUED|+QUEUED|*2|+OK|+OK|";
 const DELETED: &str = "+OK|+QUEUED|+QUEUED|*2|:1|:1|";
 
 /// Returns the commands of the first question.
@@ -28,39 +28,24 @@ fn reading() -> Vec<&'static str> {
     [&AGAIN[..], &["MSETEX a b ?"]].concat()
 }
 
-/// Returns the answer of a node that has neither key, to a user who may write both.
-fn free_again() -> String {
-    format!("{WATCHED}$-1|:-2|{NO_NUMBER}$-1|:-2|{NO_NUMBER}")
+/// The answers of a node that has neither key, to a user who may write both.
+const FREE_AGAIN: &str = "+OK|*0|+OK|$-1|:-2|-ERR value is not an integer or out of range|\
+    $-1|:-2|-ERR value is not an integer or out of range|";
+/// The answers that both keys have the token.
+const BOTH: &str = "+OK|*0|+OK|@a@b";
+
+/// Like [`FREE_AGAIN`], from a node that has no `MSETEX`.
+pub(super) fn free() -> String {
+    format!("{FREE_AGAIN}{UNKNOWN}")
 }
 
-/// Like [`free_again`], from a node that has no `MSETEX`.
-fn free() -> String {
-    free_again() + UNKNOWN
-}
-
-/// Makes one node without scripts that was asked for both names and has taken them.
-fn taken() -> (World, Lock) {
-    let mut world = bare(1);
-    world.try_all();
-    world.exchange(0, reading(), &free());
-    world.exchange(0, TAKING, TAKEN);
-    let lock = world.lock();
-    (world, lock)
-}
-
-/// Makes one node that was asked for both names, is free and takes them now.
+/// Makes one node without scripts that was asked for both names, is free and takes them now.
 fn taking() -> (World, RoundId) {
     let mut world = bare(1);
     let round = world.try_all();
-    world.say(0, &free());
-    world.take(0);
+    world.exchange(0, reading(), &free());
+    assert_eq!(world.take(0), TAKING);
     (world, round)
-}
-
-/// Answers that both keys have the token, with the time that is `left` if the node was asked for that.
-fn say_both(world: &mut World, token: &[u8], left: &str) {
-    say_token(world, WATCHED, token, left);
-    say_token(world, "", token, left);
 }
 
 /// Lets the node take both keys, and releases them.
@@ -71,41 +56,25 @@ fn taken_and_released(world: &mut World) {
 }
 
 fn released(world: &mut World, lock: Lock) {
-    let token = lock.token().as_bytes().to_vec();
     world.release(lock);
-    assert_eq!(world.take(0), RELEASING);
-    say_both(world, &token, "");
+    world.told_of(0, &RELEASING, BOTH);
     world.exchange(0, DELETING, DELETED);
-    assert_eq!(world.unlocked().expect("released").deleted, 1);
-    world.is_clean();
-}
-
-/// Reads and releases both keys, of which none was taken.
-fn released_unread(world: &mut World) {
-    world.exchange(0, RELEASING, &format!("{WATCHED}$-1|$-1|"));
-    world.exchange(0, DELETING, "+OK|+QUEUED|+QUEUED|*2|:0|:0|");
-    world.is_clean();
+    world.is_released();
 }
 
 #[test]
 fn all_are_taken_extended_and_released_by_two_round_trips_each() {
-    let (mut world, mut lock) = taken();
-    let token = lock.token().as_bytes().to_vec();
+    let (mut world, _) = taking();
+    world.say(0, TAKEN);
+    let mut lock = world.lock();
     let until = Instant::from_millis(1_000).saturating_add(TTL - 102 * MS);
     assert_eq!(lock.valid_until(), until);
     world.pass(3_000 * MS);
     world.extend(&lock);
-    let reading = [
-        "MULTI",
-        "EXEC",
-        "WATCH a b",
-        "GET a",
-        "PTTL a",
-        "GET b",
-        "PTTL b",
-    ];
-    assert_eq!(world.take(0), reading);
-    say_both(&mut world, &token, ":7000|");
+    let sent = world.take(0);
+    let read = ["WATCH a b", "GET a", "PTTL a", "GET b", "PTTL b"];
+    assert_eq!(sent[2..], read);
+    world.tell(0, "+OK|*0|+OK|@a:7000|@b:7000|");
     let raising = ["MULTI", "PEXPIRE a 10000", "PEXPIRE b 10000", "EXEC"];
     world.exchange(0, raising, DELETED);
     world.extended(&mut lock);
@@ -123,11 +92,8 @@ fn nothing_is_taken_while_one_is_anothers() {
     ] {
         let mut world = bare(1);
         world.try_all();
-        world.take(0);
-        world.say(
-            0,
-            &format!("{WATCHED}{a}{NO_NUMBER}{b}{NO_NUMBER}{UNKNOWN}"),
-        );
+        world.reply(0, &format!("{WATCHED}{a}{NO_NUMBER}{b}{NO_NUMBER}"));
+        world.say(0, UNKNOWN);
         assert_eq!(world.take(0), NOTHING);
         let report = world.held_by_another();
         assert_eq!(named_held(&report), [Some(held.as_bytes())]);
@@ -137,17 +103,14 @@ fn nothing_is_taken_while_one_is_anothers() {
 
 #[test]
 fn what_has_changed_since_it_was_read_is_read_again() {
-    let mut world = bare(1);
-    world.try_all();
-    world.exchange(0, reading(), &free());
+    let (mut world, _) = taking();
     for _ in 0..3 {
-        world.exchange(0, TAKING, "+OK|+QUEUED|+QUEUED|$-1|");
-        world.exchange(0, AGAIN, &free_again());
+        world.say(0, "+OK|+QUEUED|+QUEUED|$-1|");
+        world.exchange(0, AGAIN, FREE_AGAIN);
+        assert_eq!(world.take(0), TAKING);
     }
-    world.exchange(0, TAKING, "+OK|+QUEUED|+QUEUED|$-1|");
-    assert_eq!(world.take(0), AGAIN);
-    let another = format!("{WATCHED}$-1|:-2|{NO_NUMBER}$7|another|:5000|{NO_NUMBER}");
-    world.say(0, &another);
+    world.say(0, "+OK|+QUEUED|+QUEUED|$-1|");
+    world.exchange(0, AGAIN, &format!("{FREE}$7|another|:5000|{NO_NUMBER}"));
     assert_eq!(world.take(0), NOTHING);
     world.held_by_another();
     world.is_clean();
@@ -156,24 +119,16 @@ fn what_has_changed_since_it_was_read_is_read_again() {
 #[test]
 fn what_the_user_could_not_release_is_not_taken() {
     let missing = |command| NodeOutcome::Unusable(Unusable::Permission { command });
+    let no_key = NodeOutcome::Unusable(Unusable::KeyPermission);
+    let no_watch = format!("+OK|*0|{NO_COMMAND}{FREE_KEY}{FREE_KEY}");
     for (said, outcome) in [
-        (
-            format!("{WATCHED}$-1|:-2|{NO_NUMBER}$-1|:-2|{NO_COMMAND}{UNKNOWN}"),
-            missing("pexpire"),
-        ),
-        (
-            format!("+OK|*0|{NO_COMMAND}$-1|:-2|{NO_NUMBER}$-1|:-2|{NO_NUMBER}{UNKNOWN}"),
-            missing("watch"),
-        ),
-        (
-            format!("{WATCHED}$-1|:-2|{NO_NUMBER}$-1|:-2|{NO_KEY}{UNKNOWN}"),
-            NodeOutcome::Unusable(Unusable::KeyPermission),
-        ),
+        (format!("{FREE}$-1|:-2|{NO_COMMAND}"), missing("pexpire")),
+        (no_watch, missing("watch")),
+        (format!("{FREE}$-1|:-2|{NO_KEY}"), no_key),
     ] {
         let mut world = bare(1);
         world.try_all();
-        world.take(0);
-        world.say(0, &said);
+        world.exchange(0, reading(), &(said + UNKNOWN));
         assert_eq!(world.take(0), NOTHING);
         assert_eq!(outcomes(&world.no_quorum()), [outcome]);
         assert_eq!(world.state(0), NodeState::Ready, "for one name");
@@ -205,7 +160,7 @@ fn an_attempt_that_is_over_takes_nothing_for_which_it_has_only_read() {
     world.cancel(other);
     assert_eq!(world.claims(), 1);
     world.cancel(round);
-    world.say(0, &free_again());
+    world.say(0, FREE_AGAIN);
     assert_eq!(world.take(0), NOTHING);
     world.is_clean();
 }
@@ -233,14 +188,13 @@ fn what_is_being_taken_for_an_attempt_that_is_over_is_released_behind_it() {
         assert_eq!((world.claims(), world.take(0).len()), (1, 0));
         if aborted {
             world.say(0, "+OK|+QUEUED|+QUEUED|$-1|");
-            released_unread(&mut world);
-            continue;
+            world.exchange(0, RELEASING, "+OK|*0|+OK|$-1|$-1|");
+            world.exchange(0, DELETING, "+OK|+QUEUED|+QUEUED|*2|:0|:0|");
+        } else {
+            world.say(0, TAKEN);
+            world.told_of(0, &RELEASING, BOTH);
+            world.exchange(0, DELETING, DELETED);
         }
-        let token = token_of(&world);
-        world.say(0, TAKEN);
-        assert_eq!(world.take(0), RELEASING);
-        say_both(&mut world, &token, "");
-        world.exchange(0, DELETING, DELETED);
         world.is_clean();
     }
 }
@@ -249,21 +203,17 @@ fn what_is_being_taken_for_an_attempt_that_is_over_is_released_behind_it() {
 #[test]
 fn what_was_taken_in_part_is_owed_its_release_whatever_it_was_refused_by() {
     for (first, second) in [
-        ("*2|+OK|-OOM command not allowed|", None),
-        (
-            "*2|+OK|-NOPERM no permissions to run the 'set' command|",
-            None,
-        ),
-        ("*2|+OK|$-1|", Some("$7|another|:5000|")),
-        ("*2|+OK|$-1|", Some("-LOADING Redis is loading|:-2|")),
+        ("-OOM command not allowed|", None),
+        (NO_COMMAND, None),
+        ("$-1|", Some("$7|another|:5000|")),
+        ("$-1|", Some("-LOADING Redis is loading|:-2|")),
     ] {
         let (mut world, _) = taking();
-        let token = token_of(&world);
-        world.say(0, &format!("+OK|+QUEUED|+QUEUED|{first}"));
+        world.say(0, &format!("+OK|+QUEUED|+QUEUED|*2|+OK|{first}"));
         if let Some(second) = second {
-            assert_eq!(world.take(0), AGAIN, "it is taken once more");
-            say_token(&mut world, WATCHED, &token, &format!(":9999|{NO_NUMBER}"));
-            world.say(0, &format!("{second}{NO_NUMBER}"));
+            // It is taken once more.
+            let said = format!("{WATCHED}@a:9999|{NO_NUMBER}{second}{NO_NUMBER}");
+            world.told_of(0, &AGAIN, &said);
         }
         world.no_quorum();
         assert_eq!(world.claims(), 1, "{first} {second:?}");
@@ -284,13 +234,13 @@ fn what_was_taken_in_part_is_owed_its_release_also_when_it_is_asked_for_alone() 
             world.cancel(round);
         }
         let refused = format!("+OK|*0|{NO_COMMAND}");
-        let key = format!("$-1|:-2|{NO_NUMBER}");
-        world.say(0, &format!("{refused}{key}{key}{key}{key}"));
+        let both_refused = refused.clone() + &FREE_KEY.repeat(2);
+        world.say(0, &(refused + &FREE_KEY.repeat(4)));
         if !cancelled {
-            world.exchange(0, AGAIN, &format!("{refused}{key}{key}"));
+            world.exchange(0, AGAIN, &both_refused);
         }
         assert_eq!(world.take(0)[2], "WATCH c d");
-        world.say(0, &format!("{refused}{key}{key}"));
+        world.say(0, &both_refused);
         assert_eq!(world.claims(), 1);
         assert_eq!(world.take(0)[..5], RELEASING, "cancelled: {cancelled}");
         world.say(0, &format!("{WATCHED}$-1|$-1|"));
@@ -308,18 +258,17 @@ fn two_that_have_a_resource_in_common_share_no_transaction() {
         world.acquire_all(&names.map(|name| &name[..]), &once());
     }
     world.say(0, &free());
-    world.take(0);
-    world.say(0, TAKEN);
+    world.reply(0, TAKEN);
     drop(world.lock());
     assert_eq!(world.take(0)[2], "WATCH a b c d");
-    let key = format!("$-1|:-2|{NO_NUMBER}");
-    world.say(0, &format!("{WATCHED}{key}{key}{key}{key}"));
+    world.say(0, &(WATCHED.to_string() + &FREE_KEY.repeat(4)));
     let taking = ["SET a 10000", "SET b 10000", "SET c 10000", "SET d 10000"];
     assert_eq!(world.take(0)[1..5], taking);
     world.say(0, "+OK|+QUEUED|+QUEUED|+QUEUED|+QUEUED|*4|+OK|+OK|+OK|+OK|");
     (0..2).for_each(|_| drop(world.next_acquired().1.expect("granted")));
     assert_eq!(world.take(0)[2], "WATCH b e");
-    world.say(0, &format!("{WATCHED}$7|another|:5000|{NO_NUMBER}{key}"));
+    let another = format!("{WATCHED}$7|another|:5000|{NO_NUMBER}");
+    world.say(0, &(another + FREE_KEY));
     world.held_by_another();
 }
 
@@ -333,10 +282,8 @@ fn a_lock_that_is_handed_over_is_not_taken_afterwards() {
     world.take_all();
     world.all_say(0..2, TAKEN);
     let mut lock = world.lock();
-    let token = lock.token().as_bytes().to_vec();
-    world.lose(2);
-    world.reconnect(2);
-    greet(&mut world, 2);
+    let has_both = "+OK|*0|+OK|@a:7000|@b:7000|";
+    greet_again(&mut world, 2);
     for found in [true, false] {
         world.wait(SECOND);
         world.extend(&lock);
@@ -344,14 +291,12 @@ fn a_lock_that_is_handed_over_is_not_taken_afterwards() {
             world.say(2, &format!("{WATCHED}$-1|:-2|$-1|:-2|"));
         }
         for node in 0..2 {
-            say_token_of(&mut world, node, WATCHED, &token, ":7000|");
-            say_token_of(&mut world, node, "", &token, ":7000|");
+            world.tell(node, has_both);
             world.say(node, DELETED);
         }
         world.extended(&mut lock);
     }
-    say_token_of(&mut world, 2, WATCHED, &token, ":7000|");
-    say_token_of(&mut world, 2, "", &token, ":7000|");
+    world.tell(2, has_both);
     world.take_all();
     world.say(2, DELETED);
     assert_eq!(world.take(2), reading(), "the copy");

@@ -24,36 +24,38 @@ fn executed(said: &str) -> String {
 fn known() -> World {
     let mut world = bare(1);
     world.try_all();
-    world.exchange(0, reading(), &(free_again() + NO_NUMBER));
-    assert_eq!(world.take(0), TAKING, "it was read already");
-    world.say(0, TAKEN);
-    let lock = world.lock();
-    released(&mut world, lock);
+    world.exchange(0, reading(), &format!("{FREE_AGAIN}{NO_NUMBER}"));
+    taken_and_released(&mut world); // It was read already.
     world
 }
 
-/// Asks for both names. Returns the token.
-fn asked(world: &mut World) -> (RoundId, Vec<u8>) {
+/// Asks for both names.
+fn asked(world: &mut World) -> RoundId {
     let operation = world.try_all();
     assert_eq!(world.take(0), AT_ONCE);
-    (operation, token_of(world))
+    operation
+}
+
+/// The only node takes both names at once.
+fn takes(world: &mut World) {
+    world.tell(0, &format!("{}@a@b", executed(":1|")));
+}
+
+fn taken_at_once(world: &mut World) -> Lock {
+    asked(world);
+    takes(world);
+    world.lock()
 }
 
 #[test]
 fn all_are_taken_by_one_round_trip() {
     let mut world = known();
     for _ in 0..2 {
-        let (_, token) = asked(&mut world);
-        say_token(&mut world, &executed(":1|"), &token, "");
-        say_token(&mut world, "", &token, "");
-        let lock = world.lock();
-        assert_eq!(lock.token().as_bytes(), token);
+        let lock = taken_at_once(&mut world);
         released(&mut world, lock);
     }
     // The permission is asked for again over the next connection.
-    world.lose(0);
-    world.reconnect(0);
-    greet(&mut world, 0);
+    greet_again(&mut world, 0);
     world.try_all();
     assert_eq!(world.take(0), reading());
 }
@@ -80,11 +82,10 @@ fn nothing_is_taken_and_nothing_owed_where_one_is_anothers() {
 #[test]
 fn what_meets_its_own_keys_is_read_and_the_missing_ones_are_set() {
     let mut world = known();
-    let (_, token) = asked(&mut world);
-    say_token(&mut world, &executed(":0|"), &token, "$-1|");
-    assert_eq!(world.take(0), AGAIN);
-    say_token(&mut world, WATCHED, &token, &format!(":9999|{NO_NUMBER}"));
-    world.say(0, &format!("$-1|:-2|{NO_NUMBER}"));
+    asked(&mut world);
+    world.tell(0, &format!("{}@a$-1|", executed(":0|")));
+    let own = format!("{WATCHED}@a:9999|{NO_NUMBER}{FREE_KEY}");
+    world.told_of(0, &AGAIN, &own);
     let taking = ["MULTI", "PEXPIRE a 10000", "SET b 10000", "EXEC"];
     world.exchange(0, taking, "+OK|+QUEUED|+QUEUED|*2|:1|+OK|");
     let lock = world.lock();
@@ -100,7 +101,7 @@ fn a_node_that_refuses_it_later_is_read_first_from_then_on() {
         world.say(0, &format!("+QUEUED|+QUEUED|{ABORTED}"));
         for _ in 0..2 {
             assert_eq!(world.take(0), AGAIN, "{refusal}");
-            world.say(0, &free_again());
+            world.say(0, FREE_AGAIN);
             taken_and_released(&mut world);
             world.try_all();
         }
@@ -116,16 +117,14 @@ fn a_node_that_fails_at_it_is_read_first_and_owed_the_release() {
         world.say(0, &format!("{}$-1|$-1|", executed("-ERR syntax error|")));
         assert_eq!(world.take(0), AGAIN);
         if is_free {
-            world.say(0, &free_again());
+            world.say(0, FREE_AGAIN);
             taken_and_released(&mut world);
         } else {
             let another = format!("$7|another|:5000|{NO_NUMBER}");
             world.say(0, &format!("{WATCHED}{another}{another}"));
             world.no_quorum();
-            assert_eq!(
-                (world.claims(), world.take(0)),
-                (1, RELEASING.map(String::from).to_vec())
-            );
+            assert_eq!(world.claims(), 1);
+            assert_eq!(world.take(0), RELEASING);
         }
     }
 }
@@ -135,10 +134,8 @@ fn a_node_that_fails_at_it_is_read_first_and_owed_the_release() {
 fn no_key_is_taken_that_the_user_could_not_release() {
     let mut world = known();
     asked(&mut world);
-    world.say(
-        0,
-        &format!("+OK|+QUEUED|{NO_KEY}+QUEUED|+QUEUED|+QUEUED|{ABORTED}"),
-    );
+    let queued = "+QUEUED|".repeat(3);
+    world.say(0, &format!("+OK|+QUEUED|{NO_KEY}{queued}{ABORTED}"));
     assert_eq!(world.take(0), NOTHING);
     let outcome = NodeOutcome::Unusable(Unusable::KeyPermission);
     assert_eq!(outcomes(&world.no_quorum()), [outcome]);
@@ -178,22 +175,19 @@ fn a_connection_that_is_lost_leaves_a_debt_of_all_names() {
 fn what_is_being_taken_for_an_attempt_that_is_over_is_released() {
     for is_taken in [true, false] {
         let mut world = known();
-        let (operation, token) = asked(&mut world);
+        let operation = asked(&mut world);
         world.cancel(operation);
         assert_eq!((world.claims(), world.take(0).len()), (1, 0));
         if is_taken {
-            say_token(&mut world, &executed(":1|"), &token, "");
-            say_token(&mut world, "", &token, "");
-            assert_eq!(world.take(0), RELEASING);
-            say_both(&mut world, &token, "");
+            takes(&mut world);
+            world.told_of(0, &RELEASING, BOTH);
             world.exchange(0, DELETING, DELETED);
-            world.is_clean();
         } else {
             world.say(0, &format!("{}$-1|$7|another|", executed(":0|")));
             world.exchange(0, RELEASING, &format!("{WATCHED}$-1|$7|another|"));
             world.exchange(0, ["MULTI", "PEXPIRE a -1", "EXEC"], "+OK|+QUEUED|*1|:0|");
-            world.is_clean();
         }
+        world.is_clean();
     }
 }
 
@@ -208,25 +202,12 @@ fn what_waits_beside_what_is_read_is_given_up_untaken() {
     let waiting = world.acquire_all(&[b"c", b"d"], &once());
     world.cancel(other);
     world.say(0, &format!("{}$7|another|$-1|", executed(":0|")));
-    assert_eq!(
-        world.take(0)[2],
-        "WATCH a b x y",
-        "releases alone are read for"
-    );
+    let read = world.take(0);
+    assert_eq!(read[2], "WATCH a b x y", "releases alone are read for");
     world.cancel(waiting);
     world.say(0, &format!("{WATCHED}$-1|$-1|$7|another|$-1|"));
-    let written = world.take(0);
-    assert!(
-        !written.iter().any(|command| command.contains('c')),
-        "{written:?}"
-    );
-}
-
-fn taken_at_once(world: &mut World) -> Lock {
-    let (_, token) = asked(world);
-    say_token(world, &executed(":1|"), &token, "");
-    say_token(world, "", &token, "");
-    world.lock()
+    let written = world.take(0).concat();
+    assert!(!written.contains('c'), "{written}");
 }
 
 /// An `EXEC` that was aborted because of other keys says nothing about `MSETEX`.
@@ -251,12 +232,8 @@ fn a_refusal_for_now_tells_nothing_and_a_refusal_of_the_command_all() {
     ] {
         let mut world = bare(1);
         world.try_all();
-        world.take(0);
-        world.say(0, &(free_again() + said));
-        world.take(0);
-        world.say(0, TAKEN);
-        let lock = world.lock();
-        released(&mut world, lock);
+        world.reply(0, &format!("{FREE_AGAIN}{said}"));
+        taken_and_released(&mut world);
         world.try_all();
         assert_eq!(world.take(0).len(), 9 + usize::from(asks_again), "{said}");
     }
