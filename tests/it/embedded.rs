@@ -10,6 +10,7 @@
 //! have expired.
 
 mod commands;
+mod grammar;
 mod locks;
 mod members;
 mod peers;
@@ -20,6 +21,7 @@ use shearline::internals::Flavour::{self, Redis, Valkey, Valkey81, Valkey91};
 use shearline::internals::scripts::JOIN;
 
 use self::commands::{BARRIERS, Commands};
+use self::grammar::{Words, shown};
 use self::peers::{Connection, Model, Received, Remote};
 use crate::effort::is_long;
 use crate::servers::{Options as ServerOptions, Reply, Server, eventually};
@@ -33,47 +35,40 @@ const PASSWORD: &str = "sesame";
 /// a fifteenth of the distance between two times to live.
 const PTTL_APART_MAX: u64 = 60_000;
 
+/// A number from here on is a time in milliseconds.
+const TIME_MIN: i64 = 600_000;
+
 #[test]
 fn the_store_answers_as_a_server_does() {
-    let server = Server::start();
-    compare(1, &server, Redis, Model::store(Redis, None), None);
+    compare(1, ServerOptions::redis(), Model::store, None);
 }
 
 #[test]
 fn the_store_asks_for_its_password_as_a_server_does() {
-    let server = Server::with(&ServerOptions::redis().password(PASSWORD));
-    let model = Model::store(Redis, Some(PASSWORD));
-    compare(2, &server, Redis, model, Some(PASSWORD));
+    compare(2, ServerOptions::redis(), Model::store, Some(PASSWORD));
 }
 
 #[test]
 fn the_node_answers_as_a_server_does() {
-    let server = Server::start();
-    compare(3, &server, Redis, Model::node(Redis, None), None);
+    compare(3, ServerOptions::redis(), Model::node, None);
 }
 
 #[test]
 fn the_node_asks_for_its_password_as_a_server_does() {
-    let server = Server::with(&ServerOptions::redis().password(PASSWORD));
-    let model = Model::node(Redis, Some(PASSWORD));
-    compare(4, &server, Redis, model, Some(PASSWORD));
+    compare(4, ServerOptions::redis(), Model::node, Some(PASSWORD));
 }
 
 #[test]
 fn the_store_answers_as_a_valkey_does() {
-    let server = Server::with(&ServerOptions::valkey());
-    let flavour = flavour_of(&server);
-    compare(5, &server, flavour, Model::store(flavour, None), None);
+    compare(5, ServerOptions::valkey(), Model::store, None);
 }
 
 #[test]
 fn the_node_answers_as_a_valkey_does() {
-    let server = Server::with(&ServerOptions::valkey());
-    let flavour = flavour_of(&server);
-    compare(6, &server, flavour, Model::node(flavour, None), None);
+    compare(6, ServerOptions::valkey(), Model::node, None);
 }
 
-/// Returns the version of Valkey that `SHEARLINE_VALKEY_SERVER` names.
+/// Returns the kind of the server, and the version if it is a Valkey.
 fn flavour_of(server: &Server) -> Flavour {
     let Reply::Bulk(text) = server.raw().run("INFO server") else {
         panic!("INFO is a text");
@@ -86,6 +81,7 @@ fn flavour_of(server: &Server) -> Flavour {
         Some(version) if version[..2] == ["8", "1"] => Valkey81,
         Some(version) if version[..2] == ["9", "0"] => Valkey,
         Some(version) if version[..2] == ["9", "1"] => Valkey91,
+        None => Redis,
         other => panic!("the embedded node plays no Valkey {other:?}"),
     }
 }
@@ -152,30 +148,50 @@ struct Pair {
 }
 
 impl Pair {
+    fn new(server: &Server, model: &mut Model) -> Self {
+        Self {
+            real: Connection::Remote(Remote::connect(server.address())),
+            modelled: model.connect(),
+        }
+    }
+
     /// Returns what the server and the model have sent until the batch was answered.
-    fn exchange(&mut self, model: &mut Model, batch: &[Vec<Vec<u8>>]) -> [Received; 2] {
+    fn exchange(&mut self, model: &mut Model, batch: &[Words]) -> [Received; 2] {
         let Self { real, modelled } = self;
         [real, modelled].map(|connection| connection.exchange(model, batch))
     }
 }
 
-/// Sends the commands of `seed` to both sides, and compares the replies.
-fn compare(seed: u64, server: &Server, flavour: Flavour, mut model: Model, password: Option<&str>) {
+/// Sends the commands of `seed` to a server and to a model of its kind, and compares the replies.
+fn compare(
+    seed: u64,
+    options: ServerOptions,
+    model: fn(Flavour, Option<&str>) -> Model,
+    password: Option<&str>,
+) {
+    let server = Server::with(&match password {
+        Some(password) => options.password(password),
+        None => options,
+    });
+    let flavour = flavour_of(&server);
+    let mut model = model(flavour, password);
     let mut commands = Commands::new(seed, flavour, password);
     let mut pairs: Vec<Pair> = Vec::new();
     let (mut sent, mut pushed) = (0, 0);
     let all = COMMANDS[usize::from(is_long())];
     while sent < all {
-        let at = commands.below(3);
+        let at = commands.grammar.below(3);
         let mut batch = Vec::new();
         while pairs.len() <= at {
-            let real = Connection::Remote(Remote::connect(server.address()));
-            let modelled = model.connect();
-            pairs.push(Pair { real, modelled });
+            pairs.push(Pair::new(&server, &mut model));
             batch = commands.greeting();
         }
-        if commands.below(30) == 0 {
-            expire(&commands.short_lived(), &mut pairs[at], &mut model);
+        if commands.grammar.one_in(30) {
+            expire(
+                &commands.grammar.words("short-lived"),
+                &mut pairs[at],
+                &mut model,
+            );
         }
         batch.extend(commands.batch());
         sent += batch.len();
@@ -189,7 +205,7 @@ fn compare(seed: u64, server: &Server, flavour: Flavour, mut model: Model, passw
             assert_same(&place, flavour, &batch, [&expected, &read]);
             pushed += read.pushes.len();
         }
-        if commands.below(30) == 0 {
+        if commands.grammar.one_in(30) {
             pairs.remove(at).modelled.close(&mut model);
         }
     }
@@ -199,12 +215,7 @@ fn compare(seed: u64, server: &Server, flavour: Flavour, mut model: Model, passw
 }
 
 #[track_caller]
-fn assert_same(
-    place: &str,
-    flavour: Flavour,
-    batch: &[Vec<Vec<u8>>],
-    [expected, read]: [&Received; 2],
-) {
+fn assert_same(place: &str, flavour: Flavour, batch: &[Words], [expected, read]: [&Received; 2]) {
     let until = |end: usize| {
         let lines: Vec<String> = batch[..end].iter().map(|it| shown(it)).collect();
         lines.join("\n    ")
@@ -294,11 +305,7 @@ fn with_errors(reply: &[u8], shown: fn(&[u8]) -> &[u8]) -> Vec<u8> {
 fn is_same(command: &[Vec<u8>], expected: &[u8], reply: &[u8]) -> bool {
     let name = command[0].to_ascii_lowercase();
     match name.as_slice() {
-        // The release and the extension answer only -1, 0 or 1.
-        b"pttl" | b"eval" | b"evalsha" | b"exec" => match (integer(expected), integer(reply)) {
-            (Some(expected @ 2..), Some(reply @ 2..)) => expected.abs_diff(reply) <= PTTL_APART_MAX,
-            _ => with_near_numbers(expected, reply),
-        },
+        b"pttl" | b"eval" | b"evalsha" | b"exec" => with_near_numbers(expected, reply),
         b"hello" => without_id(expected) == without_id(reply),
         _ => expected == reply,
     }
@@ -314,12 +321,17 @@ fn with_near_numbers(expected: &[u8], reply: &[u8]) -> bool {
     let (expected, reply) = (lines(expected), lines(reply));
     let near = |(expected, reply): (&Vec<u8>, &Vec<u8>)| {
         expected == reply
-            || match (integer(expected), integer(reply)) {
-                (Some(one @ 2..), Some(other @ 2..)) => one.abs_diff(other) <= PTTL_APART_MAX,
-                _ => false,
-            }
+            || integer(expected)
+                .zip(integer(reply))
+                .is_some_and(|(one, other)| is_near(one, other))
     };
     expected.len() == reply.len() && expected.iter().zip(&reply).all(near)
+}
+
+/// Returns `true` for the same number, and for times that may be those of the same key.
+fn is_near(one: i64, other: i64) -> bool {
+    let apart = if TIME_MIN <= one { PTTL_APART_MAX } else { 0 };
+    one.abs_diff(other) <= apart
 }
 
 fn integer(reply: &[u8]) -> Option<i64> {
@@ -338,11 +350,6 @@ fn without_id(reply: &[u8]) -> Vec<u8> {
             [&reply[..at], &reply[at + id.len() + digits..]].concat()
         }
     }
-}
-
-fn shown(command: &[Vec<u8>]) -> String {
-    let words = command.iter().map(|word| short(word));
-    words.collect::<Vec<_>>().join(" ")
 }
 
 fn short(bytes: &[u8]) -> String {
