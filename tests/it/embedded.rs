@@ -17,6 +17,8 @@ mod peers;
 mod tokens;
 mod tracking;
 
+use std::ops::RangeInclusive;
+
 use shearline::internals::Flavour::{self, Redis, Valkey, Valkey81, Valkey91};
 use shearline::internals::scripts::JOIN;
 
@@ -24,7 +26,7 @@ use self::commands::{BARRIERS, Commands};
 use self::grammar::{Words, shown};
 use self::peers::{Connection, Model, Received, Remote};
 use crate::effort::is_long;
-use crate::servers::{Options as ServerOptions, Reply, Server, eventually};
+use crate::servers::{Options as ServerOptions, Reply, Server, until};
 
 /// The number of commands in the short run, and in the long run.
 const COMMANDS: [usize; 2] = [1_200, 12_000];
@@ -35,8 +37,8 @@ const PASSWORD: &str = "sesame";
 /// a fifteenth of the distance between two times to live.
 const PTTL_APART_MAX: u64 = 60_000;
 
-/// A number from here on is a time in milliseconds.
-const TIME_MIN: i64 = 600_000;
+/// Numbers that are times in milliseconds. The counters of fencing tokens are smaller or larger.
+const TIMES: RangeInclusive<i64> = 10_000_000..=1_000_000_000_000;
 
 #[test]
 fn the_store_answers_as_a_server_does() {
@@ -264,40 +266,32 @@ fn expire(set: &[Vec<u8>], pair: &mut Pair, model: &mut Model) {
             // Without the password there is no key to wait for.
             continue;
         }
-        eventually("the key ends", || {
+        until("the key ends", || {
             let reply = connection.exchange(model, &get).replies.remove(0);
-            (reply == b"$-1\r\n" || reply == b"_\r\n").then_some(())
+            reply == b"$-1\r\n" || reply == b"_\r\n"
         });
     }
 }
 
 fn is_like(flavour: Flavour, command: &[Vec<u8>], expected: &[u8], reply: &[u8]) -> bool {
     let own_words = expected[0] == b'-' || command[0].eq_ignore_ascii_case(b"hello");
-    match flavour {
-        Redis => is_same(command, &with_codes(expected), &with_codes(reply)),
-        _ if own_words => expected[0] == reply[0],
-        _ => is_same(command, &wordless(expected), &wordless(reply)),
+    if flavour != Redis && own_words {
+        return expected[0] == reply[0];
     }
+    let [expected, reply] = [expected, reply].map(|reply| wordless(flavour, reply));
+    is_same(command, &expected, &reply)
 }
 
-/// Returns the reply with only the first word of each error.
-fn with_codes(reply: &[u8]) -> Vec<u8> {
-    with_errors(reply, |line| {
-        let end = line.iter().position(|byte| byte.is_ascii_whitespace());
-        &line[..end.expect("a line end")]
-    })
-}
-
-/// Returns the reply without the text of an error.
-fn wordless(reply: &[u8]) -> Vec<u8> {
-    with_errors(reply, |_| b"-")
-}
-
-fn with_errors(reply: &[u8], shown: fn(&[u8]) -> &[u8]) -> Vec<u8> {
+/// Returns the reply with only the first word of each error, or of a Valkey without any.
+fn wordless(flavour: Flavour, reply: &[u8]) -> Vec<u8> {
     let lines = reply.split_inclusive(|byte| *byte == b'\n');
-    let lines = lines.map(|line| match line {
-        [b'-', ..] => [shown(line), b"\n"].concat(),
-        line => line.to_vec(),
+    let lines = lines.map(|line| {
+        let code = line.iter().position(u8::is_ascii_whitespace);
+        match (line, code) {
+            ([b'-', ..], Some(code)) if flavour == Redis => [&line[..code], b"\n"].concat(),
+            ([b'-', ..], _) => b"-\n".to_vec(),
+            _ => line.to_vec(),
+        }
     });
     lines.collect::<Vec<_>>().concat()
 }
@@ -330,7 +324,11 @@ fn with_near_numbers(expected: &[u8], reply: &[u8]) -> bool {
 
 /// Returns `true` for the same number, and for times that may be those of the same key.
 fn is_near(one: i64, other: i64) -> bool {
-    let apart = if TIME_MIN <= one { PTTL_APART_MAX } else { 0 };
+    let apart = if TIMES.contains(&one) {
+        PTTL_APART_MAX
+    } else {
+        0
+    };
     one.abs_diff(other) <= apart
 }
 
