@@ -4,10 +4,12 @@ use shearline::internals::Flavour;
 
 use super::grammar::{Grammar, Words, words};
 
-/// Keys and values are few, so that commands use the same keys, and tokens match. The ends of barriers are far from each
-/// other: half an hour, eight hours, or a day. No live member that `ZADD` adds has a deadline in the library's form,
-/// because the clocks of the two sides differ. `brief` has what a client without the password may send, and `wide` has
-/// more words. Some markers replace others, and some cannot be read. The node refuses an option that is repeated.
+/// Keys and values are few, so that commands use the same keys, and tokens match. A client without the password may
+/// send what is `brief`; what is `wide` has too many words for it.
+///
+/// The ends of barriers are far from each other: half an hour, eight hours, or a day. Some markers replace others, and
+/// some cannot be read. No live member that `ZADD` adds has a deadline in the library's form, because the clocks of the
+/// two sides differ. No `SET` repeats an option, because the node would refuse it.
 const GRAMMAR: &str = r"
 brief = 10* <set> | 3* GET <key> | 4* PTTL <key> | 3* PEXPIRE <key> <millis> <less> | DEL <keys> | ZADD <key> 1 <value>
 | 4* <script> <count> <key> <value> <limit> | 4* <guarded> | SCRIPT <about> | <hello> | <auth> | <client>

@@ -1,10 +1,15 @@
 //! Grammars of commands, from which random numbers choose.
 //!
 //! A line `name = words | other words` is a rule with two alternatives, and a line that begins with `|` continues it.
-//! `3* words` counts thrice. Of the words, `<name>` stands for a choice of another rule, also behind a text (`r/<name>`);
-//! `<v*2..9>` for two to eight times that byte; `<RELEASE>` for the verb and the text or digest of a script, and
-//! `<=RELEASE>` for its text; `<unique>` for a time to live ([`Grammar::unique`]); `''` for an empty word; `#` for the
-//! number of words until `/`. In a word, the [`ESCAPES`] are replaced.
+//! `3* words` counts thrice. Some words stand for others:
+//!
+//! * `<name>`: an alternative of that rule. A text may precede it: `r/<name>`.
+//! * `<v*2..9>`: two to eight times that byte. `ff` is the byte 255.
+//! * `<RELEASE>`: the verb and the text or digest of a script. `<=RELEASE>`: its text alone.
+//! * `<unique>`: a time to live ([`Grammar::unique`]).
+//! * `''`: an empty word.
+//! * `#`: the number of words until `/`.
+//! * In other words, the [`ESCAPES`] are replaced.
 
 use std::collections::BTreeMap;
 

@@ -12,7 +12,8 @@ use super::{Pair, assert_same, flavour_of};
 use crate::effort::is_long;
 use crate::servers::{Options, Server};
 
-/// How many times all keys are compared, and how many commands there are between: in the short run, and in the long one.
+/// How many times all keys are compared, and how many commands come before each time: in the short run, and in the long
+/// one.
 const LOOKS: [(usize, usize); 2] = [(120, 5), (10_000, 1)];
 
 /// Other clients write a floor, a counter, or any other key that no script has written.

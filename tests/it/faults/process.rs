@@ -3,8 +3,8 @@
 use super::story::{Fault, Victim, play, play_silent};
 use crate::servers::{Options, Reply, eventually, until};
 
-/// The pause of all commands ends by itself: the command that would end it is not served either. Like the sleep below, it
-/// lasts longer than the story needs it, also on a busy machine.
+/// The pause of all commands ends by itself: the command that would end it is not served either. Like the sleep below,
+/// it lasts longer than the story needs it, also on a busy machine.
 const PAUSES: &str = "
 CLIENT PAUSE ALL | CLIENT PAUSE 15000 ALL | PING | TimedOut
 CLIENT PAUSE WRITE | CLIENT PAUSE 60000 WRITE | CLIENT UNPAUSE | TimedOut

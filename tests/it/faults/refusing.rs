@@ -8,8 +8,8 @@ use crate::canary::{ESCAPED, PASSWORD, USER};
 use crate::face::Which;
 use crate::servers::{End, Options, Raw, eventually};
 
-/// The server evicts what it can, also locks, before it refuses. The master of the replica does not exist, so it keeps its
-/// keys.
+/// The server evicts what it can, also locks, before it refuses. The master of the replica does not exist, so the
+/// replica keeps its keys.
 const NO_WRITES: &str = "
 OOM | CONFIG SET maxmemory 1 | CONFIG SET maxmemory 0 | Refused(ServerError(OOM))
 eviction | CONFIG SET maxmemory-policy allkeys-random; CONFIG SET maxmemory 1 | CONFIG SET maxmemory 0 | \
