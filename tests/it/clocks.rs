@@ -28,8 +28,7 @@ fn stepped_clocks_make_two_holders_only_without_the_watch() {
         let holder = one.lock("k", LONG).expect("free");
         held(other.try_lock("k", LONG));
         until("the last answer is read", || {
-            let all = other.nodes().iter().all(|node| node.in_flight == 0);
-            all
+            other.nodes().iter().all(|node| node.in_flight == 0)
         });
         thread::sleep(EVERY); // Every node is asked for its time again.
         nodes[..2].iter().for_each(|node| node.step_clock(2 * LONG));

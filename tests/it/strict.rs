@@ -32,8 +32,7 @@ pub(crate) fn trusting(which: Which, builder: Builder) -> Face {
         }
         face.settle();
         let nodes = face.nodes();
-        let quiet = nodes.iter().all(|node| ready(node) && node.in_flight == 0);
-        quiet
+        nodes.iter().all(|node| ready(node) && node.in_flight == 0)
     });
     face
 }

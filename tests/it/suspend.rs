@@ -113,8 +113,7 @@ fn await_answers(local: &mut LocalRedlock, driver: &mut Driver) {
         assert!(local.poll(turn).expect("the loop turns").is_none());
         driver.turn(turn).expect("the loop turns");
         let mut nodes = local.nodes().into_iter().chain(driver.nodes());
-        let is_quiet = nodes.all(|node| node.state == NodeState::Ready && node.in_flight == 0);
-        is_quiet
+        nodes.all(|node| node.state == NodeState::Ready && node.in_flight == 0)
     });
 }
 
