@@ -3,12 +3,12 @@
 use shearline::{NodeOutcome, Unusable};
 
 use crate::face::{Which, at, no_quorum};
-use crate::servers::{Cluster, LONG, Options};
+use crate::servers::{Cluster, LONG};
 
 /// One server under two addresses has one vote, even if the addresses look different.
 #[test]
 fn one_server_under_two_addresses_has_one_vote() {
-    let cluster = Cluster::with(2, &Options::redis().unix_socket());
+    let cluster = Cluster::start(2);
     let twice = [cluster[0].url(), cluster[0].unix_url()];
     for which in Which::BOTH {
         // Two addresses, one vote: no majority of two.

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use shearline::{LockGuard, Redlock};
 
-use crate::face::{await_ready, over};
+use crate::face::{over, ready};
 use crate::parts::{part, played};
-use crate::servers::{self, BRIEF, Cluster, LONG, Server, eventually};
+use crate::servers::{self, BRIEF, Cluster, LONG, Server, until};
 
 const STORY: &str = "SHEARLINE_TEST_BACKGROUND";
 
@@ -68,10 +68,7 @@ fn keys_are_over() {
 
 /// Returns a handle whose node timeout is longer than this test may take, so no call may wait for a silent node.
 fn patient(cluster: &Cluster) -> Redlock {
-    let builder = over(cluster).node_timeout(LONG).dead_after(2 * LONG);
-    let handle = builder.build().expect("a good configuration");
-    await_ready(|| handle.nodes());
-    handle
+    ready(over(cluster).node_timeout(LONG).dead_after(2 * LONG))
 }
 
 fn locks(handle: &Redlock, count: usize, ttl: Duration) -> Vec<LockGuard> {
@@ -98,8 +95,8 @@ impl Had {
 
     #[track_caller]
     fn is_all_there_is(&self) {
-        eventually("no thread and no descriptor of the handle is left", || {
-            (Self::now() == *self).then_some(())
+        until("no thread and no descriptor of the handle is left", || {
+            Self::now() == *self
         });
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use shearline::embedded::EmbeddedNode;
 use shearline::{NodeOutcome, Redlock};
 
-use crate::face::{await_ready, held, no_quorum};
-use crate::servers::{LONG, eventually};
+use crate::face::{held, no_quorum, ready};
+use crate::servers::{LONG, until};
 
 /// A node is asked for its time at most once in this period (`engine::tests::clocks`).
 const EVERY: Duration = Duration::from_secs(1);
@@ -22,17 +22,13 @@ fn stepped_clocks_make_two_holders_only_without_the_watch() {
         let nodes = [(); 3].map(|()| EmbeddedNode::spawn().expect("a node"));
         let [one, other] = [(); 2].map(|()| {
             let builder = Redlock::builder().nodes(nodes.iter().map(EmbeddedNode::url));
-            let builder = builder.node_timeout(CALM).watch_clocks(watch);
-            let handle = builder.build().expect("valid");
             // A client that connects after the step cannot detect it.
-            await_ready(|| handle.nodes());
-            handle
+            ready(builder.node_timeout(CALM).watch_clocks(watch))
         });
         let holder = one.lock("k", LONG).expect("free");
         held(other.try_lock("k", LONG));
-        eventually("the last answer is read", || {
-            let all = other.nodes().iter().all(|node| node.in_flight == 0);
-            all.then_some(())
+        until("the last answer is read", || {
+            other.nodes().iter().all(|node| node.in_flight == 0)
         });
         thread::sleep(EVERY); // Every node is asked for its time again.
         nodes[..2].iter().for_each(|node| node.step_clock(2 * LONG));
@@ -45,9 +41,9 @@ fn stepped_clocks_make_two_holders_only_without_the_watch() {
         }
         // The third node may already have answered that the key is held.
         assert!(result.is_err(), "stepped nodes do not vote");
-        eventually("both steps are seen", || {
+        until("both steps are seen", || {
             let steps = other.nodes().into_iter().map(|node| node.clock_steps);
-            (steps.collect::<Vec<_>>() == [1, 1, 0]).then_some(())
+            steps.collect::<Vec<_>>() == [1, 1, 0]
         });
         let report = no_quorum(other.try_lock("k", LONG));
         let outcomes = report.nodes().iter().map(|node| node.outcome);

@@ -18,8 +18,8 @@ const WAIT: Duration = Duration::from_millis(200);
 #[test]
 fn every_operation_ends_with_every_node_stalled() {
     let cluster = servers::three();
-    let builder = || over(&cluster).node_timeout(WAIT);
-    let mut faces = Which::ALL.map(|which| (which, which.build(builder())));
+    let build = |which: Which| which.build(over(&cluster).node_timeout(WAIT));
+    let mut faces = Which::ALL.map(|which| (which, build(which)));
     freeze(&cluster);
     thread::scope(|scope| {
         for (which, face) in &mut faces {

@@ -3,14 +3,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::thread;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use shearline::{Instant, LockOptions, Redlock};
 
 use crate::face::{at, over, shared};
-use crate::processes::start;
+use crate::processes::{start, tell_and_hang};
 use crate::servers::{self, Cluster, LONG, eventually};
 
 const KEY: &str = "delayed";
@@ -33,12 +32,7 @@ pub(crate) fn hold<'a>(nodes: impl Iterator<Item = &'a str>, file: &Path) {
     let redlock = at(nodes).lock_delay(DELAY).build();
     let redlock = redlock.expect("a good configuration");
     let guard = redlock.lock(KEY, TTL).expect("free");
-    let written = file.with_extension("written");
-    fs::write(&written, guard.valid_until().as_nanos().to_string()).expect("a place for it");
-    fs::rename(&written, file).expect("in the same place");
-    loop {
-        thread::park();
-    }
+    tell_and_hang(file, &guard.valid_until().as_nanos().to_string());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use shearline::{LockOptions, Waking};
 
 use crate::face::{Face, Held, Which, over};
 use crate::scene::clusters;
-use crate::servers::{Cluster, eventually};
+use crate::servers::{Cluster, until};
 
 /// The commands with which other clients change a key.
 const CHANGES: [&str; 6] = [
@@ -30,10 +30,10 @@ fn kept(face: &mut Face, cluster: &Cluster, key: &str) -> Held {
 /// Repeats the change until the holder reports the loss. One change may not be enough, because the two nodes do not run
 /// it at the same time, and the handle copies back a key that only one node lacks.
 fn change_until_told(face: &mut Face, held: &Held, mut change: impl FnMut()) {
-    eventually("the loss is told", || {
+    until("the loss is told", || {
         change();
         face.await_quiet();
-        (!held.is_valid()).then_some(())
+        !held.is_valid()
     });
 }
 
@@ -42,13 +42,18 @@ fn a_lock_whose_keys_are_deleted_on_a_majority_is_lost_at_once() {
     for cluster in clusters() {
         for which in Which::BOTH {
             let mut face = which.build(over(&cluster));
+            let key = which.key("deleted");
+            let deletion = [&b"DEL"[..], key.as_bytes()];
+            // Right after it was taken, before a node was asked to notify the handle.
+            let fresh = kept(&mut face, &cluster, &key);
+            change_until_told(&mut face, &fresh, || drop(cluster.at_once(0..2, &deletion)));
+            drop(fresh);
+            cluster.run(&format!("DEL {key}"));
             for change in CHANGES {
-                let key = which.key("deleted");
                 let held = kept(&mut face, &cluster, &key);
-                eventually("the nodes tell of changes", || {
-                    face.settle();
+                face.until("the nodes tell of changes", |face| {
                     let tells = |node: &shearline::NodeStatus| node.waking == Waking::Push;
-                    face.nodes().iter().all(tells).then_some(())
+                    face.nodes().iter().all(tells)
                 });
                 face.await_quiet();
                 let change = change.replace("KEY", &key);
@@ -57,39 +62,14 @@ fn a_lock_whose_keys_are_deleted_on_a_majority_is_lost_at_once() {
                 drop(held);
                 cluster.run(&format!("DEL {key} elsewhere"));
             }
-        }
-    }
-}
-
-/// The keys are deleted before a node was asked to notify the handle.
-#[test]
-fn a_lock_whose_keys_are_deleted_right_after_it_was_taken_is_lost_soon() {
-    for cluster in clusters() {
-        for which in Which::BOTH {
-            let mut face = which.build(over(&cluster));
-            let key = which.key("fresh");
-            let held = kept(&mut face, &cluster, &key);
-            let delete = || drop(cluster.at_once(0..2, &[b"DEL", key.as_bytes()]));
-            change_until_told(&mut face, &held, delete);
-        }
-    }
-}
-
-/// The third extension of a lock is as good as the first.
-#[test]
-fn a_lock_that_was_extended_often_is_told_of_still() {
-    for cluster in clusters() {
-        for which in Which::BOTH {
-            let mut face = which.build(over(&cluster));
-            let key = which.key("often");
-            let mut held = kept(&mut face, &cluster, &key);
+            // After the third extension as after the first.
+            let mut often = kept(&mut face, &cluster, &key);
             for minutes in 11..13 {
-                face.extend(&mut held, Duration::from_secs(60 * minutes))
-                    .expect("held");
+                let ttl = Duration::from_secs(60 * minutes);
+                face.extend(&mut often, ttl).expect("held");
             }
             face.await_quiet();
-            let delete = || drop(cluster.at_once(1..3, &[b"DEL", key.as_bytes()]));
-            change_until_told(&mut face, &held, delete);
+            change_until_told(&mut face, &often, || drop(cluster.at_once(1..3, &deletion)));
         }
     }
 }

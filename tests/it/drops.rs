@@ -11,7 +11,7 @@ use shearline::{LockError, LockGuard, Redlock};
 use crate::executor::block_on;
 use crate::face::shared;
 use crate::scene::{freeze, thaw};
-use crate::servers::{self, LONG, PATIENCE, eventually};
+use crate::servers::{self, LONG, PATIENCE, eventually, until};
 
 #[test]
 fn a_guard_dropped_in_a_panic_releases() {
@@ -45,12 +45,10 @@ fn a_future_dropped_at_any_point_leaves_no_key() {
         let guard = redlock.try_lock("other", LONG).expect("free");
         guard.unlock().expect("held");
         // A majority had answered: the others may not have run the `SET` yet.
-        eventually("all have answered", || {
+        until("all have answered", || {
             let nodes = redlock.nodes();
             let mut nodes = nodes.iter();
-            nodes
-                .all(|node| node.in_flight + node.owed == 0)
-                .then_some(())
+            nodes.all(|node| node.in_flight + node.owed == 0)
         });
         sets().expect("five nodes")
     };
@@ -89,20 +87,6 @@ fn a_future_dropped_while_the_nodes_are_frozen_leaves_no_key() {
     cluster.assert_empty_after("set");
 }
 
-/// The last handle is in the future, and later in the guard. The lock is released before the handle is dropped.
-#[test]
-fn a_future_keeps_the_handle_alive() {
-    let cluster = servers::three();
-    let redlock = shared(&cluster);
-    let future = redlock.lock_async("alone", LONG);
-    drop(redlock);
-    let mut guard = block_on(future).expect("free");
-    assert_eq!(guard.resource(), b"alone");
-    guard.extend(LONG).expect("held");
-    drop(guard);
-    cluster.assert_gone("alone");
-}
-
 /// A timer reports the loss, because no node answers.
 #[test]
 fn the_loss_of_a_lock_is_reported_while_every_node_is_silent() {
@@ -115,9 +99,7 @@ fn the_loss_of_a_lock_is_reported_while_every_node_is_silent() {
     assert!(guard.lost().wait(PATIENCE));
     block_on(guard.lost());
     // The signal comes up to a tick early.
-    eventually("the end of the validity", || {
-        (!guard.is_valid()).then_some(())
-    });
+    until("the end of the validity", || !guard.is_valid());
     thaw(&cluster);
 }
 

@@ -10,19 +10,23 @@
 //! have expired.
 
 mod commands;
+mod grammar;
 mod locks;
 mod members;
 mod peers;
 mod tokens;
 mod tracking;
 
+use std::ops::RangeInclusive;
+
 use shearline::internals::Flavour::{self, Redis, Valkey, Valkey81, Valkey91};
 use shearline::internals::scripts::JOIN;
 
 use self::commands::{BARRIERS, Commands};
+use self::grammar::{Words, shown};
 use self::peers::{Connection, Model, Received, Remote};
 use crate::effort::is_long;
-use crate::servers::{Options as ServerOptions, Reply, Server, eventually};
+use crate::servers::{Options as ServerOptions, Reply, Server, until};
 
 /// The number of commands in the short run, and in the long run.
 const COMMANDS: [usize; 2] = [1_200, 12_000];
@@ -33,47 +37,40 @@ const PASSWORD: &str = "sesame";
 /// a fifteenth of the distance between two times to live.
 const PTTL_APART_MAX: u64 = 60_000;
 
+/// Numbers that are times in milliseconds. The counters of fencing tokens are smaller or larger.
+const TIMES: RangeInclusive<i64> = 10_000_000..=1_000_000_000_000;
+
 #[test]
 fn the_store_answers_as_a_server_does() {
-    let server = Server::start();
-    compare(1, &server, Redis, Model::store(Redis, None), None);
+    compare(1, ServerOptions::redis(), Model::store, None);
 }
 
 #[test]
 fn the_store_asks_for_its_password_as_a_server_does() {
-    let server = Server::with(&ServerOptions::redis().password(PASSWORD));
-    let model = Model::store(Redis, Some(PASSWORD));
-    compare(2, &server, Redis, model, Some(PASSWORD));
+    compare(2, ServerOptions::redis(), Model::store, Some(PASSWORD));
 }
 
 #[test]
 fn the_node_answers_as_a_server_does() {
-    let server = Server::start();
-    compare(3, &server, Redis, Model::node(Redis, None), None);
+    compare(3, ServerOptions::redis(), Model::node, None);
 }
 
 #[test]
 fn the_node_asks_for_its_password_as_a_server_does() {
-    let server = Server::with(&ServerOptions::redis().password(PASSWORD));
-    let model = Model::node(Redis, Some(PASSWORD));
-    compare(4, &server, Redis, model, Some(PASSWORD));
+    compare(4, ServerOptions::redis(), Model::node, Some(PASSWORD));
 }
 
 #[test]
 fn the_store_answers_as_a_valkey_does() {
-    let server = Server::with(&ServerOptions::valkey());
-    let flavour = flavour_of(&server);
-    compare(5, &server, flavour, Model::store(flavour, None), None);
+    compare(5, ServerOptions::valkey(), Model::store, None);
 }
 
 #[test]
 fn the_node_answers_as_a_valkey_does() {
-    let server = Server::with(&ServerOptions::valkey());
-    let flavour = flavour_of(&server);
-    compare(6, &server, flavour, Model::node(flavour, None), None);
+    compare(6, ServerOptions::valkey(), Model::node, None);
 }
 
-/// Returns the version of Valkey that `SHEARLINE_VALKEY_SERVER` names.
+/// Returns the kind of the server, and the version if it is a Valkey.
 fn flavour_of(server: &Server) -> Flavour {
     let Reply::Bulk(text) = server.raw().run("INFO server") else {
         panic!("INFO is a text");
@@ -86,6 +83,7 @@ fn flavour_of(server: &Server) -> Flavour {
         Some(version) if version[..2] == ["8", "1"] => Valkey81,
         Some(version) if version[..2] == ["9", "0"] => Valkey,
         Some(version) if version[..2] == ["9", "1"] => Valkey91,
+        None => Redis,
         other => panic!("the embedded node plays no Valkey {other:?}"),
     }
 }
@@ -152,30 +150,50 @@ struct Pair {
 }
 
 impl Pair {
+    fn new(server: &Server, model: &mut Model) -> Self {
+        Self {
+            real: Connection::Remote(Remote::connect(server.address())),
+            modelled: model.connect(),
+        }
+    }
+
     /// Returns what the server and the model have sent until the batch was answered.
-    fn exchange(&mut self, model: &mut Model, batch: &[Vec<Vec<u8>>]) -> [Received; 2] {
+    fn exchange(&mut self, model: &mut Model, batch: &[Words]) -> [Received; 2] {
         let Self { real, modelled } = self;
         [real, modelled].map(|connection| connection.exchange(model, batch))
     }
 }
 
-/// Sends the commands of `seed` to both sides, and compares the replies.
-fn compare(seed: u64, server: &Server, flavour: Flavour, mut model: Model, password: Option<&str>) {
+/// Sends the commands of `seed` to a server and to a model of its kind, and compares the replies.
+fn compare(
+    seed: u64,
+    options: ServerOptions,
+    model: fn(Flavour, Option<&str>) -> Model,
+    password: Option<&str>,
+) {
+    let server = Server::with(&match password {
+        Some(password) => options.password(password),
+        None => options,
+    });
+    let flavour = flavour_of(&server);
+    let mut model = model(flavour, password);
     let mut commands = Commands::new(seed, flavour, password);
     let mut pairs: Vec<Pair> = Vec::new();
     let (mut sent, mut pushed) = (0, 0);
     let all = COMMANDS[usize::from(is_long())];
     while sent < all {
-        let at = commands.below(3);
+        let at = commands.grammar.below(3);
         let mut batch = Vec::new();
         while pairs.len() <= at {
-            let real = Connection::Remote(Remote::connect(server.address()));
-            let modelled = model.connect();
-            pairs.push(Pair { real, modelled });
+            pairs.push(Pair::new(&server, &mut model));
             batch = commands.greeting();
         }
-        if commands.below(30) == 0 {
-            expire(&commands.short_lived(), &mut pairs[at], &mut model);
+        if commands.grammar.one_in(30) {
+            expire(
+                &commands.grammar.words("short-lived"),
+                &mut pairs[at],
+                &mut model,
+            );
         }
         batch.extend(commands.batch());
         sent += batch.len();
@@ -189,7 +207,7 @@ fn compare(seed: u64, server: &Server, flavour: Flavour, mut model: Model, passw
             assert_same(&place, flavour, &batch, [&expected, &read]);
             pushed += read.pushes.len();
         }
-        if commands.below(30) == 0 {
+        if commands.grammar.one_in(30) {
             pairs.remove(at).modelled.close(&mut model);
         }
     }
@@ -199,12 +217,7 @@ fn compare(seed: u64, server: &Server, flavour: Flavour, mut model: Model, passw
 }
 
 #[track_caller]
-fn assert_same(
-    place: &str,
-    flavour: Flavour,
-    batch: &[Vec<Vec<u8>>],
-    [expected, read]: [&Received; 2],
-) {
+fn assert_same(place: &str, flavour: Flavour, batch: &[Words], [expected, read]: [&Received; 2]) {
     let until = |end: usize| {
         let lines: Vec<String> = batch[..end].iter().map(|it| shown(it)).collect();
         lines.join("\n    ")
@@ -253,40 +266,32 @@ fn expire(set: &[Vec<u8>], pair: &mut Pair, model: &mut Model) {
             // Without the password there is no key to wait for.
             continue;
         }
-        eventually("the key ends", || {
+        until("the key ends", || {
             let reply = connection.exchange(model, &get).replies.remove(0);
-            (reply == b"$-1\r\n" || reply == b"_\r\n").then_some(())
+            reply == b"$-1\r\n" || reply == b"_\r\n"
         });
     }
 }
 
 fn is_like(flavour: Flavour, command: &[Vec<u8>], expected: &[u8], reply: &[u8]) -> bool {
     let own_words = expected[0] == b'-' || command[0].eq_ignore_ascii_case(b"hello");
-    match flavour {
-        Redis => is_same(command, &with_codes(expected), &with_codes(reply)),
-        _ if own_words => expected[0] == reply[0],
-        _ => is_same(command, &wordless(expected), &wordless(reply)),
+    if flavour != Redis && own_words {
+        return expected[0] == reply[0];
     }
+    let [expected, reply] = [expected, reply].map(|reply| wordless(flavour, reply));
+    is_same(command, &expected, &reply)
 }
 
-/// Returns the reply with only the first word of each error.
-fn with_codes(reply: &[u8]) -> Vec<u8> {
-    with_errors(reply, |line| {
-        let end = line.iter().position(|byte| byte.is_ascii_whitespace());
-        &line[..end.expect("a line end")]
-    })
-}
-
-/// Returns the reply without the text of an error.
-fn wordless(reply: &[u8]) -> Vec<u8> {
-    with_errors(reply, |_| b"-")
-}
-
-fn with_errors(reply: &[u8], shown: fn(&[u8]) -> &[u8]) -> Vec<u8> {
+/// Returns the reply with only the first word of each error, or of a Valkey without any.
+fn wordless(flavour: Flavour, reply: &[u8]) -> Vec<u8> {
     let lines = reply.split_inclusive(|byte| *byte == b'\n');
-    let lines = lines.map(|line| match line {
-        [b'-', ..] => [shown(line), b"\n"].concat(),
-        line => line.to_vec(),
+    let lines = lines.map(|line| {
+        let code = line.iter().position(u8::is_ascii_whitespace);
+        match (line, code) {
+            ([b'-', ..], Some(code)) if flavour == Redis => [&line[..code], b"\n"].concat(),
+            ([b'-', ..], _) => b"-\n".to_vec(),
+            _ => line.to_vec(),
+        }
     });
     lines.collect::<Vec<_>>().concat()
 }
@@ -294,11 +299,7 @@ fn with_errors(reply: &[u8], shown: fn(&[u8]) -> &[u8]) -> Vec<u8> {
 fn is_same(command: &[Vec<u8>], expected: &[u8], reply: &[u8]) -> bool {
     let name = command[0].to_ascii_lowercase();
     match name.as_slice() {
-        // The release and the extension answer only -1, 0 or 1.
-        b"pttl" | b"eval" | b"evalsha" | b"exec" => match (integer(expected), integer(reply)) {
-            (Some(expected @ 2..), Some(reply @ 2..)) => expected.abs_diff(reply) <= PTTL_APART_MAX,
-            _ => with_near_numbers(expected, reply),
-        },
+        b"pttl" | b"eval" | b"evalsha" | b"exec" => with_near_numbers(expected, reply),
         b"hello" => without_id(expected) == without_id(reply),
         _ => expected == reply,
     }
@@ -314,12 +315,21 @@ fn with_near_numbers(expected: &[u8], reply: &[u8]) -> bool {
     let (expected, reply) = (lines(expected), lines(reply));
     let near = |(expected, reply): (&Vec<u8>, &Vec<u8>)| {
         expected == reply
-            || match (integer(expected), integer(reply)) {
-                (Some(one @ 2..), Some(other @ 2..)) => one.abs_diff(other) <= PTTL_APART_MAX,
-                _ => false,
-            }
+            || integer(expected)
+                .zip(integer(reply))
+                .is_some_and(|(one, other)| is_near(one, other))
     };
     expected.len() == reply.len() && expected.iter().zip(&reply).all(near)
+}
+
+/// Returns `true` for the same number, and for times that may be those of the same key.
+fn is_near(one: i64, other: i64) -> bool {
+    let apart = if TIMES.contains(&one) {
+        PTTL_APART_MAX
+    } else {
+        0
+    };
+    one.abs_diff(other) <= apart
 }
 
 fn integer(reply: &[u8]) -> Option<i64> {
@@ -338,11 +348,6 @@ fn without_id(reply: &[u8]) -> Vec<u8> {
             [&reply[..at], &reply[at + id.len() + digits..]].concat()
         }
     }
-}
-
-fn shown(command: &[Vec<u8>]) -> String {
-    let words = command.iter().map(|word| short(word));
-    words.collect::<Vec<_>>().join(" ")
 }
 
 fn short(bytes: &[u8]) -> String {

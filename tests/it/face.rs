@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shearline::engine::{Event, Request};
+use shearline::engine::{Event, Extension, Request};
 use shearline::{
     Breaking, Broken, Builder, Driver, ExtendError, Inspection, Instant, LocalRedlock, Lock,
     LockError, LockGuard, LockOptions, NodeOutcome, NodeState, NodeStatus, OperatorError,
@@ -33,6 +33,28 @@ macro_rules! take {
             Face::Future(redlock) => block_on(redlock.$future($($argument),+)).map(Held::$kind),
             Face::Local(local) => local.$call($($argument),+).map(Held::Lock),
             Face::Driver($driver) => $by_driver,
+        }
+    };
+}
+
+/// Calls the guard of a shared handle, of whatever kind the lock is.
+macro_rules! guard {
+    ($held:expr, $guard:ident => $call:expr) => {
+        match $held {
+            Held::Guard($guard) => $call,
+            Held::Reader($guard) => $call,
+            Held::Permit($guard) => $call,
+            Held::Lock(_) => panic!("a lock of another face"),
+        }
+    };
+}
+
+/// Calls the guard or the lock.
+macro_rules! any {
+    ($held:expr, $lock:ident => $call:expr) => {
+        match $held {
+            Held::Lock($lock) => $call,
+            held => guard!(held, $lock => $call),
         }
     };
 }
@@ -100,10 +122,15 @@ pub(crate) fn over(cluster: &Cluster) -> Builder {
 /// Builds a shared handle for all nodes of the cluster.
 #[track_caller]
 pub(crate) fn shared(cluster: &Cluster) -> Redlock {
-    let redlock = over(cluster).build().expect("a good configuration");
-    await_met(|| redlock.nodes());
-    Face::Shared(redlock.clone()).ask_all();
-    redlock
+    ready(over(cluster))
+}
+
+/// Builds a shared handle, all of whose nodes are ready.
+#[track_caller]
+pub(crate) fn ready(builder: Builder) -> Redlock {
+    let mut face = Which::Shared.build(builder);
+    face.await_ready();
+    face.into_shared()
 }
 
 /// Waits until every node is ready, or there is a reason why it is not. A handle is built when a
@@ -118,15 +145,6 @@ fn await_met(mut nodes: impl FnMut() -> Vec<NodeStatus>) {
             *met |= !matches!(node.state, NodeState::New | NodeState::Connecting);
         }
         met.iter().all(|met| *met).then_some(())
-    });
-}
-
-/// Waits until every node is ready: a lock that is taken then is on all of them.
-#[track_caller]
-pub(crate) fn await_ready(mut nodes: impl FnMut() -> Vec<NodeStatus>) {
-    eventually("all nodes are ready", || {
-        let ready = |node: &NodeStatus| node.state == NodeState::Ready;
-        nodes().iter().all(ready).then_some(())
     });
 }
 
@@ -184,9 +202,7 @@ impl Face {
         resource: impl AsRef<[u8]>,
         ttl: Duration,
     ) -> Result<Held, LockError> {
-        take!(self, Guard, try_lock, try_lock_async, (resource, ttl), _ => {
-            self.lock_with(resource, &LockOptions::new(ttl).tries(1))
-        })
+        self.lock_with(resource, &LockOptions::new(ttl).tries(1))
     }
 
     pub(crate) fn lock(
@@ -194,9 +210,7 @@ impl Face {
         resource: impl AsRef<[u8]>,
         ttl: Duration,
     ) -> Result<Held, LockError> {
-        take!(self, Guard, lock, lock_async, (resource, ttl), _ => {
-            self.lock_with(resource, &LockOptions::new(ttl))
-        })
+        self.lock_with(resource, &LockOptions::new(ttl))
     }
 
     pub(crate) fn lock_with(
@@ -256,44 +270,26 @@ impl Face {
     }
 
     pub(crate) fn extend(&mut self, held: &mut Held, ttl: Duration) -> Result<(), ExtendError> {
-        match (self, held) {
-            (Self::Shared(_), Held::Guard(guard)) => guard.extend(ttl),
-            (Self::Future(_), Held::Guard(guard)) => block_on(guard.extend_async(ttl)),
-            (Self::Shared(_), Held::Reader(guard)) => guard.extend(ttl),
-            (Self::Shared(_), Held::Permit(guard)) => guard.extend(ttl),
-            (Self::Future(_), Held::Reader(guard)) => block_on(guard.extend_async(ttl)),
-            (Self::Future(_), Held::Permit(guard)) => block_on(guard.extend_async(ttl)),
-            (Self::Local(local), Held::Lock(lock)) => local.extend(lock, ttl),
-            (Self::Driver(driver), Held::Lock(lock)) => {
-                let round = driver.extend(lock, ttl)?;
-                let extension = outcome!(driver, round, Extended)?;
-                extension
-                    .apply(lock)
-                    .then_some(())
-                    .ok_or(ExtendError::Expired)
+        match self {
+            Self::Shared(_) => guard!(held, guard => guard.extend(ttl)),
+            Self::Future(_) => guard!(held, guard => block_on(guard.extend_async(ttl))),
+            Self::Local(local) => local.extend(held.lock(), ttl),
+            Self::Driver(driver) => {
+                let round = driver.extend(held.lock(), ttl)?;
+                held.apply(outcome!(driver, round, Extended))
             }
-            _ => panic!("a lock of another face"),
         }
     }
 
     pub(crate) fn confirm(&mut self, held: &mut Held) -> Result<(), ExtendError> {
-        match (self, held) {
-            (Self::Shared(_), Held::Guard(guard)) => guard.confirm(),
-            (Self::Future(_), Held::Guard(guard)) => block_on(guard.confirm_async()),
-            (Self::Shared(_), Held::Reader(guard)) => guard.confirm(),
-            (Self::Shared(_), Held::Permit(guard)) => guard.confirm(),
-            (Self::Future(_), Held::Reader(guard)) => block_on(guard.confirm_async()),
-            (Self::Future(_), Held::Permit(guard)) => block_on(guard.confirm_async()),
-            (Self::Local(local), Held::Lock(lock)) => local.confirm(lock),
-            (Self::Driver(driver), Held::Lock(lock)) => {
-                let round = driver.confirm(lock)?;
-                let extension = outcome!(driver, round, Confirmed)?;
-                extension
-                    .apply(lock)
-                    .then_some(())
-                    .ok_or(ExtendError::Expired)
+        match self {
+            Self::Shared(_) => guard!(held, guard => guard.confirm()),
+            Self::Future(_) => guard!(held, guard => block_on(guard.confirm_async())),
+            Self::Local(local) => local.confirm(held.lock()),
+            Self::Driver(driver) => {
+                let round = driver.confirm(held.lock())?;
+                held.apply(outcome!(driver, round, Confirmed))
             }
-            _ => panic!("a lock of another face"),
         }
     }
 
@@ -335,19 +331,14 @@ impl Face {
     }
 
     pub(crate) fn unlock(&mut self, held: Held) -> Result<Released, UnlockError> {
-        match (self, held) {
-            (Self::Shared(_), Held::Guard(guard)) => guard.unlock(),
-            (Self::Future(_), Held::Guard(guard)) => block_on(guard.unlock_async()),
-            (Self::Shared(_), Held::Reader(guard)) => guard.unlock(),
-            (Self::Shared(_), Held::Permit(guard)) => guard.unlock(),
-            (Self::Future(_), Held::Reader(guard)) => block_on(guard.unlock_async()),
-            (Self::Future(_), Held::Permit(guard)) => block_on(guard.unlock_async()),
-            (Self::Local(local), Held::Lock(lock)) => local.unlock(lock),
-            (Self::Driver(driver), Held::Lock(lock)) => {
-                let round = driver.release(lock)?;
+        match self {
+            Self::Shared(_) => guard!(held, guard => guard.unlock()),
+            Self::Future(_) => guard!(held, guard => block_on(guard.unlock_async())),
+            Self::Local(local) => local.unlock(held.into_lock()),
+            Self::Driver(driver) => {
+                let round = driver.release(held.into_lock())?;
                 outcome!(driver, round, Released)
             }
-            _ => panic!("a lock of another face"),
         }
     }
 
@@ -368,25 +359,19 @@ impl Face {
 
     /// Detaches a lock, for another process or face.
     pub(crate) fn detach(&mut self, held: Held) -> Lock {
-        match (self, held) {
-            (Self::Shared(_) | Self::Future(_), Held::Guard(guard)) => guard.into_lock(),
-            (Self::Shared(_) | Self::Future(_), Held::Reader(guard)) => guard.into_lock(),
-            (Self::Shared(_) | Self::Future(_), Held::Permit(guard)) => guard.into_lock(),
-            (Self::Local(local), Held::Lock(lock)) => local.detach(lock),
-            (Self::Driver(driver), Held::Lock(lock)) => driver.detach(lock),
-            _ => panic!("a lock of another face"),
+        match self {
+            Self::Shared(_) | Self::Future(_) => guard!(held, guard => guard.into_lock()),
+            Self::Local(local) => local.detach(held.into_lock()),
+            Self::Driver(driver) => driver.detach(held.into_lock()),
         }
     }
 
     /// Keeps a lock from now on, up to `most` from now.
     pub(crate) fn keep_for(&mut self, held: &mut Held, most: Duration) -> Result<(), ExtendError> {
-        match (self, held) {
-            (_, Held::Guard(guard)) => guard.keep_for(most),
-            (_, Held::Reader(guard)) => guard.keep_for(most),
-            (_, Held::Permit(guard)) => guard.keep_for(most),
-            (Self::Local(local), Held::Lock(lock)) => local.keep_for(lock, most),
-            (Self::Driver(driver), Held::Lock(lock)) => driver.keep_for(lock, most),
-            _ => panic!("a lock of another face"),
+        match self {
+            Self::Shared(_) | Self::Future(_) => guard!(held, guard => guard.keep_for(most)),
+            Self::Local(local) => local.keep_for(held.lock(), most),
+            Self::Driver(driver) => driver.keep_for(held.lock(), most),
         }
     }
 
@@ -422,31 +407,11 @@ impl Face {
         }
     }
 
-    /// Waits until every node is ready, driving a face without a thread meanwhile.
+    /// Waits until every node is ready: a lock that is taken then is on all of them.
     #[track_caller]
     pub(crate) fn await_ready(&mut self) {
-        await_ready(|| {
-            self.settle();
-            self.nodes()
-        });
-    }
-
-    /// Trusts every node: all answers count, however short the node's uptime.
-    pub(crate) fn trust(&mut self) {
-        for node in self.nodes() {
-            let Some(run_id) = &node.run_id else {
-                continue; // The node is not connected.
-            };
-            let address = &*node.address;
-            let trusted = match self {
-                Self::Shared(redlock) | Self::Future(redlock) => {
-                    redlock.trust_node(address, run_id)
-                }
-                Self::Local(local) => local.trust_node(address, run_id),
-                Self::Driver(driver) => driver.trust_node(address, run_id),
-            };
-            drop(trusted); // The server may have ended in between.
-        }
+        let ready = |node: &NodeStatus| node.state == NodeState::Ready;
+        self.until("all nodes are ready", |face| face.nodes().iter().all(ready));
     }
 
     /// Makes the nodes a new cluster.
@@ -484,31 +449,33 @@ impl Face {
         }
     }
 
+    /// Waits until `is` holds, driving a face without a thread meanwhile.
+    #[track_caller]
+    pub(crate) fn until(&mut self, what: &str, mut is: impl FnMut(&mut Self) -> bool) {
+        eventually(what, || {
+            self.settle();
+            is(self).then_some(())
+        });
+    }
+
     /// Waits until each node has `key`, all of them with the same token.
     #[track_caller]
     pub(crate) fn await_copies(&mut self, cluster: &Cluster, key: impl AsRef<[u8]>) {
-        eventually("each node has it", || {
-            self.settle();
-            cluster.has_copies(&key).then_some(())
-        });
+        self.until("each node has it", |_| cluster.has_copies(&key));
     }
 
     /// Waits until no release is left to send and every answer is read.
     #[track_caller]
     pub(crate) fn await_quiet(&mut self) {
-        eventually("nothing is owed", || {
-            self.settle();
-            self.nodes().iter().all(is_quiet).then_some(())
-        });
+        self.until("nothing is owed", |face| face.nodes().iter().all(is_quiet));
     }
 
     /// Waits as [`await_quiet`](Self::await_quiet) does, for nodes that were away: each has to be ready again.
     #[track_caller]
     pub(crate) fn await_settled(&mut self) {
-        eventually("all nodes are ready, and nothing is owed", || {
-            self.settle();
+        self.until("all nodes are ready, and nothing is owed", |face| {
             let settled = |node: &NodeStatus| node.state == NodeState::Ready && is_quiet(node);
-            self.nodes().iter().all(settled).then_some(())
+            face.nodes().iter().all(settled)
         });
     }
 
@@ -519,39 +486,42 @@ impl Face {
         let key = key.as_ref();
         let mut raws = cluster.raws();
         let name = String::from_utf8_lossy(key);
-        eventually(&format!("no node has {name:?}"), || {
-            self.settle();
-            raws.iter_mut().all(|raw| !raw.exists(key)).then_some(())
+        self.until(&format!("no node has {name:?}"), |_| {
+            raws.iter_mut().all(|raw| !raw.exists(key))
         });
     }
 }
 
 impl Held {
-    pub(crate) fn token(&self) -> Vec<u8> {
+    fn lock(&mut self) -> &mut Lock {
         match self {
-            Self::Guard(guard) => guard.token().as_bytes().to_vec(),
-            Self::Reader(guard) => guard.token().as_bytes().to_vec(),
-            Self::Permit(guard) => guard.token().as_bytes().to_vec(),
-            Self::Lock(lock) => lock.token().as_bytes().to_vec(),
+            Self::Lock(lock) => lock,
+            guard => panic!("a lock of another face: {guard:?}"),
         }
+    }
+
+    fn into_lock(self) -> Lock {
+        match self {
+            Self::Lock(lock) => lock,
+            guard => panic!("a lock of another face: {guard:?}"),
+        }
+    }
+
+    fn apply(&mut self, extension: Result<Extension, ExtendError>) -> Result<(), ExtendError> {
+        let is_applied = extension?.apply(self.lock());
+        is_applied.then_some(()).ok_or(ExtendError::Expired)
+    }
+
+    pub(crate) fn token(&self) -> Vec<u8> {
+        any!(self, lock => lock.token().as_bytes().to_vec())
     }
 
     pub(crate) fn validity(&self) -> Duration {
-        match self {
-            Self::Guard(guard) => guard.validity(),
-            Self::Reader(guard) => guard.validity(),
-            Self::Permit(guard) => guard.validity(),
-            Self::Lock(lock) => lock.validity(),
-        }
+        any!(self, lock => lock.validity())
     }
 
     pub(crate) fn valid_until(&self) -> Instant {
-        match self {
-            Self::Guard(guard) => guard.valid_until(),
-            Self::Reader(guard) => guard.valid_until(),
-            Self::Permit(guard) => guard.valid_until(),
-            Self::Lock(lock) => lock.valid_until(),
-        }
+        any!(self, lock => lock.valid_until())
     }
 
     /// Returns the number of a permit.

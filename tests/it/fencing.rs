@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use crate::executor::block_on;
 use crate::face::{Which, over, shared};
 use crate::processes::written_by_two;
 use crate::scene::clusters;
-use crate::servers::{Cluster, LONG, Options, Reply, SILENT, eventually};
+use crate::servers::{Cluster, LONG, Options, Reply, SILENT, eventually, until};
 
 /// How many tokens each of two processes takes.
 fn takes() -> usize {
@@ -93,37 +92,32 @@ fn tokens_rise_through_every_face_and_stay_with_their_lock() {
     }
 }
 
-/// Each holder writes its number to the place of its slot. The nodes get the requests in any order.
 #[test]
 fn the_numbers_of_a_slot_rise_from_holder_to_holder() {
     not_with!(Acl | NoScripts, "needs scripts, and more permissions");
     for cluster in clusters() {
-        let handles = [trusted(&cluster), shared(&cluster)];
-        let stores = [(); 2].map(|()| AtomicU64::new(0));
-        thread::scope(|scope| {
-            for caller in 0..8 {
-                let (handle, stores) = (&handles[caller % 2], &stores);
-                scope.spawn(move || {
-                    for _ in 0..8 {
-                        let permit = handle.permit_with("gpu", 2, &fenced()).expect("it comes");
-                        let number = permit.fencing_token().expect("it was asked for");
-                        let before = stores[usize::from(permit.slot())].swap(number, SeqCst);
-                        assert!(before < number, "{before} before {permit:?}");
-                        permit.unlock().expect("held");
-                    }
-                });
-            }
-        });
+        let redlock = trusted(&cluster);
         let mut local = over(&cluster).build_local().expect("a good configuration");
-        let mut lock = local.permit_with("gpu", 2, &fenced()).expect("free");
-        let number = token(&lock);
-        let slot = lock.slot().expect("a permit");
-        assert!(stores[usize::from(slot)].load(SeqCst) < number);
-        local.extend(&mut lock, LONG).expect("held");
-        local.confirm(&mut lock).expect("held");
-        let lock = Lock::from_bytes(&lock.to_bytes()).expect("whole");
-        assert_eq!((lock.slot(), token(&lock)), (Some(slot), number));
-        local.unlock(lock).expect("held");
+        let mut last = [None; 2];
+        for _ in 0..4 {
+            let permit = redlock.permit_with("gpu", 2, &fenced()).expect("free");
+            let before = last[usize::from(permit.slot())].replace(permit.fencing_token());
+            assert!(
+                before < Some(permit.fencing_token()),
+                "{before:?}: {permit:?}"
+            );
+            let mut lock = local.permit_with("gpu", 2, &fenced()).expect("free");
+            let (number, slot) = (token(&lock), lock.slot().expect("a permit"));
+            let before = last[usize::from(slot)].replace(Some(number));
+            assert!(before < Some(Some(number)), "{before:?}: {lock:?}");
+            local.extend(&mut lock, LONG).expect("held");
+            local.confirm(&mut lock).expect("held");
+            let bytes = local.detach(lock).to_bytes();
+            let lock = local.adopt(Lock::from_bytes(&bytes).expect("whole"));
+            assert_eq!((lock.slot(), token(&lock)), (Some(slot), number));
+            permit.unlock().expect("held");
+            local.unlock(lock).expect("held");
+        }
     }
 }
 
@@ -186,9 +180,7 @@ fn lost_and_repaired(mut cluster: Cluster) {
     let (witness, stranger) = (handle(&cluster), handle(&cluster));
     let refused = witness.lock_with("f", &once);
     refused.expect_err("none has a floor");
-    eventually("all have floors", || {
-        (witness.trust_nodes().len() == 3).then_some(())
-    });
+    until("all have floors", || witness.trust_nodes().len() == 3);
     let take = || {
         let guard = eventually("it is free", || {
             witness.lock_with("f", &fenced_for(LONGEST)).ok()

@@ -11,7 +11,7 @@ use std::time::Duration;
 use shearline::{ExtendError, LockError, LockGuard, LockOptions, Redlock, UnlockError, Watch};
 
 use crate::face::{over, shared};
-use crate::servers::{self, LONG, Raw, eventually};
+use crate::servers::{self, LONG, Raw, until};
 
 /// Runs `story` in a forked child, which must succeed. Then runs `after`, while the parent still
 /// has its handles.
@@ -149,14 +149,14 @@ fn a_forked_child_neither_keeps_nor_ends_a_lock_that_its_parent_keeps() {
             .collect::<Result<Vec<_>, _>>()?;
         let mut are_extended = |key: &[u8]| {
             let mut left = vec![i64::MAX; raws.len()];
-            eventually("it is extended", || {
+            until("it is extended", || {
                 let before = left.clone();
                 left = raws.iter_mut().map(|raw| raw.pttl(key)).collect();
                 let later = before
                     .iter()
                     .zip(&left)
                     .filter(|(before, left)| before < left);
-                (2 <= later.count()).then_some(())
+                2 <= later.count()
             });
         };
         are_extended(b"kept");

@@ -16,10 +16,8 @@ fn a_server_ends_when_its_value_is_dropped_in_a_panic() {
         panic!("expected: the story of this test");
     }));
     assert!(result.is_err());
-    assert!(
-        Raw::connect(address.expect("it started")).is_err(),
-        "the process is gone"
-    );
+    let again = Raw::connect(address.expect("it started"));
+    assert!(again.is_err(), "the process is gone");
 }
 
 #[test]
@@ -52,20 +50,11 @@ fn the_proxy_does_the_mischief_that_is_set() {
         });
         match way {
             Way::ToServer => assert!(!outside.exists(key)),
-            Way::ToClient => {
-                servers::eventually("it has arrived", || outside.exists(key).then_some(()))
-            }
+            Way::ToClient => servers::until("it has arrived", || outside.exists(key)),
         }
         proxy.set(Mischief::None);
         raw = asked.join().expect("answered");
     }
-
-    proxy.set(Mischief::Twice);
-    assert_eq!(raw.run("PING"), Reply::Simple("PONG".into()));
-    assert_eq!(
-        raw.reply().expect("once more"),
-        Reply::Simple("PONG".into())
-    );
 
     for (end, kind) in [
         (End::Fin, ErrorKind::UnexpectedEof),
@@ -81,9 +70,4 @@ fn the_proxy_does_the_mischief_that_is_set() {
         let error = open.reply().expect_err("it ends");
         assert_eq!(error.kind(), kind);
     }
-
-    let other = Server::start();
-    proxy.redirect(other.address());
-    let port = other.port().to_string();
-    assert_eq!(connect().info("server", "tcp_port"), Some(port));
 }

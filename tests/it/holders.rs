@@ -8,17 +8,21 @@ use shearline::{ExtendError, Lock, LockError, LockOptions, NodeOutcome, NodeRepo
 use crate::executor::block_on;
 use crate::face::{Face, Held, held, over, shared};
 use crate::scene::{FOREIGN, Scene};
-use crate::servers::{LONG, Raw, Reply, eventually, three};
+use crate::servers::{LONG, Reply, eventually, three};
 
 /// Takes a shared lock in one attempt.
 fn read(face: &mut Face, key: &str) -> Result<Held, LockError> {
     face.lock_shared_with(key, &LockOptions::new(LONG).tries(1))
 }
 
-/// Returns how many holders the set under `key` has on each of these nodes.
-fn holders(raws: &mut [Raw], key: &str) -> Vec<i64> {
-    let count = |raw: &mut Raw| raw.integer(&[b"ZCARD", key.as_bytes()]);
-    raws.iter_mut().map(count).collect()
+/// Waits until the set of the scene has so many holders on each node.
+#[track_caller]
+fn stand(scene: &mut Scene<'_>, holders: i64) {
+    let (key, mut raws) = (scene.key.as_bytes(), scene.cluster.raws());
+    scene.face.until(&format!("{holders} on all nodes"), |_| {
+        let mut counts = raws.iter_mut().map(|raw| raw.integer(&[b"ZCARD", key]));
+        counts.all(|count| count == holders)
+    });
 }
 
 #[test]
@@ -29,20 +33,19 @@ fn readers_share_a_lock_that_a_writer_has_alone() {
         let mut other = Face::Shared(shared(scene.cluster));
         let mut one = read(&mut scene.face, &key).expect("free");
         let two = read(&mut other, &key).expect("readers may come");
-        eventually("both stand on all nodes", || {
-            scene.face.settle();
-            (holders(&mut raws, &key) == [2; 3]).then_some(())
-        });
+        stand(scene, 2);
         held(scene.face.try_lock(&key, LONG));
         held(other.try_lock(&key, LONG));
         scene.face.extend(&mut one, LONG * 2).expect("held");
         scene.face.confirm(&mut one).expect("held");
-        other.unlock(two).expect("held");
+        // A shared lock goes to another handle as what it is.
+        let lock = Lock::from_bytes(&other.detach(two).to_bytes()).expect("as it was written");
+        assert!(lock.is_shared());
+        let mut two = scene.face.adopt(lock);
+        scene.face.confirm(&mut two).expect("held");
+        scene.face.unlock(two).expect("held");
         // The other holder's lock did not become shorter.
-        eventually("one stands on all nodes", || {
-            scene.face.settle();
-            (holders(&mut raws, &key) == [1; 3]).then_some(())
-        });
+        stand(scene, 1);
         let longer = LONG.as_millis() as i64;
         let lives_on = raws.iter_mut().map(|raw| longer < raw.pttl(key.as_bytes()));
         assert!(2 <= lives_on.filter(|it| *it).count());
@@ -63,10 +66,7 @@ fn readers_exclude_locks_of_other_libraries_and_are_excluded() {
     Scene::each(|scene| {
         let (key, mut raws) = (scene.key.clone(), scene.cluster.raws());
         let reader = read(&mut scene.face, &key).expect("free");
-        eventually("it stands on all nodes", || {
-            scene.face.settle();
-            (holders(&mut raws, &key) == [1; 3]).then_some(())
-        });
+        stand(scene, 1);
         let foreign = [b"SET", key.as_bytes(), FOREIGN, b"NX", b"PX", b"60000"];
         for raw in &mut raws {
             assert_eq!(raw.command(&foreign), Reply::Nil);
@@ -121,25 +121,6 @@ fn no_reader_sees_half_of_what_a_writer_does() {
         }
     });
     assert_eq!(numbers.map(AtomicUsize::into_inner), [20, 20]);
-}
-
-#[test]
-fn a_shared_lock_goes_to_another_handle_as_what_it_is() {
-    not_with!(Acl | NoScripts, "needs scripts, and more permissions");
-    Scene::each(|scene| {
-        let key = scene.key.clone();
-        let reader = read(&mut scene.face, &key).expect("free");
-        let lock = scene.face.detach(reader);
-        let bytes = lock.to_bytes();
-        let lock = Lock::from_bytes(&bytes).expect("as it was written");
-        assert!(lock.is_shared());
-        let mut other = Face::Shared(shared(scene.cluster));
-        let mut reader = other.adopt(lock);
-        other.confirm(&mut reader).expect("held");
-        held(scene.face.try_lock(&key, LONG));
-        other.unlock(reader).expect("held");
-        scene.face.assert_gone(scene.cluster, &key);
-    });
 }
 
 #[test]
@@ -274,7 +255,7 @@ fn a_lock_that_is_adopted_as_another_kind_is_lost_and_released_with_its_guard() 
         // The lock has no permit, so no node is asked about it.
         for refused in [permit.extend(LONG), permit.confirm(), permit.keep()] {
             let refused = refused.expect_err("it is no permit");
-            assert!(matches!(refused, ExtendError::Invalid(_)), "{refused}");
+            assert_matches!(refused, ExtendError::Invalid(_));
             let text = format!("{refused:#}");
             assert!(text.ends_with("any other lock with `adopt`"), "{text}");
         }

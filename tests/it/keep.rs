@@ -11,7 +11,7 @@ use shearline::{Lock, LockError, LockOptions, Redlock};
 use crate::effort::with_a_ttl_that_lasts;
 use crate::executor::block_on;
 use crate::face::{Face, Held, Which, over, shared};
-use crate::servers::{self, Cluster, LONG, Server, eventually};
+use crate::servers::{self, Cluster, LONG, Server, until};
 
 /// Tries to take `key` until `held`, which is kept, has outlived its first end. No other client may get the lock while
 /// it is valid. Returns `None` if it was lost before.
@@ -150,9 +150,9 @@ fn a_kept_lock_is_at_risk_when_no_node_answers_and_recovers() {
             return None;
         }
         assert!(health.last_report.is_some());
-        eventually("it is extended again, or over", || {
+        until("it is extended again, or over", || {
             let is_well = guard.health().failures == 0 && !guard.at_risk().is_at_risk();
-            (is_well || lost.is_lost()).then_some(())
+            is_well || lost.is_lost()
         });
         guard.unlock().ok().map(drop)
     });

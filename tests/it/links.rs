@@ -66,7 +66,8 @@ fn links_lead_to_the_same_place_in_the_documentation() {
         for (label, target) in definitions_of(&page) {
             let documented = match target.strip_prefix(ITEMS) {
                 Some(item) => item_at(item, &names),
-                None if target.starts_with("https://") => continue_outside(&label),
+                // The label is the path of an item of the standard library.
+                None if target.starts_with("https://") => label.trim_matches('`').to_owned(),
                 None => documented_place(&target),
             };
             expected.insert(label, documented);
@@ -89,31 +90,12 @@ fn links_lead_to_the_same_place_in_the_documentation() {
 #[test]
 fn the_package_has_what_its_texts_link_to() {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args([
-        "package",
-        "--list",
-        "--offline",
-        "--allow-dirty",
-        "-p",
-        "shearline",
-    ]);
+    cargo.args("package --list --offline --allow-dirty -p shearline".split(' '));
     let output = cargo.current_dir(root()).output().expect("cargo runs");
     let list = String::from_utf8(output.stdout).expect("text");
     let list: Vec<&str> = list.lines().collect();
-    for page in [
-        "README.md",
-        "CHANGELOG.md",
-        "CONTRIBUTING.md",
-        "SECURITY.md",
-    ]
-    .map(String::from)
-    .into_iter()
-    .chain(manual())
-    {
-        assert!(
-            list.contains(&page.as_str()),
-            "{page} is not in the package"
-        );
+    for page in PAGES.split(' ').map(String::from).chain(manual()) {
+        assert!(list.contains(&&*page), "{page} is not in the package");
         for target in targets_of(&page) {
             let (file, _) = target.split_once('#').unwrap_or((&target, ""));
             let file = from_root(&page, file);
@@ -156,11 +138,6 @@ fn decoded(address: &str) -> String {
     String::from_utf8(bytes).expect("text")
 }
 
-/// Returns the address outside the documentation: the label is the path of an item of the standard library.
-fn continue_outside(label: &str) -> String {
-    label.trim_matches('`').to_owned()
-}
-
 /// Returns the path of the item that has this address at docs.rs.
 fn item_at(address: &str, names: &BTreeSet<&str>) -> String {
     let (file, part) = address.split_once('#').unwrap_or((address, ""));
@@ -183,44 +160,37 @@ fn item_at(address: &str, names: &BTreeSet<&str>) -> String {
     format!("crate::{item}")
 }
 
+/// The pages of the package outside the manual.
+const PAGES: &str = "README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md";
+
+/// The paths of what is in this folder.
+fn within(folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(root().join(folder)).expect("it is there");
+    let names = entries.map(|entry| entry.expect("listed").file_name().into_string());
+    let paths = names.map(|name| format!("{folder}/{}", name.expect("a plain name")));
+    paths.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
 /// The pages of the manual.
 pub(crate) fn manual() -> Vec<String> {
-    let entries = fs::read_dir(root().join("docs")).expect("it is there");
-    let names = entries.map(|entry| entry.expect("listed").file_name().into_string());
-    let mut pages: Vec<String> = names
-        .map(|name| format!("docs/{}", name.expect("a plain name")))
-        .filter(|path| path.ends_with(".md"))
-        .collect();
-    pages.sort();
+    let mut pages = within("docs");
+    pages.retain(|path| path.ends_with(".md"));
     assert!(pages.len() >= 20, "only {} were found", pages.len());
     pages
 }
 
 /// All pages in Markdown, and examples, by their paths.
 fn pages() -> Vec<String> {
-    let programs = fs::read_dir(root().join("benches/peers/src/bin")).expect("it is there");
-    let programs = programs.map(|entry| {
-        let name = entry.expect("listed").file_name();
-        format!("benches/peers/src/bin/{}/README.md", name.display())
-    });
-    let examples = fs::read_dir(root().join("examples")).expect("it is there");
-    let examples = examples.map(|entry| entry.expect("listed").file_name().into_string());
-    let examples = examples.map(|name| format!("examples/{}", name.expect("a plain name")));
-    let others = [
-        "README.md",
-        "CHANGELOG.md",
-        "CONTRIBUTING.md",
-        "SECURITY.md",
-        "benches/README.md",
-        "benches/instructions/README.md",
-    ];
-    let all = others
-        .map(String::from)
-        .into_iter()
-        .chain(programs)
-        .chain(manual());
-    all.chain(examples.filter(|path| path.ends_with(".rs")))
-        .collect()
+    let mut pages = manual();
+    let others = PAGES
+        .split(' ')
+        .chain(["benches/README.md", "benches/instructions/README.md"]);
+    pages.extend(others.map(String::from));
+    let programs = within("benches/peers/src/bin").into_iter();
+    pages.extend(programs.map(|program| format!("{program}/README.md")));
+    let examples = within("examples").into_iter();
+    pages.extend(examples.filter(|path| path.ends_with(".rs")));
+    pages
 }
 
 /// Returns the targets of the links on a page, except for links into the web, which a test cannot check.

@@ -19,7 +19,7 @@ use crate::effort::times;
 use crate::executor::{all, block_on};
 use crate::face::Face;
 use crate::servers::{
-    Cluster, End, LONG, Mischief, Options, Proxy, Way as Direction, eventually, permitted,
+    Cluster, End, LONG, Mischief, Options, Proxy, Way as Direction, permitted, until,
 };
 
 /// How many attempts of one kind are under way together.
@@ -171,17 +171,10 @@ impl Field {
 
     /// Waits until nothing is open, and each node has the strangers' keys and `own` keys of this handle.
     #[track_caller]
-    fn assert_tidy(
-        &self,
-        own: usize,
-        mut nodes: impl FnMut() -> Vec<shearline::NodeStatus>,
-        what: &str,
-    ) {
-        eventually(&format!("{what}: all is answered"), || {
-            let quiet = |node: &shearline::NodeStatus| {
-                node.state == NodeState::Ready && node.in_flight == 0 && node.owed == 0
-            };
-            nodes().iter().all(quiet).then_some(())
+    fn assert_tidy(&self, own: usize, redlock: &Redlock, what: &str) {
+        until(&format!("{what}: all is answered"), || {
+            let mut nodes = redlock.nodes().into_iter();
+            nodes.all(|node| node.state == NodeState::Ready && node.in_flight + node.owed == 0)
         });
         for (node, raw) in self.cluster.raws().iter_mut().enumerate() {
             let refused = Way::ALL.iter().filter(|way| way.is_refused()).count();
@@ -248,20 +241,19 @@ impl Trial {
 fn story(options: &Options, victims: &[usize], fates: &[Fate], moments: &[Moment], often: usize) {
     let field = Field::new(options);
     let redlock = field.builder().build().expect("a good configuration");
-    let nodes = || redlock.nodes();
-    field.assert_tidy(0, nodes, "in the beginning");
+    field.assert_tidy(0, &redlock, "in the beginning");
     Face::Shared(redlock.clone()).ask_all();
-    field.assert_tidy(0, nodes, "when all were asked");
+    field.assert_tidy(0, &redlock, "when all were asked");
     let mut others: Vec<LockGuard> = (0..OTHERS)
         .map(|number| redlock.lock(format!("other:{number}"), LONG).expect("free"))
         .collect();
-    field.assert_tidy(OTHERS, nodes, "with the others");
+    field.assert_tidy(OTHERS, &redlock, "with the others");
     for &moment in moments {
         for time in 0..often {
             let fate = fates[time % fates.len()];
             let what = format!("{victims:?} {fate:?} {moment:?}");
             window(&field, &redlock, victims, fate, moment);
-            field.assert_tidy(OTHERS, nodes, &what);
+            field.assert_tidy(OTHERS, &redlock, &what);
             for other in &mut others {
                 assert!(other.is_valid(), "{what}");
             }
@@ -270,7 +262,7 @@ fn story(options: &Options, victims: &[usize], fates: &[Fate], moments: &[Moment
     for other in others {
         other.unlock().expect("it was held all the time");
     }
-    field.assert_tidy(0, nodes, "in the end");
+    field.assert_tidy(0, &redlock, "in the end");
 }
 
 fn window(field: &Field, redlock: &Redlock, victims: &[usize], fate: Fate, moment: Moment) {
@@ -301,17 +293,10 @@ const STOPPED: [Fate; 2] = [Fate::Stopped, Fate::StoppedWithoutScripts];
 
 #[test]
 fn two_stopped_nodes_of_five_keep_no_key() {
-    story(&Options::redis(), &[1, 3], &STOPPED, &Moment::ALL, stops());
-}
-
-/// Valkey has its own command for a release, which `SCRIPT FLUSH` does not affect.
-#[test]
-fn two_stopped_valkey_nodes_of_five_keep_no_key() {
-    not_with!(
-        Tls,
-        "the valkey-server that is got here is built without TLS"
-    );
-    story(&Options::valkey(), &[1, 3], &STOPPED, &Moment::ALL, stops());
+    // Valkey has its own command for a release, which `SCRIPT FLUSH` does not affect.
+    for options in Options::behind_relays() {
+        story(&options, &[1, 3], &STOPPED, &Moment::ALL, stops());
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use shearline::{ExtendError, NodeOutcome, OperatorError, Report, Unusable, Wakin
 
 use crate::acl::acl_line;
 use crate::face::{Face, Which, at, no_quorum};
-use crate::servers::{Cluster, LONG, Options, Reply, eventually};
+use crate::servers::{Cluster, LONG, Options, Reply};
 use crate::waiting::learned_by_looking;
 
 /// All permissions that a user needs, as the manual lists them.
@@ -68,7 +68,7 @@ fn a_user_who_may_not_release_gets_no_lock() {
         Redis62,
         "a script cannot ask there what it may do, and takes the lock"
     );
-    for (cluster, native) in clusters() {
+    for (cluster, _) in clusters() {
         for command in ["get", "del", "eval", "evalsha", "set"] {
             for which in Which::BOTH {
                 permit(&cluster, &without(&format!("+{command}")));
@@ -100,9 +100,6 @@ fn a_user_who_may_not_release_gets_no_lock() {
                 face.assert_gone(&cluster, "lock:a");
             }
         }
-        if native {
-            who_may_use_the_native_release_needs_no_script(&cluster);
-        }
     }
 }
 
@@ -110,27 +107,6 @@ fn a_user_who_may_not_release_gets_no_lock() {
 fn releases_by_set(cluster: &Cluster) -> bool {
     let set: [&[u8]; 5] = [b"SET", b"k", b"token", b"IFEQ", b"token"];
     matches!(cluster[0].raw().try_command(&set), Ok(Reply::Nil))
-}
-
-fn who_may_use_the_native_release_needs_no_script(cluster: &Cluster) {
-    permit(cluster, "~lock:* +set +delifeq +info");
-    for which in Which::BOTH {
-        let mut face = face(which, cluster);
-        let mut lock = face.lock("lock:native", LONG).expect("it can be released");
-        let error = face.extend(&mut lock, LONG).expect_err("that is a script");
-        let ExtendError::Unconfirmed(report) = &error else {
-            panic!("it stands: {error:?}");
-        };
-        assert_names(report, lacks("eval"));
-        face.unlock(lock).expect("held");
-        face.assert_gone(cluster, "lock:native");
-    }
-    permit(cluster, "~lock:* +delifeq +info");
-    for which in Which::BOTH {
-        let mut face = face(which, cluster);
-        let report = no_quorum(face.lock("lock:native", LONG));
-        assert_names(&report, lacks("set"));
-    }
 }
 
 #[test]
@@ -214,9 +190,8 @@ fn a_release_without_permission_is_reported_and_sent_again_when_permitted() {
             };
             assert_names(report, lacks(command));
             permit(&cluster, &LINE);
-            eventually("the release is sent again", || {
-                face.settle();
-                (cluster.copies("lock:a") == 0).then_some(())
+            face.until("the release is sent again", |_| {
+                cluster.copies("lock:a") == 0
             });
         }
     }
@@ -251,7 +226,7 @@ fn a_user_who_may_not_release_several_gets_none_and_a_lock_on_one_is_as_before()
         Redis62,
         "a script cannot ask there what it may do, and takes the lock"
     );
-    for (cluster, native) in clusters() {
+    for (cluster, _) in clusters() {
         for command in ["get", "del", "eval", "set"] {
             for which in Which::BOTH {
                 permit(&cluster, &without(&format!("+{command}")));
@@ -262,19 +237,6 @@ fn a_user_who_may_not_release_several_gets_none_and_a_lock_on_one_is_as_before()
                 }
                 for key in ["lock:a", "lock:b"] {
                     assert_eq!(cluster.copies(key), 0);
-                }
-            }
-        }
-        // A native release needs no script, and serves locks on one resource.
-        if native {
-            for which in Which::BOTH {
-                permit(&cluster, &format!("{} +delifeq", without("+eval")));
-                let mut face = face(which, &cluster);
-                for _ in 0..2 {
-                    let lock = face.try_lock("lock:a", LONG).expect("free");
-                    assert!(face.try_lock_all(["lock:b", "lock:c"], LONG).is_err());
-                    face.unlock(lock).expect("held");
-                    face.assert_gone(&cluster, "lock:a");
                 }
             }
         }

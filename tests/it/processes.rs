@@ -8,6 +8,7 @@ use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use shearline::{LockOptions, Redlock, Retry};
@@ -86,6 +87,16 @@ fn count(redlock: &Redlock, file: &Path) {
     }
 }
 
+/// Writes the text into the file at once, and never returns.
+pub(crate) fn tell_and_hang(file: &Path, text: &str) -> ! {
+    let written = file.with_extension("written");
+    fs::write(&written, text).expect("a place for it");
+    fs::rename(&written, file).expect("in the same place");
+    loop {
+        thread::park();
+    }
+}
+
 /// Starts this test binary again to play `part`.
 pub(crate) fn start(part: &str, cluster: &Cluster, input: &str) -> Child {
     parts::part("processes::second_process")
@@ -93,7 +104,7 @@ pub(crate) fn start(part: &str, cluster: &Cluster, input: &str) -> Child {
         .env(NODES, cluster.urls().join(","))
         .env(INPUT, input)
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
+        .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .expect("this binary starts")
@@ -102,14 +113,8 @@ pub(crate) fn start(part: &str, cluster: &Cluster, input: &str) -> Child {
 #[track_caller]
 pub(crate) fn finish(child: Child) {
     let output = child.wait_with_output().expect("our own child");
-    let (said, errors) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
-    assert!(
-        output.status.success(),
-        "the second process failed:\n{said}\n{errors}"
-    );
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "the second process: {errors}");
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

@@ -18,13 +18,7 @@ type Tried = Result<(), Box<dyn Error>>;
 const PASSWORD: &str = "secret";
 
 /// Commands without which a node still works, but less well.
-const DISPENSABLE: [&str; 5] = [
-    "+script|load",
-    "+info",
-    "+time",
-    "+client|tracking",
-    "+client|caching",
-];
+const DISPENSABLE: &str = "+script|load +info +time +client|tracking +client|caching";
 
 /// The longest README that a reader can read in a minute.
 const README_BYTES_MAX: usize = 6 << 10;
@@ -69,18 +63,17 @@ fn permissions_have_one_source() {
 
 #[test]
 fn the_acl_line_suffices_and_is_the_least() {
-    let server = Server::start();
-    is_the_least(&acl_line(), &DISPENSABLE, |line| tried(&server, line));
+    is_the_least(&Server::start(), &acl_line(), DISPENSABLE, tried);
 }
 
 /// Asserts that a user with this line can do everything that `tried` does, and that every word of the line is needed,
 /// except for those in `dispensable`.
 #[track_caller]
-fn is_the_least(line: &str, dispensable: &[&str], tried: impl Fn(&str) -> Tried) {
-    tried(line).expect("the line suffices");
+fn is_the_least(server: &Server, line: &str, dispensable: &str, tried: fn(&Server, &str) -> Tried) {
+    tried(server, line).expect("the line suffices");
     for left_out in line.split(' ').filter(|word| word.starts_with(['+', '~'])) {
-        let tried = tried(&without(line, left_out));
-        let fine = dispensable.contains(&left_out);
+        let tried = tried(server, &without(line, left_out));
+        let fine = dispensable.split(' ').any(|word| word == left_out);
         assert_eq!(tried.is_ok(), fine, "without {left_out}: {tried:?}");
     }
 }
@@ -88,6 +81,11 @@ fn is_the_least(line: &str, dispensable: &[&str], tried: impl Fn(&str) -> Tried)
 fn without(line: &str, left_out: &str) -> String {
     let words: Vec<&str> = line.split(' ').filter(|word| *word != left_out).collect();
     words.join(" ")
+}
+
+/// Returns the line with the permissions that another line adds.
+fn with(line: String, more: &str) -> String {
+    line + " " + &more.split(' ').skip(3).collect::<Vec<_>>().join(" ")
 }
 
 /// Valkey 9 releases with a native command, for which the line has no permission.
@@ -102,50 +100,31 @@ fn the_acl_line_suffices_on_valkey() {
 /// A strict guard needs another line, and cannot do without `INFO`.
 #[test]
 fn the_acl_line_of_a_strict_guard_suffices_and_is_the_least() {
-    let dispensable = [
-        "+script|load",
-        "+time",
-        "+client|tracking",
-        "+client|caching",
-        "+config|get",
-    ];
+    let dispensable = "+script|load +time +client|tracking +client|caching +config|get";
     for options in [Options::redis(), Options::valkey()] {
         let server = Server::with(&options);
-        let (line, more) = (acl_line(), strict_acl_line());
-        strictly_tried(&server, &line, &more).expect("the lines suffice");
-        strictly_tried(&server, &line, "").expect_err("the first does not");
-        let words = line.split(' ').chain(more.split(' ').skip(3));
-        for command in words.filter(|word| word.starts_with('+')) {
-            let [line, more] = [&line, &more].map(|line| without(line, command));
-            let tried = strictly_tried(&server, &line, &more);
-            let fine = dispensable.contains(&command);
-            assert_eq!(
-                tried.is_ok(),
-                fine,
-                "{options:?} without {command}: {tried:?}"
-            );
-        }
+        let line = with(acl_line(), &strict_acl_line());
+        is_the_least(&server, &line, dispensable, strictly_tried);
+        strictly_tried(&server, &acl_line()).expect_err("the first does not suffice");
     }
 }
 
 /// Fencing tokens need the keys of the strict guard's line, and can do without neither `INFO` nor `TIME`.
 #[test]
 fn the_acl_line_of_fencing_tokens_suffices_and_is_the_least() {
-    let dispensable = ["+script|load", "+client|tracking", "+client|caching"];
+    let dispensable = "+script|load +client|tracking +client|caching";
     for options in [Options::redis(), Options::valkey()] {
         let server = Server::with(&options);
-        let line = acl_line();
         let more = strict_acl_line();
         let keys = more.split(' ').find(|word| word.starts_with('~'));
-        let line = format!("{line} {}", keys.expect("keys of our own"));
+        let line = format!("{} {}", acl_line(), keys.expect("keys of our own"));
         let asks: &[&[u8]] = &[b"EVAL", b"return redis.acl_check_cmd and 1 or 0", b"0"];
         let asks = server.raw().integer(asks) == 1;
-        is_the_least(&line, &dispensable, |line| fenced_tried(&server, line));
+        is_the_least(&server, &line, dispensable, fenced_tried);
         // A script runs these commands. Redis 6.2 cannot check permissions there.
         for command in ["time", "get", "set"].into_iter().filter(|_| asks) {
             let tried = fenced_tried(&server, &without(&line, &format!("+{command}")));
-            let error = tried.expect_err("it does not suffice");
-            let error = format!("{error:#}");
+            let error = format!("{:#}", tried.expect_err("it does not suffice"));
             let named = format!("may not run `{command}`");
             assert!(error.contains(&named), "{error}");
         }
@@ -155,18 +134,11 @@ fn the_acl_line_of_fencing_tokens_suffices_and_is_the_least() {
 /// The test tries the life of a lock that becomes a shared one, and of a permit.
 #[test]
 fn the_acl_line_of_shared_locks_and_permits_suffices_and_is_the_least() {
+    let dispensable = "+script|load +info +client|tracking +client|caching";
     for options in [Options::redis(), Options::valkey()] {
         let server = Server::with(&options);
-        let (line, more) = (acl_line(), holders_acl_line());
-        let more = more.split(' ').skip(3).collect::<Vec<_>>().join(" ");
-        let line = format!("{line} {more}");
-        let dispensable = [
-            "+script|load",
-            "+info",
-            "+client|tracking",
-            "+client|caching",
-        ];
-        is_the_least(&line, &dispensable, |line| held_with_others(&server, line));
+        let line = with(acl_line(), &holders_acl_line());
+        is_the_least(&server, &line, dispensable, held_with_others);
         held_with_others(&server, &acl_line()).expect_err("the first line does not suffice");
     }
 }
@@ -175,11 +147,9 @@ fn the_acl_line_of_shared_locks_and_permits_suffices_and_is_the_least() {
 /// of a lock.
 #[test]
 fn the_acl_line_without_scripts_suffices_and_is_the_least() {
-    let server = Server::start();
-    let line = acl_line_without_scripts();
-    is_the_least(&line, &DISPENSABLE[1..], |line| {
-        tried_without_scripts(&server, line)
-    });
+    let (line, server) = (acl_line_without_scripts(), Server::start());
+    let dispensable = without(DISPENSABLE, "+script|load");
+    is_the_least(&server, &line, &dispensable, tried_without_scripts);
 }
 
 /// `lib.rs` lists all modules.
@@ -199,8 +169,8 @@ fn every_room_is_on_the_map() {
     assert!(rooms >= 15, "only {rooms} were recognized");
 }
 
-fn strictly_tried(server: &Server, acl: &str, more: &str) -> Tried {
-    let (mut admin, url) = locker(server, &[acl, more]);
+fn strictly_tried(server: &Server, acl: &str) -> Tried {
+    let (mut admin, url) = locker(server, acl);
     let strict = at([url]).max_ttl(LONG);
     let mut local = strict.restart_guard(RestartGuard::Strict).build_local()?;
     local.trust_nodes();
@@ -209,7 +179,7 @@ fn strictly_tried(server: &Server, acl: &str, more: &str) -> Tried {
 
 /// Tries the life of a lock with a fencing token. The user itself has given the node a floor.
 fn fenced_tried(server: &Server, acl: &str) -> Tried {
-    let (mut admin, url) = locker(server, &[acl]);
+    let (mut admin, url) = locker(server, acl);
     let mut local = at([url]).build_local()?;
     let options = ONCE.fenced();
     local
@@ -221,7 +191,7 @@ fn fenced_tried(server: &Server, acl: &str) -> Tried {
 
 /// Tries the life of locks that others may hold too.
 fn held_with_others(server: &Server, acl: &str) -> Tried {
-    let (_, url) = locker(server, &[acl]);
+    let (_, url) = locker(server, acl);
     let mut local = at([url]).build_local()?;
     let mut lock = local.lock_with("lock:acl", &ONCE)?;
     local.extend(&mut lock, LONG)?;
@@ -240,12 +210,12 @@ fn held_with_others(server: &Server, acl: &str) -> Tried {
 
 /// Tries the life of a lock, once while the server knows the scripts and once after they were flushed.
 fn tried(server: &Server, acl: &str) -> Tried {
-    let (mut admin, url) = locker(server, &[acl]);
+    let (mut admin, url) = locker(server, acl);
     live(&mut at([url]).build_local()?, &mut admin, &ONCE)
 }
 
 fn tried_without_scripts(server: &Server, acl: &str) -> Tried {
-    let (mut admin, url) = locker(server, &[acl]);
+    let (mut admin, url) = locker(server, acl);
     for told in [true, false] {
         let builder = at([url.clone()]).without_scripts(told);
         live(&mut builder.build_local()?, &mut admin, &ONCE)?;
@@ -270,12 +240,11 @@ fn live(local: &mut LocalRedlock, admin: &mut Raw, options: &LockOptions) -> Tri
     Ok(())
 }
 
-/// Makes the user of these lines, on a server that has forgotten everything else. Returns a connection of the operator,
+/// Makes the user of this line, on a server that has forgotten everything else. Returns a connection of the operator,
 /// and the user's URL.
-fn locker(server: &Server, lines: &[&str]) -> (Raw, String) {
+fn locker(server: &Server, line: &str) -> (Raw, String) {
     let mut admin = server.raw();
-    let forget = ["ACL DELUSER locker", "FLUSHALL", "SCRIPT FLUSH"];
-    for line in forget.iter().chain(lines).filter(|line| !line.is_empty()) {
+    for line in ["ACL DELUSER locker", "FLUSHALL", "SCRIPT FLUSH", line] {
         admin.run(line);
     }
     (admin, server.url_with(&format!("locker:{PASSWORD}")))
@@ -322,28 +291,26 @@ fn exists(path: &str) -> bool {
             .any(|line| line == format!("{path}: test"));
     }
     let inline = place.strip_suffix("/tests").is_some_and(|parent| {
-        has_test(&format!("src/{parent}.rs"), name, true)
-            || has_test(&format!("src/{parent}/mod.rs"), name, true)
+        ["src/{}.rs", "src/{}/mod.rs"]
+            .iter()
+            .any(|form| has_test(&form.replace("{}", parent), name, true))
     });
-    inline
-        || [
-            format!("src/{place}.rs"),
-            format!("src/{place}/mod.rs"),
-            format!("tests/sim/{place}.rs"),
-            format!("examples/{place}.rs"),
-        ]
-        .iter()
-        .any(|file| has_test(file, name, false))
+    let forms = [
+        "src/{}.rs",
+        "src/{}/mod.rs",
+        "tests/sim/{}.rs",
+        "examples/{}.rs",
+    ];
+    let mut files = forms.iter().map(|form| form.replace("{}", &place));
+    inline || files.any(|file| has_test(&file, name, false))
 }
 
 /// Returns `true` if `bash proofs/check.sh` would prove such a lemma.
 fn is_lemma(name: &str) -> bool {
     let groups = ["lease", "fencing", "shared", "slots", "plain"];
-    let mut groups = groups
-        .map(|group| read(&format!("proofs/{group}.py")))
-        .into_iter()
-        .flatten();
-    groups.any(|text| text.contains(&format!("def {name}(")))
+    let texts = groups.map(|group| read(&format!("proofs/{group}.py")));
+    let mut texts = texts.iter().flatten();
+    texts.any(|text| text.contains(&format!("def {name}(")))
 }
 
 /// Returns `true` if the file has such a test, in a module `tests` of its own if that is `inline`.

@@ -5,7 +5,13 @@ use shearline::internals::LinkFault;
 use shearline::{NodeOutcome, Unusable};
 
 use crate::face::{Which, at, report_of};
-use crate::servers::{self, ClosedPort, Cluster, LONG, Manner, Options, SILENT, Server, Stranger};
+use crate::servers::{
+    self, ClosedPort, Cluster, End, LONG, Mischief, Options, Proxy, SILENT, Server, Way,
+};
+
+/// What servers of other kinds send.
+pub(crate) const HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
+pub(crate) const GARBAGE: &[u8] = b"\x00\xff garbage \r\n\x16\x03\x01 more of it\r\n";
 
 /// Refused connections, and servers of other kinds.
 #[test]
@@ -16,13 +22,19 @@ fn an_address_without_a_server_of_ours_is_named_and_the_others_go_on() {
     // A server that closes may do so before it has read our first command.
     let closes = [Closed, HandshakeReset].map(unreachable);
     check(&ClosedPort::new().url(), &[unreachable(Refused)]);
-    for (manner, outcomes) in [
-        (Manner::Http, &not_ours[..]),
-        (Manner::Garbage, &not_ours),
-        (Manner::Closes, &closes),
-        (Manner::Silent, &[unreachable(ConnectTimeout)]),
+    let server = Server::start();
+    for (mischief, outcomes) in [
+        (Mischief::Flood(HTTP), &not_ours[..]),
+        (Mischief::Flood(GARBAGE), &not_ours),
+        (Mischief::Cut(0, End::Fin), &closes),
+        (
+            Mischief::Hold(Way::ToClient),
+            &[unreachable(ConnectTimeout)],
+        ),
     ] {
-        check(&Stranger::new(manner).url(), outcomes);
+        let proxy = Proxy::to(server.address());
+        proxy.set(mischief);
+        check(&format!("redis://{}", proxy.address()), outcomes);
     }
 }
 

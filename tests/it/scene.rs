@@ -73,12 +73,6 @@ impl<'a> Scene<'a> {
         raw.set_px(self.key.as_bytes(), FOREIGN, LONG);
     }
 
-    /// Changes the expiry of the key on a node.
-    pub(crate) fn expire(&self, node: usize, millis: &str) {
-        let command = [b"PEXPIRE", self.key.as_bytes(), millis.as_bytes()];
-        assert_eq!(self.cluster[node].raw().integer(&command), 1);
-    }
-
     pub(crate) fn pttl(&self, node: usize) -> i64 {
         self.cluster[node].raw().pttl(self.key.as_bytes())
     }

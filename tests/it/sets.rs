@@ -2,16 +2,15 @@
 
 pub(crate) mod msetex;
 
-use std::thread;
 use std::time::Duration;
 
 use shearline::internals::limits;
-use shearline::{ExtendError, Lock, LockError, LockOptions, NodeOutcome, Redlock, UnlockError};
+use shearline::{Lock, LockError, LockOptions, NodeOutcome, Redlock};
 
-use crate::face::{Face, Held, Which, await_ready, held, over, shared};
+use crate::face::{Face, Held, Which, held, over, ready, shared};
 use crate::processes::{finish, hex, start, unhex};
 use crate::scene::{FOREIGN, clusters};
-use crate::servers::{self, Cluster, LONG, Options, eventually};
+use crate::servers::{self, Cluster, LONG, Options, eventually, until};
 
 /// The keys of a story for one of the faces.
 fn keys<const N: usize>(which: Which, names: [&str; N]) -> [String; N] {
@@ -64,14 +63,13 @@ fn a_set_is_taken_extended_confirmed_and_released_as_a_whole() {
         }
         face.extend(&mut lock, LONG).expect("held");
         assert!(LONG / 2 < lock.validity());
-        eventually("every name lives as long", || {
-            face.settle();
+        face.until("every name lives as long", |_| {
             let mut left = keys.iter().flat_map(|key| {
                 let raws = cluster.raws().into_iter();
                 raws.map(|mut raw| raw.pttl(key.as_bytes()))
             });
             let least = (LONG / 2).as_millis() as i64;
-            left.all(|left| least < left).then_some(())
+            left.all(|left| least < left)
         });
         // The set ends when its first name ends.
         for raw in &mut cluster.raws() {
@@ -88,10 +86,7 @@ fn a_set_is_taken_extended_confirmed_and_released_as_a_whole() {
 #[test]
 fn a_plain_lock_on_one_name_keeps_a_set_out_and_leaves_the_others_free() {
     each(["x", "y", "z"], |cluster, face, keys| {
-        let plain = over(cluster).owner("plain").build();
-        let plain = plain.expect("a good configuration");
-        await_ready(|| plain.nodes());
-        Face::Shared(plain.clone()).ask_all();
+        let plain = ready(over(cluster).owner("plain"));
         let single = plain.try_lock(&keys[1], LONG).expect("free");
         face.await_copies(cluster, &keys[1]);
         let report = held(face.try_lock_all(&keys, LONG));
@@ -143,9 +138,8 @@ fn as_many_and_as_long_names_as_there_may_be() {
         }
         face.unlock(lock).expect("held");
         let mut raws = cluster.raws();
-        eventually("no node has any of them", || {
-            face.settle();
-            raws.iter_mut().all(|raw| raw.keys() == 0).then_some(())
+        face.until("no node has any of them", |_| {
+            raws.iter_mut().all(|raw| raw.keys() == 0)
         });
     });
 }
@@ -155,10 +149,10 @@ fn a_node_that_has_lost_one_name_gets_it_again_and_counts_again() {
     each(["kept", "lost"], |cluster, face, keys| {
         let mut lock = take_on_all(cluster, face, &keys, LONG / 2);
         lose(cluster, 2, &keys[1]);
-        eventually("it has all again", || {
+        until("it has all again", || {
             face.extend(&mut lock, LONG / 2).expect("two of three");
             face.settle();
-            cluster[2].raw().exists(keys[1].as_bytes()).then_some(())
+            cluster[2].raw().exists(keys[1].as_bytes())
         });
         assert_eq!(cluster[2].raw().get(keys[1].as_bytes()), Some(lock.token()));
         cluster[0].freeze();
@@ -181,34 +175,11 @@ fn a_name_that_is_another_s_is_never_written_over() {
         }
         face.unlock(lock).expect("held by two");
         let theirs = [None, None, Some(FOREIGN.to_vec())];
-        eventually("ours are gone", || {
-            face.settle();
+        face.until("ours are gone", |_| {
             let ours = cluster.copies(&keys[0]) == 0;
-            (ours && cluster.values(&keys[1]) == theirs).then_some(())
+            ours && cluster.values(&keys[1]) == theirs
         });
         lose(cluster, 2, &keys[1]);
-    });
-}
-
-#[test]
-fn a_set_of_which_one_name_was_stolen_was_not_held() {
-    each(["one", "stolen", "list"], |cluster, face, keys| {
-        let mut lock = take_on_all(cluster, face, &keys, LONG);
-        steal(cluster, 0, &keys[1]);
-        lose(cluster, 1, &keys[2]);
-        cluster[1].raw().run(&format!("RPUSH {} x", keys[2]));
-        let result = face.extend(&mut lock, LONG);
-        assert_matches!(&result, Err(ExtendError::Lost(_)));
-        let result = face.unlock(lock);
-        assert_matches!(&result, Err(UnlockError::NotHeld(_)));
-        eventually("what was ours is gone", || {
-            face.settle();
-            let ours = cluster.copies(&keys[0]) == 0;
-            (ours && cluster[0].raw().keys() + cluster[1].raw().keys() == 2).then_some(())
-        });
-        let stolen = cluster[0].raw().get(keys[1].as_bytes());
-        assert_eq!(stolen.as_deref(), Some(FOREIGN));
-        cluster.run("FLUSHALL");
     });
 }
 
@@ -263,28 +234,4 @@ fn a_name_that_is_of_another_type_is_the_one_that_is_held() {
         assert_eq!(report.held_resource(), Some(&b"list"[..]), "{report}");
         assert_eq!(report.tries(), 1, "{report}");
     }
-}
-
-#[test]
-fn a_set_that_another_program_keeps_out_is_told_of_the_end_of_its_lock() {
-    let cluster = servers::three();
-    let [other, redlock] = [0, 1].map(|_| over(&cluster).build().expect("valid"));
-    let held = other.lock("b", LONG).expect("free");
-    let options = LockOptions::new(LONG).wait(Duration::from_secs(60));
-    thread::scope(|scope| {
-        let set = scope.spawn(|| {
-            redlock
-                .lock_all_with(["a", "b"], &options)
-                .expect("in its turn")
-        });
-        eventually("it waits", || {
-            redlock
-                .try_lock("a", LONG)
-                .ok()
-                .map(|guard| guard.unlock().expect("held"))
-        });
-        held.unlock().expect("held");
-        set.join().expect("it is told").unlock().expect("held");
-    });
-    cluster.assert_empty();
 }

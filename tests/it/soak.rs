@@ -22,7 +22,7 @@ use shearline::{
 };
 
 use crate::parts::{part, played};
-use crate::servers::{self, Cluster, End, LONG, Mischief, Proxy, eventually};
+use crate::servers::{self, Cluster, End, LONG, Mischief, Proxy, eventually, until};
 
 const SECONDS: &str = "SOAK_SECONDS";
 const ALONE: &str = "SHEARLINE_TEST_SOAK";
@@ -59,9 +59,9 @@ fn process_of_its_own() {
     let mut scene = Scene::start();
     let counts = Counts::default();
     scene.work(&counts, |_| {
-        eventually("there is something to do", || {
+        until("there is something to do", || {
             let turns = counts.locked.load(Relaxed);
-            (FIRST_TURNS <= turns).then_some(())
+            FIRST_TURNS <= turns
         });
     });
     let before = scene.settled("before");
@@ -198,12 +198,11 @@ impl Scene {
     /// that are in use then.
     #[track_caller]
     fn settled(&self, when: &str) -> Sample {
-        eventually(&format!("{when}: all vote, and owe nothing"), || {
+        until(&format!("{when}: all vote, and owe nothing"), || {
             let nodes = self.redlock.nodes();
             nodes
                 .iter()
                 .all(|node| node.state == NodeState::Ready && node.owed + node.in_flight == 0)
-                .then_some(())
         });
         self.cluster.assert_empty();
         // The relays close their connections a little later.

@@ -9,7 +9,8 @@ use shearline::Redlock;
 
 use crate::effort::times;
 use crate::face::{Face, Which, no_quorum};
-use crate::servers::{self, Cluster, LONG};
+use crate::scene::{freeze, thaw};
+use crate::servers::{self, LONG};
 
 /// Longer than the usual node timeout, and than the silence that makes a node suspect.
 const STALL: Duration = Duration::from_millis(150);
@@ -22,26 +23,13 @@ fn a_majority_that_stalls_at_every_attempt_does_not_prolong_the_next_one() {
     let mut names = (0..).map(|call| format!("attempt:{call}"));
     // In the long run there are more calls than answers from which a round trip is measured.
     for _ in 0..times(6, 40) {
-        stalled(&cluster, &mut faces, |face| {
+        freeze(&cluster[..2]);
+        for face in &mut faces {
             no_quorum(face.try_lock(names.next().unwrap(), LONG));
-        });
+        }
+        thread::sleep(STALL);
+        thaw(&cluster[..2]);
+        faces.iter_mut().for_each(Face::await_ready);
     }
     cluster.assert_empty();
-}
-
-/// Calls `call` with each face while two nodes of three are stopped, and lets them continue.
-fn stalled(cluster: &Cluster, faces: &mut [Face], mut call: impl FnMut(&mut Face)) {
-    for node in 0..2 {
-        cluster[node].freeze();
-    }
-    for face in &mut *faces {
-        call(face);
-    }
-    thread::sleep(STALL);
-    for node in 0..2 {
-        cluster[node].thaw();
-    }
-    for face in faces {
-        face.await_ready();
-    }
 }

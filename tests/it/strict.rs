@@ -12,7 +12,7 @@ use shearline::{
 use crate::contract::assert_held;
 use crate::face::{Face, Which, at, no_quorum, over};
 use crate::guard;
-use crate::servers::{self, Cluster, LONG, Options, eventually};
+use crate::servers::{self, Cluster, LONG, Options, eventually, until};
 
 /// The ttl of all clients in the stories that wait for a barrier.
 const SHORT: Duration = Duration::from_secs(1);
@@ -26,14 +26,13 @@ fn strict(cluster: &Cluster, longest: Duration) -> Builder {
 pub(crate) fn trusting(which: Which, builder: Builder) -> Face {
     let mut face = which.build(builder);
     let ready = |node: &NodeStatus| node.state == NodeState::Ready;
-    eventually("all nodes vote", || {
+    until("all nodes vote", || {
         if !face.nodes().iter().all(ready) {
             face.trust_all();
         }
         face.settle();
         let nodes = face.nodes();
-        let quiet = nodes.iter().all(|node| ready(node) && node.in_flight == 0);
-        quiet.then_some(())
+        nodes.iter().all(|node| ready(node) && node.in_flight == 0)
     });
     face
 }
@@ -59,10 +58,10 @@ fn unused_nodes_wait_unless_an_operator_trusts_them() {
             let cluster = Cluster::with(3, &options);
             let mut face = which.build(strict(&cluster, LONG));
             let waits = |outcome| matches!(outcome, NodeOutcome::Quarantined { .. });
-            eventually("all nodes have been heard, and wait", || {
+            until("all nodes have been heard, and wait", || {
                 let report = no_quorum(face.try_lock("a", SHORT));
                 let mut nodes = report.nodes().iter();
-                nodes.all(|node| waits(node.outcome)).then_some(())
+                nodes.all(|node| waits(node.outcome))
             });
             assert!(cluster[0].raw().exists(BARRIER_KEY));
             let told = face.inspect("a");
@@ -170,11 +169,10 @@ fn another_membership_gets_no_lock_until_it_reinitialises_the_nodes() {
         };
         let mut outcomes = report.nodes().iter().map(|node| node.outcome);
         assert!(outcomes.any(|outcome| outcome == NodeOutcome::Unusable(other)));
-        eventually("both say so", || {
-            new.settle();
-            let mut nodes = new.nodes().into_iter();
+        new.until("both say so", |face| {
+            let mut nodes = face.nodes().into_iter();
             let other = NodeState::Unusable(other);
-            nodes.all(|node| node.state == other).then_some(())
+            nodes.all(|node| node.state == other)
         });
         assert_eq!(new.trust_all(), 0, "nor by an operator's word");
 
@@ -195,9 +193,8 @@ fn another_membership_gets_no_lock_until_it_reinitialises_the_nodes() {
         let patient = LockOptions::new(SHORT).wait(LONG);
         let lock = new.lock_with("a", &patient).expect("behind the barrier");
         drop(new.unlock(lock));
-        eventually("the old ones are refused", || {
-            old.settle();
-            matches!(old.try_lock("a", SHORT), Err(LockError::OtherCluster(_))).then_some(())
+        old.until("the old ones are refused", |face| {
+            matches!(face.try_lock("a", SHORT), Err(LockError::OtherCluster(_)))
         });
     }
 }

@@ -24,7 +24,7 @@ use crate::face::{at, over};
 use crate::fork;
 use crate::namespaces::{Namespaces, PROBE, story_to_play};
 use crate::processes::{hex, unhex};
-use crate::servers::{self, LONG, eventually};
+use crate::servers::{self, LONG, eventually, until};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -108,13 +108,12 @@ fn suspend() {
 
 /// Takes turns of both until every node has answered everything.
 fn await_answers(local: &mut LocalRedlock, driver: &mut Driver) {
-    eventually("all is answered", || {
+    until("all is answered", || {
         let turn = Some(Duration::from_millis(1));
         assert!(local.poll(turn).expect("the loop turns").is_none());
         driver.turn(turn).expect("the loop turns");
         let mut nodes = local.nodes().into_iter().chain(driver.nodes());
-        let is_quiet = nodes.all(|node| node.state == NodeState::Ready && node.in_flight == 0);
-        is_quiet.then_some(())
+        nodes.all(|node| node.state == NodeState::Ready && node.in_flight == 0)
     });
 }
 

@@ -13,10 +13,11 @@ use shearline::internals::LinkFault;
 use shearline::{BuildError, NodeOutcome, NodeState, Redlock, TlsOptions, Unusable};
 use tempfile::TempDir;
 
-use crate::canary::PASSWORD;
 use crate::face::{Face, Which, at, no_quorum};
-use crate::servers::authority::{Authority, Issued, Span};
-use crate::servers::{Encryption, LONG, Options, SILENT, Server, eventually};
+use crate::refusal::HTTP;
+use crate::servers::authority::Span::{Future, Now, Past};
+use crate::servers::authority::{Authority, Issued};
+use crate::servers::{Encryption, LONG, Mischief, Options, Proxy, SILENT, Server};
 
 /// An authority and a directory for files.
 struct Scene {
@@ -34,7 +35,7 @@ impl Scene {
 
     /// Issues a right certificate for a server here.
     fn right(&self) -> Issued {
-        self.authority.server(&["127.0.0.1"], Span::Now)
+        self.authority.server(&["127.0.0.1"], Now)
     }
 
     /// Writes the files of a server. It trusts `ca`, and its URL names that too.
@@ -93,7 +94,7 @@ fn refused(url: &str, said: &str) {
 fn a_right_certificate_gives_locks() {
     let scene = Scene::new();
     let names = ["127.0.0.1", "localhost", "db.example"];
-    let issued = scene.authority.server(&names, Span::Now);
+    let issued = scene.authority.server(&names, Now);
     let encryption = scene.encryption(&issued);
     for encryption in [encryption.clone(), encryption.old()] {
         let server = Server::with(&Options::redis().encrypted(&encryption));
@@ -119,52 +120,25 @@ fn a_right_certificate_gives_locks() {
 }
 
 #[test]
-fn a_server_that_wants_a_password_gets_it() {
-    let scene = Scene::new();
-    let options = Options::redis().encrypted(&scene.encryption(&scene.right()));
-    let server = Server::with(&options.password(PASSWORD));
-    let url = server.url_with(&format!(":{}", crate::canary::ESCAPED));
-    works(&mut Which::Shared.build(at([url])), "password");
-}
-
-#[test]
 fn wrong_certificates_are_called_by_what_is_wrong() {
     let scene = Scene::new();
-    let name = &["127.0.0.1"];
+    let (ours, name) = (&scene.authority, &["127.0.0.1"]);
+    let [another, namesake] = ["another", "ours"].map(Authority::new);
+    let others = ["db.example", "127.0.0.2"];
     for (issued, failure) in [
+        (ours.server(name, Past), "expired on 2001-12-31;"),
+        (ours.server(name, Future), "not valid before 2190-01-01;"),
+        (ours.server(&others, Now), "is for another name"),
+        (another.server(name, Now), "comes from an unknown authority"),
         (
-            scene.authority.server(name, Span::Past),
-            "certificate expired on 2001-12-31;",
+            namesake.server(name, Now),
+            "by another authority of the same name",
         ),
+        (ours.client(Now), "not for a server"),
+        (ours.server(&[], Now), "it has no subjectAltName"),
+        (Authority::alone(name, false, Now), "is self-signed; if it"),
         (
-            scene.authority.server(name, Span::Future),
-            "not valid before 2190-01-01;",
-        ),
-        (
-            scene
-                .authority
-                .server(&["db.example", "127.0.0.2"], Span::Now),
-            "is for another name",
-        ),
-        (
-            Authority::new("another").server(name, Span::Now),
-            "comes from an unknown authority",
-        ),
-        (
-            Authority::new("ours").server(name, Span::Now),
-            "is not signed by the trusted authority, but by another authority of the same name",
-        ),
-        (scene.authority.client(Span::Now), "not for a server"),
-        (
-            scene.authority.server(&[], Span::Now),
-            "names no host: it has no subjectAltName",
-        ),
-        (
-            Authority::alone(name, false, Span::Now),
-            "is self-signed; if it is the right certificate",
-        ),
-        (
-            Authority::alone(name, true, Span::Now),
+            Authority::alone(name, true, Now),
             "is the certificate of an authority",
         ),
         (first_version(), "has version 1 of X.509"),
@@ -178,6 +152,15 @@ fn wrong_certificates_are_called_by_what_is_wrong() {
     );
 }
 
+/// Runs commands in a directory, which must succeed.
+#[track_caller]
+fn shell(commands: &str, directory: &Path) {
+    let mut shell = Command::new("sh");
+    shell.args(["-ec", commands]).current_dir(directory);
+    let output = shell.output().expect("a shell");
+    assert!(output.status.success(), "{output:?}");
+}
+
 /// Makes a certificate as the shortest commands do. It names no server.
 fn first_version() -> Issued {
     let directory = tempfile::tempdir().expect("a directory");
@@ -185,12 +168,7 @@ fn first_version() -> Issued {
         "openssl req -new -newkey rsa:2048 -nodes -keyout key -subj /CN=127.0.0.1 -out csr
         openssl x509 -req -in csr -signkey key -days 365 -out certificate
         openssl x509 -in certificate -noout -text | grep -q 'Version: 1 '";
-    let made = Command::new("sh")
-        .args(["-ec", commands])
-        .current_dir(directory.path())
-        .output()
-        .expect("a shell");
-    assert!(made.status.success(), "{made:?}");
+    shell(commands, directory.path());
     let read = |name: &str| fs::read_to_string(directory.path().join(name)).expect("a file");
     Issued {
         certificate: read("certificate"),
@@ -205,12 +183,13 @@ fn a_certificate_that_is_named_itself_is_trusted() {
     let scene = Scene::new();
     let name = &["127.0.0.1"];
     let other = Authority::new("another");
+    let namesake = Authority::new("ours");
     let own = |is_authority, span| Authority::alone(name, is_authority, span);
     for issued in [
-        own(false, Span::Now),
-        own(true, Span::Now),
-        other.server(name, Span::Now),
-        Authority::new("ours").server(name, Span::Now),
+        own(false, Now),
+        own(true, Now),
+        other.server(name, Now),
+        namesake.server(name, Now),
     ] {
         let server = scene.server(&issued);
         let address = server.address_for_clients();
@@ -218,7 +197,7 @@ fn a_certificate_that_is_named_itself_is_trusted() {
         let url = format!("rediss://{address}?ca={ca}");
         works(&mut Which::Shared.build(at([&url])), "named");
         refused(&format!("{url}&name=db.example"), "is for another name");
-        let besides = scene.server(&other.server(name, Span::Now));
+        let besides = scene.server(&other.server(name, Now));
         let besides = besides.address_for_clients();
         refused(
             &format!("rediss://{besides}?ca={ca}"),
@@ -226,14 +205,11 @@ fn a_certificate_that_is_named_itself_is_trusted() {
         );
     }
     for (issued, said) in [
-        (own(true, Span::Past), "expired on 2001-12-31"),
-        (own(false, Span::Past), "expired on 2001-12-31"),
-        (
-            Authority::new("ours").server(name, Span::Past),
-            "expired on 2001-12-31",
-        ),
-        (Authority::alone(&[], true, Span::Now), "names no host"),
-        (other.client(Span::Now), "not for a server"),
+        (own(true, Past), "expired on 2001-12-31"),
+        (own(false, Past), "expired on 2001-12-31"),
+        (namesake.server(name, Past), "expired on 2001-12-31"),
+        (Authority::alone(&[], true, Now), "names no host"),
+        (other.client(Now), "not for a server"),
         (first_version(), "has version 1 of X.509"),
     ] {
         let server = scene.server(&issued);
@@ -250,7 +226,7 @@ fn a_certificate_that_is_named_itself_is_trusted() {
 fn a_certificate_that_is_named_itself_is_trusted_whatever_comes_with_it() {
     let scene = Scene::new();
     let between = scene.authority.expired("between");
-    let own = between.server(&["127.0.0.1"], Span::Now);
+    let own = between.server(&["127.0.0.1"], Now);
     let sent = Issued {
         certificate: own.certificate.clone() + &between.pem(),
         ..own.clone()
@@ -287,26 +263,19 @@ fn a_server_may_want_a_certificate_of_its_clients() {
     let server = Server::with(&Options::redis().encrypted(&encryption));
     let url = server.url();
     refused(&url, "requires a client certificate");
-    let identity = |name, issued| format!("{url}{}", scene.identity(name, &issued));
-    works(
-        &mut Which::Local.build(at([identity("right", scene.authority.client(Span::Now))])),
-        "client",
-    );
-    let foreign = Authority::new("another").client(Span::Now);
+    let with = |name, issued| format!("{url}{}", scene.identity(name, &issued));
+    let right = with("right", scene.authority.client(Now));
+    works(&mut Which::Local.build(at([right])), "client");
     const UNKNOWN_CA: u8 = 48;
     const CERTIFICATE_EXPIRED: u8 = 45;
+    let foreign = Authority::new("another").client(Now);
+    let expired = scene.authority.client(Past);
     for (name, issued, alert) in [
         ("foreign", foreign, UNKNOWN_CA),
-        (
-            "expired",
-            scene.authority.client(Span::Past),
-            CERTIFICATE_EXPIRED,
-        ),
+        ("expired", expired, CERTIFICATE_EXPIRED),
     ] {
-        refused(
-            &identity(name, issued),
-            &format!("refuses the client certificate (TLS alert {alert})"),
-        );
+        let said = format!("refuses the client certificate (TLS alert {alert})");
+        refused(&with(name, issued), &said);
     }
 }
 
@@ -341,8 +310,10 @@ fn a_tls_client_on_a_plain_port_gets_no_answer() {
 #[test]
 fn what_is_no_tls_is_called_so() {
     let scene = Scene::new();
-    let stranger = crate::servers::Stranger::new(crate::servers::Manner::Http);
+    let server = Server::start();
+    let stranger = Proxy::to(server.address());
+    stranger.set(Mischief::Flood(HTTP));
     let ca = scene.file("own.pem", &scene.authority.pem());
-    let url = stranger.url().replace("redis://", "rediss://");
+    let url = format!("rediss://{}", stranger.address());
     refused(&format!("{url}?ca={ca}"), "does not speak TLS");
 }

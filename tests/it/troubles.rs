@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use shearline::{LockError, LockOptions, NodeOutcome, NodeReport, RestartGuard};
 
-use crate::face::{at, await_ready, over, shared};
-use crate::servers::{self, BRIEF, Cluster, LONG, Options, PATIENCE, SILENT, Server, eventually};
+use crate::face::{at, over, ready, shared};
+use crate::servers::{
+    self, BRIEF, Cluster, LONG, Options, PATIENCE, SILENT, Server, eventually, until,
+};
 
 const PAGE: &str = include_str!("../../docs/troubles.md");
 
@@ -30,8 +32,7 @@ const NO_QUORUM: &str = "too few nodes could vote, so no lock was taken";
 #[test]
 fn nodes_that_are_down_or_silent_are_named() {
     let mut cluster = servers::three();
-    let redlock = over(&cluster).node_timeout(SILENT).build().expect("valid");
-    await_ready(|| redlock.nodes());
+    let redlock = ready(over(&cluster).node_timeout(SILENT));
     cluster[0].kill();
     cluster[1].freeze();
     let error = eventually("both are known to be away", || {
@@ -72,9 +73,7 @@ fn nodes_that_have_restarted_are_named() {
 fn nodes_that_give_no_fencing_tokens_are_named() {
     not_with!(NoScripts, "fencing tokens need scripts");
     let mut cluster = servers::three();
-    let redlock = over(&cluster).restart_guard(RestartGuard::Off);
-    let redlock = redlock.build().expect("valid");
-    await_ready(|| redlock.nodes());
+    let redlock = ready(over(&cluster).restart_guard(RestartGuard::Off));
     let once = LockOptions::new(LONG).tries(1).fenced();
     let refused = |words: &str| {
         eventually("no token", || {
@@ -163,7 +162,7 @@ fn a_loss_is_named() {
     let redlock = shared(&cluster);
     let delete = |key: &str| {
         cluster.raws().iter_mut().for_each(|raw| {
-            eventually("it is there", || raw.del(key.as_bytes()).then_some(()));
+            until("it is there", || raw.del(key.as_bytes()));
         });
     };
     let mut lock = redlock.try_lock("k", LONG).expect("free");
@@ -182,8 +181,7 @@ fn a_loss_is_named() {
 #[test]
 fn what_nodes_do_not_confirm_is_named() {
     let cluster = servers::three();
-    let redlock = over(&cluster).node_timeout(SILENT).build().expect("valid");
-    await_ready(|| redlock.nodes());
+    let redlock = ready(over(&cluster).node_timeout(SILENT));
     let mut lock = redlock.try_lock("k", LONG).expect("free");
     (0..2).for_each(|node| cluster[node].freeze());
     let error = lock.extend(LONG).expect_err("silent");

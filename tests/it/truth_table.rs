@@ -6,7 +6,7 @@
 use shearline::NodeOutcome;
 
 use crate::face::{Which, at, held};
-use crate::servers::{Cluster, LONG, Options, Raw, eventually};
+use crate::servers::{Cluster, LONG, Options, Raw};
 
 #[test]
 fn every_set_of_foreign_nodes_for_one_to_five_nodes() {
@@ -31,74 +31,51 @@ fn story(cluster: &Cluster, sizes: std::ops::RangeInclusive<usize>) {
 
 /// Plays one row: the nodes in `set` (bit i for node i) hold another client's key.
 fn row(face: &mut crate::face::Face, raws: &mut [Raw], set: u32, key: &[u8]) {
-    let nodes = raws.len();
-    let quorum = nodes / 2 + 1;
+    let (nodes, quorum) = (raws.len(), raws.len() / 2 + 1);
     let is_foreign = |node: usize| set >> node & 1 == 1;
+    let foreign = |node: usize| is_foreign(node).then(|| format!("foreign-{node}").into_bytes());
     let free = nodes - set.count_ones() as usize;
-    for (node, raw) in raws
-        .iter_mut()
-        .enumerate()
-        .filter(|(node, _)| is_foreign(*node))
-    {
-        raw.set_px(key, format!("foreign-{node}").as_bytes(), LONG);
+    for (node, raw) in raws.iter_mut().enumerate() {
+        if let Some(value) = foreign(node) {
+            raw.set_px(key, &value, LONG);
+        }
     }
     let before: Vec<_> = raws.iter_mut().map(|raw| deadline(raw, key)).collect();
 
     let result = face.try_lock(key, LONG);
     if free >= quorum {
         let lock = result.expect("a majority is free");
-        let token = lock.token();
-        for (_, raw) in raws
-            .iter_mut()
-            .enumerate()
-            .filter(|(node, _)| !is_foreign(*node))
-        {
+        for (node, raw) in raws.iter_mut().enumerate() {
             // When the lock is granted, a majority has the token; the other nodes follow.
-            eventually("our token on a free node", || {
-                face.settle();
-                (raw.get(key).as_ref() == Some(&token)).then_some(())
-            });
+            let expected = foreign(node).or(Some(lock.token()));
+            face.until("our token on a free node", |_| raw.get(key) == expected);
         }
         let released = face.unlock(lock).expect("a majority had it");
         // A majority of answers decides. A node with the stranger's key may be among the first to answer.
         assert!(usize::from(released.deleted) <= free, "{released:?}");
     } else {
         let report = held(result);
-        assert_eq!(
-            (report.nodes().len(), report.quorum(), report.tries()),
-            (nodes, quorum, 1)
-        );
+        let told = (report.nodes().len(), report.quorum(), report.tries());
+        assert_eq!(told, (nodes, quorum, 1));
         let mut seen_held = 0;
         for (node, said) in report.nodes().iter().enumerate() {
             match said.outcome {
-                NodeOutcome::Held => seen_held += 1,
-                NodeOutcome::Pending => continue,
-                NodeOutcome::Granted => {}
+                NodeOutcome::Held if is_foreign(node) => seen_held += 1,
+                NodeOutcome::Granted if !is_foreign(node) => {}
+                NodeOutcome::Pending => {}
                 outcome => panic!("node {node} of set {set:b}: {outcome:?}"),
             }
-            assert_eq!(
-                said.outcome == NodeOutcome::Held,
-                is_foreign(node),
-                "{report}"
-            );
         }
         assert!(nodes - quorum < seen_held, "not yet certain: {report}");
     }
 
     for (node, raw) in raws.iter_mut().enumerate() {
-        if is_foreign(node) {
-            assert_eq!(raw.get(key), Some(format!("foreign-{node}").into_bytes()));
-            assert_eq!(
-                deadline(raw, key),
-                before[node],
-                "the expiry of node {node}"
-            );
-        } else {
-            eventually("nothing of ours is left", || {
-                face.settle();
-                (!raw.exists(key)).then_some(())
-            });
-        }
+        face.until("nothing of ours is left", |_| raw.get(key) == foreign(node));
+        let is_as_before = deadline(raw, key) == before[node];
+        assert!(
+            is_as_before || !is_foreign(node),
+            "the expiry of node {node}"
+        );
     }
 }
 

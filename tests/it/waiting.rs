@@ -15,7 +15,7 @@ use shearline::{Builder, LockError, LockOptions, Waking};
 
 use crate::face::{Face, Which, over};
 use crate::scene::{FOREIGN, clusters};
-use crate::servers::{Cluster, LONG, Options, Raw, eventually};
+use crate::servers::{Cluster, LONG, Options, Raw, until};
 
 /// Waits for as long as a story lasts.
 const PATIENT: LockOptions = LockOptions::new(LONG).wait(Duration::from_secs(60));
@@ -49,9 +49,9 @@ fn looks(raws: &mut [Raw]) -> u64 {
 /// change.
 fn await_told(raws: &mut [Raw], before: &[u64]) {
     for (raw, before) in raws.iter_mut().zip(before) {
-        eventually("the waiter has asked to be told", || {
+        until("the waiter has asked to be told", || {
             let told = raw.info("clients", "tracking_clients").as_deref() == Some("1");
-            (told && *before < looked(raw)).then_some(())
+            told && *before < looked(raw)
         });
     }
 }
@@ -76,20 +76,10 @@ const TOLD: usize = 2;
 /// A waiter that is not notified looks at all three nodes again before it asks for the lock. `end` itself makes `again`
 /// looks, at all nodes together.
 fn woken<T>(again: u64, begin: impl Fn(&Cluster, &str) -> T, end: impl Fn(T, &mut [Raw], &str)) {
-    woken_with(quiet, again, begin, end);
-}
-
-/// Plays [`woken`] with the handles that `build` configures.
-fn woken_with<T>(
-    build: fn(&Cluster) -> Builder,
-    again: u64,
-    begin: impl Fn(&Cluster, &str) -> T,
-    end: impl Fn(T, &mut [Raw], &str),
-) {
     for cluster in clusters() {
         for which in Which::ALL {
             let mut raws = cluster.raws();
-            let mut waiter = which.build(build(&cluster));
+            let mut waiter = which.build(quiet(&cluster));
             let mut looked = Vec::new();
             while looked.iter().filter(|looked| **looked <= again + 2).count() < TOLD {
                 assert!(looked.len() < ROUNDS, "{which:?} looks again: {looked:?}");
@@ -143,20 +133,13 @@ fn a_waiter_is_woken_by_an_unlock_of_another_handle() {
 
 #[test]
 fn a_waiter_is_woken_when_a_foreign_client_deletes_the_key() {
-    woken(0, foreign, |(), raws, key| {
-        for raw in raws {
-            assert!(raw.del(key.as_bytes()));
-        }
-    });
-}
-
-#[test]
-fn a_waiter_is_woken_by_flushall() {
-    woken(0, foreign, |(), raws, _| {
-        for raw in raws {
-            raw.run("FLUSHALL");
-        }
-    });
+    for command in ["DEL KEY", "FLUSHALL"] {
+        woken(0, foreign, |(), raws, key| {
+            for raw in raws {
+                raw.run(&command.replace("KEY", key));
+            }
+        });
+    }
 }
 
 /// A lost connection also loses its requests for notification.
@@ -219,8 +202,8 @@ pub(crate) fn learned_by_looking(cluster: &Cluster, face: &mut Face, key: &str) 
             face.unlock(lock).expect("held");
         });
         for (raw, before) in raws.iter_mut().zip(before) {
-            eventually("it looks again and again", || {
-                (before + 3 <= raw.calls("pttl")).then_some(())
+            until("it looks again and again", || {
+                before + 3 <= raw.calls("pttl")
             });
         }
         cluster.delete(key);

@@ -10,7 +10,7 @@ use shearline::{Found, Inspection, Redlock, Watch};
 
 use crate::contract::OTHERS as FOREIGN;
 use crate::executor::block_on;
-use crate::face::{Face, await_ready, over};
+use crate::face::{over, ready};
 use crate::scene::clusters;
 use crate::servers::{Cluster, LONG, Options, Raw, eventually};
 
@@ -19,11 +19,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Makes a handle that sends nothing by itself, connected to all nodes.
 fn quiet(cluster: &Cluster) -> Redlock {
-    let builder = over(cluster).watch_clocks(false).owner("billing-7");
-    let redlock = builder.build().expect("valid");
-    await_ready(|| redlock.nodes());
-    Face::Shared(redlock.clone()).ask_all();
-    redlock
+    ready(over(cluster).watch_clocks(false).owner("billing-7"))
 }
 
 /// Waits until the watch reports a state for which `is` holds, and skips other states.
@@ -135,38 +131,6 @@ fn a_watch_tells_each_change_and_sends_nothing_while_there_is_none() {
         thread::sleep(SECOND / 4);
         let own = 2 * raws.len() as u64;
         assert_eq!(total(&mut raws) - before, own, "those of the test");
-    }
-}
-
-#[test]
-fn a_watch_tells_of_a_node_that_goes_and_of_its_return() {
-    for mut cluster in clusters() {
-        let redlock = quiet(&cluster);
-        let mut watch = redlock.watch("k").expect("asked");
-        assert!(is_free(&watch.next(MINUTE).expect("the present state")));
-        assert!(watch.next(SECOND / 10).is_none());
-        cluster[2].kill();
-        let told = until(&mut watch, |told| {
-            matches!(told.nodes()[2].found, Found::Unknown(_))
-        });
-        assert!(told.is_free(), "{told}");
-        cluster[1].kill();
-        let told = until(&mut watch, |told| {
-            matches!(told.nodes()[1].found, Found::Unknown(_))
-        });
-        assert!(!told.is_free() && told.holder().is_none(), "{told}");
-        cluster[1].restart();
-        cluster[2].restart();
-        until(&mut watch, is_free);
-        // The requests for notification were lost with the servers, and the handle asked them again. The servers are in
-        // quarantine.
-        assert!(watch.next(SECOND / 10).is_none());
-        is_taken_by_another(&mut cluster.raws());
-        let told = until(&mut watch, |told| {
-            everywhere(told, |found| matches!(found, Found::Copy { .. }))
-        });
-        let counts: Vec<bool> = told.nodes().iter().map(|node| node.counts).collect();
-        assert_eq!(counts, [true, false, false], "{told}");
     }
 }
 

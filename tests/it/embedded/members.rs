@@ -6,7 +6,7 @@ use shearline::internals::Flavour;
 use shearline::internals::scripts::*;
 
 use super::peers::{Connection, Model, Remote};
-use crate::servers::{Options as ServerOptions, Server, eventually};
+use crate::servers::{Options as ServerOptions, Server, until};
 
 const HOUR: u64 = 3_600_000;
 
@@ -22,19 +22,19 @@ impl Side {
     fn each(story: impl Fn(&mut Self)) {
         let servers = [ServerOptions::redis(), ServerOptions::valkey()].map(|it| Server::with(&it));
         for name in [&b"k"[..], &[b'\n'; 1024]] {
-            for server in &servers {
+            for server in [Some(&servers[0]), Some(&servers[1]), None] {
+                let mut model = Model::store(Flavour::Redis, None);
+                let connection = match server {
+                    Some(server) => Connection::Remote(Remote::connect(server.address())),
+                    None => model.connect(),
+                };
+                let name = name.to_vec();
                 story(&mut Self {
-                    connection: Connection::Remote(Remote::connect(server.address())),
-                    model: Model::store(Flavour::Redis, None),
-                    name: name.to_vec(),
+                    connection,
+                    model,
+                    name,
                 });
             }
-            let mut model = Model::store(Flavour::Redis, None);
-            story(&mut Self {
-                connection: model.connect(),
-                model,
-                name: name.to_vec(),
-            });
         }
     }
 
@@ -163,7 +163,7 @@ fn no_reader_joins_while_a_writer_waits_unless_it_was_granted_before_or_is_there
         for broken in ["x", "-1", "1.5", "1e9", "0x1", "12345678901234567"] {
             side.tell(&format!("SET i {broken} PX 1h -> +OK\ntake a 1h -> 2202"));
             side.go_on("SET i x -> +OK\ntake a 1h -> 2202\nSET i x PX 1 -> +OK");
-            eventually("it ends", || (side.ask("take a 1h") == "1").then_some(()));
+            until("it ends", || side.ask("take a 1h") == "1");
         }
         side.tell("ZADD i 1 x -> 1\ntake a 1h -> 2202\nintent 1h 1h -> 1\nPTTL i -> 1h");
     });
@@ -179,17 +179,13 @@ fn readers_pass_together_a_writer_who_has_waited_for_a_while() {
             side.ask("take a 1h")
         };
         for window in [2_200, 4_400, 8_800, 1_153_433_600] {
-            eventually("readers pass", || {
-                (said(window + 50, "PTTL k") == "1").then_some(())
-            });
+            until("readers pass", || said(window + 50, "PTTL k") == "1");
             for age in [window - 1_900, window + 260] {
                 let kept_out = said(age, "PTTL k");
                 assert!(kept_out.parse() != Ok(1), "{age}: {kept_out}");
             }
             // Of two intents, the one that has waited for longer counts.
-            eventually("readers pass", || {
-                (said(window + 50, "intent 0 1h") == "1").then_some(())
-            });
+            until("readers pass", || said(window + 50, "intent 0 1h") == "1");
             let kept_out = said(0, &format!("intent {} 1h", window + 260));
             assert!(kept_out.parse() != Ok(1), "{kept_out}");
         }
@@ -369,9 +365,7 @@ fn a_member_lives_no_longer_than_its_key() {
 fn one_that_is_over_is_neither_there_nor_revived() {
     Side::each(|side| {
         side.tell("take b 1h -> 1\ntake a 5 -> 1");
-        eventually("it is over", || {
-            (side.ask("confirm a r/") == "0").then_some(())
-        });
+        until("it is over", || side.ask("confirm a r/") == "0");
         side.go_on(
             "extend a 1h r/ -> 0
             ZRANGE k 0 -1 -> r/a r/b
@@ -380,13 +374,9 @@ fn one_that_is_over_is_neither_there_nor_revived() {
             PTTL k -> 1h",
         );
         side.tell("slot b 1h 2 1 2 -> 1 0 1\nslot a 5 2 0 2 -> 1 0 0");
-        eventually("it is over", || {
-            (side.ask("move a 2/0/") == "0").then_some(())
-        });
+        until("it is over", || side.ask("move a 2/0/") == "0");
         side.go_on("slot c 1h 2 0 2 -> 1 0 0\nZRANGE k 0 -1 -> 2/1/b 2/0/c");
         side.tell("take a 5 -> 1");
-        eventually("the key ends", || {
-            (side.ask("PTTL k") == "-2").then_some(())
-        });
+        until("the key ends", || side.ask("PTTL k") == "-2");
     });
 }

@@ -13,40 +13,37 @@ use crate::servers::{Options, Server, eventually};
 
 const PUSH: &[u8] = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n";
 
-/// Where a story happens.
-enum Place {
-    Server(Server),
-    Model,
-}
-
-/// A client that tracks, and another one.
+/// A client that tracks, and another one: of a server, or of the model.
 struct World {
-    place: Place,
+    server: Option<Server>,
     model: Model,
     tracker: Connection,
     other: Connection,
 }
 
 impl World {
-    fn at(place: Place, mut model: Model) -> Self {
-        let mut connect = || match &place {
-            Place::Server(server) => Connection::Remote(Remote::connect(server.address())),
-            Place::Model => model.connect(),
+    fn of_model(model: Model) -> Self {
+        Self::new(None, model)
+    }
+
+    fn of_server(options: &Options) -> Self {
+        Self::new(Some(Server::with(options)), Model::store(Redis, None))
+    }
+
+    fn new(server: Option<Server>, mut model: Model) -> Self {
+        let mut connect = || match &server {
+            Some(server) => Connection::Remote(Remote::connect(server.address())),
+            None => model.connect(),
         };
         let (tracker, other) = (connect(), connect());
         let mut world = Self {
-            place,
+            server,
             model,
             tracker,
             other,
         };
         world.of_tracker("HELLO 3\nCLIENT TRACKING ON OPTIN NOLOOP");
         world
-    }
-
-    fn server(options: &Options) -> Self {
-        let place = Place::Server(Server::with(options));
-        Self::at(place, Model::store(Redis, None))
     }
 
     /// Returns the last reply.
@@ -92,15 +89,10 @@ fn batch(lines: &str) -> Vec<Vec<Vec<u8>>> {
 
 #[test]
 fn a_key_that_ends_is_pushed_although_no_command_reads_it() {
-    let worlds = [
-        World::server(&Options::redis()),
-        World::server(&Options::valkey()),
-        World::at(Place::Model, Model::store(Redis, None)),
-        World::at(Place::Model, Model::store(Valkey, None)),
-        World::at(Place::Model, Model::node(Redis, None)),
-        World::at(Place::Model, Model::node(Valkey, None)),
-    ];
-    for mut world in worlds {
+    let servers = [Options::redis(), Options::valkey()].map(|it| World::of_server(&it));
+    let stores = [Redis, Valkey].map(|flavour| World::of_model(Model::store(flavour, None)));
+    let nodes = [Redis, Valkey].map(|flavour| World::of_model(Model::node(flavour, None)));
+    for mut world in servers.into_iter().chain(stores).chain(nodes) {
         world.registered(300);
         let pushes = eventually("a push", || {
             world.model.expire();
@@ -129,13 +121,13 @@ fn the_end_of_a_key_is_pushed_to_all_but_the_client_that_finds_it() {
     ];
     let debug = ["--enable-debug-command", "yes"];
     let worlds = [
-        World::server(&Options::redis().arguments(debug)),
-        World::server(&Options::valkey().arguments(debug)),
-        World::at(Place::Model, Model::store(Redis, None)),
-        World::at(Place::Model, Model::store(Valkey, None)),
+        World::of_server(&Options::redis().arguments(debug)),
+        World::of_server(&Options::valkey().arguments(debug)),
+        World::of_model(Model::store(Redis, None)),
+        World::of_model(Model::store(Valkey, None)),
     ];
     let story = |mut world: World| {
-        if let Place::Server(_) = world.place {
+        if world.server.is_some() {
             world.of_other("DEBUG SET-ACTIVE-EXPIRE 0");
         }
         for (number, (find, expected)) in cases.iter().enumerate() {

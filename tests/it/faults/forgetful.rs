@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use shearline::{NodeOutcome, NodeState, NodeStatus, RestartGuard};
 
-use super::process::FILL;
+use super::process::{FILL, reloading};
 use super::story::Scene;
 use crate::effort::is_long;
 use crate::face::{Face, Which, report_of};
-use crate::servers::{End, LONG, Options, Server, eventually, within_patience};
+use crate::servers::{End, LONG, Options, Server, eventually, until, within_patience};
 
 /// The longest ttl of all clients in these stories, and so the length of the quarantine.
 const TTL: Duration = Duration::from_secs(3);
@@ -59,14 +59,7 @@ const EVENTS: [Event; 5] = [
     },
     Event {
         name: "LOADING",
-        options: || {
-            Options::redis().arguments([
-                "--enable-debug-command",
-                "yes",
-                "--loading-process-events-interval-bytes",
-                "1024",
-            ])
-        },
+        options: reloading,
         happens: |scene, face| reload(&scene.cluster[0], face),
     },
 ];
@@ -203,10 +196,10 @@ fn is_seen_not_to_vote(event: &Event, which: Which, guard: RestartGuard) -> bool
 
 /// Waits until every node votes. Some have too short an uptime unless they are trusted.
 fn all_vote(face: &mut Face) {
-    eventually("all nodes vote", || {
-        face.trust();
+    until("all nodes vote", || {
+        face.trust_all();
         face.settle();
         let ready = |node: &NodeStatus| node.state == NodeState::Ready;
-        face.nodes().iter().all(ready).then_some(())
+        face.nodes().iter().all(ready)
     });
 }

@@ -9,7 +9,7 @@ use shearline::{Builder, ExtendError, LockError, NodeState, RestartGuard, Unlock
 
 use crate::face::{Face, Held, Which, at};
 use crate::namespaces::{Namespaces, PROBE, run, story_to_play};
-use crate::servers::{Cluster, LONG, Link, Options, Weather, eventually, within_patience};
+use crate::servers::{Cluster, LONG, Link, Options, Weather, until, within_patience};
 
 const OWN: Namespaces = Namespaces {
     arguments: &["--net"],
@@ -168,7 +168,7 @@ fn pass(link: &Link) {
         let before = link.lost();
         link.set(weather);
         thread::sleep(WHILE);
-        eventually("something is lost", || (before < link.lost()).then_some(()));
+        until("something is lost", || before < link.lost());
     }
     for _ in 0..4 {
         link.set(Weather::lost(100));
@@ -241,10 +241,7 @@ fn given_up(field: &Field, which: Which) {
     let before = field.sets() + 1;
     let lock = face.try_lock("answered too late", LONG);
     let lock = lock.expect("two of three");
-    eventually("the victim has it too", || {
-        face.settle();
-        (field.sets() == before).then_some(())
-    });
+    face.until("the victim has it too", |_| field.sets() == before);
     field.link.set(Weather::lost(100));
     a_few(&mut face);
     let given_up = within_patience(|| {

@@ -3,13 +3,15 @@
 use std::thread;
 use std::time::Duration;
 
-use shearline::internals::LinkFault;
-use shearline::{NodeOutcome, Unusable};
-
-use super::story::{self, Fault, Scene, mischief};
+use super::story::{self, Fault, Scene};
 use crate::effort::is_long;
 use crate::face::Which;
-use crate::servers::{End, LONG, Mischief, Options, SILENT, Way};
+use crate::servers::Mischief::{
+    self, Bandwidth, Cut, Delay, Drip, Extra, HalfOpen, Hold, Instead, Jitter, Twice,
+};
+use crate::servers::{End, LONG, Options, SILENT, Way};
+
+const SLOW: Duration = Duration::from_millis(50);
 
 fn play(faults: &[Fault]) {
     story::play(&Options::redis(), faults);
@@ -19,102 +21,54 @@ fn play_silent(faults: &[Fault]) {
     story::play_silent(&Options::redis(), faults);
 }
 
-fn silent(outcome: NodeOutcome) -> bool {
-    outcome == NodeOutcome::TimedOut
-}
-
-/// Returns `true` for a connection that ended, or could not be made.
-fn broken(outcome: NodeOutcome) -> bool {
-    use LinkFault::{Closed, ConnectTimeout, HandshakeReset, Protocol, Reset};
-    match outcome {
-        NodeOutcome::Unreachable(reason) => {
-            matches!(
-                reason.fault(),
-                Closed | Reset | HandshakeReset | ConnectTimeout | Protocol
-            )
-        }
-        NodeOutcome::Unusable(reason) => reason == Unusable::NotRedis,
-        _ => false,
-    }
-}
+/// A connection that ended, or could not be made.
+const BROKEN: &str = "Unreachable(LinkError(Closed)) | Unreachable(LinkError(Reset)) | \
+    Unreachable(LinkError(HandshakeReset)) | Unreachable(LinkError(ConnectTimeout)) | \
+    Unreachable(LinkError(Protocol)) | Unusable(NotRedis)";
 
 /// A delay below the node timeout costs no vote.
 #[test]
 fn delays_below_the_node_timeout_cost_no_vote() {
     play(&[
-        mischief!("delay", Mischief::Delay(Duration::from_millis(40)), None),
-        mischief!("jitter", Mischief::Jitter(Duration::from_millis(60)), None),
-        mischief!("bandwidth", Mischief::Bandwidth(4_000), None),
-        mischief!(
-            "one byte each 50 ms",
-            Mischief::Drip(Duration::from_millis(50)),
-            None
-        ),
+        Fault::of_relay("delay", "", Delay(Duration::from_millis(40))),
+        Fault::of_relay("jitter", "", Jitter(Duration::from_millis(60))),
+        Fault::of_relay("bandwidth", "", Bandwidth(4_000)),
+        Fault::of_relay("one byte each 50 ms", "", Drip(SLOW)),
     ]);
 }
 
 #[test]
 fn a_node_whose_bytes_come_too_late_times_out() {
+    let silent = |name, mischief| Fault::of_relay(name, "TimedOut", mischief);
     play_silent(&[
-        mischief!("late", Mischief::Delay(2 * SILENT), Some(silent)),
-        mischief!(
-            "black hole to the server",
-            Mischief::Hold(Way::ToServer),
-            Some(silent)
-        ),
-        mischief!(
-            "black hole to the client",
-            Mischief::Hold(Way::ToClient),
-            Some(silent)
-        ),
-        mischief!("half open", Mischief::HalfOpen, Some(silent)),
+        silent("late", Delay(2 * SILENT)),
+        silent("black hole to the server", Hold(Way::ToServer)),
+        silent("black hole to the client", Hold(Way::ToClient)),
+        silent("half open", HalfOpen),
     ]);
 }
 
 /// The connection ends within an answer, in the middle of the handshake, or at once.
 #[test]
 fn a_node_whose_connection_ends_is_unreachable() {
-    play(&[
-        mischief!("cut at byte 0", Mischief::Cut(0, End::Fin), Some(broken)),
-        mischief!("cut at byte 2", Mischief::Cut(2, End::Fin), Some(broken)),
-        mischief!(
-            "cut at byte 700",
-            Mischief::Cut(700, End::Fin),
-            Some(broken),
-            End::Fin
-        ),
-        mischief!("reset at byte 0", Mischief::Cut(0, End::Rst), Some(broken)),
-        mischief!("reset at byte 3", Mischief::Cut(3, End::Rst), Some(broken)),
-        mischief!(
-            "reset at byte 700",
-            Mischief::Cut(700, End::Rst),
-            Some(broken),
-            End::Rst
-        ),
-    ]);
+    let ends = [End::Fin, End::Rst].map(|end| {
+        let cut = |at| Fault::of_relay(&format!("{end:?} at byte {at}"), BROKEN, Cut(at, end));
+        [cut(0), cut(2), cut(700).ending(end)]
+    });
+    play(ends.as_flattened());
 }
 
 /// Open connections still work. New ones do not finish their handshake in time.
 #[test]
 fn a_node_that_connects_too_slowly_is_unreachable() {
+    let too_slow = |name, mischief| {
+        let says = "Unreachable(LinkError(ConnectTimeout))";
+        Fault::of_relay(name, says, mischief).ending(End::Fin)
+    };
     play_silent(&[
-        mischief!(
-            "handshake, one byte each 50 ms",
-            Mischief::Drip(Duration::from_millis(50)),
-            Some(too_slow),
-            End::Fin
-        ),
-        mischief!(
-            "handshake, little bandwidth",
-            Mischief::Bandwidth(200),
-            Some(too_slow),
-            End::Fin
-        ),
+        too_slow("handshake, one byte each 50 ms", Drip(SLOW)),
+        too_slow("handshake, little bandwidth", Bandwidth(200)),
     ]);
-}
-
-fn too_slow(outcome: NodeOutcome) -> bool {
-    outcome == NodeOutcome::Unreachable(LinkFault::ConnectTimeout.into())
 }
 
 /// The handshake ends at each of the first bytes from the node, and at some of the later ones.
@@ -139,7 +93,7 @@ fn a_handshake_may_end_at_any_byte() {
 }
 
 fn ends_at(scene: &Scene, which: Which, place: usize, end: End) {
-    scene.proxies[0].set(Mischief::Cut(place, end));
+    scene.proxies[0].set(Cut(place, end));
     let mut face = which.build(scene.builder());
     let lock = face.lock("anywhere", LONG).expect("two of three");
     face.unlock(lock).expect("two of three");
@@ -147,37 +101,18 @@ fn ends_at(scene: &Scene, which: Which, place: usize, end: End) {
     face.await_settled();
 }
 
-/// An answer without a request ends the connection, and so does a protocol error.
+/// An answer without a request ends the connection, and so does a protocol error, on the old connection or in the
+/// handshake of the next.
 #[test]
 fn an_unrequested_answer_ends_the_connection() {
+    let wrong = |name, mischief| {
+        let says = "Unreachable(LinkError(Protocol)) | Unusable(NotRedis) | Unusable(Refused( | Unusable(Tls(";
+        Fault::of_relay(name, says, mischief)
+    };
     play(&[
-        mischief!(
-            "an extra answer",
-            Mischief::Extra(b"-ERR more\r\n"),
-            Some(wrong)
-        ),
-        mischief!("every answer twice", Mischief::Twice, Some(wrong)),
-        mischief!(
-            "garbage",
-            Mischief::Instead(b"\x00\x16\x03garbage\r\n"),
-            Some(wrong)
-        ),
-        mischief!(
-            "garbage behind the answer",
-            Mischief::Extra(b"\xff"),
-            Some(wrong)
-        ),
+        wrong("an extra answer", Extra(b"-ERR more\r\n")),
+        wrong("every answer twice", Twice),
+        wrong("garbage", Instead(b"\x00\x16\x03garbage\r\n")),
+        wrong("garbage behind the answer", Extra(b"\xff")),
     ]);
-}
-
-/// Returns `true` if the protocol was broken, on the old connection or in the handshake of the next.
-fn wrong(outcome: NodeOutcome) -> bool {
-    match outcome {
-        NodeOutcome::Unreachable(reason) => reason.fault() == LinkFault::Protocol,
-        NodeOutcome::Unusable(reason) => matches!(
-            reason,
-            Unusable::NotRedis | Unusable::Refused(_) | Unusable::Tls(_)
-        ),
-        _ => false,
-    }
 }

@@ -1,4 +1,4 @@
-//! Lost packets, names with several addresses or with none that is known, and a full disk, in separate namespaces.
+//! Lost packets, names whose addresses come late or change, and a full disk, in separate namespaces.
 //!
 //! The test starts itself again in a network and a mount namespace ([`crate::namespaces`]), where
 //! routing rules swallow the packets of single ports.
@@ -20,8 +20,8 @@ const OWN: Namespaces = Namespaces {
 };
 
 #[test]
-fn lost_packets_double_names_and_full_disks_are_survived() {
-    OWN.play_all(&["packets", "names", "look-ups", "disk"]);
+fn lost_packets_late_names_and_full_disks_are_survived() {
+    OWN.play_all(&["packets", "look-ups", "disk"]);
 }
 
 /// The part of the process in the namespaces. Without a story it does nothing.
@@ -41,93 +41,36 @@ fn inside() {
             run("mount --bind /dev/null /etc/hosts");
         }
         "packets" => packets(),
-        "names" => names(),
         "look-ups" => look_ups(),
         "disk" => disk(),
         other => panic!("no such story: {other}"),
     }
 }
 
-/// Loses every packet to the port.
-fn lose_commands(port: u16, verb: &str) {
-    run(&format!(
-        "ip rule {verb} pref 5 ipproto tcp dport {port} blackhole"
-    ));
-}
+/// Loses every packet to a port, and every packet from it.
+const LOSSES: [&str; 2] = ["pref 5 ipproto tcp dport", "pref 6 ipproto tcp sport"];
 
-/// Loses every packet from the port.
-fn lose_answers(port: u16, verb: &str) {
-    run(&format!(
-        "ip rule {verb} pref 6 ipproto tcp sport {port} blackhole"
-    ));
-}
-
+/// A connection that is tried meanwhile finds no route.
 fn packets() {
-    fn lost(outcome: NodeOutcome) -> bool {
-        // A connection that is tried meanwhile finds no route.
-        match outcome {
-            NodeOutcome::TimedOut => true,
-            NodeOutcome::Unreachable(reason) => {
-                matches!(reason.fault(), LinkFault::ConnectTimeout | LinkFault::Os(_))
+    const LOST: &str =
+        "TimedOut | Unreachable(LinkError(ConnectTimeout)) | Unreachable(LinkError(Os(";
+    let lost = |name, losses: &'static [&str]| {
+        let all = |verb: &'static str| {
+            move |victim: &mut Victim<'_>| {
+                for loss in losses {
+                    let port = victim.proxy.port();
+                    run(&format!("ip rule {verb} {loss} {port} blackhole"));
+                }
             }
-            _ => false,
-        }
-    }
-    play_silent(
-        &Options::redis(),
-        &[
-            Fault {
-                name: "commands are lost",
-                strike: |victim| lose_commands(victim.proxy.port(), "add"),
-                heal: |victim| lose_commands(victim.proxy.port(), "del"),
-                says: Some(lost),
-            },
-            Fault {
-                name: "answers are lost",
-                strike: |victim| lose_answers(victim.proxy.port(), "add"),
-                heal: |victim| lose_answers(victim.proxy.port(), "del"),
-                says: Some(lost),
-            },
-            Fault {
-                name: "all is lost",
-                strike: |victim| {
-                    lose_commands(victim.proxy.port(), "add");
-                    lose_answers(victim.proxy.port(), "add");
-                },
-                heal: |victim| {
-                    lose_commands(victim.proxy.port(), "del");
-                    lose_answers(victim.proxy.port(), "del");
-                },
-                says: Some(lost),
-            },
-        ],
-    );
-}
-
-/// No server listens at the first address; the second is the server's.
-fn names() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let hosts = directory.path().join("hosts");
-    let cluster = Cluster::start(3);
-    fs::write(&hosts, "127.0.0.7 twofold.test\n127.0.0.1 twofold.test\n").expect("written");
-    run(&format!("mount --bind {} /etc/hosts", hosts.display()));
-    let urls = cluster
-        .iter()
-        .map(|server| format!("redis://twofold.test:{}", server.port()));
-    let builder = at(urls).restart_guard(RestartGuard::Off);
-    for which in Which::BOTH {
-        let mut nowhere = which.build(at(["redis://nowhere.test"]));
-        let report = no_quorum(nowhere.try_lock("a", LONG));
-        let unresolved = NodeOutcome::Unreachable(LinkFault::Unresolved.into());
-        assert_eq!(report.nodes()[0].outcome, unresolved);
-
-        let mut face = which.build(builder.clone());
-        face.await_ready();
-        let lock = face.lock("a", LONG).expect("free");
-        face.await_copies(&cluster, "a");
-        face.unlock(lock).expect("held");
-        face.assert_gone(&cluster, "a");
-    }
+        };
+        Fault::new(name, LOST, all("add"), all("del"))
+    };
+    let faults = [
+        lost("commands are lost", &LOSSES[..1]),
+        lost("answers are lost", &LOSSES[1..]),
+        lost("all is lost", &LOSSES),
+    ];
+    play_silent(&Options::redis(), &faults);
 }
 
 /// The resolver gets questions and answers none. A look-up would take two and a half minutes, but it delays no call,
@@ -183,9 +126,10 @@ fn look_ups() {
 /// The log of the victim is on a disk of one megabyte, which another file fills.
 fn disk() {
     let options = Options::redis().arguments(["--enable-protected-configs", "yes"]);
-    let full = Fault {
-        name: "the disk is full",
-        strike: |victim| {
+    let full = Fault::new(
+        "the disk is full",
+        "Refused(ServerError(MISCONF))",
+        |victim| {
             let small = victim.server.directory().join("small");
             let path = small.display().to_string();
             fs::create_dir_all(&small).expect("a directory");
@@ -201,7 +145,7 @@ fn disk() {
             victim.server.raw().command(&long);
             await_log(victim, "aof_last_write_status", "err");
         },
-        heal: |victim| {
+        |victim| {
             let good = victim.server.directory().to_owned();
             let small = good.join("small");
             fs::remove_file(small.join("filler")).expect("it is there");
@@ -211,10 +155,7 @@ fn disk() {
             victim.run(&format!("CONFIG SET dir {}", good.display()));
             run(&format!("umount -l {}", small.display()));
         },
-        says: Some(
-            |outcome| matches!(outcome, NodeOutcome::Refused(error) if error.code() == "MISCONF"),
-        ),
-    };
+    );
     play(&options, &[full]);
 }
 

@@ -8,7 +8,7 @@ use shearline::{BuildError, LockOptions, NodeOutcome, RestartGuard};
 
 use crate::face::{Which, at, no_quorum};
 use crate::parts::{part, played};
-use crate::servers::{Cluster, LONG, PATIENCE, Raw, eventually, within_patience};
+use crate::servers::{Cluster, LONG, PATIENCE, Raw, within_patience};
 
 /// The environment variable with the addresses of the nodes, for the process with no descriptor left.
 const NODES: &str = "SHEARLINE_TEST_NO_DESCRIPTOR";
@@ -77,11 +77,7 @@ fn without_descriptors(which: Which, nodes: &str) {
     let options = LockOptions::new(LONG).wait(2 * PATIENCE);
     let lock = face.lock_with("few", &options).expect("as before");
     face.unlock(lock).expect("as before");
-    eventually("no key is left", || {
-        face.settle();
-        inside
-            .iter_mut()
-            .all(|raw| !raw.exists(b"few"))
-            .then_some(())
+    face.until("no key is left", |_| {
+        inside.iter_mut().all(|raw| !raw.exists(b"few"))
     });
 }

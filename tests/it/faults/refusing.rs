@@ -3,84 +3,42 @@
 use std::net::Ipv4Addr;
 use std::{fs, path::Path};
 
-use shearline::{NodeOutcome, Unusable};
-
 use super::story::{Fault, Scene, Victim, play, play_in};
 use crate::canary::{ESCAPED, PASSWORD, USER};
 use crate::face::Which;
 use crate::servers::{End, Options, Raw, eventually};
 
-fn refused(outcome: NodeOutcome, code: &str) -> bool {
-    matches!(outcome, NodeOutcome::Refused(error) if error.code() == code)
-}
-
-fn unusable(outcome: NodeOutcome, reason: Unusable) -> bool {
-    outcome == NodeOutcome::Unusable(reason)
-}
-
-#[test]
-fn a_server_that_refuses_to_write_is_named_with_its_error() {
-    refuse_to_write(Options::redis());
-}
-
-/// Valkey has its own command for a release.
-#[test]
-fn a_valkey_server_that_refuses_to_write_is_named_with_its_error() {
-    not_with!(
-        Tls,
-        "the valkey-server that is got here is built without TLS"
-    );
-    refuse_to_write(Options::valkey());
-}
+/// The server evicts what it can, also locks, before it refuses. The master of the replica does not exist, so the
+/// replica keeps its keys.
+const NO_WRITES: &str = "
+OOM | CONFIG SET maxmemory 1 | CONFIG SET maxmemory 0 | Refused(ServerError(OOM))
+eviction | CONFIG SET maxmemory-policy allkeys-random; CONFIG SET maxmemory 1 | CONFIG SET maxmemory 0 | \
+Refused(ServerError(OOM))
+NOREPLICAS | CONFIG SET min-replicas-to-write 1 | CONFIG SET min-replicas-to-write 0 | Refused(ServerError(NOREPLICAS))
+REPLICAOF | REPLICAOF 127.0.0.1 1 | REPLICAOF NO ONE | Refused(ServerError(READONLY))
+";
 
 /// The connections stay open, and each command is refused. Where no write is possible, a release is refused too, and is
 /// repeated until the server accepts it.
-fn refuse_to_write(options: Options) {
-    play(
-        &options.arguments(["--enable-protected-configs", "yes"]),
-        &[
-            Fault {
-                name: "OOM",
-                strike: |victim| victim.run("CONFIG SET maxmemory 1"),
-                heal: |victim| victim.run("CONFIG SET maxmemory 0"),
-                says: Some(|outcome| refused(outcome, "OOM")),
-            },
-            Fault {
-                // The server evicts what it can, also locks. When that is not enough, it refuses.
-                name: "eviction",
-                strike: |victim| {
-                    victim.run("CONFIG SET maxmemory-policy allkeys-random");
-                    victim.run("CONFIG SET maxmemory 1");
-                },
-                heal: |victim| victim.run("CONFIG SET maxmemory 0"),
-                says: Some(|outcome| refused(outcome, "OOM")),
-            },
-            Fault {
-                name: "MISCONF",
-                strike: no_more_snapshots,
-                heal: |victim| {
-                    let good = victim.server.directory().to_owned();
-                    directory(victim, &good);
-                    victim.run("BGSAVE");
-                    await_snapshot(victim, "ok");
-                },
-                says: Some(|outcome| refused(outcome, "MISCONF")),
-            },
-            Fault {
-                name: "NOREPLICAS",
-                strike: |victim| victim.run("CONFIG SET min-replicas-to-write 1"),
-                heal: |victim| victim.run("CONFIG SET min-replicas-to-write 0"),
-                says: Some(|outcome| refused(outcome, "NOREPLICAS")),
-            },
-            Fault {
-                // Its master does not exist, so it keeps its keys.
-                name: "REPLICAOF",
-                strike: |victim| victim.run("REPLICAOF 127.0.0.1 1"),
-                heal: |victim| victim.run("REPLICAOF NO ONE"),
-                says: Some(|outcome| refused(outcome, "READONLY")),
-            },
-        ],
-    );
+#[test]
+fn a_server_that_refuses_to_write_is_named_with_its_error() {
+    let mut faults = Fault::of_rows(NO_WRITES, &[]);
+    faults.push(Fault::new(
+        "MISCONF",
+        "Refused(ServerError(MISCONF))",
+        no_more_snapshots,
+        |victim| {
+            let good = victim.server.directory().to_owned();
+            directory(victim, &good);
+            victim.run("BGSAVE");
+            await_snapshot(victim, "ok");
+        },
+    ));
+    // Valkey has its own command for a release.
+    for options in Options::behind_relays() {
+        let options = options.arguments(["--enable-protected-configs", "yes"]);
+        play(&options, &faults);
+    }
 }
 
 /// Configures snapshots, and removes their directory.
@@ -109,59 +67,32 @@ fn await_snapshot(victim: &mut Victim<'_>, status: &str) {
     });
 }
 
+const NO_CLIENTS: &str = "
+replica | REPLICAOF 127.0.0.1 1; cut | REPLICAOF NO ONE | Unusable(Replica)
+maxclients | CONFIG SET maxclients 1; CLIENT KILL TYPE normal SKIPME yes | CONFIG SET maxclients 1000 | \
+Unusable(TooManyClients)
+NOAUTH | ACL SETUSER default resetpass >PASSWORD; cut | ACL SETUSER default nopass | Unusable(NoCredentials)
+";
+
 #[test]
 fn a_server_that_refuses_every_client_is_unusable() {
     not_with!(
         Acl | Tls | NoScripts,
         "is about the default user over a plain connection"
     );
-    play(
-        &Options::redis(),
-        &[
-            Fault {
-                name: "replica",
-                strike: |victim| {
-                    victim.run("REPLICAOF 127.0.0.1 1");
-                    victim.proxy.cut(End::Fin);
-                },
-                heal: |victim| victim.run("REPLICAOF NO ONE"),
-                says: Some(|outcome| unusable(outcome, Unusable::Replica)),
-            },
-            Fault {
-                name: "maxclients",
-                strike: |victim| {
-                    victim.run("CONFIG SET maxclients 1");
-                    victim.run("CLIENT KILL TYPE normal SKIPME yes");
-                },
-                heal: |victim| victim.run("CONFIG SET maxclients 1000"),
-                says: Some(|outcome| unusable(outcome, Unusable::TooManyClients)),
-            },
-            Fault {
-                // Without a password, only clients from 127.0.0.1 are allowed.
-                name: "protected mode",
-                strike: |victim| {
-                    victim.run("CONFIG SET protected-mode yes");
-                    victim.proxy.come_from(Some(Ipv4Addr::new(127, 0, 0, 2)));
-                    victim.proxy.cut(End::Fin);
-                },
-                heal: |victim| victim.proxy.come_from(None),
-                says: Some(|outcome| unusable(outcome, Unusable::Protected)),
-            },
-            Fault {
-                name: "NOAUTH",
-                strike: |victim| {
-                    want_a_password(victim);
-                    victim.proxy.cut(End::Fin);
-                },
-                heal: |victim| victim.run("ACL SETUSER default nopass"),
-                says: Some(|outcome| unusable(outcome, Unusable::NoCredentials)),
-            },
-        ],
-    );
-}
-
-fn want_a_password(victim: &mut Victim<'_>) {
-    victim.run(&format!("ACL SETUSER default resetpass >{PASSWORD}"));
+    let mut faults = Fault::of_rows(NO_CLIENTS, &[("PASSWORD", PASSWORD)]);
+    // Without a password, only clients from 127.0.0.1 are allowed.
+    faults.push(Fault::new(
+        "protected mode",
+        "Unusable(Protected)",
+        |victim| {
+            victim.run("CONFIG SET protected-mode yes");
+            victim.proxy.come_from(Some(Ipv4Addr::new(127, 0, 0, 2)));
+            victim.proxy.cut(End::Fin);
+        },
+        |victim| victim.proxy.come_from(None),
+    ));
+    play(&Options::redis(), &faults);
 }
 
 /// Creates the user of the handles.
@@ -169,64 +100,36 @@ fn let_in() -> String {
     format!("ACL SETUSER {USER} on resetpass >{PASSWORD} ~* &* +@all")
 }
 
+/// If the keys are forbidden, and not the commands, the release is refused too. The connections of a deleted user end
+/// with it. After a rotation open connections stay, and new ones need the new password.
+const FEWER_RIGHTS: &str = r#"
+ACL | ACL SETUSER USER -set | LET IN | Unusable(Permission { command: "set" })
+ACL keys | ACL SETUSER USER resetkeys ~elsewhere:* | LET IN | Unusable(KeyPermission)
+ACL DELUSER | ACL DELUSER USER | LET IN | Unusable(WrongCredentials)
+rotation | ACL SETUSER USER resetpass >other; cut | LET IN | Unusable(WrongCredentials)
+"#;
+
 #[test]
 fn a_user_who_loses_permissions_while_connected_makes_the_node_unusable() {
-    change_rights(&Options::redis());
+    let names = [(" USER", &*format!(" {USER}")), ("LET IN", &let_in())];
+    let faults = Fault::of_rows(FEWER_RIGHTS, &names);
+    for options in Options::behind_relays() {
+        let scene = || {
+            let scene = Scene::new(&options).credentials(format!("{USER}:{ESCAPED}"));
+            scene.cluster.run(&let_in());
+            scene
+        };
+        play_in(scene, &faults);
+    }
 }
 
-#[test]
-fn a_valkey_user_who_loses_permissions_while_connected_makes_the_node_unusable() {
-    not_with!(
-        Tls,
-        "the valkey-server that is got here is built without TLS"
-    );
-    change_rights(&Options::valkey());
-}
-
-fn change_rights(options: &Options) {
-    let scene = || {
-        let scene = Scene::new(options).credentials(format!("{USER}:{ESCAPED}"));
-        for server in &*scene.cluster {
-            server.raw().run(&let_in());
-        }
-        scene
-    };
-    play_in(
-        scene,
-        &[
-            Fault {
-                name: "ACL",
-                strike: |victim| victim.run(&format!("ACL SETUSER {USER} -set")),
-                heal: |victim| victim.run(&let_in()),
-                says: Some(|outcome| unusable(outcome, Unusable::Permission { command: "set" })),
-            },
-            Fault {
-                // The keys are forbidden, not the commands, so the release is refused too.
-                name: "ACL keys",
-                strike: |victim| victim.run(&format!("ACL SETUSER {USER} resetkeys ~elsewhere:*")),
-                heal: |victim| victim.run(&let_in()),
-                says: Some(|outcome| unusable(outcome, Unusable::KeyPermission)),
-            },
-            Fault {
-                // The connections of the user end with it.
-                name: "ACL DELUSER",
-                strike: |victim| victim.run(&format!("ACL DELUSER {USER}")),
-                heal: |victim| victim.run(&let_in()),
-                says: Some(|outcome| unusable(outcome, Unusable::WrongCredentials)),
-            },
-            Fault {
-                // Open connections stay; new ones need the new password.
-                name: "rotation",
-                strike: |victim| {
-                    victim.run(&format!("ACL SETUSER {USER} resetpass >other"));
-                    victim.proxy.cut(End::Fin);
-                },
-                heal: |victim| victim.run(&let_in()),
-                says: Some(|outcome| unusable(outcome, Unusable::WrongCredentials)),
-            },
-        ],
-    );
-}
+const NO_FAULTS: &str = "
+SCRIPT FLUSH | SCRIPT FLUSH | |
+FLUSHALL | FLUSHALL | |
+CLIENT KILL | CLIENT KILL TYPE normal SKIPME yes | |
+DEBUG RELOAD | DEBUG RELOAD | |
+a password, with the connections open | ACL SETUSER default resetpass >PASSWORD | ACL SETUSER default nopass |
+";
 
 /// These events look like faults, but cost no vote, even on all three nodes at once.
 #[test]
@@ -234,38 +137,7 @@ fn a_server_that_forgets_scripts_data_or_connections_costs_no_vote() {
     let debug = Options::redis().arguments(["--enable-debug-command", "yes"]);
     play(
         &debug,
-        &[
-            Fault {
-                name: "SCRIPT FLUSH",
-                strike: |victim| victim.run("SCRIPT FLUSH"),
-                heal: |_| {},
-                says: None,
-            },
-            Fault {
-                name: "FLUSHALL",
-                strike: |victim| victim.run("FLUSHALL"),
-                heal: |_| {},
-                says: None,
-            },
-            Fault {
-                name: "CLIENT KILL",
-                strike: |victim| victim.run("CLIENT KILL TYPE normal SKIPME yes"),
-                heal: |_| {},
-                says: None,
-            },
-            Fault {
-                name: "DEBUG RELOAD",
-                strike: |victim| victim.run("DEBUG RELOAD"),
-                heal: |_| {},
-                says: None,
-            },
-            Fault {
-                name: "a password, with the connections open",
-                strike: |victim| want_a_password(victim),
-                heal: |victim| victim.run("ACL SETUSER default nopass"),
-                says: None,
-            },
-        ],
+        &Fault::of_rows(NO_FAULTS, &[("PASSWORD", PASSWORD)]),
     );
 }
 

@@ -12,40 +12,91 @@ use shearline::{
 };
 
 use crate::effort::is_long;
-use crate::face::{Face, Which, at, report_of};
+use crate::face::{Face, Held, Which, at, report_of};
 use crate::servers::{
-    Cluster, LONG, Options, PATIENCE, Proxy, Raw, SILENT, Server, eventually, within_patience,
+    Cluster, End, LONG, Mischief, Options, PATIENCE, Proxy, Raw, SILENT, Server, eventually,
+    within_patience,
 };
 
 /// The node timeout for faults that make nodes silent. It is longer than a machine stands still. Each report takes that
 /// long.
 const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 
+type Act = Box<dyn Fn(&mut Victim<'_>) + Send + Sync>;
+
 /// A disturbance of a node.
 pub(super) struct Fault {
-    pub(super) name: &'static str,
-    pub(super) strike: fn(&mut Victim<'_>),
-    pub(super) heal: fn(&mut Victim<'_>),
-    /// Returns `true` if a report may say this of the node. `None` for a fault that costs the vote
-    /// for a moment at most.
-    pub(super) says: Option<fn(NodeOutcome) -> bool>,
+    name: String,
+    strike: Act,
+    heal: Act,
+    /// How what a report may say of the node begins in `Debug`: alternatives with `|` between. Empty for a fault that
+    /// costs the vote for a moment at most.
+    says: &'static str,
 }
 
-/// A fault that the relay in front of the node causes. If an end is given, open connections end so.
-macro_rules! mischief {
-    ($name:literal, $mischief:expr, $says:expr $(, $end:expr)?) => {
-        $crate::faults::story::Fault {
-            name: $name,
-            strike: |victim| {
-                victim.proxy.set($mischief);
-                $(victim.proxy.cut($end);)?
-            },
-            heal: |victim| victim.proxy.set($crate::servers::Mischief::None),
-            says: $says,
+impl Fault {
+    pub(super) fn new(
+        name: &str,
+        says: &'static str,
+        strike: impl Fn(&mut Victim<'_>) + Send + Sync + 'static,
+        heal: impl Fn(&mut Victim<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            strike: Box::new(strike),
+            heal: Box::new(heal),
+            says,
         }
-    };
+    }
+
+    /// Faults that commands cause and end, one a row: `name | commands | commands | what a report says`. `cut` ends the
+    /// open connections. Some words stand for others.
+    pub(super) fn of_rows(rows: &'static str, words: &[(&str, &str)]) -> Vec<Self> {
+        let rows = rows.trim().lines().map(|row| {
+            let columns: Vec<&str> = row.split('|').map(str::trim).collect();
+            let (name, says) = (columns[0], columns[3]);
+            let [strike, heal] = [columns[1], columns[2]].map(|commands| {
+                let mut all = commands.to_owned();
+                for (word, is) in words {
+                    all = all.replace(word, is);
+                }
+                move |victim: &mut Victim<'_>| {
+                    for command in all.split("; ").filter(|command| !command.is_empty()) {
+                        match command {
+                            "cut" => victim.proxy.cut(End::Fin),
+                            command => victim.run(command),
+                        }
+                    }
+                }
+            });
+            Self::new(name, says, strike, heal)
+        });
+        rows.collect()
+    }
+
+    /// A fault that the relay in front of the node causes.
+    pub(super) fn of_relay(name: &str, says: &'static str, mischief: Mischief) -> Self {
+        let strike = move |victim: &mut Victim<'_>| victim.proxy.set(mischief);
+        let heal = |victim: &mut Victim<'_>| victim.proxy.set(Mischief::None);
+        Self::new(name, says, strike, heal)
+    }
+
+    /// Open connections also end so.
+    pub(super) fn ending(mut self, end: End) -> Self {
+        let strike = self.strike;
+        self.strike = Box::new(move |victim| {
+            strike(victim);
+            victim.proxy.cut(end);
+        });
+        self
+    }
+
+    fn may_be_said(&self, outcome: NodeOutcome) -> bool {
+        let said = format!("{outcome:?}");
+        let mut says = self.says.split('|');
+        says.any(|one| said.starts_with(one.trim()))
+    }
 }
-pub(super) use mischief;
 
 /// The node that has the fault.
 pub(super) struct Victim<'a> {
@@ -159,8 +210,8 @@ impl Scene {
 
     fn more_of_three(&mut self, fault: &Fault, which: Which) {
         match fault.says {
-            Some(_) => self.two_of_three(fault, which),
-            None => self.all_three(fault, which),
+            "" => self.all_three(fault, which),
+            _ => self.two_of_three(fault, which),
         }
     }
 
@@ -182,30 +233,24 @@ impl Scene {
         let mut lock = run.lock("between");
         run.all_have("between");
         run.strike(1);
-        run.face.extend(&mut lock, LONG).unwrap_or_else(|error| {
-            panic!("{}: extend: {error}", fault.name);
-        });
+        run.extend(&mut lock);
         run.unlock(lock);
 
         let mut lock = run.lock("before");
-        run.face
-            .extend(&mut lock, LONG)
-            .unwrap_or_else(|error| panic!("{}: extend: {error}", fault.name));
+        run.extend(&mut lock);
         run.unlock(lock);
 
         run.reported();
         // A handle that is built during the fault lacks the node, and gets it later.
-        let mut late = which.build(run.scene.builder());
-        std::mem::swap(&mut run.face, &mut late);
+        let late = which.build(run.scene.builder());
+        let first = std::mem::replace(&mut run.face, late);
         let lock = run.lock("late");
         run.unlock(lock);
-        std::mem::swap(&mut run.face, &mut late);
         run.heal(1);
         run.is_a_node_again(0);
-        std::mem::swap(&mut run.face, &mut late);
-        run.is_a_node_again(0);
         run.face.await_quiet();
-        std::mem::swap(&mut run.face, &mut late);
+        run.face = first;
+        run.is_a_node_again(0);
         run.nothing_is_left();
     }
 
@@ -287,7 +332,7 @@ impl<'a> Run<'a> {
     /// Takes a lock, in any number of attempts. A call ends at once while a majority is unusable. Nodes stay unusable
     /// after the fault until they have been asked again, so the call is repeated then.
     #[track_caller]
-    fn lock(&mut self, part: &str) -> crate::face::Held {
+    fn lock(&mut self, part: &str) -> Held {
         let options = LockOptions::new(LONG).wait(2 * PATIENCE);
         eventually("a majority is usable", || {
             match self.face.lock_with(self.key(part), &options) {
@@ -302,7 +347,13 @@ impl<'a> Run<'a> {
     }
 
     #[track_caller]
-    fn unlock(&mut self, lock: crate::face::Held) {
+    fn extend(&mut self, lock: &mut Held) {
+        let extended = self.face.extend(lock, LONG);
+        extended.unwrap_or_else(|error| panic!("{}: extend: {error}", self.fault.name));
+    }
+
+    #[track_caller]
+    fn unlock(&mut self, lock: Held) {
         let released = self
             .face
             .unlock(lock)
@@ -336,7 +387,9 @@ impl<'a> Run<'a> {
     /// Provokes a refusal, which gives a report: another client takes one of the two other nodes.
     #[track_caller]
     fn reported(&mut self) {
-        let Some(says) = self.fault.says else { return };
+        if self.fault.says.is_empty() {
+            return;
+        }
         let key = self.key("reported");
         let mut raw = self.scene.cluster[1].raw();
         raw.set_px(key.as_bytes(), b"foreign", LONG);
@@ -347,7 +400,7 @@ impl<'a> Run<'a> {
             let error = self.refused("reported", &once)?;
             let said = report_of(&error).nodes()[0].outcome;
             last = Some(said);
-            says(said).then_some(())
+            self.fault.may_be_said(said).then_some(())
         });
         assert!(seen.is_some(), "{}: reported was {last:?}", self.fault.name);
         raw.del(key.as_bytes());
@@ -355,7 +408,7 @@ impl<'a> Run<'a> {
 
     #[track_caller]
     fn is_a_node_again(&mut self, node: usize) {
-        let (name, key) = (self.fault.name, self.key("again"));
+        let (name, key) = (&self.fault.name, self.key("again"));
         let mut last = None;
         let seen = within_patience(|| {
             self.face.settle();

@@ -86,10 +86,7 @@ fn a_node_that_forbids_one_command_after_the_other_ends_no_lock() {
                 }
                 for key in ["lock:a", "lock:b", "lock:c"] {
                     let others = || cluster.values(key)[1..].iter().flatten().count();
-                    eventually("the others have given it back", || {
-                        face.settle();
-                        (others() == 0).then_some(())
-                    });
+                    face.until("the others have given it back", |_| others() == 0);
                 }
             }
             permit(&cluster, &all(&cluster, native));

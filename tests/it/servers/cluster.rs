@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut, Range};
 use std::thread;
 
-use super::{Options, Proxy, Raw, Reply, Server, eventually};
+use super::{Options, Proxy, Raw, Reply, Server, eventually, until};
 
 /// N independent servers, in the order of their nodes. Dereferences to a slice of [`Server`].
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Cluster {
     /// Waits until each node has `key`, all of them with the same token.
     #[track_caller]
     pub(crate) fn await_copies(&self, key: impl AsRef<[u8]>) {
-        eventually("each node has it", || self.has_copies(&key).then_some(()));
+        until("each node has it", || self.has_copies(&key));
     }
 
     /// Returns `true` if each node has `key`, all of them with the same token.
@@ -107,8 +107,8 @@ impl Cluster {
         let key = key.as_ref();
         for (node, raw) in self.raws().iter_mut().enumerate() {
             let name = String::from_utf8_lossy(key);
-            eventually(&format!("node {node} has lost {name:?}"), || {
-                (!raw.exists(key)).then_some(())
+            until(&format!("node {node} has lost {name:?}"), || {
+                !raw.exists(key)
             });
         }
     }
@@ -131,8 +131,8 @@ impl Cluster {
     #[track_caller]
     pub(crate) fn assert_empty(&self) {
         for (node, raw) in self.raws().iter_mut().enumerate() {
-            eventually(&format!("node {node} has no key"), || {
-                (raw.keys() == i64::from(raw.exists(b"shearline:floor"))).then_some(())
+            until(&format!("node {node} has no key"), || {
+                raw.keys() == i64::from(raw.exists(b"shearline:floor"))
             });
         }
     }

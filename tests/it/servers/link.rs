@@ -11,7 +11,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -75,6 +75,13 @@ struct Shared {
     over: AtomicBool,
 }
 
+impl Shared {
+    fn weather(&self) -> MutexGuard<'_, Weather> {
+        let weather = self.weather.lock();
+        weather.expect("no thread panics while it holds this")
+    }
+}
+
 impl Link {
     /// Makes a link, whose choices follow from the seed.
     pub(crate) fn new(seed: u64) -> Self {
@@ -95,11 +102,7 @@ impl Link {
     }
 
     pub(crate) fn set(&self, weather: Weather) {
-        *self
-            .shared
-            .weather
-            .lock()
-            .expect("no thread panics while it holds this") = weather;
+        *self.shared.weather() = weather;
     }
 
     /// Returns how many packets were lost.
@@ -166,11 +169,7 @@ impl Forwarder {
         let Some(there) = swap(packet) else {
             return; // A packet of the kernel itself, to its neighbours.
         };
-        let weather = *self
-            .shared
-            .weather
-            .lock()
-            .expect("no thread panics while it holds this");
+        let weather = *self.shared.weather();
         let mut happens = |of_a_hundred: u32| self.random.random_range(0..100) < of_a_hundred;
         let lost = match there {
             true => happens(weather.lost_there),

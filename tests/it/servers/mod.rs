@@ -7,8 +7,7 @@
 //! * [`Proxy`] disturbs a connection as networks do, and in worse ways; [`Link`] disturbs packets.
 //! * [`watched`] measures how long a process or a server stalled during a story.
 //! * `Encryption` gives servers a TLS port.
-//! * [`Stranger`] answers at an address where a server should be; [`ClosedPort`] is an address at
-//!   which no process listens.
+//! * [`ClosedPort`] is an address at which no process listens.
 //!
 //! No test sleeps for a result. A test polls for a state, up to a limit at which it fails and shows the last state.
 
@@ -22,7 +21,6 @@ mod ports;
 mod process;
 mod proxy;
 mod raw;
-mod stranger;
 mod watch;
 
 pub(crate) use cluster::Cluster;
@@ -35,7 +33,6 @@ pub(crate) use ports::ClosedPort;
 pub(crate) use process::{Kind, Options, Server};
 pub(crate) use proxy::{End, Mischief, Proxy, Way};
 pub(crate) use raw::{Raw, Reply};
-pub(crate) use stranger::{Manner, Stranger};
 #[cfg(target_os = "linux")]
 pub(crate) use watch::longest_stop;
 pub(crate) use watch::watched;
@@ -72,6 +69,12 @@ pub(crate) fn three() -> Cluster {
 #[track_caller]
 pub(crate) fn eventually<T>(what: &str, probe: impl FnMut() -> Option<T>) -> T {
     within_patience(probe).unwrap_or_else(|| panic!("not within {PATIENCE:?}: {what}"))
+}
+
+/// Polls until `is` holds, at most [`PATIENCE`] long; then fails with `what`.
+#[track_caller]
+pub(crate) fn until(what: &str, mut is: impl FnMut() -> bool) {
+    eventually(what, || is().then_some(()));
 }
 
 /// Polls `probe` until it gives a value, at most [`PATIENCE`] long.

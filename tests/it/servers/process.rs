@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use super::encrypted::{self, ABOVE, Encryption};
 use super::permitted::{credentials, rules_of_user};
 use super::raw::{Raw, Reply};
-use super::{PATIENCE, eventually, ports};
+use super::{PATIENCE, eventually, ports, until};
 
 /// The kind of a server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -49,7 +49,6 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     kind: Kind,
-    unix_socket: bool,
     password: Option<String>,
     arguments: Vec<String>,
     encryption: Option<Arc<Encryption>>,
@@ -59,7 +58,6 @@ impl Options {
     pub(crate) fn redis() -> Self {
         Self {
             kind: Kind::Redis,
-            unix_socket: false,
             password: None,
             arguments: Vec::new(),
             encryption: encrypted::of_all(),
@@ -75,10 +73,12 @@ impl Options {
         }
     }
 
-    /// Makes the server listen on a unix socket too.
-    pub(crate) fn unix_socket(mut self) -> Self {
-        self.unix_socket = true;
-        self
+    /// The options of both kinds, for servers behind relays. The `valkey-server` that tests get is built without TLS.
+    pub(crate) fn behind_relays() -> Vec<Self> {
+        match encrypted::is_usual() {
+            true => vec![Self::redis()],
+            false => vec![Self::redis(), Self::valkey()],
+        }
     }
 
     /// Gives the server a TLS port with this certificate. Its URLs name that port.
@@ -175,9 +175,8 @@ impl Server {
         (Ipv4Addr::LOCALHOST, self.port + above).into()
     }
 
-    /// Returns `unix:///path`, for a server with a unix socket.
+    /// Returns `unix:///path`.
     pub(crate) fn unix_url(&self) -> String {
-        assert!(self.options.unix_socket, "started without a unix socket");
         format!("unix://{}{}", credentials(), self.socket_path().display())
     }
 
@@ -216,7 +215,7 @@ impl Server {
     /// Starts again on the same port, with the same directory; kills first what still runs.
     pub(crate) fn restart(&mut self) {
         self.kill();
-        eventually("the port is free again", || self.launch().then_some(()));
+        until("the port is free again", || self.launch());
     }
 
     /// Starts again with further arguments for this one time, and does not wait for its data.
@@ -236,7 +235,7 @@ impl Server {
 
     /// Waits until the server has loaded its data.
     pub(crate) fn await_loaded(&self) {
-        eventually("the data is loaded", || self.answers().then_some(()));
+        until("the data is loaded", || self.answers());
     }
 
     /// The directory of its files.
@@ -249,6 +248,7 @@ impl Server {
         let log = self.directory.path().join("log");
         self.child = Some(self.spawn(&log));
         let start = Instant::now();
+        let log = || fs::read_to_string(&log).unwrap_or_default();
         loop {
             if self.answers() {
                 return true;
@@ -256,7 +256,7 @@ impl Server {
             let child = self.child.as_mut().expect("just started");
             if let Some(status) = child.try_wait().expect("our own child") {
                 self.child = None;
-                let log = fs::read_to_string(&log).unwrap_or_default();
+                let log = log();
                 assert!(
                     log.contains("already in use"),
                     "the server ended with {status}:\n{log}"
@@ -264,8 +264,7 @@ impl Server {
                 return false;
             }
             if start.elapsed() > PATIENCE {
-                let log = fs::read_to_string(&log).unwrap_or_default();
-                panic!("the server does not answer after {PATIENCE:?}:\n{log}");
+                panic!("the server does not answer after {PATIENCE:?}:\n{}", log());
             }
             thread::sleep(Duration::from_millis(2));
         }
@@ -280,10 +279,9 @@ impl Server {
             .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
             .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])
             .arg("--dir")
-            .arg(self.directory.path());
-        if self.options.unix_socket {
-            command.arg("--unixsocket").arg(self.socket_path());
-        }
+            .arg(self.directory.path())
+            .arg("--unixsocket")
+            .arg(self.socket_path());
         if let Some(encryption) = &self.options.encryption {
             encryption.configure(&mut command, self.port);
         }

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
+use std::mem;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -195,13 +196,8 @@ impl Proxy {
         shared.changed = true;
         // A full pipe wakes the thread too.
         let _ = (&self.wake).write(&[0]);
-        while shared.changed {
-            shared = self
-                .shared
-                .1
-                .wait(shared)
-                .expect("no thread panics while it holds this");
-        }
+        let shared = self.shared.1.wait_while(shared, |shared| shared.changed);
+        drop(shared.expect("no thread panics while it holds this"));
     }
 }
 
@@ -234,12 +230,6 @@ struct Relay {
     random: StdRng,
 }
 
-/// A change that another thread has made.
-struct Change {
-    any: bool,
-    cut: Option<End>,
-}
-
 struct Connection {
     client: TcpStream,
     /// `None` if the server's side is gone and the client does not know it.
@@ -270,56 +260,52 @@ impl Relay {
     fn run(mut self) {
         loop {
             self.wait();
-            let Some(Change { any, cut }) = self.look() else {
-                return;
+            let _ = (&self.woken).read(&mut [0; 64]);
+            let (mischief, cut, is_changed) = {
+                let mut shared = lock(&self.shared);
+                if shared.closed {
+                    return;
+                }
+                (shared.mischief, shared.cut.take(), shared.changed)
             };
+            if self.mischief != mischief {
+                self.begin(mischief);
+            }
             self.accept();
-            let (mischief, now) = (self.mischief, Instant::now());
+            let now = Instant::now();
+            let mut shared = lock(&self.shared);
             for connection in &mut self.connections {
                 match cut {
                     Some(end) => connection.over = Some(end),
                     None => connection.turn(mischief, &mut self.random, now),
                 }
-                if connection.commands.ended == Some(End::Rst) {
-                    lock(&self.shared).was_reset = true;
-                }
+                shared.was_reset |= connection.commands.ended == Some(End::Rst);
                 if let Some(End::Rst) = connection.over {
                     connection.reset();
                 }
             }
             self.connections
                 .retain(|connection| connection.over.is_none() && !connection.is_done());
-            let mut shared = lock(&self.shared);
             shared.open = self.connections.len();
-            if any {
+            if is_changed {
                 shared.changed = false;
                 self.shared.1.notify_all();
             }
         }
     }
 
-    /// Reads the changes that other threads have made. Returns `None` if the proxy has to end.
-    fn look(&mut self) -> Option<Change> {
-        let _ = (&self.woken).read(&mut [0; 64]);
-        let mut shared = lock(&self.shared);
-        if self.mischief != shared.mischief {
-            let before = self.mischief;
-            self.mischief = shared.mischief;
-            for connection in &mut self.connections {
-                connection.commands.passed = 0;
-                connection.answers.passed = 0;
-                connection.hurry();
-                match self.mischief {
-                    Mischief::HalfOpen => connection.server = None,
-                    _ if before == Mischief::HalfOpen => connection.over = Some(End::Rst),
-                    _ => {}
-                }
+    fn begin(&mut self, mischief: Mischief) {
+        let before = mem::replace(&mut self.mischief, mischief);
+        for connection in &mut self.connections {
+            connection.commands.passed = 0;
+            connection.answers.passed = 0;
+            connection.hurry();
+            match mischief {
+                Mischief::HalfOpen => connection.server = None,
+                _ if before == Mischief::HalfOpen => connection.over = Some(End::Rst),
+                _ => {}
             }
         }
-        (!shared.closed).then(|| Change {
-            any: shared.changed,
-            cut: shared.cut.take(),
-        })
     }
 
     /// Waits for something to do: a readable or writable socket, or a due time.
@@ -331,18 +317,11 @@ impl Relay {
         }
         let mut due: Option<Instant> = None;
         for connection in &self.connections {
-            for (stream, reads, writes) in [
-                (
-                    Some(&connection.client),
-                    &connection.commands,
-                    &connection.answers,
-                ),
-                (
-                    connection.server.as_ref(),
-                    &connection.answers,
-                    &connection.commands,
-                ),
-            ] {
+            let (commands, answers) = (&connection.commands, &connection.answers);
+            let (client, server) = (Some(&connection.client), connection.server.as_ref());
+            for (stream, reads, writes) in
+                [(client, commands, answers), (server, answers, commands)]
+            {
                 let mut wanted = PollFlags::empty();
                 if reads.wants_more() {
                     wanted |= PollFlags::IN;
@@ -372,12 +351,12 @@ impl Relay {
             return;
         }
         while let Ok((client, _)) = self.listener.accept() {
-            let (address, source) = {
+            let (server, source) = {
                 let shared = lock(&self.shared);
                 (shared.server, shared.source)
             };
             // A missing server refuses, so the client's connection ends at once.
-            let Ok(server) = connect(address, source) else {
+            let Ok(server) = connect(server, source) else {
                 set_socket_linger(&client, Some(Duration::ZERO)).expect("a socket option");
                 continue;
             };
@@ -410,29 +389,23 @@ fn connect(mut server: SocketAddr, source: Option<Ipv4Addr>) -> io::Result<TcpSt
 
 impl Connection {
     fn turn(&mut self, mischief: Mischief, random: &mut StdRng, now: Instant) {
-        let Self {
-            client,
-            server,
-            commands,
-            answers,
-            over,
-        } = self;
-        commands.fill(client, |_| now);
-        let Some(server) = server else {
-            return commands.discard();
+        self.commands.fill(&mut self.client, |_| now);
+        let Some(server) = &mut self.server else {
+            return self.commands.discard();
         };
-        answers.fill(server, |pipe| pipe.due_for(mischief, random, now));
-        match commands.drain(server, mischief, now) {
-            Ok(end) => *over = over.or(end),
+        self.answers
+            .fill(server, |pipe| pipe.due_for(mischief, random, now));
+        match self.commands.drain(server, mischief, now) {
+            Ok(end) => self.over = self.over.or(end),
             // A side that reads no more may have sent the reason.
-            Err(_) => commands.close(),
+            Err(_) => self.commands.close(),
         }
-        match answers.drain(client, mischief, now) {
-            Ok(end) => *over = over.or(end),
+        match self.answers.drain(&mut self.client, mischief, now) {
+            Ok(end) => self.over = self.over.or(end),
             // The server still runs what the client has sent before.
             Err(_) => {
-                answers.is_unheard = true;
-                answers.discard();
+                self.answers.is_unheard = true;
+                self.answers.discard();
             }
         }
     }
@@ -449,10 +422,7 @@ impl Connection {
     }
 
     fn reset(&self) {
-        for stream in [Some(&self.client), self.server.as_ref()]
-            .into_iter()
-            .flatten()
-        {
+        for stream in [&self.client].into_iter().chain(&self.server) {
             let _ = set_socket_linger(stream, Some(Duration::ZERO));
         }
     }

@@ -16,13 +16,12 @@ pub(crate) fn has_it(raw: &mut Raw) -> bool {
 /// Waits until every node has both keys, or neither.
 #[track_caller]
 fn both_are(face: &mut Face, raws: &mut [Raw], keys: &[String; 2], there: bool) {
-    eventually("every node has both, or neither", || {
-        face.settle();
+    face.until("every node has both, or neither", |_| {
         let mut all = raws.iter_mut().flat_map(|raw| {
             let exists = keys.each_ref().map(|key| raw.exists(key.as_bytes()));
             exists.into_iter()
         });
-        all.all(|exists| exists == there).then_some(())
+        all.all(|exists| exists == there)
     });
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fork::in_child;
-use crate::servers::{Cluster, Reply};
+use crate::servers::{Cluster, Reply, until};
 
 /// A certificate that is renewed on the server needs nothing here; one of another authority needs
 /// that authority's file, which is read again for the next connection.
@@ -14,44 +14,43 @@ fn changed_files_are_read_for_the_next_connection() {
     let own = scene.directory.path().join("own");
     fs::create_dir(&own).expect("a directory");
     let file = |name: &str, text: &str| write(&own.join(name), text);
-    let client = scene.authority.client(Span::Now);
+    let client = scene.authority.client(Now);
     let ca = file("ca", &scene.authority.pem());
     let certificate = file("certificate", &client.certificate);
     let key = file("key", &client.key);
     let address = server.address_for_clients();
     let url = format!("rediss://{address}?ca={ca}&cert={certificate}&key={key}");
     let mut face = Which::Shared.build(at([url]).max_ttl(LONG));
-    face.trust();
+    face.trust_all();
     works(&mut face, "before");
 
     // The server gets all files from another authority.
     let next = Authority::new("next");
-    let issued = next.server(&["127.0.0.1"], Span::Now);
+    let issued = next.server(&["127.0.0.1"], Now);
     Encryption::new(scene.directory.path(), &next.pem(), &issued);
     server.restart();
     let state = |face: &Face| face.nodes()[0].state;
     let says = |face: &Face, text| matches!(state(face), NodeState::Unusable(why @ Unusable::Tls(_)) if why.to_string().contains(text));
-    eventually("the new authority is unknown", || {
-        says(&face, "comes from an unknown authority").then_some(())
+    until("the new authority is unknown", || {
+        says(&face, "comes from an unknown authority")
     });
     file("ca", &next.pem());
-    eventually("it refuses the old client certificate", || {
-        says(&face, "(TLS alert 48)").then_some(())
+    until("it refuses the old client certificate", || {
+        says(&face, "(TLS alert 48)")
     });
     fs::remove_file(&key).expect("a file");
-    eventually("the missing key is named", || {
+    until("the missing key is named", || {
         says(
             &face,
             "the key of the client certificate can no longer be used: no such file",
         )
-        .then_some(())
     });
-    let client = next.client(Span::Now);
+    let client = next.client(Now);
     file("certificate", &client.certificate);
     file("key", &client.key);
-    eventually("the node is back", || {
-        face.trust();
-        (state(&face) == NodeState::Ready).then_some(())
+    until("the node is back", || {
+        face.trust_all();
+        state(&face) == NodeState::Ready
     });
     works(&mut face, "after");
 }

@@ -1,7 +1,6 @@
 //! Building a handle finds each unusable TLS setting, and the error names the setting.
 
 use std::fs;
-use std::process::Command;
 
 use shearline::{BuildError, ConfigError, Redlock, TlsOptions};
 
@@ -57,7 +56,7 @@ fn broken(label: &str) -> String {
 #[test]
 fn authorities_that_cannot_be_used_are_found_when_a_handle_is_built() {
     let scene = Scene::new();
-    let key = scene.file("key", &scene.authority.client(Span::Now).key);
+    let key = scene.file("key", &scene.authority.client(Now).key);
     let empty = scene.file("empty", "nothing");
     let broken = scene.file("broken", &broken("CERTIFICATE"));
     let directory = scene.directory.path().display().to_string();
@@ -76,7 +75,7 @@ fn authorities_that_cannot_be_used_are_found_when_a_handle_is_built() {
 #[test]
 fn client_certificates_that_cannot_be_used_are_found_when_a_handle_is_built() {
     let scene = Scene::new();
-    let [own, other] = [(); 2].map(|()| scene.authority.client(Span::Now));
+    let [own, other] = [(); 2].map(|()| scene.authority.client(Now));
     let ca = scene.file("ca", &scene.authority.pem());
     let certificate = scene.file("certificate", &own.certificate);
     let key = scene.file("key", &own.key);
@@ -126,35 +125,20 @@ fn what_is_no_name_or_not_used_is_found_when_a_handle_is_built() {
 
 /// Returns the paths of the key with a password, in both forms.
 fn protect(scene: &Scene, key: &str) -> [String; 2] {
-    let directory = scene.directory.path().display();
-    let paths = [format!("{directory}/pkcs8"), format!("{directory}/older")];
-    let common = ["-in", key, "-aes256", "-passout", "pass:canary", "-out"];
-    for (path, form) in paths.iter().zip([
-        vec!["pkcs8", "-topk8", "-v2", "aes256"],
-        vec!["ec", "-aes256"],
-    ]) {
-        let rest = if form[0] == "ec" {
-            &common[..]
-        } else {
-            &["-in", key, "-passout", "pass:canary", "-out"]
-        };
-        let output = Command::new("openssl")
-            .args(form)
-            .args(rest)
-            .arg(path)
-            .output();
-        let output = output.expect("`openssl` is here");
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+    let directory = scene.directory.path();
+    let options = format!("-in {key} -passout pass:canary");
+    let pkcs8 = format!("openssl pkcs8 -topk8 -v2 aes256 {options} -out pkcs8");
+    let older = format!("openssl ec -aes256 {options} -out older");
+    shell(&format!("{pkcs8}\n{older}"), directory);
+    let paths = ["pkcs8", "older"].map(|name| directory.join(name).display().to_string());
+    let labels = [
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----",
+        "Proc-Type: 4,ENCRYPTED",
+    ];
+    for (path, label) in paths.iter().zip(labels) {
+        let key = fs::read_to_string(path).expect("a key");
+        assert!(key.contains(label), "{path}: {label}");
     }
-    let labels = paths
-        .each_ref()
-        .map(|path| fs::read_to_string(path).expect("a key"));
-    assert!(labels[0].starts_with("-----BEGIN ENCRYPTED PRIVATE KEY-----"));
-    assert!(labels[1].contains("Proc-Type: 4,ENCRYPTED"));
     paths
 }
 
@@ -174,17 +158,7 @@ fn commands_of_the_manual() -> String {
 #[test]
 fn the_commands_of_the_manual_make_certificates_that_work() {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut shell = Command::new("sh");
-    let output = shell
-        .args(["-ec", &commands_of_the_manual()])
-        .current_dir(directory.path())
-        .output()
-        .expect("a shell");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    shell(&commands_of_the_manual(), directory.path());
     let read = |name: &str| fs::read_to_string(directory.path().join(name)).expect("a file");
     let issued = Issued {
         certificate: read("db1.pem"),

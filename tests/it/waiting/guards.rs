@@ -3,7 +3,7 @@
 use shearline::{NodeState, RestartGuard};
 
 use super::*;
-use crate::face::await_ready;
+use crate::face::ready;
 use crate::strict::trusting;
 
 /// Makes a builder for a handle with markers on nodes that an operator has trusted, so that all of them vote.
@@ -15,17 +15,6 @@ fn strict(cluster: &Cluster) -> Builder {
     };
     drop(trusting(Which::Shared, builder()));
     builder()
-}
-
-/// Waking works as it does without markers.
-#[test]
-fn a_waiter_with_a_strict_guard_is_woken_when_a_foreign_client_deletes_the_key() {
-    not_with!(NoScripts, "a strict guard needs scripts");
-    woken_with(strict, 0, foreign, |(), raws, key| {
-        for raw in raws {
-            assert!(raw.del(key.as_bytes()));
-        }
-    });
 }
 
 #[test]
@@ -43,8 +32,7 @@ fn an_observed_restart_keeps_a_node_out_while_a_caller_waits() {
 /// is a majority of the nodes, but not of those that vote. The third loses it later.
 fn restarted_while_one_waits(builder: fn(&Cluster) -> Builder) {
     for mut cluster in clusters() {
-        let redlock = Which::Shared.build(builder(&cluster)).into_shared();
-        await_ready(|| redlock.nodes());
+        let redlock = ready(builder(&cluster));
         foreign(&cluster, "key");
         thread::scope(|scope| {
             let waiting = scope.spawn(|| redlock.lock_with("key", &PATIENT));
