@@ -164,11 +164,11 @@ impl World {
 
     /// Answers for all nodes: if they are asked for their time, it is `ahead` of the right one; then they say `reply`.
     fn all_tell(&mut self, ahead: [Duration; 3], reply: &'static str) {
-        (0..3).for_each(|node| self.reply(node, ahead, |_| reply));
+        (0..3).for_each(|node| self.responds(node, ahead, |_| reply));
     }
 
     /// Answers for `node`: its time is `ahead` of the right one, and `said` says what it answers to anything else.
-    fn reply(&mut self, node: usize, ahead: [Duration; 3], said: impl Fn(&str) -> &'static str) {
+    fn responds(&mut self, node: usize, ahead: [Duration; 3], said: impl Fn(&str) -> &'static str) {
         for asked in self.take(node) {
             match &*asked {
                 "TIME" => self.tells(node, ahead[node]),
@@ -250,11 +250,11 @@ fn a_copy_from_after_a_step_does_not_keep_a_lock() {
     while !is_copied {
         world.sleep_until_timer();
         is_copied = world.sent[0].iter().any(|sent| sent.starts_with("SET"));
-        world.reply(0, ahead, |asked| match asked {
+        world.responds(0, ahead, |asked| match asked {
             "EVALSHA extend" => ":0|",
             _ => "+OK|",
         });
-        (1..3).for_each(|node| world.reply(node, ahead, |_| ":1|"));
+        (1..3).for_each(|node| world.responds(node, ahead, |_| ":1|"));
         assert!(lock.is_valid_at(world.now));
     }
     assert_eq!(world.voting(), [false, true, true]);
@@ -268,7 +268,7 @@ fn a_copy_from_after_a_step_does_not_keep_a_lock() {
     while world.events.is_empty() {
         world.sleep_until_timer();
         for node in [0, 2] {
-            world.reply(node, ahead, |_| ":1|");
+            world.responds(node, ahead, |_| ":1|");
         }
     }
     world.was_not_kept();
