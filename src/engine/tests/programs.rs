@@ -301,10 +301,9 @@ impl Programs {
         if let Some(node) = away {
             self.net.unreachable(node, false);
         }
-        if calm {
-            self.serve_in_a_second()
-        } else {
-            self.serve_all()
+        match calm {
+            true => self.serve_in_a_second(),
+            false => self.serve_all(),
         }
     }
 }

@@ -87,16 +87,12 @@ fn debug_names_all_resources_once() {
 fn names_that_no_lock_has_are_refused_before_any_io() {
     let mut world = World::ready(3);
     let (first, second) = (0, 2);
+    let twice = RequestFault::DuplicateResource { first, second };
+    let empty = RequestFault::EmptyResource { index: Some(1) };
     for (names, why) in [
         (&[][..], RequestFault::NoResources),
-        (
-            &[&b"a"[..], b""],
-            RequestFault::EmptyResource { index: Some(1) },
-        ),
-        (
-            &[b"a", b"b", b"a"],
-            RequestFault::DuplicateResource { first, second },
-        ),
+        (&[&b"a"[..], b""], empty),
+        (&[b"a", b"b", b"a"], twice),
     ] {
         let options = LockOptions::new(TTL);
         let refused = world.invalid(&Request::all(names, &options));

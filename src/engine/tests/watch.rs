@@ -235,8 +235,8 @@ fn an_answer_to_an_earlier_look_is_none_to_the_present_one() {
 #[test]
 fn nodes_that_do_not_tell_are_looked_at_from_time_to_time() {
     for refusal in [
-        "-NOPERM User u has no permissions to run the 'client' command|-NOPERM|",
-        "-ERR unknown subcommand 'TRACKING'|-ERR unknown subcommand|",
+        "-NOPERM x|-NOPERM x|",
+        "-ERR unknown subcommand 'TRACKING'|-ERR x|",
     ] {
         let mut world = World::ready(3);
         world.watch(None);
