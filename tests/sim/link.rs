@@ -180,7 +180,9 @@ pub(crate) struct Near {
     /// The beginning of the rest of that write, in worlds without scripts.
     pub(crate) cut_off: Vec<u8>,
     pub(crate) blocked_since: Time,
-    /// When the kernel last had room again.
+    /// The client has not tried to write the rest of that write again.
+    pub(crate) has_rest: bool,
+    /// When the kernel last had room again, or when the client then wrote.
     pub(crate) unblocked_at: Time,
     /// The client has closed the connection.
     pub(crate) gone: bool,

@@ -334,6 +334,10 @@ impl World {
         }
         let bare = self.plan.is_bare();
         let near = &mut self.conns[conn].near;
+        if std::mem::take(&mut near.has_rest) {
+            near.unblocked_at = self.now; // The client may have been stopped since there was room.
+        }
+        near.has_rest = len < bytes.len();
         near.cut_off.clear();
         if bare {
             near.cut_off.extend_from_slice(&bytes[len..]);
