@@ -89,9 +89,9 @@ impl Scripts {
     /// scripts, they are sent again after its next answer.
     pub(super) fn ran(&mut self) {
         let is_loaded = self.knows(Taught::Release);
+        self.postponed |= self.refused && !self.tried && !is_loaded;
         self.tried = true;
         self.refused &= !is_loaded;
-        self.postponed |= !is_loaded;
     }
 
     /// Records that the server has lost the scripts. Returns `true` if the server had any scripts.
@@ -102,5 +102,26 @@ impl Scripts {
     /// Records that the server runs scripts again. Returns `true` if the scripts must be loaded again.
     pub(crate) fn take_postponed(&mut self) -> bool {
         core::mem::take(&mut self.postponed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_scripts_are_loaded_once_more_however_many_trials_run() {
+        let mut scripts = Scripts {
+            refused: true,
+            ..Scripts::default()
+        };
+        for is_loaded_now in [true, false] {
+            scripts.ran();
+            assert_eq!(scripts.take_postponed(), is_loaded_now);
+        }
+        // After `NOSCRIPT` they are loaded at once.
+        scripts.forget();
+        scripts.ran();
+        assert!(!scripts.take_postponed());
     }
 }
