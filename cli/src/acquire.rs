@@ -1,6 +1,7 @@
 //! The options of a command that takes a lock: `lock` and `run`.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io::{IsTerminal as _, stderr};
 use std::os::unix::ffi::OsStringExt as _;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use shearline::{Builder, Instant, LockError, LockOptions, Redlock};
 
 use crate::duration;
 use crate::failure::Failure;
+use crate::output;
 use crate::status::Status;
 use crate::waiting;
 
@@ -75,6 +77,13 @@ pub(crate) struct Acquire {
     /// Only the exit status shows that the command did not take the lock.
     #[arg(short, long)]
     pub(crate) quiet: bool,
+
+    /// Prints when it takes and releases the lock.
+    ///
+    /// The lines on stderr say how long it took, how long the lock is valid, and which nodes have confirmed it. The
+    /// command also prints why it waits, even with --wait.
+    #[arg(short, long, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
 }
 
 impl Acquire {
@@ -111,8 +120,18 @@ impl Acquire {
     pub(crate) fn talks(&self) -> bool {
         // With --wait, the command fails after that time, and the error names the cause. So the command prints the
         // reason for the wait only on a terminal.
-        let talks = self.wait.is_none() || stderr().is_terminal();
+        let talks = self.wait.is_none() || self.verbose || stderr().is_terminal();
         talks && !self.quiet && !self.no_wait
+    }
+
+    /// Prints what has happened to the lock on these names, if the user asked for it.
+    pub(crate) fn tell(&self, names: &[&[u8]], what: impl fmt::Display) {
+        if self.verbose {
+            output::complain(
+                output::NOTE,
+                format_args!("{}: {what}", output::listed(names)),
+            );
+        }
     }
 
     /// Asks the nodes who holds the lock, and returns why the command did not take the lock. The user chooses the

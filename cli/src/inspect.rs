@@ -104,10 +104,10 @@ fn word(told: &Inspection) -> &'static str {
     }
 }
 
-/// Returns the state in one line.
-pub(crate) fn line(name: &[u8], told: &Inspection) -> String {
+/// Returns the state in words, with each holder of a shared lock or a permit.
+pub(crate) fn in_full(told: &Inspection) -> String {
     let each = each_of_several(told).map(|(what, held)| format!("; {what} {held}"));
-    item(&printable(name), &(state(told) + &each.collect::<String>()))
+    state(told) + &each.collect::<String>()
 }
 
 /// Returns two texts for each holder of a shared lock or a permit. The first text says what the holder has. The second

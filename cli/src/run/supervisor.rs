@@ -177,8 +177,7 @@ impl Run<'_> {
         match check() {
             Ok(()) => Ok(guard),
             Err(signal) => {
-                // If no majority confirms the release, the lock expires.
-                let _ = guard.unlock();
+                let _ = released(self.args, guard); // If no majority confirms the release, the lock expires.
                 Err(signal)
             }
         }
@@ -249,14 +248,14 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
     let is_started = ended.started == Some(Ok(()));
     let fencing_token = guard.fencing_token();
     let extended = guard.health().last_report;
-    let released = match ended.all {
-        true => guard.unlock().map(drop),
+    let release = match ended.all {
+        true => released(args, guard),
         false => {
             drop(guard.into_lock()); // Keeps other clients out for as long as possible.
             Ok(())
         }
     };
-    let (outcome, status, why) = match (ended.started, ended.status, released) {
+    let (outcome, status, why) = match (ended.started, ended.status, release) {
         _ if !ended.all => {
             let why = "programs of another user still run, so the lock is kept until it expires";
             ("lost", Status::Lost, why.to_owned())
@@ -295,6 +294,13 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
         told: ended.told,
         ..Ending::default()
     })
+}
+
+/// Releases the lock.
+fn released(args: &Args, guard: Guard<impl Holds>) -> Result<(), UnlockError> {
+    guard.unlock()?;
+    args.acquire.tell(&args.names(), "released the lock");
+    Ok(())
 }
 
 /// Returns the last answers of the nodes about a lock that is lost or was at risk.
