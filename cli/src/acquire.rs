@@ -1,7 +1,6 @@
 //! The options of a command that takes a lock: `lock` and `run`.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::io::{IsTerminal as _, stderr};
 use std::os::unix::ffi::OsStringExt as _;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use shearline::{Builder, Instant, LockError, LockOptions, Redlock};
 
 use crate::duration;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{NOTE, complain};
 use crate::status::Status;
 use crate::waiting;
 
@@ -40,7 +39,7 @@ pub(crate) struct Acquire {
     #[arg(short, long, alias = "nonblock", conflicts_with = "wait")]
     no_wait: bool,
 
-    /// Exit status if another client holds the lock.
+    /// Exit status if the lock is held.
     ///
     /// --conflict-exit-code is an alias of this option.
     #[arg(
@@ -90,10 +89,8 @@ impl Acquire {
     /// Sets the owner and the lock delay. The default owner consists of this host and `process`, the process that works
     /// under the lock.
     pub(crate) fn builder(&self, builder: Builder, process: u32) -> Builder {
-        let owner = match &self.owner {
-            Some(owner) => owner.clone().into_vec(),
-            None => host_and(process),
-        };
+        let owner = self.owner.clone().map(OsString::into_vec);
+        let owner = owner.unwrap_or_else(|| host_and(process));
         builder.owner(owner).lock_delay(self.lock_delay)
     }
 
@@ -125,12 +122,9 @@ impl Acquire {
     }
 
     /// Prints what has happened to the lock on these names, if the user asked for it.
-    pub(crate) fn tell(&self, names: &[&[u8]], what: impl fmt::Display) {
+    pub(crate) fn tell(&self, names: &str, what: &str) {
         if self.verbose {
-            output::complain(
-                output::NOTE,
-                format_args!("{}: {what}", output::listed(names)),
-            );
+            complain(NOTE, format_args!("{names}: {what}"));
         }
     }
 

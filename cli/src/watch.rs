@@ -8,9 +8,7 @@
 //! * If this is not certain, the line has none of these words. Nodes do not say whether a key has expired or was deleted
 //!   just before its end.
 
-use std::future::{Future as _, poll_fn};
-use std::mem;
-use std::pin::pin;
+use std::cell::Cell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
@@ -22,7 +20,7 @@ use crate::help::Texts;
 use crate::inspect::{self, Subject};
 use crate::json::joined;
 use crate::output::{Format, printable};
-use crate::signals::Signals;
+use crate::signals::{Signals, wait};
 use crate::status::Status;
 
 /// The help texts of this command.
@@ -60,105 +58,90 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let name = args.subject.name();
     let signals = Signals::catch()?;
-    let (mut before, mut seen) = (now(), Seen::default());
+    // The nodes showed a state after the last poll that did not complete. `before` is a time before that poll.
+    let [before, polled] = [now(), now()].map(Cell::new);
+    let check = || {
+        before.set(polled.replace(now()));
+        signals.check()
+    };
     let mut watch = args.subject.connect()?.watch(name)?;
-    let (mut left, mut last) = (args.count.unwrap_or(u64::MAX), String::new());
+    let (mut left, mut last, mut seen) = (args.count.unwrap_or(u64::MAX), None, Seen::default());
     while left != 0 {
-        let mut changed = pin!(watch.changed());
-        let told = signals.wait(poll_fn(|context| {
-            let asked = now();
-            let polled = changed.as_mut().poll(context);
-            if polled.is_pending() {
-                before = asked;
-            }
-            polled
-        }))?;
-        let told = told.expect("the handle is open");
-        let change = seen.change(&told, before, now());
-        let text = inspect::in_full(&told);
+        let told = wait(watch.changed(), check)?.expect("the handle is open");
+        let change = seen.change(&told, before.get(), now());
+        let (at, text) = (utc(SystemTime::now()), inspect::in_full(&told));
         // An equal line about a holder shows an extension. Without a holder, only the nodes have changed.
-        if !args.format.json && told.holders().is_empty() && text == last {
+        if !args.format.json && told.holders().is_empty() && last.as_ref() == Some(&text) {
             continue;
         }
-        let at = SystemTime::now().duration_since(UNIX_EPOCH);
-        let at = utc(at.unwrap_or_default());
         let object = || {
-            let change = change.map(|word| word.replace(' ', "_"));
-            let fields = json!({ "at": at, "change": change });
-            joined([inspect::object("watch", name, &told), fields])
+            let news = json!({ "at": at, "change": change.map(|it| it.replace(' ', "_")) });
+            joined([inspect::object("watch", name, &told), news])
         };
-        let line = || {
-            let change = change.map_or_else(String::new, |word| format!("{word}: "));
-            // The line is not wrapped, because each line begins with a time.
-            format!("{at} {}  {change}{text}", printable(name))
-        };
+        let news = change.map_or_else(String::new, |it| format!("{it}: "));
+        // The line is not wrapped, because each line begins with a time.
+        let line = || format!("{at} {}  {news}{text}", printable(name));
         args.format.say(object, line)?;
-        last = text;
+        last = Some(text);
         left -= 1;
     }
     Ok(Status::Success)
 }
 
-/// Returns the time in UTC as RFC 3339 writes it. `since` counts from the begin of 1970.
-fn utc(since: Duration) -> String {
-    let (seconds, millis) = (since.as_secs(), since.subsec_millis());
-    let (hour, minute) = (seconds / 3_600 % 24, seconds / 60 % 60);
-    // The years of this count begin in March, and its eras of 400 years with the year 0.
-    let days = seconds / 86_400 + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let (year, day) = (
-        era * 400 + year + month / 10,
-        day - (153 * month + 2) / 5 + 1,
-    );
-    let (month, second) = ((month + 2) % 12 + 1, seconds % 60);
+/// Returns the time in UTC as RFC 3339 writes it.
+fn utc(at: SystemTime) -> String {
+    let at = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (seconds, millis) = (at.as_secs(), at.subsec_millis());
+    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    // Years of this count begin in March, so that leap days come last: the algorithm of Neri and Schneider.
+    let quarters = 4 * (seconds / 86_400 + 719_468) + 3;
+    let (century, quarters) = (quarters / 146_097, quarters % 146_097 | 3);
+    let scaled = 2_141 * (quarters % 1_461 / 4) + 197_913;
+    let (month, day) = (scaled >> 16, (scaled & 0xffff) / 2_141 + 1);
+    let year = 100 * century + quarters / 1_461 + month / 13;
+    let month = (month - 1) % 12 + 1;
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
 /// What the states so far have shown.
 #[derive(Default)]
 struct Seen {
-    /// Whether a state has shown a holder, or that there is none.
-    knew: bool,
-    /// The latest state with a holder of the lock.
-    held: Option<Inspection>,
+    /// The latest state with holders, or without any key on a majority.
+    known: Option<Inspection>,
     /// The end of the longest-lived key of the holder, at the latest, when the holder was new or had extended the lock.
     end: Instant,
-    /// Until then, a majority keeps the token, unless the keys are deleted. Zero if some nodes may have forgotten it.
-    kept_until: Instant,
+    /// Until then, a majority keeps the token, unless the keys are deleted. Zero if nodes may have forgotten it.
+    kept: Instant,
 }
 
 impl Seen {
     /// Returns what has changed, if this is certain. The nodes have shown the state between `before` and `now`.
     fn change(&mut self, told: &Inspection, before: Instant, now: Instant) -> Option<&'static str> {
-        let (knew, held) = (self.knew, self.held.as_ref());
-        self.knew |= told.is_free() || !told.holders().is_empty();
-        let Some(holder) = told.holder() else {
-            // A node that was restarted meanwhile may have forgotten its key.
-            let mut nodes = told.nodes().iter().zip(held?.nodes());
-            if !told.holders().is_empty() || nodes.any(|(node, then)| then.counts && !node.counts) {
-                self.kept_until = Instant::ZERO;
-            }
-            let is_early = told.is_free() && now < mem::take(&mut self.kept_until);
-            return is_early.then_some("released");
-        };
-        self.kept_until = before.saturating_add(holder.valid_for);
-        let is_same = held.is_some_and(|held| told.same_holder(held));
-        let change = match is_same {
-            true => (self.end < self.kept_until).then_some("extended"),
+        let known = self.known.as_ref();
+        let is_same = known.is_some_and(|known| told.same_holder(known));
+        let kept = told.holder().map(|it| before.saturating_add(it.valid_for));
+        let change = match told.holder() {
+            Some(_) if is_same => (kept > Some(self.end)).then_some("extended"),
             // A broken lock has the token of an operator, and no new holder.
-            false => (knew && !holder.owner.starts_with(b"(broken)")).then_some("new holder"),
+            Some(holder) if holder.owner.starts_with(b"(broken)") => None,
+            Some(_) => known.map(|_| "new holder"),
+            None => (told.is_free() && now < self.kept).then_some("released"),
         };
-        if !is_same || change.is_some() {
+        if kept.is_some() && (!is_same || change.is_some()) {
             let left = told.nodes().iter().filter_map(|node| match node.found {
                 Found::Holder { left } => Some(left),
                 _ => None,
             });
             self.end = now.saturating_add(left.max().unwrap_or_default());
         }
-        self.held = Some(told.clone());
+        let is_known = told.is_free() || !told.holders().is_empty();
+        // A node that does not count may have been restarted, and may have forgotten its key.
+        if is_known || !told.nodes().iter().all(|node| node.counts) {
+            self.kept = kept.unwrap_or_default();
+        }
+        if is_known {
+            self.known = Some(told.clone());
+        }
         change
     }
 }
@@ -179,7 +162,7 @@ mod tests {
             (4_133_980_799, "2100-12-31T23:59:59"),
         ] {
             let millis = Duration::from_millis(seconds * 1_000 + 70);
-            assert_eq!(utc(millis), format!("{text}.070Z"));
+            assert_eq!(utc(UNIX_EPOCH + millis), format!("{text}.070Z"));
         }
     }
 }

@@ -177,7 +177,7 @@ impl Run<'_> {
         match check() {
             Ok(()) => Ok(guard),
             Err(signal) => {
-                let _ = released(self.args, guard); // If no majority confirms the release, the lock expires.
+                let _ = release(self.args, guard); // If no majority confirms the release, the lock expires.
                 Err(signal)
             }
         }
@@ -248,14 +248,14 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
     let is_started = ended.started == Some(Ok(()));
     let fencing_token = guard.fencing_token();
     let extended = guard.health().last_report;
-    let release = match ended.all {
-        true => released(args, guard),
+    let released = match ended.all {
+        true => release(args, guard),
         false => {
             drop(guard.into_lock()); // Keeps other clients out for as long as possible.
             Ok(())
         }
     };
-    let (outcome, status, why) = match (ended.started, ended.status, release) {
+    let (outcome, status, why) = match (ended.started, ended.status, released) {
         _ if !ended.all => {
             let why = "programs of another user still run, so the lock is kept until it expires";
             ("lost", Status::Lost, why.to_owned())
@@ -297,30 +297,25 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
 }
 
 /// Releases the lock.
-fn released(args: &Args, guard: Guard<impl Holds>) -> Result<(), UnlockError> {
-    guard.unlock()?;
-    args.acquire.tell(&args.names(), "released the lock");
-    Ok(())
+fn release(args: &Args, guard: Guard<impl Holds>) -> Result<(), UnlockError> {
+    let released = guard.unlock();
+    released.map(|_| args.acquire.tell(&args.title(), "released the lock"))
 }
 
 /// Returns the last answers of the nodes about a lock that is lost or was at risk.
 fn got(extended: Option<shearline::Report>) -> String {
-    let Some(report) = extended else {
-        return String::new();
-    };
-    let loss = report.loss().map(|loss| format!("; {loss}"));
-    format!(
-        "; its last extension got {report}{}",
-        loss.unwrap_or_default()
-    )
+    let got = extended.map(|report| {
+        let loss = report.loss().map(|loss| format!("; {loss}"));
+        let loss = loss.unwrap_or_default();
+        format!("; its last extension got {report}{loss}")
+    });
+    got.unwrap_or_default()
 }
 
 /// If the command does not exist, the status is the same as for `env`.
 fn cannot_run(args: &Args, error: &io::Error) -> Failure {
-    let status = match error.kind() == io::ErrorKind::NotFound {
-        true => Status::NotStarted(127),
-        false => Status::NotStarted(126),
-    };
+    let is_missing = error.kind() == io::ErrorKind::NotFound;
+    let status = Status::NotStarted(126 + u8::from(is_missing));
     let command = args.command[0].to_string_lossy();
     let command = if command.is_empty() { "''" } else { &command };
     Failure::new(status, format_args!("cannot run {command}: {error}"))
