@@ -11,7 +11,7 @@ use shearline::{Builder, Instant, LockError, LockOptions, Redlock};
 
 use crate::duration;
 use crate::failure::Failure;
-use crate::output::{NOTE, complain};
+use crate::output::{NOTE, complain, listed};
 use crate::status::Status;
 use crate::waiting;
 
@@ -96,11 +96,10 @@ impl Acquire {
 
     /// Returns the options for a lock with this `ttl`.
     pub(crate) fn options(&self, ttl: Duration) -> LockOptions {
-        let options = LockOptions::new(ttl);
-        let options = match self.fenced == Some(true) {
-            true => options.fenced(),
-            false => options,
-        };
+        let mut options = LockOptions::new(ttl);
+        if self.fenced == Some(true) {
+            options = options.fenced();
+        }
         match self.no_wait {
             true => options.tries(1),
             false => options.wait(Duration::MAX),
@@ -122,9 +121,9 @@ impl Acquire {
     }
 
     /// Prints what has happened to the lock on these names, if the user asked for it.
-    pub(crate) fn tell(&self, names: &str, what: &str) {
+    pub(crate) fn tell(&self, names: &[&[u8]], what: &str) {
         if self.verbose {
-            complain(NOTE, format_args!("{names}: {what}"));
+            complain(NOTE, format_args!("{}: {what}", listed(names)));
         }
     }
 

@@ -108,10 +108,7 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut() {
-            Some(line) if columns(line) + 1 + columns(word) <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
+            Some(line) if columns(line) + 1 + columns(word) <= width => line.extend([" ", word]),
             _ => lines.push(word.to_owned()),
         }
     }
@@ -148,8 +145,6 @@ pub(crate) fn listed(names: &[&[u8]]) -> String {
 
 /// Returns the number and `noun`, which is plural unless the number is one.
 pub(crate) fn count(number: usize, noun: &str) -> String {
-    match number {
-        1 => format!("1 {noun}"),
-        _ => format!("{number} {noun}s"),
-    }
+    let end = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{end}")
 }

@@ -13,7 +13,6 @@ use crate::acquire::Acquire;
 use crate::connect::left;
 use crate::duration::shown;
 use crate::failure::Failure;
-use crate::output::listed;
 use crate::waiting;
 
 /// A future that completes on the next poll, and does not wake the task.
@@ -57,7 +56,7 @@ pub(crate) async fn take<H: Holds>(
             let (took, health) = (shown(now().saturating_since(begin)), guard.health());
             let (valid, nodes) = (shown(health.validity), health.confirmed_by.join(", "));
             let what = format!("took the lock in {took}, valid for {valid}, on {nodes}");
-            acquire.tell(&listed(names), &what);
+            acquire.tell(names, &what);
             Ok(guard)
         }
         Err(error) => Err(acquire.failure(error, redlock, names).await),

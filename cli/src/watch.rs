@@ -9,7 +9,7 @@
 //!   just before its end.
 
 use std::cell::Cell;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
 use shearline::internals::now;
@@ -74,13 +74,11 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
         if !args.format.json && told.holders().is_empty() && last.as_ref() == Some(&text) {
             continue;
         }
-        let object = || {
-            let news = json!({ "at": at, "change": change.map(|it| it.replace(' ', "_")) });
-            joined([inspect::object("watch", name, &told), news])
-        };
-        let news = change.map_or_else(String::new, |it| format!("{it}: "));
+        let fields = json!({ "at": at, "change": change.map(|it| it.replace(' ', "_")) });
+        let object = || joined([inspect::object("watch", name, &told), fields]);
+        let change = change.map_or_else(String::new, |it| format!("{it}: "));
         // The line is not wrapped, because each line begins with a time.
-        let line = || format!("{at} {}  {news}{text}", printable(name));
+        let line = || format!("{at} {}  {change}{text}", printable(name));
         args.format.say(object, line)?;
         last = Some(text);
         left -= 1;
@@ -95,7 +93,7 @@ fn utc(at: SystemTime) -> String {
     let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
     // Years of this count begin in March, so that leap days come last: the algorithm of Neri and Schneider.
     let quarters = 4 * (seconds / 86_400 + 719_468) + 3;
-    let (century, quarters) = (quarters / 146_097, quarters % 146_097 | 3);
+    let (century, quarters) = (quarters / 146_097, (quarters % 146_097) | 3);
     let scaled = 2_141 * (quarters % 1_461 / 4) + 197_913;
     let (month, day) = (scaled >> 16, (scaled & 0xffff) / 2_141 + 1);
     let year = 100 * century + quarters / 1_461 + month / 13;
@@ -110,8 +108,8 @@ struct Seen {
     known: Option<Inspection>,
     /// The end of the longest-lived key of the holder, at the latest, when the holder was new or had extended the lock.
     end: Instant,
-    /// Until then, a majority keeps the token, unless the keys are deleted. Zero if nodes may have forgotten it.
-    kept: Instant,
+    /// Until then, a majority keeps the token, unless the keys are deleted. `None` if nodes may have forgotten it.
+    kept: Option<Instant>,
 }
 
 impl Seen {
@@ -125,7 +123,7 @@ impl Seen {
             // A broken lock has the token of an operator, and no new holder.
             Some(holder) if holder.owner.starts_with(b"(broken)") => None,
             Some(_) => known.map(|_| "new holder"),
-            None => (told.is_free() && now < self.kept).then_some("released"),
+            None => (told.is_free() && Some(now) < self.kept).then_some("released"),
         };
         if kept.is_some() && (!is_same || change.is_some()) {
             let left = told.nodes().iter().filter_map(|node| match node.found {
@@ -137,7 +135,7 @@ impl Seen {
         let is_known = told.is_free() || !told.holders().is_empty();
         // A node that does not count may have been restarted, and may have forgotten its key.
         if is_known || !told.nodes().iter().all(|node| node.counts) {
-            self.kept = kept.unwrap_or_default();
+            self.kept = kept;
         }
         if is_known {
             self.known = Some(told.clone());
@@ -148,6 +146,8 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
