@@ -2,8 +2,8 @@
 //! (`--json`).
 //!
 //! Lines break between words at 80 columns, on a terminal and in a pipe (except those of `watch`), and contain no
-//! control characters. By default only terminals get colours. `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and `TERM` change
-//! this, as the crate `anstream` describes.
+//! control characters. By default only terminals get colours. `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and `TERM`
+//! change this, as the crate `anstream` describes.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};

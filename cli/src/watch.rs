@@ -5,8 +5,8 @@
 //! * "extended": a majority of the nodes keeps the token for longer than any node kept it before.
 //! * "released": the keys are gone before they could expire.
 //! * "new holder": the token is not the token of the holder that was shown before.
-//! * If this is not certain, the line has none of these words. Nodes do not say whether a key has expired or was deleted
-//!   just before its end.
+//! * If this is not certain, the line has none of these words. Nodes do not say whether a key has expired or was
+//!   deleted just before its end.
 
 use std::cell::Cell;
 use std::time::{SystemTime, UNIX_EPOCH};
