@@ -11,6 +11,7 @@ use shearline::{Builder, Instant, LockError, LockOptions, Redlock};
 
 use crate::duration;
 use crate::failure::Failure;
+use crate::output::{NOTE, complain, listed};
 use crate::status::Status;
 use crate::waiting;
 
@@ -38,7 +39,7 @@ pub(crate) struct Acquire {
     #[arg(short, long, alias = "nonblock", conflicts_with = "wait")]
     no_wait: bool,
 
-    /// Exit status if another client holds the lock.
+    /// Exit status if the lock is held.
     ///
     /// --conflict-exit-code is an alias of this option.
     #[arg(
@@ -75,26 +76,30 @@ pub(crate) struct Acquire {
     /// Only the exit status shows that the command did not take the lock.
     #[arg(short, long)]
     pub(crate) quiet: bool,
+
+    /// Prints when it takes and releases the lock.
+    ///
+    /// The lines on stderr say how long it took, how long the lock is valid, and which nodes have confirmed it. The
+    /// command also prints why it waits, even with --wait.
+    #[arg(short, long, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
 }
 
 impl Acquire {
     /// Sets the owner and the lock delay. The default owner consists of this host and `process`, the process that works
     /// under the lock.
     pub(crate) fn builder(&self, builder: Builder, process: u32) -> Builder {
-        let owner = match &self.owner {
-            Some(owner) => owner.clone().into_vec(),
-            None => host_and(process),
-        };
+        let owner = self.owner.clone().map(OsString::into_vec);
+        let owner = owner.unwrap_or_else(|| host_and(process));
         builder.owner(owner).lock_delay(self.lock_delay)
     }
 
     /// Returns the options for a lock with this `ttl`.
     pub(crate) fn options(&self, ttl: Duration) -> LockOptions {
-        let options = LockOptions::new(ttl);
-        let options = match self.fenced == Some(true) {
-            true => options.fenced(),
-            false => options,
-        };
+        let mut options = LockOptions::new(ttl);
+        if self.fenced == Some(true) {
+            options = options.fenced();
+        }
         match self.no_wait {
             true => options.tries(1),
             false => options.wait(Duration::MAX),
@@ -111,8 +116,15 @@ impl Acquire {
     pub(crate) fn talks(&self) -> bool {
         // With --wait, the command fails after that time, and the error names the cause. So the command prints the
         // reason for the wait only on a terminal.
-        let talks = self.wait.is_none() || stderr().is_terminal();
+        let talks = self.wait.is_none() || self.verbose || stderr().is_terminal();
         talks && !self.quiet && !self.no_wait
+    }
+
+    /// Prints what has happened to the lock on these names, if the user asked for it.
+    pub(crate) fn tell(&self, names: &[&[u8]], what: &str) {
+        if self.verbose {
+            complain(NOTE, format_args!("{}: {what}", listed(names)));
+        }
     }
 
     /// Asks the nodes who holds the lock, and returns why the command did not take the lock. The user chooses the

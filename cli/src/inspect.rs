@@ -104,10 +104,10 @@ fn word(told: &Inspection) -> &'static str {
     }
 }
 
-/// Returns the state in one line.
-pub(crate) fn line(name: &[u8], told: &Inspection) -> String {
+/// Returns the state in words, with each holder of a shared lock or a permit.
+pub(crate) fn in_full(told: &Inspection) -> String {
     let each = each_of_several(told).map(|(what, held)| format!("; {what} {held}"));
-    item(&printable(name), &(state(told) + &each.collect::<String>()))
+    state(told) + &each.collect::<String>()
 }
 
 /// Returns two texts for each holder of a shared lock or a permit. The first text says what the holder has. The second
@@ -126,15 +126,11 @@ fn each_of_several(told: &Inspection) -> impl Iterator<Item = (String, String)> 
 
 /// Returns the owner, the remaining time, and the number of nodes that have the lock.
 fn held(holder: &Holder, told: &Inspection) -> String {
-    let token = holder.fencing_token;
-    format!(
-        "{}, {}, on {} of {}{}",
-        by(&holder.owner),
-        lasts(holder.valid_for),
-        holder.nodes,
-        count(told.nodes().len(), "node"),
-        token.map_or_else(String::new, |token| format!(", fencing token {token}")),
-    )
+    let (by, left) = (by(&holder.owner), lasts(holder.valid_for));
+    let (nodes, all) = (holder.nodes, count(told.nodes().len(), "node"));
+    let named = |token| format!(", fencing token {token}");
+    let token = holder.fencing_token.map(named).unwrap_or_default();
+    format!("{by}, {left}, on {nodes} of {all}{token}")
 }
 
 /// Returns the state in words.
@@ -153,8 +149,7 @@ pub(crate) fn state(told: &Inspection) -> String {
         Some((_, holder)) => held_by + &held(holder, told),
         None if told.is_free() => painted(GOOD, "free"),
         None if is_unknown(told) => {
-            let not_known = painted(BAD, "not known");
-            format!("{not_known}: too few answers count; `shearline nodes` says why")
+            painted(BAD, "not known") + ": too few answers count; `shearline nodes` says why"
         }
         None if is_no_lock(told) => {
             "held by something that is not a lock, such as a list or a hash; no client gets the lock before an \

@@ -1,9 +1,9 @@
 //! The output of a command on stdout. The output consists of lines for a person, or of one object for a program
 //! (`--json`).
 //!
-//! Lines break between words at 80 columns, on a terminal and in a pipe, and contain no control characters. By default
-//! only terminals get colours. `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and `TERM` change this, as the crate `anstream`
-//! describes.
+//! Lines break between words at 80 columns, on a terminal and in a pipe (except those of `watch`), and contain no
+//! control characters. By default only terminals get colours. `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and `TERM`
+//! change this, as the crate `anstream` describes.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -108,10 +108,7 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut() {
-            Some(line) if columns(line) + 1 + columns(word) <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
+            Some(line) if columns(line) + 1 + columns(word) <= width => line.extend([" ", word]),
             _ => lines.push(word.to_owned()),
         }
     }
@@ -148,8 +145,6 @@ pub(crate) fn listed(names: &[&[u8]]) -> String {
 
 /// Returns the number and `noun`, which is plural unless the number is one.
 pub(crate) fn count(number: usize, noun: &str) -> String {
-    match number {
-        1 => format!("1 {noun}"),
-        _ => format!("{number} {noun}s"),
-    }
+    let end = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{end}")
 }

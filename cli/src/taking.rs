@@ -6,10 +6,12 @@ use std::pin::pin;
 use std::task::Poll;
 
 use shearline::held::Holds;
+use shearline::internals::now;
 use shearline::{Acquiring, Guard, Instant, LockOptions, Redlock};
 
 use crate::acquire::Acquire;
 use crate::connect::left;
+use crate::duration::shown;
 use crate::failure::Failure;
 use crate::waiting;
 
@@ -39,6 +41,7 @@ pub(crate) async fn take<H: Holds>(
         Instant::MAX => options,
         by => options.wait(left(by)),
     };
+    let begin = now();
     let mut talking = pin!(waiting::talk(redlock, names, acquire.talks()));
     let mut asking = pin!(ask(&options));
     let taken = poll_fn(|context| {
@@ -49,7 +52,13 @@ pub(crate) async fn take<H: Holds>(
         polled
     });
     match taken.await {
-        Ok(guard) => Ok(guard),
+        Ok(guard) => {
+            let (took, health) = (shown(now().saturating_since(begin)), guard.health());
+            let (valid, nodes) = (shown(health.validity), health.confirmed_by.join(", "));
+            let what = format!("took the lock in {took}, valid for {valid}, on {nodes}");
+            acquire.tell(names, &what);
+            Ok(guard)
+        }
         Err(error) => Err(acquire.failure(error, redlock, names).await),
     }
 }

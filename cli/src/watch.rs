@@ -1,10 +1,26 @@
 //! `shearline watch`: shows who holds a lock, and each change.
+//!
+//! # Guarantees
+//!
+//! * "extended": a majority of the nodes keeps the token for longer than any node kept it before.
+//! * "released": the keys are gone before they could expire.
+//! * "new holder": the token is not the token of the holder that was shown before.
+//! * If this is not certain, the line has none of these words. Nodes do not say whether a key has expired or was
+//!   deleted just before its end.
+
+use std::cell::Cell;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::json;
+use shearline::internals::now;
+use shearline::{Found, Inspection, Instant};
 
 use crate::failure::Failure;
 use crate::help::Texts;
 use crate::inspect::{self, Subject};
-use crate::output::Format;
-use crate::signals::Signals;
+use crate::json::joined;
+use crate::output::{Format, printable};
+use crate::signals::{Signals, wait};
 use crate::status::Status;
 
 /// The help texts of this command.
@@ -22,6 +38,9 @@ shearline watch --count 2 report      # how it is now, and its next change",
 ///
 /// Each change is one line, or one object with --json. The nodes push changes, and send nothing while nothing changes.
 /// If changes follow each other within a hundredth of a second, the command shows them as one.
+///
+/// A line has the time in UTC, and says what has changed if this is certain: extended, released (or its keys were
+/// deleted before they expired), or new holder (also if the same client has taken the lock again).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Ends after this many lines.
@@ -39,20 +58,111 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let name = args.subject.name();
     let signals = Signals::catch()?;
+    // The nodes showed a state after the last poll that did not complete. `before` is a time before that poll.
+    let [before, polled] = [now(), now()].map(Cell::new);
+    let check = || {
+        before.set(polled.replace(now()));
+        signals.check()
+    };
     let mut watch = args.subject.connect()?.watch(name)?;
-    let (mut left, mut last) = (args.count.unwrap_or(u64::MAX), String::new());
+    let (mut left, mut last, mut seen) = (args.count.unwrap_or(u64::MAX), None, Seen::default());
     while left != 0 {
-        let told = signals.wait(watch.changed())?;
-        let told = told.expect("the handle is open");
-        let object = || inspect::object("watch", name, &told);
-        let line = inspect::line(name, &told);
+        let told = wait(watch.changed(), check)?.expect("the handle is open");
+        let change = seen.change(&told, before.get(), now());
+        let (at, text) = (utc(SystemTime::now()), inspect::in_full(&told));
         // An equal line about a holder shows an extension. Without a holder, only the nodes have changed.
-        if !args.format.json && told.holders().is_empty() && line == last {
+        if !args.format.json && told.holders().is_empty() && last.as_ref() == Some(&text) {
             continue;
         }
-        last.clone_from(&line);
-        args.format.say(object, || line)?;
+        let fields = json!({ "at": at, "change": change.map(|it| it.replace(' ', "_")) });
+        let object = || joined([inspect::object("watch", name, &told), fields]);
+        let change = change.map_or_else(String::new, |it| format!("{it}: "));
+        // The line is not wrapped, because each line begins with a time.
+        let line = || format!("{at} {}  {change}{text}", printable(name));
+        args.format.say(object, line)?;
+        last = Some(text);
         left -= 1;
     }
     Ok(Status::Success)
+}
+
+/// Returns the time in UTC as RFC 3339 writes it.
+fn utc(at: SystemTime) -> String {
+    let at = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (seconds, millis) = (at.as_secs(), at.subsec_millis());
+    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    // Years of this count begin in March, so that leap days come last: the algorithm of Neri and Schneider.
+    let quarters = 4 * (seconds / 86_400 + 719_468) + 3;
+    let (century, quarters) = (quarters / 146_097, (quarters % 146_097) | 3);
+    let scaled = 2_141 * (quarters % 1_461 / 4) + 197_913;
+    let (month, day) = (scaled >> 16, (scaled & 0xffff) / 2_141 + 1);
+    let year = 100 * century + quarters / 1_461 + month / 13;
+    let month = (month - 1) % 12 + 1;
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+}
+
+/// What the states so far have shown.
+#[derive(Default)]
+struct Seen {
+    /// The latest state with holders, or without any key on a majority.
+    known: Option<Inspection>,
+    /// The end of the longest-lived key of the holder, at the latest, when the holder was new or had extended the lock.
+    end: Instant,
+    /// Until then, a majority keeps the token, unless the keys are deleted. `None` if nodes may have forgotten it.
+    kept: Option<Instant>,
+}
+
+impl Seen {
+    /// Returns what has changed, if this is certain. The nodes have shown the state between `before` and `now`.
+    fn change(&mut self, told: &Inspection, before: Instant, now: Instant) -> Option<&'static str> {
+        let known = self.known.as_ref();
+        let is_same = known.is_some_and(|known| told.same_holder(known));
+        let kept = told.holder().map(|it| before.saturating_add(it.valid_for));
+        let change = match told.holder() {
+            Some(_) if is_same => (kept > Some(self.end)).then_some("extended"),
+            // A broken lock has the token of an operator, and no new holder.
+            Some(holder) if holder.owner.starts_with(b"(broken)") => None,
+            Some(_) => known.map(|_| "new holder"),
+            None => (told.is_free() && Some(now) < self.kept).then_some("released"),
+        };
+        if kept.is_some() && (!is_same || change.is_some()) {
+            let left = told.nodes().iter().filter_map(|node| match node.found {
+                Found::Holder { left } => Some(left),
+                _ => None,
+            });
+            self.end = now.saturating_add(left.max().unwrap_or_default());
+        }
+        let is_known = told.is_free() || !told.holders().is_empty();
+        // A node that does not count may have been restarted, and may have forgotten its key.
+        if is_known || !told.nodes().iter().all(|node| node.counts) {
+            self.kept = kept;
+        }
+        if is_known {
+            self.known = Some(told.clone());
+        }
+        change
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_time_is_written_in_utc() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00"),
+            (68_255_999, "1972-02-29T23:59:59"),
+            (951_868_800, "2000-03-01T00:00:00"),
+            (1_796_063_123, "2026-11-30T18:25:23"),
+            (4_107_542_399, "2100-02-28T23:59:59"),
+            (4_107_542_400, "2100-03-01T00:00:00"),
+            (4_133_980_799, "2100-12-31T23:59:59"),
+        ] {
+            let millis = Duration::from_millis(seconds * 1_000 + 70);
+            assert_eq!(utc(UNIX_EPOCH + millis), format!("{text}.070Z"));
+        }
+    }
 }

@@ -27,10 +27,9 @@ pub(crate) fn run(args: &Args, wrong: Option<Failure>) -> ExitCode {
     let report = match args.report.as_deref().map(report::open).transpose() {
         Ok(report) => report,
         Err(error) => {
-            let error = format!(
-                "cannot write the report: {error}; give --report a file that can be written, or the number of \
-                 an open descriptor"
-            );
+            let to_do =
+                "give --report a file that can be written, or the number of an open descriptor";
+            let error = format!("cannot write the report: {error}; {to_do}");
             return Failure::usage(error).report();
         }
     };
@@ -66,9 +65,8 @@ fn failed(failure: Failure) -> Ending {
 fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure> {
     let ttl = args.acquire.ttl;
     if ttl < TTL_MIN {
-        let least = TTL_MIN.as_secs();
-        let what =
-            format!("the ttl is too short to end the command in time: give {least}s or more");
+        let (what, least) = ("too short to end the command in time", TTL_MIN.as_secs());
+        let what = format!("the ttl is {what}: give {least}s or more");
         return Err(Failure::usage(what));
     }
     let names = args.names();
@@ -174,14 +172,11 @@ impl Run<'_> {
         let check = || self.signals.check(&self.args.end);
         let guard = wait(self.extended(asked), check)??;
         // The command does not exist yet, so the signal has to end this program.
-        match check() {
-            Ok(()) => Ok(guard),
-            Err(signal) => {
-                // If no majority confirms the release, the lock expires.
-                let _ = guard.unlock();
-                Err(signal)
-            }
+        if let Err(signal) = check() {
+            let _ = release(self.args, guard); // If no majority confirms the release, the lock expires.
+            return Err(signal);
         }
+        Ok(guard)
     }
 
     /// Takes the lock, and extends it once. If the user of the nodes may not extend locks, `run` fails before the
@@ -237,10 +232,8 @@ fn unextended(error: ExtendError) -> Failure {
     };
     let name = printable(report.resource().unwrap_or_default());
     let what = "it cannot be extended, so the command was not started";
-    Failure::new(
-        no_quorum(report),
-        format_args!("lock `{name}`: {what}: {report}"),
-    )
+    let what = format!("lock `{name}`: {what}: {report}");
+    Failure::new(no_quorum(report), what)
 }
 
 /// Releases the lock, and returns how the run ended.
@@ -250,7 +243,7 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
     let fencing_token = guard.fencing_token();
     let extended = guard.health().last_report;
     let released = match ended.all {
-        true => guard.unlock().map(drop),
+        true => release(args, guard),
         false => {
             drop(guard.into_lock()); // Keeps other clients out for as long as possible.
             Ok(())
@@ -261,12 +254,14 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
             let why = "programs of another user still run, so the lock is kept until it expires";
             ("lost", Status::Lost, why.to_owned())
         }
-        (Some(Err(error)), ..) => {
-            return Err(cannot_run(args, &io::Error::from_raw_os_error(error)));
-        }
+        (Some(Err(error)), ..) => return Err(cannot_run(args, error)),
         _ if ended.for_lock => {
             let why = format!("lost the lock {name}: the command was ended");
-            ("lost", Status::Lost, why + &got(extended))
+            (
+                "lost",
+                Status::Lost,
+                why + &got(extended).unwrap_or_default(),
+            )
         }
         (.., Err(UnlockError::NotHeld(_))) => {
             let why = format!("the lock {name} was no longer held at the end");
@@ -297,24 +292,25 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
     })
 }
 
+/// Releases the lock.
+fn release(args: &Args, guard: Guard<impl Holds>) -> Result<(), UnlockError> {
+    let released = guard.unlock();
+    released.map(|_| args.acquire.tell(&args.names(), "released the lock"))
+}
+
 /// Returns the last answers of the nodes about a lock that is lost or was at risk.
-fn got(extended: Option<shearline::Report>) -> String {
-    let Some(report) = extended else {
-        return String::new();
-    };
+fn got(extended: Option<shearline::Report>) -> Option<String> {
+    let report = extended?;
     let loss = report.loss().map(|loss| format!("; {loss}"));
-    format!(
-        "; its last extension got {report}{}",
-        loss.unwrap_or_default()
-    )
+    let loss = loss.unwrap_or_default();
+    Some(format!("; its last extension got {report}{loss}"))
 }
 
 /// If the command does not exist, the status is the same as for `env`.
-fn cannot_run(args: &Args, error: &io::Error) -> Failure {
-    let status = match error.kind() == io::ErrorKind::NotFound {
-        true => Status::NotStarted(127),
-        false => Status::NotStarted(126),
-    };
+fn cannot_run(args: &Args, error: i32) -> Failure {
+    let error = io::Error::from_raw_os_error(error);
+    let is_missing = error.kind() == io::ErrorKind::NotFound;
+    let status = Status::NotStarted(126 + u8::from(is_missing));
     let command = args.command[0].to_string_lossy();
     let command = if command.is_empty() { "''" } else { &command };
     Failure::new(status, format_args!("cannot run {command}: {error}"))

@@ -8,6 +8,7 @@ lock => the following required arguments were not provided: <NAME>; usage: shear
 lock report --ttl soon => invalid value 'soon' for '--ttl <TIME>': write it as 30s, 500ms, 2m, 1h or 1d, or as a number of seconds: 30, 0.5; see
 lock report --wait -1s => unexpected argument '-1' found; usage: shearline lock [OPTIONS] <NAME>; see
 lock report -n -w 3 => the argument '--no-wait' cannot be used with '--wait <TIME>'; see
+lock report -qv => the argument '--quiet' cannot be used with '--verbose'; see
 lock report -E 256 => invalid value '256' for '--conflict-status <N>': 256 is not in 0..=255; see
 lock report --guard none => invalid value 'none' for '--guard <GUARD>' [possible values: off, observed, strict]; see
 lock report once => unexpected argument 'once' found; usage: shearline lock [OPTIONS] <NAME>; see

@@ -123,9 +123,9 @@ fn status_shows_the_fencing_token_and_all_holders() {
     );
     assert!(read.contains("  1 holder, 5"), "{read}");
     let line = shearline(&cluster, "watch gpu --count 1 --guard off").done();
-    let line = line.replace("\n    ", " ");
+    let (_, said) = line.split_once(' ').expect("a time");
     assert!(
-        line.starts_with("gpu  2 of 4 permits held; slot 1 "),
+        said.starts_with("gpu  2 of 4 permits held; slot 1 "),
         "{line}"
     );
     let object = shearline(&cluster, "status gpu --guard off --json").object();
@@ -289,21 +289,56 @@ fn a_key_of_another_type_is_held_by_something_that_is_no_lock() {
     cluster.assert_empty();
 }
 
+/// Returns the lines of a command that watches, without their times.
+fn lines_of(watching: &mut Going) -> impl Iterator<Item = String> + use<> {
+    let lines = BufReader::new(watching.0.stdout.take().expect("it is piped")).lines();
+    lines.map(|line| {
+        let line = line.expect("text");
+        let (at, said) = line.split_once(' ').expect("a time");
+        let digits = at.replace(|letter: char| letter.is_ascii_digit(), "0");
+        assert_eq!(digits, "0000-00-00T00:00:00.000Z");
+        said.to_owned()
+    })
+}
+
 #[test]
 fn watch_tells_each_change() {
     let cluster = servers::three();
     let child = command(&cluster.urls(), ["watch", "report", "--guard", "off"]).spawn();
     let mut watching = Going(child.expect("the binary runs"));
-    let mut lines = BufReader::new(watching.0.stdout.take().expect("it is piped")).lines();
+    let mut lines = lines_of(&mut watching);
     let mut until = |begin: &str| {
-        let line = lines.find(|line| line.as_ref().is_ok_and(|line| line.starts_with(begin)));
-        assert!(line.is_some(), "it goes on");
+        let line = lines.find(|line| line.starts_with(&format!("report  {begin}")));
+        line.expect("it goes on")
     };
-    until("report  free");
-    let lock = shearline(&cluster, "lock report --trust --ttl 60s --owner me").line();
-    until("report  held by me, 5");
+    assert_eq!(until(""), "report  free");
+    let lock = shearline(&cluster, "lock report --trust --ttl 30s --owner me").line();
+    until("new holder: held by me, 2");
+    let lock = shearline(&cluster, &format!("extend {lock} --trust --ttl 60s")).line();
+    until("extended: held by me, 5");
+    // Another client may see the lock for the first time.
+    let object = shearline(&cluster, "watch report --guard off --count 1 --json").object();
+    assert_eq!(
+        (object.text("state"), object.at("change")),
+        ("held", &Value::Null)
+    );
     shearline(&cluster, &format!("unlock {lock} --trust")).done();
-    until("report  free");
+    until("released: free");
+    // The client that breaks a lock does not hold it.
+    shearline(&cluster, "lock report --trust --ttl 20s --owner me").line();
+    until("new holder: held by me, 1");
+    shearline(&cluster, "break report --guard off --yes").done();
+    until("held by (broken) me, 1");
+    shearline(&cluster, "break report --guard off --yes --now").done();
+    until("released: free");
+    // A key that has expired may have been deleted a moment earlier.
+    cluster.at_once(0..3, &[b"SET", b"report", FOREIGN, b"PX", b"3000"]);
+    until("new holder: held by another, ");
+    let mut ended = until("");
+    while !ended.ends_with("free") {
+        ended = until("");
+    }
+    assert_eq!(ended, "report  free");
     kill_process(Pid::from_child(&watching.0), Signal::INT).expect("it is there");
     let status = watching.0.wait().expect("it ends");
     assert_eq!(status.signal(), Some(Signal::INT.as_raw()), "{status:?}");
@@ -322,8 +357,7 @@ fn watch_says_only_once_that_a_lock_is_free() {
     let mut cluster = servers::three();
     let child = command(&cluster.urls(), ["watch", "report", "--guard", "off"]).spawn();
     let mut watching = Going(child.expect("the binary runs"));
-    let lines = BufReader::new(watching.0.stdout.take().expect("it is piped")).lines();
-    let mut lines = lines.map(|line| line.expect("text"));
+    let mut lines = lines_of(&mut watching);
     assert_eq!(lines.next().expect("a line"), "report  free");
     cluster[0].kill();
     assert_eq!(shearline(&cluster, "status report --guard off").status, 1);

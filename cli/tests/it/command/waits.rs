@@ -53,6 +53,49 @@ fn who_waits_is_told_once_for_whom_unless_quiet_or_for_a_time() {
     cluster.assert_empty();
 }
 
+#[test]
+fn what_happens_to_the_lock_is_told_to_who_asks() {
+    let cluster = servers::three();
+    let lock = shearline(&cluster, "lock report -v --trust --ttl 60s --owner me");
+    let said = lock.err.strip_suffix('\n').expect("a line");
+    let said = said.strip_prefix("shearline: report: took the lock in ");
+    let (_, said) = said
+        .expect("its begin")
+        .split_once(", valid for ")
+        .expect("its validity");
+    let (valid, nodes) = said.split_once("s, on ").expect("its nodes");
+    assert!(
+        (50..60).contains(&valid.parse().expect("seconds")),
+        "{valid}"
+    );
+    let known = cluster.urls().join(",");
+    assert!(
+        2 <= nodes
+            .split(", ")
+            .filter(|node| known.contains(*node))
+            .count(),
+        "{nodes}"
+    );
+    // With a time to wait, only this option says why the command waits.
+    let words = "run report other -v -w 60s --guard off -- true";
+    let (mut told, mut errors) = going(command(&cluster.urls(), words.split(' ')));
+    let said = line(&mut errors);
+    assert!(
+        said.starts_with("shearline: waiting for report: held by me, "),
+        "{said}"
+    );
+    shearline(&cluster, &format!("unlock {} --trust", lock.out.trim())).done();
+    let said = rest(errors);
+    let (taken, released) = said.split_once('\n').expect("two lines");
+    assert!(
+        taken.starts_with("shearline: report, other: took the lock in "),
+        "{taken}"
+    );
+    assert_eq!(released, "shearline: report, other: released the lock\n");
+    assert!(told.0.wait().expect("it ends").success());
+    cluster.assert_empty();
+}
+
 /// Without a terminal, the next holder is not told, but what is wrong with the nodes is.
 #[test]
 fn who_waits_is_told_when_nodes_refuse_the_lock_later() {
