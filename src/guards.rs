@@ -138,8 +138,8 @@ guards! {
     MarkerIgnored,
     /// Without this guard, a node votes even if the longest ttl in its marker is shorter than that of another node.
     ShorterMarkerVotes,
-    /// Without this guard, locks are taken even if a node belongs to another cluster.
-    OtherClusterIgnored,
+    /// Without this guard, locks are taken even if a node belongs to another group.
+    OtherGroupIgnored,
 
     // ----- order ----------------------------------------------------------------------------
     /// Without this guard, a `SET` that is still unsent at its node timeout is sent later.

@@ -203,8 +203,8 @@ pub const CREDENTIAL_BYTES_MAX: usize = 4096;
 /// The longest name of connections in `CLIENT LIST`.
 pub const CLIENT_NAME_BYTES_MAX: usize = 64;
 
-/// The longest name of a cluster. The marker of each node contains the name.
-pub const CLUSTER_BYTES_MAX: usize = 64;
+/// The longest name of a group. The marker of each node contains the name.
+pub const GROUP_BYTES_MAX: usize = 64;
 
 /// The longest handshake (`HELLO` with `AUTH` and `SETNAME`), the only command that may be longer
 /// than [`COMMAND_BYTES_MAX`]. A handshake is written once for each connection.

@@ -125,8 +125,8 @@ impl LocalRedlock {
     ///
     /// Returns [`LockError::Invalid`] if an argument is not valid, before any I/O. The
     /// errors [`LockError::Held`], [`LockError::NoQuorum`] and [`LockError::TooSlow`] contain the answers of the
-    /// nodes in the last attempt. The call releases the keys of that attempt. Returns [`LockError::OtherCluster`]
-    /// at once if a node belongs to another cluster. Also returns [`LockError::Saturated`], [`LockError::Forked`]
+    /// nodes in the last attempt. The call releases the keys of that attempt. Returns [`LockError::OtherGroup`]
+    /// at once if a node belongs to another group. Also returns [`LockError::Saturated`], [`LockError::Forked`]
     /// and [`LockError::Closed`].
     pub fn lock_with(
         &mut self,
@@ -441,7 +441,7 @@ impl LocalRedlock {
         Ok((trusted, without.unwrap_or_default()))
     }
 
-    /// Writes the marker of this cluster to every node, and replaces any other marker.
+    /// Writes the marker of this group to every node, and replaces any other marker.
     /// See [`Redlock::reinit`](crate::Redlock::reinit). The call takes at most one connect timeout.
     ///
     /// # Errors

@@ -44,7 +44,7 @@ pub fn check_resources(resources: &[&[u8]]) -> Result<(), RequestFault> {
 }
 
 /// The key of the marker on a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict), in the database of the
-/// locks. The marker contains the incarnation of the server, and the cluster of the node. No lock can have this name.
+/// locks. The marker contains the incarnation of the server, and the group of the node. No lock can have this name.
 /// You may read the marker. If you delete the marker, the node does not vote for the longest ttl.
 pub const MARKER_KEY: &[u8] = b"shearline:marker";
 

@@ -36,11 +36,11 @@ macro_rules! objects {
 }
 
 objects! {
-    Acquisitions { acquired, held, no_quorum, too_slow, other_cluster, saturated, cancelled }
+    Acquisitions { acquired, held, no_quorum, too_slow, other_group, saturated, cancelled }
     Extensions { extended, unconfirmed, lost, expired, limit, saturated, cancelled }
     Releases { released, not_held, unconfirmed, unwatched }
     Stats {
-        acquisitions, extensions, releases, adopted, lost, second_round_trips, waiting, held, kept, owed, acquire,
+        acquisitions, extensions, releases, adopted, lost, second_round_trips, waiting, held, kept, debts, acquire,
         wait, hold, validity_left, nodes
     }
 }
@@ -79,7 +79,7 @@ objects! {
         "grants" => it.grants,
         "refused" => it.refused.map(|error| error.to_string()),
         "in_flight" => it.in_flight,
-        "owed" => it.owed,
+        "debts" => it.debts,
         "clock_steps" => it.clock_steps,
         "evicts_locks" => it.evicts_locks,
         "memory_percent" => it.memory_percent,

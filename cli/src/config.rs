@@ -26,7 +26,7 @@ use crate::secrets::{self, wrong};
 pub(crate) const FILE: &str = "SHEARLINE_CONFIG";
 
 /// The keys, which are the names of options and [`NODES`]. A command ignores a key if it does not have that option.
-pub(crate) const KEYS: &str = "nodes, user, password-file, ca, cert, key, guard, cluster, max-ttl, node-timeout, \
+pub(crate) const KEYS: &str = "nodes, user, password-file, ca, cert, key, guard, group, max-ttl, node-timeout, \
     connect-timeout, without-scripts, ttl, lock-delay, owner, fenced";
 
 /// The key for a list of URLs, which `--node` also takes.

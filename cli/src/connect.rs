@@ -100,10 +100,10 @@ pub(crate) struct Nodes {
     #[arg(long, value_name = "GUARD", value_enum, default_value_t = Guard::Observed)]
     guard: Guard,
 
-    /// Name of the cluster, for --guard strict.
+    /// Name of the group, for --guard strict.
     #[arg(long, value_name = "NAME", default_value = "default")]
     #[arg(hide_short_help = true)]
-    cluster: String,
+    group: String,
 
     /// Longest ttl of any client [default: 60s].
     ///
@@ -199,7 +199,7 @@ impl Nodes {
             .nodes(urls)
             .without_scripts(self.without_scripts == Some(true))
             .restart_guard(self.guard.into())
-            .cluster(&self.cluster)
+            .group(&self.group)
             .max_ttl(self.max_ttl())
             .node_timeout(self.node_timeout)
             .connect_timeout(self.connect_timeout)

@@ -146,7 +146,7 @@ statuses! {
     LockError: |it| match &it {
         LockError::Held(_) => Status::Held(75),
         LockError::NoQuorum(report) | LockError::TooSlow(report) => no_quorum(report),
-        LockError::OtherCluster(_) => Status::Configuration,
+        LockError::OtherGroup(_) => Status::Configuration,
         LockError::Invalid(why) => invalid(*why),
         _ => Status::Failure,
     };

@@ -147,7 +147,7 @@ fn short(arg: Arg, is_long: bool) -> Arg {
         .hide(id == "help")
         .hide_short_help(is_rare && !is_long)
         .hide_possible_values(id != "shell")
-        .hide_default_value(id == "guard" || id == "cluster")
+        .hide_default_value(id == "guard" || id == "group")
 }
 
 /// Returns the text below the options.

@@ -16,7 +16,7 @@
 //! | `lock`, `extend`, `unlock`, `held` | a lock that a script holds over several commands |
 //! | `inspect`, `watch` | who holds a lock |
 //! | `break_lock` | the end of a lock whose holder is gone or hangs |
-//! | `nodes`, `trial`, `reinit` | the nodes: would they vote, what do they permit, and how do they become a new cluster
+//! | `nodes`, `trial`, `reinit` | the nodes: would they vote, what do they permit, and how do they become a new group
 //! |
 //! | `pace` | when the next node may be restarted |
 //! | `pages` | the manual pages, and the completions of shells |

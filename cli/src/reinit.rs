@@ -1,4 +1,4 @@
-//! `shearline reinit`: makes the nodes a new cluster, for `--guard strict`.
+//! `shearline reinit`: makes the nodes a new group, for `--guard strict`.
 
 use serde_json::json;
 use shearline::{Config, Instant, RestartGuard};
@@ -24,13 +24,13 @@ shearline reinit --guard strict --yes --trust    # no client holds a lock",
     "shearline(1), shearline-nodes(1)",
 );
 
-/// Makes the nodes a new cluster, for --guard strict.
+/// Makes the nodes a new group, for --guard strict.
 ///
 /// `reinit` overwrites the marker of every node. Run it once after you change the number of nodes or the name of the
-/// cluster. First stop every client of the old nodes. Run the command before a client of the new nodes takes a lock.
+/// group. First stop every client of the old nodes. Run the command before a client of the new nodes takes a lock.
 /// Stop the nodes that you no longer use, because they keep their old marker.
 ///
-/// No client gets a lock until all locks of the old and the new cluster must have expired. With --trust, clients get
+/// No client gets a lock until all locks of the old and the new group must have expired. With --trust, clients get
 /// locks at once. Use --trust only if no client holds a lock.
 ///
 /// All nodes must answer.
@@ -60,9 +60,9 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     nodes.settled(&redlock);
     redlock.reinit()?;
     args.connect.trust_if_asked(&redlock, Instant::MAX);
-    let (nodes, cluster) = (config.nodes().len(), config.cluster());
-    let object = || object("reinit", [json!({ "nodes": nodes, "cluster": cluster })]);
-    let lines = || format!("the cluster {cluster} now has {}", count(nodes, "node"));
+    let (nodes, group) = (config.nodes().len(), config.group());
+    let object = || object("reinit", [json!({ "nodes": nodes, "group": group })]);
+    let lines = || format!("the group {group} now has {}", count(nodes, "node"));
     args.format.say(object, lines)?;
     Ok(Status::Success)
 }
@@ -70,9 +70,9 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
 fn question(config: &Config) -> String {
     let nodes = config.nodes().iter();
     let nodes: String = nodes.map(|node| format!("  {}\n", node.label())).collect();
-    let (number, cluster) = (count(config.nodes().len(), "node"), config.cluster());
+    let (number, group) = (count(config.nodes().len(), "node"), config.group());
     format!(
-        "{nodes}Make these {number} the cluster {cluster}?\n\
-         All clients of their old clusters must have stopped."
+        "{nodes}Make these {number} the group {group}?\n\
+         All clients of their old groups must have stopped."
     )
 }

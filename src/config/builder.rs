@@ -13,8 +13,8 @@ use super::{Config, NodeConfig, RestartGuard, Retry, Settings};
 use super::{Credentials, Provider};
 use crate::error::{ConfigError, ConfigFault};
 use crate::limits::{
-    CLIENT_NAME_BYTES_MAX, CLUSTER_BYTES_MAX, COUNTER_TTL_MIN, DEAD_AFTER_MIN,
-    KEY_PREFIX_BYTES_MAX, NODE_TIMEOUT_MIN, NODES_MAX, OWNER_BYTES_MAX, TTL_HARD_MAX, TTL_MIN,
+    CLIENT_NAME_BYTES_MAX, COUNTER_TTL_MIN, DEAD_AFTER_MIN, GROUP_BYTES_MAX, KEY_PREFIX_BYTES_MAX,
+    NODE_TIMEOUT_MIN, NODES_MAX, OWNER_BYTES_MAX, TTL_HARD_MAX, TTL_MIN,
 };
 use crate::quorum::Drift;
 use crate::resource::check_resource;
@@ -227,11 +227,11 @@ impl Builder {
         self
     }
 
-    /// Sets the name of the cluster that these nodes form: 1 to 64 printable ASCII characters
+    /// Sets the name of the group that these nodes form: 1 to 64 printable ASCII characters
     /// without spaces. Default: `default`.
     ///
     /// Only [`RestartGuard::Strict`] uses the name, which is part of the marker of each node. A client with another
-    /// name, or another number of nodes, gets [`LockError::OtherCluster`](crate::LockError::OtherCluster) and no lock.
+    /// name, or another number of nodes, gets [`LockError::OtherGroup`](crate::LockError::OtherGroup) and no lock.
     /// So if a staging system gets the URL of a production node by mistake, both systems report the mistake.
     ///
     /// ```
@@ -240,15 +240,15 @@ impl Builder {
     /// let config = Config::builder()
     ///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
     ///     .restart_guard(RestartGuard::Strict)
-    ///     .cluster("billing")
+    ///     .group("billing")
     ///     .config()?;
-    /// assert_eq!(config.cluster(), "billing");
+    /// assert_eq!(config.group(), "billing");
     /// # Ok::<(), shearline::ConfigError>(())
     /// ```
-    pub fn cluster(mut self, name: impl AsRef<str>) -> Self {
+    pub fn group(mut self, name: impl AsRef<str>) -> Self {
         let name = name.as_ref();
-        self.check(is_word(name, CLUSTER_BYTES_MAX), ConfigFault::Cluster);
-        self.settings.cluster = name.to_owned();
+        self.check(is_word(name, GROUP_BYTES_MAX), ConfigFault::Group);
+        self.settings.group = name.to_owned();
         self
     }
 
@@ -566,7 +566,7 @@ mod tests {
         assert_eq!(config.counter_ttl(), Duration::from_secs(24 * 3600));
         assert_eq!(config.ttl_limit(), Duration::from_secs(30 * 24 * 3600));
         assert_eq!(config.restart_guard(), RestartGuard::Observed);
-        assert_eq!(config.cluster(), "default");
+        assert_eq!(config.group(), "default");
         assert!(config.watch_clocks());
         assert!(!config.without_scripts());
         assert_eq!(config.owner(), b"");
@@ -587,7 +587,7 @@ mod tests {
             .lock_delay(700 * MS)
             .counter_ttl(5000 * MS)
             .restart_guard(RestartGuard::Strict)
-            .cluster("till")
+            .group("till")
             .watch_clocks(false)
             .owner("billing-7")
             .client_name("till")
@@ -605,7 +605,7 @@ mod tests {
         assert_eq!(config.counter_ttl(), 5000 * MS);
         assert_eq!(config.ttl_limit(), 9000 * MS);
         assert_eq!(config.restart_guard(), RestartGuard::Strict);
-        assert_eq!(config.cluster(), "till");
+        assert_eq!(config.group(), "till");
         assert!(!config.watch_clocks());
         assert_eq!(config.owner(), b"billing-7");
         assert_eq!(config.client_name(), Some("till"));
@@ -741,17 +741,17 @@ mod tests {
             (one().owner([0; 65]), Fault::OwnerTooLong(65)),
             (one().key_prefix([0; 513]), Fault::KeyPrefix),
             (one().key_prefix("shearline:a"), Fault::KeyPrefix),
-            (one().cluster(""), Fault::Cluster),
-            (one().cluster("two words"), Fault::Cluster),
-            (one().cluster("b\u{fc}ro"), Fault::Cluster),
-            (one().cluster(&*long), Fault::Cluster),
+            (one().group(""), Fault::Group),
+            (one().group("two words"), Fault::Group),
+            (one().group("b\u{fc}ro"), Fault::Group),
+            (one().group(&*long), Fault::Group),
             (one().client_name(""), Fault::ClientName),
             (one().client_name("two words"), Fault::ClientName),
             (one().client_name("a\r\nFLUSHALL"), Fault::ClientName),
             (one().client_name("b\u{fc}ro"), Fault::ClientName),
             (one().client_name(&*long), Fault::ClientName),
             // The builder has several faults, and reports the first of them.
-            (one().max_ttl(MS).node("").cluster(""), Fault::MaxTtl(MS)),
+            (one().max_ttl(MS).node("").group(""), Fault::MaxTtl(MS)),
         ] {
             assert_eq!(builder.config().err(), Some(error.into()), "{builder:?}");
         }

@@ -68,7 +68,7 @@ struct Settings {
     lock_delay: Duration,
     counter_ttl: Duration,
     restart_guard: RestartGuard,
-    cluster: String,
+    group: String,
     watch_clocks: bool,
     without_scripts: bool,
     owner: Vec<u8>,
@@ -95,7 +95,7 @@ impl Default for Settings {
             lock_delay: Duration::ZERO,
             counter_ttl: COUNTER_KEPT_FOR,
             restart_guard: RestartGuard::default(),
-            cluster: String::from("default"),
+            group: String::from("default"),
             watch_clocks: true,
             without_scripts: false,
             owner: Vec::new(),
@@ -159,10 +159,10 @@ impl Config {
         self.settings.delay().unwrap_or_default() // The builder has checked it.
     }
 
-    /// Returns the name of the cluster that the nodes form, for [`RestartGuard::Strict`].
+    /// Returns the name of the group that the nodes form, for [`RestartGuard::Strict`].
     #[must_use]
-    pub fn cluster(&self) -> &str {
-        &self.settings.cluster
+    pub fn group(&self) -> &str {
+        &self.settings.group
     }
 
     /// Returns `true` if the handle asks no node to run a script.

@@ -114,7 +114,7 @@ pub enum RestartGuard {
     Observed,
     /// Every node has a marker (`shearline:marker`), and every command about a lock checks the marker on the node. The
     /// marker contains the incarnation of the server that it was written on, the longest ttl of all clients, the number
-    /// of nodes, the size of a majority, and the name of the cluster ([`Builder::cluster`](crate::Builder::cluster)).
+    /// of nodes, the size of a majority, and the name of the group ([`Builder::group`](crate::Builder::group)).
     ///
     /// If the marker is missing or belongs to another incarnation, the node was restarted, promoted or
     /// flushed (`FLUSHALL`), or has another data set. A client that finds no valid marker writes a new marker
@@ -125,8 +125,8 @@ pub enum RestartGuard {
     /// * The handle refuses ttls longer than `max_ttl`. A client with a shorter `max_ttl` than the markers uses the
     ///   value of the markers. A client with a longer `max_ttl` writes this value to the markers, and writes barriers.
     ///   All clients should use the same value.
-    /// * A client with another number of nodes or another cluster name
-    ///   gets [`LockError::OtherCluster`](crate::LockError::OtherCluster), and no lock. To change the number or the
+    /// * A client with another number of nodes or another group name
+    ///   gets [`LockError::OtherGroup`](crate::LockError::OtherGroup), and no lock. To change the number or the
     ///   name, use `Redlock::reinit`.
     /// * New nodes have no marker, so clients also write a barrier to new nodes. `Redlock::trust_nodes` removes the
     ///   barrier of new nodes.

@@ -184,7 +184,7 @@ impl Driver {
 
     /// Takes turns until a majority of the nodes is ready, and then either every other node has answered or
     /// another 50 ms have passed. Returns after the connect timeout at the latest, and at once if a majority
-    /// is unusable (wrong credentials, for example). Nodes of another cluster count as ready for this call,
+    /// is unusable (wrong credentials, for example). Nodes of another group count as ready for this call,
     /// because [`reinit`](Self::reinit) needs them. The events stay in the queue.
     ///
     /// # Errors
@@ -476,7 +476,7 @@ impl Driver {
         }
     }
 
-    /// Begins to write the marker of this cluster to every node, and replaces any other marker. The outcome is
+    /// Begins to write the marker of this group to every node, and replaces any other marker. The outcome is
     /// an [`Event::Reinitialised`]. See [`Redlock::reinit`](crate::Redlock::reinit).
     ///
     /// # Errors

@@ -49,7 +49,7 @@ impl Readying {
             match state {
                 NodeState::New | NodeState::Connecting => continue,
                 NodeState::Ready | NodeState::Quarantined { .. } => ready += 1,
-                NodeState::Unusable(Unusable::OtherCluster { .. }) => foreign += 1,
+                NodeState::Unusable(Unusable::OtherGroup { .. }) => foreign += 1,
                 NodeState::Unusable(_) => unusable += 1,
                 NodeState::Suspect | NodeState::Down(_) => {}
             }
@@ -58,7 +58,7 @@ impl Readying {
         if count - unusable < quorum {
             return now; // An operator has to repair something, so waiting does not help.
         }
-        // `reinit` makes nodes of another cluster usable, and it needs every node.
+        // `reinit` makes nodes of another group usable, and it needs every node.
         if quorum <= ready || count - unusable - foreign < quorum {
             if self.answered.count_ones() as usize == count {
                 return now;
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn the_last_node_is_waited_for_a_while_once_the_others_have_answered() {
         use NodeState::{Connecting, New, Ready};
-        let foreign = NodeState::Unusable(Unusable::OtherCluster {
+        let foreign = NodeState::Unusable(Unusable::OtherGroup {
             nodes: 5,
             quorum: 3,
             name: false,
@@ -100,7 +100,7 @@ mod tests {
             ([Ready, down, Ready], 0),
             ([Ready, down, down], 1000),
             ([unusable, New, unusable], 0),
-            // If `reinit` has to make one cluster of these nodes, it needs all of them.
+            // If `reinit` has to make one group of these nodes, it needs all of them.
             ([foreign, Connecting, foreign], 50),
             ([foreign, Ready, foreign], 0),
             ([foreign, foreign, foreign], 0),

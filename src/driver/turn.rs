@@ -181,7 +181,7 @@ pub(crate) fn until_deadline(engine: &Engine, now: Instant) -> Option<Duration> 
 /// Returns `true` if a release is unsent or unanswered.
 pub(crate) fn is_owing(engine: &Engine) -> bool {
     let load = engine.load();
-    load.claims != 0 && (load.in_flight != 0 || load.unsent != 0 || load.owed != 0)
+    load.claims != 0 && (load.in_flight != 0 || load.unsent != 0 || load.debts != 0)
 }
 
 /// Returns the shorter of two waits. `None` is a wait without a limit.

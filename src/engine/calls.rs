@@ -43,7 +43,7 @@ impl Engine {
     /// # Errors
     ///
     /// Returns [`LockError::Invalid`] or [`LockError::Saturated`] before it sends anything. If a node belongs to
-    /// another group, the outcome is [`LockError::OtherCluster`].
+    /// another group, the outcome is [`LockError::OtherGroup`].
     pub fn acquire(&mut self, now: Instant, request: &Request<'_>) -> Result<RoundId, LockError> {
         match self.work.parts.settings.key_prefix.is_empty() {
             true => self.acquire_keys(now, request),

@@ -22,12 +22,7 @@ pub(crate) fn check(now: Instant, statuses: &[NodeStatus]) -> Result<(), Operato
     let outcomes = || statuses.iter().map(|node| outcome_of(now, node.state));
     let ready = outcomes().filter(|outcome| *outcome == NodeOutcome::Granted);
     let quorum = quorum_of(statuses.len());
-    let another = |outcome| {
-        matches!(
-            outcome,
-            NodeOutcome::Unusable(Unusable::OtherCluster { .. })
-        )
-    };
+    let another = |outcome| matches!(outcome, NodeOutcome::Unusable(Unusable::OtherGroup { .. }));
     let is_split = outcomes().any(another);
     if quorum <= ready.count() && !is_split {
         return Ok(());

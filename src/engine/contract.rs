@@ -437,7 +437,7 @@ pub struct NodeStatus {
     /// The number of commands that the node has not answered.
     pub in_flight: usize,
     /// The number of releases that wait for a connection, for room, or for another try.
-    pub owed: usize,
+    pub debts: usize,
     /// How often this handle has seen the node's wall clock step by more than the drift of the locks allows. Keys
     /// expire by the server's wall clock, so a lock may have ended early on this node.
     /// See [`Builder::watch_clocks`](crate::Builder::watch_clocks).
@@ -484,8 +484,8 @@ impl fmt::Display for NodeStatus {
         if let Some(round_trip) = self.round_trip {
             write!(f, ", round trip {round_trip:.0?}")?;
         }
-        if self.owed != 0 {
-            write!(f, ", {} releases owed", self.owed)?;
+        if self.debts != 0 {
+            write!(f, ", {} releases owed", self.debts)?;
         }
         if self.clock_steps != 0 {
             write!(f, ", clock stepped {} times", self.clock_steps)?;
@@ -519,7 +519,7 @@ pub struct Load {
     /// The number of bytes that the operating system has not accepted yet.
     pub unsent: usize,
     /// The number of releases that wait for a connection, for room, or for another try.
-    pub owed: usize,
+    pub debts: usize,
     /// The number of broken invariants that this process has found. The number of broken invariants should always be 0.
     /// Each broken invariant is a bug in this library. Please report any broken invariant.
     pub broken: usize,
@@ -534,7 +534,7 @@ mod tests {
 
     #[test]
     fn a_status_reads_as_one_line() {
-        let status = |state, round_trip, owed| NodeStatus {
+        let status = |state, round_trip, debts| NodeStatus {
             words: None,
             address: "10.0.0.2:6379".into(),
             run_id: None,
@@ -542,18 +542,18 @@ mod tests {
             state,
             round_trip: Some(Duration::from_micros(round_trip)).filter(|trip| !trip.is_zero()),
             grants: 7,
-            refused: (owed != 0).then(|| ServerError::from_line(b"OOM command not allowed")),
+            refused: (debts != 0).then(|| ServerError::from_line(b"OOM command not allowed")),
             in_flight: 1,
-            owed,
+            debts,
             clock_steps: 0,
-            evicts_locks: owed != 0,
+            evicts_locks: debts != 0,
             memory_percent: None,
             waking: Waking::Push,
             releasing: Some("a script"),
             uptime: None,
             marked_ttl: None,
             barrier: None,
-            lacks_floor: owed != 0,
+            lacks_floor: debts != 0,
         };
         let left = Duration::from_millis(4_200);
         let owes = "silent, 3 releases owed, may evict locks, refuses with OOM, no floor for fencing tokens";

@@ -330,11 +330,10 @@ impl Engine {
         self.work.parts.nodes.close(node);
         // The operations must learn that the node belongs to another group before they lose the node. Otherwise the
         // operations would plan an attempt that cannot succeed.
-        if matches!(trouble, Trouble::Unusable(Unusable::OtherCluster { .. })) {
+        if matches!(trouble, Trouble::Unusable(Unusable::OtherGroup { .. })) {
             self.work.open_all();
-            self.work.each(now, |operation, cx| {
-                operation.heard(Change::OtherCluster, cx)
-            });
+            self.work
+                .each(now, |operation, cx| operation.heard(Change::OtherGroup, cx));
         }
         self.lose_link(now, node, trouble);
     }

@@ -190,7 +190,7 @@ impl Engine {
         for node in self.work.parts.nodes.iter() {
             load.in_flight += node.connection.in_flight();
             load.unsent += node.connection.wire.unsent();
-            load.owed += node.debts.len();
+            load.debts += node.debts.len();
         }
         load
     }
@@ -203,7 +203,7 @@ impl Engine {
         let begun = stats.acquisitions.acquired + stats.adopted;
         stats.held = begun.saturating_sub(stats.hold.count()) as usize;
         stats.waiting = self.resting();
-        stats.owed = self.load().owed;
+        stats.debts = self.load().debts;
         let nodes = parts.nodes.labels().iter().zip(parts.nodes.iter());
         let nodes = nodes.map(|(label, node)| NodeStats {
             address: Arc::clone(label),

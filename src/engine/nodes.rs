@@ -141,7 +141,7 @@ impl Nodes {
                 grants: node.grants,
                 refused: node.handshake.refused(node.grants),
                 in_flight: node.connection.in_flight(),
-                owed: node.debts.len(),
+                debts: node.debts.len(),
                 clock_steps: node.trust.clock.steps(),
                 evicts_locks: identity.is_some_and(|identity| identity.evicts_locks),
                 memory_percent: identity.and_then(|identity| identity.memory_percent),

@@ -67,7 +67,7 @@ pub struct Stats {
     pub kept: usize,
     /// The current number of debts, which are releases that a node has refused, or has not received because it is down
     /// or has no room.
-    pub owed: usize,
+    pub debts: usize,
     /// For each acquired lock, the time from the call to the grant, including all attempts.
     pub acquire: Histogram,
     /// For each acquisition that was granted, or refused by the nodes or this handle, the time from the call to the
@@ -117,8 +117,8 @@ outcomes! {
         /// The lock was granted without validity left, or too many nodes are too far away. The caller
         /// got [`LockError::TooSlow`].
         pub too_slow: u64,
-        /// A node belongs to another group, and the caller got [`LockError::OtherCluster`].
-        pub other_cluster: u64,
+        /// A node belongs to another group, and the caller got [`LockError::OtherGroup`].
+        pub other_group: u64,
         /// A limit of the handle was reached, and the caller got [`LockError::Saturated`].
         pub saturated: u64,
         /// The caller gave up before the outcome: it dropped the future, or the call was late by the caller's own
@@ -193,7 +193,7 @@ impl Stats {
             LockError::Held(_) => self.acquisitions.held += 1,
             LockError::NoQuorum(_) => self.acquisitions.no_quorum += 1,
             LockError::TooSlow(_) => self.acquisitions.too_slow += 1,
-            LockError::OtherCluster(_) => self.acquisitions.other_cluster += 1,
+            LockError::OtherGroup(_) => self.acquisitions.other_group += 1,
             LockError::Saturated => self.acquisitions.saturated += 1,
             LockError::Invalid(_) | LockError::Forked | LockError::Closed => {}
         }

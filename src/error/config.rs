@@ -8,8 +8,8 @@ use super::span::Span;
 #[cfg(feature = "tls")]
 use super::tls::TlsSetting;
 use crate::limits::{
-    CLIENT_NAME_BYTES_MAX, CLUSTER_BYTES_MAX, COUNTER_TTL_MIN, CREDENTIAL_BYTES_MAX,
-    DEAD_AFTER_MIN, KEY_PREFIX_BYTES_MAX, LOCK_DELAY_MAX, NODES_MAX, OWNER_BYTES_MAX, TTL_HARD_MAX,
+    CLIENT_NAME_BYTES_MAX, COUNTER_TTL_MIN, CREDENTIAL_BYTES_MAX, DEAD_AFTER_MIN, GROUP_BYTES_MAX,
+    KEY_PREFIX_BYTES_MAX, LOCK_DELAY_MAX, NODES_MAX, OWNER_BYTES_MAX, TTL_HARD_MAX,
     UNIX_PATH_BYTES_MAX,
 };
 
@@ -98,10 +98,10 @@ pub(crate) enum ConfigFault {
     )]
     KeyPrefix,
     #[error(
-        "the name of the cluster must be 1 to {CLUSTER_BYTES_MAX} printable ASCII characters \
+        "the name of the group must be 1 to {GROUP_BYTES_MAX} printable ASCII characters \
          without a space"
     )]
-    Cluster,
+    Group,
     #[error(
         "the client name must be 1 to {CLIENT_NAME_BYTES_MAX} printable ASCII characters without \
          a space; give `None` to send no name"

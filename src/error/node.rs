@@ -211,19 +211,19 @@ pub enum Unusable {
         "it is the same server as node {0} of the configuration (counted from 0); give each server only once"
     )]
     SameServer(u8),
-    /// The node carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard)): some client uses
-    /// this node together with other nodes, or with another cluster name. While any node has this fault, the handle
+    /// The node carries the marker of another group ([`RestartGuard::Strict`](crate::RestartGuard)): some client uses
+    /// this node together with other nodes, or with another group name. While any node has this fault, the handle
     /// takes no lock.
     #[error(
-        "its marker is for a cluster of {nodes} nodes with a quorum of {quorum}{}; give all \
-         clients the same nodes and cluster name, or see `Redlock::reinit`", if *name { " under another name" } else { "" }
+        "its marker is for a group of {nodes} nodes with a quorum of {quorum}{}; give all \
+         clients the same nodes and group name, or see `Redlock::reinit`", if *name { " under another name" } else { "" }
     )]
-    OtherCluster {
+    OtherGroup {
         /// The number of nodes in the marker; 0 if the marker cannot be read.
         nodes: u16,
-        /// The number of nodes that form a majority of the marker's cluster; 0 if the marker cannot be read.
+        /// The number of nodes that form a majority of the marker's group; 0 if the marker cannot be read.
         quorum: u16,
-        /// `true` if the cluster has another name, or the marker cannot be read. The name itself is in the key
+        /// `true` if the group has another name, or the marker cannot be read. The name itself is in the key
         /// `shearline:marker`.
         name: bool,
     },

@@ -27,11 +27,11 @@ pub enum LockError {
     /// Either a majority granted the lock so late that no validity is left, or a majority is too far away to answer
     /// within half of such a short ttl. The granted keys are released.
     TooSlow(Report),
-    /// A node carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard)): other clients use
-    /// this node together with other nodes, or with another cluster name. Two such clusters can have majorities without
+    /// A node carries the marker of another group ([`RestartGuard::Strict`](crate::RestartGuard)): other clients use
+    /// this node together with other nodes, or with another group name. Two such groups can have majorities without
     /// a common node. So the handle takes no lock while any node reports such a marker, and the call does not try
     /// again. The nodes whose answers count still extend held locks.
-    OtherCluster(Report),
+    OtherGroup(Report),
     /// The request can never succeed as written; nothing was sent.
     Invalid(InvalidRequest),
     /// A bound of this handle is reached; nothing was sent. Locks that are held are not affected.
@@ -67,7 +67,7 @@ impl LockError {
             Self::Held(report) => report.other_permits().is_none(),
             Self::Saturated => true,
             Self::NoQuorum(report) | Self::TooSlow(report) => !report.needs_operator(),
-            Self::OtherCluster(_) | Self::Invalid(_) | Self::Forked | Self::Closed => false,
+            Self::OtherGroup(_) | Self::Invalid(_) | Self::Forked | Self::Closed => false,
         }
     }
 
@@ -87,8 +87,8 @@ impl LockError {
                 "; ask for a longer ttl, or check the latency of the nodes",
             ),
             // The report says what to do.
-            Self::OtherCluster(report) => report.told(
-                ": a node belongs to another cluster",
+            Self::OtherGroup(report) => report.told(
+                ": a node belongs to another group",
                 ", so no lock is taken",
                 "",
             ),
@@ -372,7 +372,7 @@ impl From<RequestFault> for LockError {
 }
 
 told! {
-    LockError { Held, NoQuorum, TooSlow, OtherCluster }
+    LockError { Held, NoQuorum, TooSlow, OtherGroup }
     ExtendError { Lost, Unconfirmed }
     UnlockError { NotHeld, Unconfirmed }
 }

@@ -26,8 +26,8 @@ pub(crate) enum TrustFault {
     Changed { run_id: String },
     #[error("the server does not report its run_id; permit `INFO` (`ACL SETUSER .. +info`)")]
     NoRunId,
-    #[error("the node belongs to another cluster and is not trusted; see `Redlock::reinit`")]
-    OtherCluster,
+    #[error("the node belongs to another group and is not trusted; see `Redlock::reinit`")]
+    OtherGroup,
     /// The node is trusted, but has not confirmed that it wrote the counter floor that this handle's fencing tokens
     /// need. The node may still have written the floor.
     #[cfg(feature = "std")]

@@ -348,7 +348,7 @@ impl Report {
         self.0.elapsed
     }
 
-    /// Returns `true` if only an operator can repair the fault: a node belongs to another cluster, or too many nodes
+    /// Returns `true` if only an operator can repair the fault: a node belongs to another group, or too many nodes
     /// for a majority are [unusable](Unusable) for lasting reasons. Before the repair, trying again does not help. If
     /// this method returns `false`, trying again may help.
     ///
@@ -366,7 +366,7 @@ impl Report {
         let unusable = |is: fn(Unusable) -> bool| {
             self.count(|said| matches!(said, NodeOutcome::Unusable(why) if is(*why)))
         };
-        let elsewhere = unusable(|why| matches!(why, Unusable::OtherCluster { .. }));
+        let elsewhere = unusable(|why| matches!(why, Unusable::OtherGroup { .. }));
         elsewhere != 0 || self.nodes().len() - unusable(Unusable::is_lasting) < self.quorum()
     }
 
@@ -673,7 +673,7 @@ mod tests {
 
     const SEE: &str = "; see the manual (`shearline::manual::troubles`)";
 
-    const ELSEWHERE: NodeOutcome = NodeOutcome::Unusable(Unusable::OtherCluster {
+    const ELSEWHERE: NodeOutcome = NodeOutcome::Unusable(Unusable::OtherGroup {
         nodes: 5,
         quorum: 3,
         name: false,
@@ -794,11 +794,11 @@ mod tests {
     }
 
     #[test]
-    fn what_to_do_about_another_cluster_is_said_once() {
+    fn what_to_do_about_another_group_is_said_once() {
         assert_eq!(
-            format!("{:#}", LockError::OtherCluster(report([ELSEWHERE]))),
-            "the lock: a node belongs to another cluster, so no lock is taken: 0 of the 1 vote needed (a:1 unusable: its marker \
-             is for a cluster of 5 nodes with a quorum of 3; give all clients the same nodes and cluster name, or \
+            format!("{:#}", LockError::OtherGroup(report([ELSEWHERE]))),
+            "the lock: a node belongs to another group, so no lock is taken: 0 of the 1 vote needed (a:1 unusable: its marker \
+             is for a group of 5 nodes with a quorum of 3; give all clients the same nodes and group name, or \
              see `Redlock::reinit`); see the manual (`shearline::manual::troubles`)"
         );
     }

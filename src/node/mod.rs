@@ -314,7 +314,7 @@ impl Node {
     ) -> Result<bool, TrustFault> {
         let membership = self.trust.membership();
         if membership.is_some_and(|there| there.other.is_some()) {
-            return Err(TrustFault::OtherCluster);
+            return Err(TrustFault::OtherGroup);
         }
         if !(self.handshake.is_ready() || membership.is_some() && self.handshake.run_id().is_some())
         {

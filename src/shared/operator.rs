@@ -328,7 +328,7 @@ impl Redlock {
     /// * The node is not connected.
     /// * Another server answers at the address.
     /// * The server does not send its run_id.
-    /// * The node belongs to another cluster ([`reinit`](Self::reinit)).
+    /// * The node belongs to another group ([`reinit`](Self::reinit)).
     /// * The node is trusted, but has not confirmed its counter floor, and this handle uses fencing tokens.
     ///
     /// Also returns [`OperatorError::Forked`] and [`OperatorError::Closed`].
@@ -401,7 +401,7 @@ impl Redlock {
     }
 
     /// Writes the marker of this group to every node, and replaces any other marker. Call `reinit`
-    /// after you have changed the number of nodes, or the [name](crate::Builder::cluster) of the group.
+    /// after you have changed the number of nodes, or the [name](crate::Builder::group) of the group.
     /// Only [`RestartGuard::Strict`](crate::RestartGuard) needs markers.
     ///
     /// Call `reinit` once, before the first client of the new membership takes a lock. Before that, stop the clients of
@@ -409,7 +409,7 @@ impl Redlock {
     /// longest time that a lock of either membership may last. No lock is granted until the barrier ends. If no client
     /// holds a lock, [`trust_nodes`](Self::trust_nodes) ends the barrier at once.
     ///
-    /// A client with the old membership gets [`LockError::OtherCluster`](crate::LockError::OtherCluster) from every
+    /// A client with the old membership gets [`LockError::OtherGroup`](crate::LockError::OtherGroup) from every
     /// node of the new membership. Removed nodes keep their old marker. If the removed nodes are a majority of the old
     /// nodes, stop them too. If you do not stop these nodes, clients of the old membership could continue with the
     /// removed nodes alone.

@@ -147,7 +147,7 @@ impl Redlock {
     ///
     /// Returns [`LockError::Invalid`] if an argument is not valid, before any I/O. The
     /// errors [`LockError::Held`], [`LockError::NoQuorum`] and [`LockError::TooSlow`] contain the answers of the
-    /// nodes in the last attempt. The call releases the keys of that attempt. Returns [`LockError::OtherCluster`]
+    /// nodes in the last attempt. The call releases the keys of that attempt. Returns [`LockError::OtherGroup`]
     /// at once if a node belongs to another group. Also returns [`LockError::Saturated`], [`LockError::Forked`]
     /// and [`LockError::Closed`].
     pub fn lock_with(

@@ -255,9 +255,9 @@ impl Outbox {
                     steps = *steps,
                     "the clock of the node was stepped: its keys may have ended early");
             }
-            Notice::Debt(node, owed) => {
+            Notice::Debt(node, debts) => {
                 event!(name: "debt", target: TARGET, Level::WARN, node = self.label(*node),
-                    owed = *owed as u64,
+                    debts = *debts as u64,
                     "the node is owed releases that could not be sent");
             }
             Notice::DebtPaid(node) => {

@@ -58,7 +58,7 @@ macro_rules! words {
 
 words! {
     LockError {
-        Held: "held", NoQuorum: "no_quorum", TooSlow: "too_slow", OtherCluster: "other_cluster",
+        Held: "held", NoQuorum: "no_quorum", TooSlow: "too_slow", OtherGroup: "other_group",
         Invalid: "invalid", Saturated: "saturated", Forked: "forked", Closed: "closed",
     }
     ExtendError {

@@ -222,7 +222,7 @@ fn a_restart(log: &Log) {
     }
     nodes[2].restart(Memory::Kept).unwrap();
     poll_until(&mut local, log, "debt_paid");
-    assert_eq!(log.all("debt", "owed"), ["1", "2", "4"]);
+    assert_eq!(log.all("debt", "debts"), ["1", "2", "4"]);
     poll_until(&mut local, log, "quarantine");
     assert_eq!(log.all("restart", "node"), log.all("quarantine", "node"));
     // That quarantine takes a minute. For a handle that knows a longest ttl, servers that have just started are in

@@ -219,7 +219,7 @@ fn a_lock_is_broken_by_one_who_does_not_hold_it() {
         // The inspected lock has ended. The keys that replaced it can be broken again at once.
         let told = scene.face.inspect(&key).expect("all answer");
         let holder = told.holder().expect("others are kept out");
-        assert!(holder.owner.starts_with(b"(broken) "), "{holder}");
+        assert!(holder.owner.starts_with(b"(broken)"), "{holder}");
         assert!(!told.same_holder(&seen));
         let again = scene.face.break_seen(&key, &told, Breaking::KeepOut);
         assert_eq!(again.expect("it stays broken").nodes, 3);

@@ -48,7 +48,7 @@ fn a_future_dropped_at_any_point_leaves_no_key() {
         until("all have answered", || {
             let nodes = redlock.nodes();
             let mut nodes = nodes.iter();
-            nodes.all(|node| node.in_flight + node.owed == 0)
+            nodes.all(|node| node.in_flight + node.debts == 0)
         });
         sets().expect("five nodes")
     };

@@ -150,7 +150,7 @@ fn await_met(mut nodes: impl FnMut() -> Vec<NodeStatus>) {
 
 /// Returns `true` if the node has answered everything, and no release waits for it.
 fn is_quiet(node: &NodeStatus) -> bool {
-    node.in_flight == 0 && node.owed == 0
+    node.in_flight == 0 && node.debts == 0
 }
 
 #[derive(Debug)]
@@ -414,7 +414,7 @@ impl Face {
         self.until("all nodes are ready", |face| face.nodes().iter().all(ready));
     }
 
-    /// Makes the nodes a new cluster.
+    /// Makes the nodes a new group.
     pub(crate) fn reinit(&mut self) -> Result<(), OperatorError> {
         match self {
             Self::Shared(redlock) | Self::Future(redlock) => redlock.reinit(),

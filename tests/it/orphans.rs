@@ -174,7 +174,7 @@ impl Field {
     fn assert_tidy(&self, own: usize, redlock: &Redlock, what: &str) {
         until(&format!("{what}: all is answered"), || {
             let mut nodes = redlock.nodes().into_iter();
-            nodes.all(|node| node.state == NodeState::Ready && node.in_flight + node.owed == 0)
+            nodes.all(|node| node.state == NodeState::Ready && node.in_flight + node.debts == 0)
         });
         for (node, raw) in self.cluster.raws().iter_mut().enumerate() {
             let refused = Way::ALL.iter().filter(|way| way.is_refused()).count();

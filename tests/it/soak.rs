@@ -84,7 +84,7 @@ fn process_of_its_own() {
     println!("{before:?} before, {after:?} after, {counts:?}");
     assert_eq!(after.descriptors, before.descriptors);
     assert_eq!(after.threads, before.threads);
-    assert_eq!((after.owed, after.in_flight), (0, 0));
+    assert_eq!((after.debts, after.in_flight), (0, 0));
     // Buffers stay allocated for as many operations as were ever open at once, and that number is bounded.
     assert!(after.allocated_kib < before.allocated_kib + KEPT_KIB);
 }
@@ -202,7 +202,7 @@ impl Scene {
             let nodes = self.redlock.nodes();
             nodes
                 .iter()
-                .all(|node| node.state == NodeState::Ready && node.owed + node.in_flight == 0)
+                .all(|node| node.state == NodeState::Ready && node.debts + node.in_flight == 0)
         });
         self.cluster.assert_empty();
         // The relays close their connections a little later.
@@ -251,7 +251,7 @@ struct Sample {
     descriptors: usize,
     threads: usize,
     allocated_kib: usize,
-    owed: usize,
+    debts: usize,
     in_flight: usize,
 }
 
@@ -263,7 +263,7 @@ impl Sample {
             descriptors: count("/proc/self/fd"),
             threads: count("/proc/self/task"),
             allocated_kib: ALLOCATOR.allocated() / 1024,
-            owed: nodes.iter().map(|node| node.owed).sum(),
+            debts: nodes.iter().map(|node| node.debts).sum(),
             in_flight: nodes.iter().map(|node| node.in_flight).sum(),
         }
     }

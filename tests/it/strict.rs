@@ -1,5 +1,5 @@
 //! Nodes that carry markers, on real servers: what every client learns about a node that may have
-//! forgotten or belongs to another cluster, and what an operator can do.
+//! forgotten or belongs to another group, and what an operator can do.
 
 use std::time::Duration;
 
@@ -159,10 +159,10 @@ fn another_membership_gets_no_lock_until_it_reinitialises_the_nodes() {
         let (two, three) = (two(SHORT), strict(&cluster, SHORT));
         let mut old = trusting(which, three);
         let mut new = which.build(two);
-        let Err(LockError::OtherCluster(report)) = new.lock("a", SHORT) else {
+        let Err(LockError::OtherGroup(report)) = new.lock("a", SHORT) else {
             panic!("three are not two")
         };
-        let other = Unusable::OtherCluster {
+        let other = Unusable::OtherGroup {
             nodes: 3,
             quorum: 2,
             name: false,
@@ -194,7 +194,7 @@ fn another_membership_gets_no_lock_until_it_reinitialises_the_nodes() {
         let lock = new.lock_with("a", &patient).expect("behind the barrier");
         drop(new.unlock(lock));
         old.until("the old ones are refused", |face| {
-            matches!(face.try_lock("a", SHORT), Err(LockError::OtherCluster(_)))
+            matches!(face.try_lock("a", SHORT), Err(LockError::OtherGroup(_)))
         });
     }
 }

@@ -138,7 +138,7 @@ const MANY: u64 = 10;
 /// The events that happen in every sweep of ordinary worlds.
 const USUAL: &str = "
     Extended Released HandedOver ToldOfLoss Killed Strange
-    Held NoQuorum TooSlow OtherCluster Lost Expired Unconfirmed NotHeld Unreleased Cancelled Unattempted
+    Held NoQuorum TooSlow OtherGroup Lost Expired Unconfirmed NotHeld Unreleased Cancelled Unattempted
     Confirmed Shortened Revived Doubled DelEx DelIfEq NativeRefused TurnedDown GarbageRead LoggedIn
     TwinAlarmed Stepped RestartTrusted Claimed Unclaimed Pushed
 ";

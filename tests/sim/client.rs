@@ -333,7 +333,7 @@ impl Client {
                 .max_ttl(Duration::from_millis(plan.max_life_of(number))),
         };
         if outsider && plan.members == Members::OtherName {
-            builder = builder.cluster("other");
+            builder = builder.group("other");
         }
         if let Some(timeout) = plan.node_timeout {
             builder = builder.node_timeout(Duration::from_millis(timeout));

@@ -86,7 +86,7 @@ faults! {
     Unbar,
     /// An operator trusts a node for a good reason, which is not a fault.
     Trust,
-    /// An operator calls `reinit` for nodes that belong to this cluster already.
+    /// An operator calls `reinit` for nodes that belong to this group already.
     Reinit,
 }
 
@@ -349,7 +349,7 @@ impl World {
         }
     }
 
-    /// Lets an operator call `reinit` on a client whose nodes belong to its cluster already.
+    /// Lets an operator call `reinit` on a client whose nodes belong to its group already.
     fn ask_to_reinit(&mut self, client: usize) {
         let there = &mut self.clients[client];
         if there.alive && self.plan.guard == Guard::Strict && there.reinit.is_none() {

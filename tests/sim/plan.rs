@@ -208,7 +208,7 @@ pub(crate) enum Members {
     ShortLater,
     /// Every second client has a longer one, and raises the markers.
     LongLater,
-    /// The last client has another name for the cluster.
+    /// The last client has another name for the group.
     OtherName,
     /// The last client knows of one node fewer.
     OtherNodes,
@@ -459,7 +459,7 @@ impl Plan {
         self.are_raised() && odd || self.is_outsider(client)
     }
 
-    /// Returns `true` if a client belongs to another cluster.
+    /// Returns `true` if a client belongs to another group.
     pub(crate) fn is_outsider(&self, client: usize) -> bool {
         self.has_outsider() && client + 1 == self.clients
     }

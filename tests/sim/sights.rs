@@ -31,7 +31,7 @@ impl Sights {
                 Err(LockError::Held(_)) => "Held",
                 Err(LockError::NoQuorum(_)) => "NoQuorum",
                 Err(LockError::TooSlow(_)) => "TooSlow",
-                Err(LockError::OtherCluster(_)) => "OtherCluster",
+                Err(LockError::OtherGroup(_)) => "OtherGroup",
                 _ => return,
             },
             Told::Extended {

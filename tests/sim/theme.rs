@@ -174,7 +174,7 @@ fn twins(plan: Plan, entropy: &mut Entropy) -> Plan {
 /// Servers that carry markers forget and keep their connections, while locks are held to their end.
 fn flushed(plan: Plan, entropy: &mut Entropy) -> Plan {
     let plan = visible(plan).marked(entropy);
-    // If a client belongs to another cluster, no server forgets.
+    // If a client belongs to another group, no server forgets.
     let members = match plan.members {
         Members::OtherName | Members::OtherNodes => Members::ShortLater,
         Members::Alike | Members::ShortLater | Members::LongLater => plan.members,

@@ -291,7 +291,7 @@ impl World {
     /// Lets a user pause, because its task is over.
     fn rest(&mut self, client: usize, user: usize) {
         let rest = self.entropy.rest(self.plan.rest);
-        // A user of another cluster gets the error at once, and would otherwise do nothing but ask.
+        // A user of another group gets the error at once, and would otherwise do nothing but ask.
         let least = if self.plan.is_outsider(client) {
             50 * MILLI
         } else if self.clients[client].users[user].fenced {

@@ -64,7 +64,7 @@ impl<'a> View<'a> {
     /// Waits until the nodes have confirmed all releases. The last picture stays on the terminal.
     pub(super) fn settle(&mut self) -> Result<(), Failure> {
         let end = Instant::now() + SETTLING;
-        let is_open = |node: &NodeStatus| node.owed + node.in_flight != 0;
+        let is_open = |node: &NodeStatus| node.debts + node.in_flight != 0;
         while Instant::now() < end && self.contest.redlock.nodes().iter().any(is_open) {
             self.draw("ending: sending the releases again to nodes that did not answer")?;
             thread::sleep(TICK);
@@ -153,13 +153,13 @@ fn voters(nodes: &[NodeStatus]) -> String {
 
 /// Returns the row of a node in the table.
 fn row(place: usize, node: &NodeStatus) -> String {
-    let (address, grants, owed) = (&node.address, human(node.grants), node.owed);
+    let (address, grants, debts) = (&node.address, human(node.grants), node.debts);
     let state = match node.state == NodeState::Ready {
         true => painted(GOOD, "votes"),
         false => painted(BAD, "does not vote"),
     };
     let answer = format!("{:.2?}", node.round_trip.unwrap_or_default());
-    format!("{place:>2}  {address:<24}{grants:>8}{answer:>13}{owed:>7}  {state}\n")
+    format!("{place:>2}  {address:<24}{grants:>8}{answer:>13}{debts:>7}  {state}\n")
 }
 
 /// Writes a number with commas between the thousands.

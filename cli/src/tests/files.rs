@@ -53,7 +53,7 @@ fn a_time_is_written_as_on_the_command_line() {
         // The command ignores keys for which it has no option.
         (
             "lock report",
-            "ttl = 50\nfenced = true\ncluster = 'c'",
+            "ttl = 50\nfenced = true\ngroup = 'c'",
             50_000,
         ),
     ] {

@@ -10,7 +10,7 @@ use super::steps::{TOO_FEW, barrier_left, is_digits, lua_number};
 
 /// Implements the script [`JOIN`](crate::node::JOIN) for a node that has no replica and was never a replica.
 pub(super) fn join(run: &mut Call<'_>) -> Answer {
-    let (&[marker_key, barrier_key], &[run_id, _, nodes, quorum, cluster, durable, _, mode]) =
+    let (&[marker_key, barrier_key], &[run_id, _, nodes, quorum, group, durable, _, mode]) =
         (run.keys, run.words)
     else {
         return Err(TOO_FEW);
@@ -23,7 +23,7 @@ pub(super) fn join(run: &mut Call<'_>) -> Answer {
     let (mut told, mut longest, mut lost, mut kept) = (own, own, true, durable == b"1");
     if let Some(marker) = &marker {
         let old = read_marker(marker);
-        let same = old.is_some_and(|[_, _, n, q, _, c]| [n, q, c] == [nodes, quorum, cluster]);
+        let same = old.is_some_and(|[_, _, n, q, _, c]| [n, q, c] == [nodes, quorum, group]);
         if !same && !reinit {
             return joined(0, left, marker);
         }
@@ -43,7 +43,7 @@ pub(super) fn join(run: &mut Call<'_>) -> Answer {
     }
     let told = format!("{told:.0}");
     let kept = if kept { b"1" } else { b"0" };
-    let words = [b"1", run_id, told.as_bytes(), nodes, quorum, kept, cluster];
+    let words = [b"1", run_id, told.as_bytes(), nodes, quorum, kept, group];
     let text = words.join(&b' ');
     if mode == b"trust" {
         run.remove(barrier_key);
@@ -68,15 +68,15 @@ fn joined(verdict: i64, left: i64, marker: &[u8]) -> Answer {
 }
 
 /// Returns the parts that the pattern of the script finds in a marker: the `run_id`, the longest ttl, the number of
-/// nodes, the size of a quorum, whether the server is durable, and the name of the cluster.
+/// nodes, the size of a quorum, whether the server is durable, and the name of the group.
 fn read_marker(text: &[u8]) -> Option<[&[u8]; 6]> {
     let words: Vec<&[u8]> = text.split(|byte| *byte == b' ').collect();
-    let &[b"1", run_id, ttl, nodes, quorum, durable, cluster] = words.as_slice() else {
+    let &[b"1", run_id, ttl, nodes, quorum, durable, group] = words.as_slice() else {
         return None;
     };
     let is_text = |text: &[u8]| !text.is_empty() && !text.iter().any(u8::is_ascii_whitespace);
     let is_ours = [ttl, nodes, quorum].into_iter().all(is_digits)
-        && [run_id, cluster].into_iter().all(is_text)
+        && [run_id, group].into_iter().all(is_text)
         && (durable == b"0" || durable == b"1");
-    is_ours.then_some([run_id, ttl, nodes, quorum, durable, cluster])
+    is_ours.then_some([run_id, ttl, nodes, quorum, durable, group])
 }

@@ -38,7 +38,7 @@ use crate::engine::parts::Parts;
 use crate::engine::queues::{Extra, Refusal, Waiter, Wants};
 pub(in crate::engine) use answers::take_answered;
 use fencing::Fencing;
-use nodes::{name_other_clusters, prepare_ballots, why_no_quorum};
+use nodes::{name_other_groups, prepare_ballots, why_no_quorum};
 use several::Several;
 use shared::Reading;
 
@@ -224,7 +224,7 @@ impl Acquire {
         self.claim = Some(cx.parts.claims.attempt(cx.round.key, entry, life));
         cx.parts.nodes.reconnect_early(cx.now, &mut cx.parts.timers);
         prepare_ballots(cx);
-        if !self.refuse_for_other_cluster(cx) {
+        if !self.refuse_for_other_group(cx) {
             self.judge(cx); // If no majority can be reached, no node is asked.
             ask_all(self, cx);
             if cx.round.is_voting() {
@@ -356,7 +356,7 @@ impl Acquire {
         }
         // If only an operator can restore a majority, no later attempt would succeed.
         let outcomes = cx.round.ballots.iter().map(|ballot| ballot.outcome);
-        let is_final = matches!(refusal, Refusal::OtherCluster | Refusal::OtherPermits);
+        let is_final = matches!(refusal, Refusal::OtherGroup | Refusal::OtherPermits);
         let rest = match is_final || is_out_of_reach(outcomes) {
             true => None,
             false => self.rest(cx),
@@ -411,12 +411,12 @@ impl Acquire {
     // ----- other groups -----------------------------------------------------------------------
 
     /// Refuses the attempt if any node belongs to another group. Returns `true` if the attempt was refused.
-    fn refuse_for_other_cluster(&mut self, cx: &mut Context<'_>) -> bool {
-        let any = guard!(OtherClusterIgnored, name_other_clusters(cx));
+    fn refuse_for_other_group(&mut self, cx: &mut Context<'_>) -> bool {
+        let any = guard!(OtherGroupIgnored, name_other_groups(cx));
         if any && self.claim.is_some() {
-            self.fail(Refusal::OtherCluster, cx);
+            self.fail(Refusal::OtherGroup, cx);
         } else if any {
-            self.decide(Verdict::Refused(Refusal::OtherCluster), cx);
+            self.decide(Verdict::Refused(Refusal::OtherGroup), cx);
         }
         any
     }
@@ -458,7 +458,7 @@ impl Operate for Acquire {
             cx.parts.leave_to_others(cx.now, place);
             self.begins_to_lead(cx);
             self.go_on(cx);
-        } else if self.refuse_for_other_cluster(cx) {
+        } else if self.refuse_for_other_group(cx) {
             // The attempt is refused, and asks no node.
         } else if once {
             self.give_up_waiting(cx);
@@ -541,7 +541,7 @@ impl Operate for Acquire {
                     }
                     Refusal::TooSlow => LockError::TooSlow(cx.report(self)),
                     Refusal::Saturated => LockError::Saturated,
-                    Refusal::OtherCluster => LockError::OtherCluster(cx.report(self)),
+                    Refusal::OtherGroup => LockError::OtherGroup(cx.report(self)),
                 };
                 cx.parts.stats.refused(cx.now, cx.round.started, &why);
                 Err(why)
@@ -564,14 +564,14 @@ impl Operate for Acquire {
         match change {
             Change::Ready(node) => self.ask_now(node, cx),
             Change::Behind(node) => self.ask_behind(node, cx),
-            Change::OtherCluster if cx.round.state != State::Decided => {
-                self.refuse_for_other_cluster(cx);
+            Change::OtherGroup if cx.round.state != State::Decided => {
+                self.refuse_for_other_group(cx);
             }
             Change::MajorityBack => self.regained(cx),
             Change::Stirred if matches!(cx.round.state, State::Resting { .. }) => self.go_on(cx),
             Change::Turn => self.lead(cx),
             Change::OutOfTime => self.tries_allowed = Some(cx.round.tries),
-            Change::OtherCluster | Change::Stirred | Change::Joined(_) => {}
+            Change::OtherGroup | Change::Stirred | Change::Joined(_) => {}
         }
     }
 

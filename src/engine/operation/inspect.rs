@@ -298,7 +298,7 @@ impl Operate for Inspect {
             }
             Change::Behind(_)
             | Change::Joined(_)
-            | Change::OtherCluster
+            | Change::OtherGroup
             | Change::MajorityBack
             | Change::Turn
             | Change::OutOfTime => {}

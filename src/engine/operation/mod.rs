@@ -416,7 +416,7 @@ pub(super) enum Change {
     /// A node has joined its group.
     Joined(NodeId),
     /// A node has said that it belongs to another group.
-    OtherCluster,
+    OtherGroup,
     /// A majority answers again, after a time without a majority.
     MajorityBack,
     /// The resource or a node has changed.

@@ -30,7 +30,7 @@ pub(in crate::engine) fn why_unready(now: Instant, parts: &Parts) -> Option<Repo
         let there = &parts.nodes[node];
         let other = matches!(
             there.handshake.trouble,
-            Trouble::Unusable(Unusable::OtherCluster { .. })
+            Trouble::Unusable(Unusable::OtherGroup { .. })
         );
         round[node].outcome = match there.access() {
             Access::Open => continue,

@@ -138,7 +138,7 @@ pub(in crate::engine) enum Refusal {
     NoQuorum,
     TooSlow,
     Saturated,
-    OtherCluster,
+    OtherGroup,
 }
 
 /// What a contender has seen since it was refused: see the [module](self).

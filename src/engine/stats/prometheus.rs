@@ -80,7 +80,11 @@ impl Stats {
             ),
             ("held", "Locks that are held.", self.held as u64),
             ("kept", kept, self.kept as u64),
-            ("owed", "Releases that nodes are owed.", self.owed as u64),
+            (
+                "debts",
+                "Releases that nodes have not confirmed.",
+                self.debts as u64,
+            ),
         ]
     }
 
@@ -138,7 +142,7 @@ mod tests {
     #[test]
     fn the_text_has_each_number_under_its_name() {
         let mut stats = Stats::default();
-        (stats.acquisitions.held, stats.owed, stats.lost) = (3, 2, 1);
+        (stats.acquisitions.held, stats.debts, stats.lost) = (3, 2, 1);
         let since = |micros: u64| (Instant::ZERO, Instant::from_nanos(micros * 1_000));
         for (from, to) in [since(400), since(20_000), since(60_000_000)] {
             stats.hold.record_since(from, to);
@@ -155,7 +159,7 @@ mod tests {
             "# HELP shearline_lost_total Locks that ended before they were released.\n\
              # TYPE shearline_lost_total counter\nshearline_lost_total 1",
         );
-        has("# TYPE shearline_owed gauge\nshearline_owed 2");
+        has("# TYPE shearline_debts gauge\nshearline_debts 2");
         has(
             "# TYPE shearline_hold_seconds histogram\nshearline_hold_seconds_bucket{le=\"0.0001\"} 0\n\
              shearline_hold_seconds_bucket{le=\"0.00025\"} 0\nshearline_hold_seconds_bucket{le=\"0.0005\"} 1",

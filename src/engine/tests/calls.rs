@@ -180,7 +180,7 @@ impl World {
     }
 
     pub(super) fn owed(&self) -> usize {
-        self.engine.load().owed
+        self.engine.load().debts
     }
 
     // ----- outcomes -------------------------------------------------------------------------

@@ -428,7 +428,11 @@ impl Net {
     pub(super) fn is_clean(&self) {
         for client in &self.clients {
             let load = client.engine.load();
-            assert_eq!((load.rounds, load.claims, load.owed), (0, 0, 0), "{load:?}");
+            assert_eq!(
+                (load.rounds, load.claims, load.debts),
+                (0, 0, 0),
+                "{load:?}"
+            );
         }
         for (node, there) in self.nodes.iter().enumerate() {
             assert_eq!(there.store.get(self.now, b"k"), None, "node {node}");

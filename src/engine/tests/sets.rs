@@ -354,8 +354,8 @@ fn releases_of_the_longest_sets_are_sent_or_owed() {
     locks.into_iter().for_each(|lock| world.give_back(lock));
     let load = world.engine.load();
     assert!(load.unsent <= OUT_BYTES_MAX, "{load:?}");
-    assert_ne!(load.owed, 0, "{load:?}");
-    assert_eq!(load.in_flight + load.owed, sets, "{load:?}");
+    assert_ne!(load.debts, 0, "{load:?}");
+    assert_eq!(load.in_flight + load.debts, sets, "{load:?}");
     // The node takes them and answers. Each answer makes room for debts.
     world.make_room(0);
     let mut released = 0;

@@ -25,7 +25,7 @@ impl Told {
                 Err(LockError::Held(_)) => self.acquisitions.held += 1,
                 Err(LockError::NoQuorum(_)) => self.acquisitions.no_quorum += 1,
                 Err(LockError::TooSlow(_)) => self.acquisitions.too_slow += 1,
-                Err(LockError::OtherCluster(_)) => self.acquisitions.other_cluster += 1,
+                Err(LockError::OtherGroup(_)) => self.acquisitions.other_group += 1,
                 Err(LockError::Saturated) => self.acquisitions.saturated += 1,
                 Err(other) => panic!("{other:?} is no outcome"),
             },
@@ -330,5 +330,5 @@ fn what_is_owed_is_counted_until_it_is_paid() {
     let (mut world, lock) = World::held(3);
     world.lose(2);
     world.release_on(0..2, lock);
-    assert_eq!(world.engine.stats().owed, 1);
+    assert_eq!(world.engine.stats().debts, 1);
 }

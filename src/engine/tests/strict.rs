@@ -2,9 +2,9 @@
 //! themselves.
 
 mod chance;
-mod clusters;
 mod durable;
 mod elsewhere;
+mod groups;
 mod markers;
 mod names;
 

@@ -418,7 +418,11 @@ impl World {
     #[track_caller]
     pub(super) fn is_clean(&self) {
         let load = self.engine.load();
-        assert_eq!((load.rounds, load.claims, load.owed), (0, 0, 0), "{load:?}");
+        assert_eq!(
+            (load.rounds, load.claims, load.debts),
+            (0, 0, 0),
+            "{load:?}"
+        );
         assert_eq!((load.in_flight, load.unsent), (0, 0), "{load:?}");
     }
 }

@@ -8,7 +8,7 @@
 //! # Guarantees
 //!
 //! * A marker is valid only if the script for joining a group can have written it.
-//! * A [barrier](Cluster::barrier) for a ttl lasts until every lock with that ttl has expired.
+//! * A [barrier](Group::barrier) for a ttl lasts until every lock with that ttl has expired.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -16,25 +16,25 @@ use core::time::Duration;
 
 use crate::config::Config;
 use crate::error::Unusable;
-use crate::limits::{CLUSTER_BYTES_MAX, TTL_HARD_MAX};
+use crate::limits::{GROUP_BYTES_MAX, TTL_HARD_MAX};
 use crate::quorum::{Drift, quorum_of};
 
 /// The length of the longest marker, with a `run_id` of 64 bytes, a ttl, two numbers of nodes, and the name.
-pub(crate) const MARKER_BYTES_MAX: usize = 2 + 65 + 14 + 3 + 3 + 2 + CLUSTER_BYTES_MAX;
+pub(crate) const MARKER_BYTES_MAX: usize = 2 + 65 + 14 + 3 + 3 + 2 + GROUP_BYTES_MAX;
 
 /// The group that a handle expects. The group is the same for all nodes of the handle.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cluster {
+pub(crate) struct Group {
     pub(crate) nodes: usize,
     pub(crate) name: Arc<str>,
     drift: Drift,
 }
 
-impl Cluster {
+impl Group {
     pub(crate) fn of(config: &Config) -> Self {
         Self {
             nodes: config.nodes().len(),
-            name: config.cluster().into(),
+            name: config.group().into(),
             drift: config.drift(),
         }
     }
@@ -63,7 +63,7 @@ pub(crate) struct Marker {
     pub(crate) longest: Duration,
     nodes: u16,
     quorum: u16,
-    cluster: String,
+    group: String,
 }
 
 impl Marker {
@@ -78,7 +78,7 @@ impl Marker {
             longest: next()?.parse().ok().map(Duration::from_millis)?,
             nodes: next()?.parse().ok()?,
             quorum: next()?.parse().ok()?,
-            cluster: {
+            group: {
                 ["0", "1"].contains(&next()?).then_some(())?;
                 next()?.into()
             },
@@ -87,21 +87,21 @@ impl Marker {
         (whole && marker.longest <= TTL_HARD_MAX).then_some(marker)
     }
 
-    /// Returns how the marker differs from `cluster`, or `None` if they agree.
-    pub(crate) fn differs(&self, cluster: &Cluster) -> Option<Unusable> {
-        let differs = usize::from(self.nodes) != cluster.nodes
-            || usize::from(self.quorum) != cluster.quorum()
-            || *self.cluster != *cluster.name;
-        differs.then(|| Unusable::OtherCluster {
+    /// Returns how the marker differs from `group`, or `None` if they agree.
+    pub(crate) fn differs(&self, group: &Group) -> Option<Unusable> {
+        let differs = usize::from(self.nodes) != group.nodes
+            || usize::from(self.quorum) != group.quorum()
+            || *self.group != *group.name;
+        differs.then(|| Unusable::OtherGroup {
             nodes: self.nodes,
             quorum: self.quorum,
-            name: *self.cluster != *cluster.name,
+            name: *self.group != *group.name,
         })
     }
 }
 
 /// The result of [`Marker::differs`] for an unreadable marker.
-pub(crate) const UNREADABLE: Unusable = Unusable::OtherCluster {
+pub(crate) const UNREADABLE: Unusable = Unusable::OtherGroup {
     nodes: 0,
     quorum: 0,
     name: true,
@@ -111,8 +111,8 @@ pub(crate) const UNREADABLE: Unusable = Unusable::OtherCluster {
 mod tests {
     use super::*;
 
-    fn cluster(builder: crate::config::Builder) -> Cluster {
-        Cluster::of(&builder.config().expect("valid"))
+    fn group(builder: crate::config::Builder) -> Group {
+        Group::of(&builder.config().expect("valid"))
     }
 
     #[test]
@@ -141,31 +141,31 @@ mod tests {
     fn another_membership_is_told_apart() {
         let three = || Config::builder().nodes(["a", "b", "c"]);
         let marker = Marker::read(b"1 r 60000 3 2 0 default").expect("it is one");
-        assert_eq!(marker.differs(&cluster(three())), None);
+        assert_eq!(marker.differs(&group(three())), None);
         let differs = |name| {
-            Some(Unusable::OtherCluster {
+            Some(Unusable::OtherGroup {
                 nodes: 3,
                 quorum: 2,
                 name,
             })
         };
-        assert_eq!(marker.differs(&cluster(three().node("d"))), differs(false));
-        let named = cluster(three().cluster("till"));
+        assert_eq!(marker.differs(&group(three().node("d"))), differs(false));
+        let named = group(three().group("till"));
         assert_eq!(marker.differs(&named), differs(true));
         let marker = Marker::read(b"1 r 60000 3 3 0 default").expect("it is one");
-        assert!(marker.differs(&cluster(three())).is_some());
+        assert!(marker.differs(&group(three())).is_some());
     }
 
     /// A barrier is longer than the ttl by at least a hundredth and 2 ms, and by more if the drift is larger.
     #[test]
     fn a_barrier_outlives_every_lock() {
         let one = || Config::builder().node("a");
-        let wide = cluster(one().drift(0.1, Duration::from_millis(1)));
-        let none = cluster(one().drift(0.0, Duration::ZERO));
+        let wide = group(one().drift(0.1, Duration::from_millis(1)));
+        let none = group(one().drift(0.0, Duration::ZERO));
         let longest = Duration::from_secs(60);
-        assert_eq!(cluster(one()).barrier(longest), 60_602);
+        assert_eq!(group(one()).barrier(longest), 60_602);
         assert_eq!(wide.barrier(longest), 66_001);
         assert_eq!(none.barrier(longest), 60_602);
-        assert_eq!(cluster(one()).barrier(Duration::from_millis(4)), 7);
+        assert_eq!(group(one()).barrier(Duration::from_millis(4)), 7);
     }
 }

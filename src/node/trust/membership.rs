@@ -24,7 +24,7 @@ use crate::resource::{BARRIER_KEY, MARKER_KEY};
 use crate::resp::{Decimal, Value, argument, command};
 use crate::time::Instant;
 
-use super::marker::{Cluster, Marker, UNREADABLE, whole_millis};
+use super::marker::{Group, Marker, UNREADABLE, whole_millis};
 
 /// How long the engine relies on a barrier before it asks the node again. An operator may end the barrier through
 /// another client in the meantime.
@@ -33,7 +33,7 @@ const BELIEVED: Duration = Duration::from_secs(1);
 /// See the [module](self). Only a strict guard uses this type.
 #[derive(Debug, Default)]
 pub(crate) struct Membership {
-    cluster: Cluster,
+    group: Group,
     /// The marker with which the node has joined, as an argument in wire form.
     pub(super) marker: Vec<u8>,
     /// The longest ttl in the marker.
@@ -79,9 +79,9 @@ impl Mode {
 }
 
 impl Membership {
-    pub(crate) fn new(cluster: Cluster) -> Self {
+    pub(crate) fn new(group: Group) -> Self {
         Self {
-            cluster,
+            group,
             ..Self::default()
         }
     }
@@ -106,9 +106,9 @@ impl Membership {
         let number = |number: u64| Decimal::new(number);
         let [longest_ms, nodes, quorum, barrier] = [
             whole_millis(longest),
-            self.cluster.nodes as u64,
-            self.cluster.quorum() as u64,
-            self.cluster.barrier(longest),
+            self.group.nodes as u64,
+            self.group.quorum() as u64,
+            self.group.barrier(longest),
         ]
         .map(number);
         join(
@@ -118,7 +118,7 @@ impl Membership {
                 longest_ms.as_bytes(),
                 nodes.as_bytes(),
                 quorum.as_bytes(),
-                self.cluster.name.as_bytes(),
+                self.group.name.as_bytes(),
                 match durable {
                     Some(true) => b"1",
                     Some(false) => b"0",
@@ -150,7 +150,7 @@ impl Membership {
         let text = text.as_bytes().ok_or(NONSENSE)?;
         let marker = Marker::read(text);
         let other = match &marker {
-            Some(marker) => marker.differs(&self.cluster),
+            Some(marker) => marker.differs(&self.group),
             None => Some(UNREADABLE),
         };
         if let Some(other) = other {

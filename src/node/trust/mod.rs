@@ -51,7 +51,7 @@ use super::refusal::may_forget;
 use super::reply::{Answer, Read, Reply};
 use super::request::{Request, Step, Taught};
 use clock::Clock;
-use marker::Cluster;
+use marker::Group;
 use membership::Membership;
 
 pub(super) use clock::TIME;
@@ -104,7 +104,7 @@ impl Trust {
             kind: match config.restart_guard() {
                 RestartGuard::Off => Kind::Off,
                 RestartGuard::Observed => Kind::Observed,
-                RestartGuard::Strict => Kind::Strict(Membership::new(Cluster::of(config))),
+                RestartGuard::Strict => Kind::Strict(Membership::new(Group::of(config))),
             },
             run_id: None,
             replid: None,

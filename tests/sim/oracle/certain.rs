@@ -2,7 +2,7 @@
 //!
 //! At the end of a turn no call is open if a majority has given the same answer, or if the answers that may still come
 //! could not make one. Nodes that have answered, and nodes whose connection was lost since the call, do not count as
-//! open. A call for a lock is not open either if a node has said that it belongs to another cluster.
+//! open. A call for a lock is not open either if a node has said that it belongs to another group.
 //! # What it does not see
 //!
 //! Answers that are read after the shortest node timeout, and calls for a lock that may try again or that comes with a
@@ -37,7 +37,7 @@ impl World {
             let task = &self.clients[client].users[user].task;
             let waits = matches!(task, Task::Acquiring { .. });
             let refused = waits && self.oracle.shut_out[client] < NEVER;
-            self.object_of(client, refused, "settling", "waits for another cluster");
+            self.object_of(client, refused, "settling", "waits for another group");
             let what = self.is_certain(client, user);
             let what = what.or_else(|| self.is_confirmed(client, user));
             if let Some(count) = what.or_else(|| self.is_certain_beside(client, user)) {

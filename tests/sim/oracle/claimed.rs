@@ -1,4 +1,4 @@
-//! Reinitialisations: an operator calls `reinit` for nodes that are of this cluster already.
+//! Reinitialisations: an operator calls `reinit` for nodes that are of this group already.
 //!
 //! * *outcome*: the call is refused exactly if a node cannot be asked. It succeeds if every node has confirmed it since
 //!   the call, and fails if one has not.
@@ -9,7 +9,7 @@
 //!
 //! # What it does not see
 //!
-//! Nodes of another cluster: here all belong to one.
+//! Nodes of another group: here all belong to one.
 
 use shearline::{Instant, NodeState, OperatorError};
 

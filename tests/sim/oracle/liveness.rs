@@ -69,10 +69,10 @@ impl World {
         let statuses = client.engine.node_statuses(client.shown).enumerate();
         let owes = |(node, status): (usize, NodeStatus)| {
             let lost = self.servers[self.plan.server_of(node)].lost;
-            (status.owed > 0 || status.in_flight > 0) && !lost
+            (status.debts > 0 || status.in_flight > 0) && !lost
         };
         let lost = self.plan.losses > 0;
-        let done = load.owed == 0 && load.claims == 0 || lost && !statuses.into_iter().any(owes);
+        let done = load.debts == 0 && load.claims == 0 || lost && !statuses.into_iter().any(owes);
         let watching = client.watching.as_ref();
         let watches = watching.is_some_and(|watching| watching.round.is_some());
         idle && load.rounds == usize::from(watches) && client.handed.is_empty() && done

@@ -172,9 +172,9 @@ fn too_much(load: &Load, open: &Open, nodes: usize) -> Option<&'static str> {
     let bytes = load.in_flight * COMMAND_BYTES_MAX + nodes * HANDSHAKE_BYTES_MAX;
     if load.rounds < open.calls || open.calls + open.kept < load.rounds {
         Some("more rounds than calls, or fewer")
-    } else if load.claims > open.tokens + load.in_flight + load.owed {
+    } else if load.claims > open.tokens + load.in_flight + load.debts {
         Some("claims of nothing")
-    } else if load.owed > load.claims * nodes {
+    } else if load.debts > load.claims * nodes {
         Some("debts of nothing")
     } else if load.unsent > bytes {
         Some("bytes of nothing")
@@ -193,7 +193,7 @@ fn beyond_limits(load: &Load, nodes: usize, operators: usize) -> Option<&'static
     let within = load.rounds <= 2 * bounds.rounds + releases
         && claims
         && load.in_flight <= bounds.in_flight * nodes + operators
-        && load.owed <= load.claims.max(bounds.claims) * nodes
+        && load.debts <= load.claims.max(bounds.claims) * nodes
         && load.unsent <= bounds.out_bytes * nodes;
     (!within).then_some("more than its limits allow")
 }

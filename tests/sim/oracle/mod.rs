@@ -183,9 +183,9 @@ pub(crate) struct Oracle {
     /// How many connections in a row were opened again as late as possible.
     in_step: u32,
     quarantine: quarantine::Quarantine,
-    /// For each client and node, when an operator last made the node one of this cluster, whatever its marker was.
+    /// For each client and node, when an operator last made the node one of this group, whatever its marker was.
     pub(crate) anew: Vec<Vec<Time>>,
-    /// For each client, since when a node has said that it belongs to another cluster.
+    /// For each client, since when a node has said that it belongs to another group.
     shut_out: Vec<Time>,
     /// How often others had set a key when the present call began, by client and resource.
     sets: storm::Sets,

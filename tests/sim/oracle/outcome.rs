@@ -5,7 +5,7 @@
 //! too slow. An error comes when the tries or the time are used up, and not before. *Lost* means that a majority lacks
 //! the key, *unconfirmed* that there is no majority either way. The outcome of an unlock follows from the answers to
 //! the releases, and from whether the lock was valid at the call. From the first node on that says so, a client of
-//! another cluster gets *other cluster* and nothing else, with the name of such a node. No other client ever gets it.
+//! another group gets *other group* and nothing else, with the name of such a node. No other client ever gets it.
 //!
 //! Without scripts a release may wait for a transaction after another release of the same token, which the engine has
 //! requested when the lock was lost: the answer to that one is not the answer to the caller's.
@@ -84,10 +84,10 @@ impl World {
         }
         // In this turn the call may have failed for another reason before that was read.
         let before = self.oracle.shut_out[client] < self.clients[client].turn_began;
-        let what = if let LockError::OtherCluster(report) = error {
+        let what = if let LockError::OtherGroup(report) = error {
             self.shut_out(client, report)
         } else if before {
-            Err("it is of another cluster".into())
+            Err("it is of another group".into())
         } else {
             self.refusal(client, user, call, error)
         };
@@ -101,9 +101,9 @@ impl World {
         }
     }
 
-    /// Checks the report that a node belongs to another cluster, and which: it comes at once.
+    /// Checks the report that a node belongs to another group, and which: it comes at once.
     fn shut_out(&self, client: usize, report: &Report) -> Checked {
-        let other = Unusable::OtherCluster {
+        let other = Unusable::OtherGroup {
             nodes: self.plan.nodes as u16,
             quorum: self.plan.quorum() as u16,
             name: self.plan.members == Members::OtherName,

@@ -271,11 +271,11 @@ impl World {
     }
 
     /// Checks that no server says that an answer counts if its state forbids it, and that none belongs to another
-    /// cluster.
+    /// group.
     pub(super) fn fence(&mut self, deed: &Deed<'_>) {
         let text = match deed.fence {
             Fence::Broken => "counts without a marker or behind a barrier",
-            Fence::Open(_) if self.plan.is_outsider(deed.peer) => "counts for another cluster",
+            Fence::Open(_) if self.plan.is_outsider(deed.peer) => "counts for another group",
             Fence::Open(_) | Fence::Shut | Fence::None => return,
         };
         self.object("votes", format!("server {} {text}", deed.server));

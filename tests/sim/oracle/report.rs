@@ -97,7 +97,7 @@ impl World {
                         LockError::Held(report)
                         | LockError::NoQuorum(report)
                         | LockError::TooSlow(report)
-                        | LockError::OtherCluster(report),
+                        | LockError::OtherGroup(report),
                     ),
             } => (round, report),
             Told::Extended {

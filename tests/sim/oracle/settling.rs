@@ -109,7 +109,7 @@ impl World {
     pub(crate) fn reopens(&mut self, client: usize, ticked: Instant) {
         let called = self.clients[client].called.take();
         let there = &self.clients[client];
-        // A client of another cluster asks no node.
+        // A client of another group asks no node.
         let called = called.filter(|_| !self.plan.is_outsider(client));
         let begun = called.filter(|_| there.is_short_of_a_quorum(self.plan.quorum()));
         let late = (0..self.plan.nodes_of(client)).find(|node| {
@@ -139,7 +139,7 @@ impl World {
         there.hot = if late && !acted { there.hot + 1 } else { 0 };
         let hot = there.hot > HOT;
         let load = all_open(&there.engine);
-        let open = load.rounds + load.owed > 0;
+        let open = load.rounds + load.debts > 0;
         self.object_of(client, hot, "settling", "wants to be woken in the past");
         self.object_if(wake.is_none() && open, "settling", || {
             format!("client {client} sleeps for ever on {load:?}")

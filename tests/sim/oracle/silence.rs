@@ -83,7 +83,7 @@ impl World {
         let mut statuses = there.engine.node_statuses(there.shown).enumerate();
         let has_room = all_open(&there.engine).unsent < OUT_BYTES_MAX / 2;
         let found = statuses.find(|(node, status)| {
-            let roomy = has_room && status.owed == 0 && status.in_flight < IN_FLIGHT_MAX / 2;
+            let roomy = has_room && status.debts == 0 && status.in_flight < IN_FLIGHT_MAX / 2;
             let suspect = status.state == NodeState::Suspect;
             let conn = there.links[*node].filter(|_| suspect && roomy);
             conn.is_some_and(|conn| {

@@ -125,7 +125,7 @@ impl World {
             Cause::Expiry | Cause::Extension => load.claims == 0,
             Cause::Debt => {
                 let tried_again = after(there.shown, TRY_AGAIN).saturating_add(TICK);
-                load.claims == 0 && load.owed == 0 && tried_again < at
+                load.claims == 0 && load.debts == 0 && tried_again < at
             }
             Cause::Output | Cause::Connection | Cause::Silence | Cause::Repair => false,
         };
@@ -136,11 +136,11 @@ impl World {
     fn due(&self, client: usize) -> impl Iterator<Item = Due> {
         let there = &self.clients[client];
         let users = (0..there.users.len()).flat_map(move |user| self.due_for(client, user));
-        let owed = 0 < all_open(&there.engine).owed;
+        let owed = 0 < all_open(&there.engine).debts;
         let statuses = owed.then(|| there.engine.node_statuses(there.shown));
         let refused = statuses.into_iter().flatten().enumerate();
         let refused = refused.filter(move |(node, status)| {
-            there.paths[*node].ready_at < NEVER && status.in_flight == 0 && 0 < status.owed
+            there.paths[*node].ready_at < NEVER && status.in_flight == 0 && 0 < status.debts
         });
         let again = after(there.shown, TRY_AGAIN);
         let nodes = 0..self.plan.nodes_of(client);

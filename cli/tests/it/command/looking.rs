@@ -605,13 +605,13 @@ fn reinit_makes_a_new_cluster_and_nodes_show_it() {
     cluster.assert_empty();
 
     let done = over(&urls[..1], "reinit --yes --trust").done();
-    assert_eq!(done, "the cluster default now has 1 node\n");
-    // The node belongs to another cluster now, so no client gets a lock. A single try may end before the node has said
+    assert_eq!(done, "the group default now has 1 node\n");
+    // The node belongs to another group now, so no client gets a lock. A single try may end before the node has said
     // so.
     let other = shearline(&cluster, "lock report --guard strict --wait 60s").failed(78);
     assert!(other.contains("`shearline reinit`"), "{other}");
     let done = shearline(&cluster, "reinit --yes --json").object();
-    assert_eq!((done.number("nodes"), done.text("cluster")), (3, "default"));
+    assert_eq!((done.number("nodes"), done.text("group")), (3, "default"));
     let behind = shearline(&cluster, "nodes --guard strict --json");
     assert_eq!(behind.status, 69);
     let behind = behind.object();
@@ -639,7 +639,7 @@ fn reinit_makes_a_new_cluster_and_nodes_show_it() {
     assert!(reason.ends_with("or see `shearline reinit`"), "{reason}");
     let said = shearline(
         &cluster,
-        "watch report --guard strict --cluster other --count 1",
+        "watch report --guard strict --group other --count 1",
     )
     .line();
     assert!(said.ends_with("; `shearline nodes` says why"), "{said}");

@@ -138,7 +138,7 @@ fn a_wrong_configuration_is_refused_without_its_secrets() {
             "report",
             "--node",
             "127.0.0.1:1",
-            "--cluster",
+            "--group",
             "two words",
         ],
         vec![

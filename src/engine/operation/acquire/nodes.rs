@@ -71,7 +71,7 @@ pub(super) fn why_at_last(why: Refusal, cx: &mut Context<'_>) -> Refusal {
 }
 
 /// Marks the nodes of other groups in the report. Returns `true` if any node belongs to another group.
-pub(super) fn name_other_clusters(cx: &mut Context<'_>) -> bool {
+pub(super) fn name_other_groups(cx: &mut Context<'_>) -> bool {
     let mut any = false;
     if !cx.parts.restarts.uses_markers() {
         return any;

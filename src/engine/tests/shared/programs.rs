@@ -267,7 +267,7 @@ impl Programs {
     fn has_no_quorum(&mut self, request: &Request<'_>) {
         let call = self.asks(1, request);
         let refused = self.refused.remove(&call).expect("it is refused");
-        assert_matches!(refused, LockError::NoQuorum(_) | LockError::OtherCluster(_));
+        assert_matches!(refused, LockError::NoQuorum(_) | LockError::OtherGroup(_));
     }
 }
 

@@ -50,7 +50,7 @@ fn a_node_that_refuses_scripts_is_asked_how_it_releases_and_grants_the_lock() {
 
 /// The other nodes are still asked by scripts.
 #[test]
-fn each_node_of_a_cluster_is_asked_in_its_own_way() {
+fn each_node_of_a_group_is_asked_in_its_own_way() {
     let mut world = unasked(3);
     world.try_once();
     world.take_all();

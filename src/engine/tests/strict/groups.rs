@@ -4,7 +4,7 @@ use super::*;
 
 /// A handle that waits for its next try fails at once, like a handle that is asking the nodes.
 #[test]
-fn a_call_that_waits_is_refused_when_a_node_is_of_another_cluster() {
+fn a_call_that_waits_is_refused_when_a_node_is_of_another_group() {
     let mut net = trusted(2);
     let lock = net.try_lock(1, TTL).expect("three vote");
     let patient = LockOptions::new(TTL).wait(Duration::from_secs(60));
@@ -21,7 +21,7 @@ fn a_call_that_waits_is_refused_when_a_node_is_of_another_cluster() {
 #[track_caller]
 fn other(result: Result<Lock, LockError>) -> Vec<NodeOutcome> {
     match result {
-        Err(LockError::OtherCluster(report)) => {
+        Err(LockError::OtherGroup(report)) => {
             assert!(report.tries() <= 1, "it is not tried again");
             outcomes(&report)
         }
@@ -31,9 +31,9 @@ fn other(result: Result<Lock, LockError>) -> Vec<NodeOutcome> {
 
 /// Asserts that the second node alone is named as one of another group.
 #[track_caller]
-fn names_another_cluster(result: Result<Lock, LockError>) {
-    use Unusable::OtherCluster;
-    let is_other = |it: &_| matches!(it, NodeOutcome::Unusable(OtherCluster { .. }));
+fn names_another_group(result: Result<Lock, LockError>) {
+    use Unusable::OtherGroup;
+    let is_other = |it: &_| matches!(it, NodeOutcome::Unusable(OtherGroup { .. }));
     assert_eq!(other(result).iter().position(is_other), Some(1));
 }
 
@@ -57,12 +57,12 @@ fn a_call_with_one_try_is_refused_for_what_its_last_node_says() {
     net.asks(0, b"k", &once());
     assert!(net.event(0).is_none(), "its greeting is waited for");
     net.let_through(0, 1);
-    names_another_cluster(net.acquired(0).1);
+    names_another_group(net.acquired(0).1);
     net.is_clean();
 }
 
 #[test]
-fn a_call_between_two_tries_is_told_which_node_is_of_another_cluster() {
+fn a_call_between_two_tries_is_told_which_node_is_of_another_group() {
     let mut net = trusted_pair();
     net.unreachable(1, true);
     let patient = LockOptions::new(TTL).wait(Duration::from_secs(60));
@@ -71,7 +71,7 @@ fn a_call_between_two_tries_is_told_which_node_is_of_another_cluster() {
     net.mark_as_anothers(1);
     net.unreachable(1, false);
     net.pass(Duration::from_secs(3));
-    names_another_cluster(net.acquired(0).1);
+    names_another_group(net.acquired(0).1);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn another_membership_or_name_gets_no_lock_and_changes_nothing() {
     let lock = net.try_lock(0, TTL).expect("three vote");
     let before = net.value(0, MARKER_KEY);
     let (nodes, quorum) = (3, 2);
-    let differs = |name| Unusable::OtherCluster {
+    let differs = |name| Unusable::OtherGroup {
         nodes,
         quorum,
         name,
@@ -91,11 +91,11 @@ fn another_membership_or_name_gets_no_lock_and_changes_nothing() {
     let four = net.client(builder(4).max_ttl(LONGEST));
     let said = other(net.lock(four, TTL))[0];
     assert_eq!(said, NodeOutcome::Unusable(differs(false)));
-    let named = net.client(builder(3).max_ttl(LONGEST).cluster("till"));
+    let named = net.client(builder(3).max_ttl(LONGEST).group("till"));
     let said = other(net.lock(named, TTL))[0];
     assert_eq!(said, NodeOutcome::Unusable(differs(true)));
     assert_eq!(net.value(0, MARKER_KEY), before);
-    let refused = Err(TrustFault::OtherCluster);
+    let refused = Err(TrustFault::OtherGroup);
     assert_eq!(net.trust(named, 0), refused, "nor for an operator");
     net.pass(Duration::from_secs(3));
     assert_eq!(net.value(0, MARKER_KEY), before);
@@ -106,7 +106,7 @@ fn another_membership_or_name_gets_no_lock_and_changes_nothing() {
 
 /// Two majorities without a node in common would be possible.
 #[test]
-fn one_node_of_another_cluster_is_enough_and_held_locks_are_extended() {
+fn one_node_of_another_group_is_enough_and_held_locks_are_extended() {
     let mut net = trusted(1);
     let mut lock = net.try_lock(0, TTL).expect("three vote");
     net.mark_as_anothers(2);
@@ -154,7 +154,7 @@ fn a_change_of_members_is_a_barrier_on_every_node() {
     let told = net.kept_until(new, 0).expect("behind its barrier");
     assert!(barred <= told && told <= barred.saturating_add(2 * GRAIN));
     let refused = net.lock(old, TTL).expect_err("they have joined the others");
-    assert_matches!(refused, LockError::NoQuorum(_) | LockError::OtherCluster(_));
+    assert_matches!(refused, LockError::NoQuorum(_) | LockError::OtherGroup(_));
     net.pass(Duration::from_secs(1));
     other(net.lock(old, TTL));
     net.pass(40_403 * MS);
@@ -202,7 +202,7 @@ fn without_markers_there_is_nothing_to_reinitialise() {
 #[test]
 fn a_reinitialisation_that_is_refused_does_not_end_the_one_that_is_open() {
     let mut net = trusted(1);
-    let other = net.client(builder(3).max_ttl(LONGEST).cluster("other"));
+    let other = net.client(builder(3).max_ttl(LONGEST).group("other"));
     net.pass(Duration::from_secs(3));
     net.unreachable(0, true);
     let now = net.now;
