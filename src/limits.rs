@@ -167,8 +167,8 @@ pub(crate) const RENEWALS_WAIT: Duration = Duration::from_millis(2);
 /// names. Longer names make batches smaller.
 pub(crate) const BATCH_BYTES_MAX: usize = 16 << 10;
 
-/// The largest number of tokens that may have left a copy on some node: the tokens of held locks, of attempts under
-/// way, and of debts. The handle refuses an operation that needs one more token as `Saturated`. Adoptions and releases
+/// The largest number of tokens that nodes may store for one handle: the tokens of held locks, of open attempts, and
+/// of releases that are not confirmed (debts). The handle refuses an operation that needs one more token as `Saturated`. Adoptions and releases
 /// are never refused.
 pub const CLAIMS_MAX: usize = (1 << 20) + IN_FLIGHT_MAX;
 

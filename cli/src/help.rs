@@ -76,7 +76,9 @@ SHEARLINE_CONFIG  configuration file, as --config
 SHEARLINE_WITHOUT_SCRIPTS  true has the effect of --without-scripts";
 
 /// The environment variables for colours.
-pub(crate) const COLOURS: &str = "NO_COLOR, CLICOLOR_FORCE  no colours, or colours even in a pipe";
+pub(crate) const COLOURS: &str = "\
+NO_COLOR  no colours
+CLICOLOR_FORCE  colours even in a pipe";
 
 /// Explains how to write a time.
 pub(crate) const TIMES: &str =

@@ -68,8 +68,8 @@ impl Lock {
     }
 
     /// Returns the lock as bytes, for another process on this machine or for later use. The bytes contain the resource,
-    /// the token, the end of the lock and the clock of that end, the [lock delay](crate::Builder::lock_delay), and the
-    /// nodes that have granted the lock. The bytes do not contain the limit on the number of extensions
+    /// the token, the time at which the lock ends, the identity of the clock that measures this time, the
+    /// [lock delay](crate::Builder::lock_delay), and the nodes that have granted the lock. The bytes do not contain the limit on the number of extensions
     /// ([`extensions`](crate::LockOptions::extensions)).
     ///
     /// The bytes identify nodes by their order in the configuration, so a handle that extends the lock later needs the

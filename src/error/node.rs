@@ -103,7 +103,7 @@ pub struct LinkError(#[from] pub(crate) LinkFault);
 /// See [`LinkError`].
 #[allow(
     private_interfaces,
-    reason = "only `internals` exposes this type, and tests do not inspect a TLS fault"
+    reason = "the type is public only with the feature `internals`, and no test looks into a TLS fault"
 )]
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, thiserror::Error)]
 pub enum LinkFault {

@@ -445,7 +445,7 @@ impl Report {
         if self.tries() == 0
             && self.count(|said| *said == NodeOutcome::Pending) == self.nodes().len()
         {
-            return "no node was asked, because other callers of this handle hold it or wait for it".into();
+            return "no node was asked, because other callers of this handle come first".into();
         }
         let (vote, granted) = match self.0.asked {
             Asked::Vote => ("vote", "granted"),

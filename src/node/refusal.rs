@@ -65,14 +65,14 @@ impl Refusal {
 /// What the missing permission is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Forbidden {
-    /// The permission is about the command. This variant also covers servers that do not have the command, or have no
+    /// The user may not run the command. This variant also covers servers that do not have the command, or have no
     /// engine for scripts.
     Command,
-    /// The permission is about a key of the command.
+    /// The user may not access a key of the command.
     Key,
-    /// The permission is about a command that one of our scripts has run.
+    /// The user may not run a command that one of our scripts contains.
     Within,
-    /// The permission is about a command in one of our transactions. The transaction has done nothing.
+    /// The user may not run a command of one of our transactions. The transaction has done nothing.
     Part,
 }
 

@@ -190,7 +190,7 @@ fn reached(now: u64) -> u64 {
     }
 }
 
-/// Returns a span with few digits, so that timers often fall on the same tick. The span has up to 255 x 2^47 ticks, and
+/// Returns a round span, so that timers often fall on the same tick. The span has up to 255 x 2^47 ticks, and
 /// is not always a whole number of ticks.
 fn span(factor: u8, power: u8, rest: u8) -> u64 {
     let ticks = u64::from(factor).wrapping_shl(u32::from(power) % 48);

@@ -331,8 +331,8 @@ fn an_error_says_that_its_own_program_has_all_permits() {
     world.all_were_sent(&[]);
     world.sleep_until_event();
     let error = format!("{:#}", LockError::Held(world.held_by_another()));
-    let begin = "lock `k`: all 4 permits are taken: no node was asked, because other callers of this handle hold it or \
-                 wait for it; try again later";
+    let begin = "lock `k`: all 4 permits are taken: no node was asked, because other callers of this handle come \
+                 first; try again later";
     assert!(error.starts_with(begin), "{error}");
 }
 
