@@ -246,6 +246,10 @@ impl Nodes {
     /// gets a lock until that ttl has passed. So this function reads the markers with a handle that has a very short
     /// ttl. The function waits for slow nodes until `by`, and then fails if too few nodes vote.
     pub(crate) fn as_marked(&self, builder: Builder, by: Instant) -> Result<Builder, Failure> {
+        if self.guard != Guard::Strict && self.group != "default" {
+            let what = "a group needs markers: give --guard strict too";
+            return Err(Failure::new(Status::Configuration, what));
+        }
         if self.guard != Guard::Strict || self.max_ttl.is_some() {
             return Ok(builder);
         }

@@ -4,9 +4,10 @@ use serde_json::json;
 use shearline::{Config, Instant, RestartGuard};
 
 use crate::connect::Connect;
+use crate::duration::shown;
 use crate::failure::Failure;
 use crate::help::Texts;
-use crate::json::object;
+use crate::json::{millis, object};
 use crate::output::{Format, confirm, count};
 use crate::status::Status;
 
@@ -61,8 +62,15 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     redlock.reinit()?;
     args.connect.trust_if_asked(&redlock, Instant::MAX);
     let (nodes, group) = (config.nodes().len(), config.group());
-    let object = || object("reinit", [json!({ "nodes": nodes, "group": group })]);
-    let lines = || format!("the group {group} now has {}", count(nodes, "node"));
+    // Until then, nodes do not vote.
+    let barrier = redlock.nodes().iter().filter_map(|node| node.barrier).max();
+    let fields = json!({ "nodes": nodes, "group": group, "barrier_ms": barrier.map(millis) });
+    let wait = barrier.map(|left| format!("; no client gets a lock for {}", shown(left)));
+    let object = || object("reinit", [fields]);
+    let lines = || {
+        let (nodes, wait) = (count(nodes, "node"), wait.unwrap_or_default());
+        format!("the group {group} now has {nodes}{wait}")
+    };
     args.format.say(object, lines)?;
     Ok(Status::Success)
 }

@@ -4,7 +4,8 @@
 //!
 //! * "extended": a majority of the nodes keeps the token for longer than any node kept it before.
 //! * "released": the keys are gone before they could expire.
-//! * "new holder": the token is not the token of the holder that was shown before.
+//! * "broken": an operator has broken the lock.
+//! * "new holder": the token is not the token of the holder that was shown last.
 //! * If this is not certain, the line has none of these words. Nodes do not say whether a key has expired or was
 //!   deleted just before its end.
 
@@ -40,7 +41,7 @@ shearline watch --count 2 report      # how it is now, and its next change",
 /// If changes follow each other within a hundredth of a second, the command shows them as one.
 ///
 /// A line has the time in UTC, and says what has changed if this is certain: extended, released (or its keys were
-/// deleted before they expired), or new holder (also if the same client has taken the lock again).
+/// deleted before they expired), broken, or new holder (also if the same client has taken the lock again).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Ends after this many lines.
@@ -106,6 +107,8 @@ fn utc(at: SystemTime) -> String {
 struct Seen {
     /// The latest state with holders, or without any key on a majority.
     known: Option<Inspection>,
+    /// The latest state with the holder of an exclusive lock.
+    held: Option<Inspection>,
     /// The end of the longest-lived key of the holder, at the latest, when the holder was new or had extended the lock.
     end: Instant,
     /// Until then, a majority keeps the token, unless the keys are deleted. `None` if nodes may have forgotten it.
@@ -120,8 +123,9 @@ impl Seen {
         let kept = told.holder().map(|it| before.saturating_add(it.valid_for));
         let change = match told.holder() {
             Some(_) if is_same => (kept > Some(self.end)).then_some("extended"),
-            // A broken lock has the token of an operator, and no new holder.
-            Some(holder) if holder.owner.starts_with(b"(broken)") => None,
+            // The keys of the last holder were deleted, and are there again.
+            Some(_) if self.held.as_ref().is_some_and(|it| told.same_holder(it)) => None,
+            Some(holder) if holder.owner.starts_with(b"(broken)") => known.map(|_| "broken"),
             Some(_) => known.map(|_| "new holder"),
             None => (told.is_free() && Some(now) < self.kept).then_some("released"),
         };
@@ -139,6 +143,9 @@ impl Seen {
         }
         if is_known {
             self.known = Some(told.clone());
+        }
+        if kept.is_some() {
+            self.held = Some(told.clone());
         }
         change
     }

@@ -173,7 +173,7 @@ impl Run<'_> {
         let guard = wait(self.extended(asked), check)??;
         // The command does not exist yet, so the signal has to end this program.
         if let Err(signal) = check() {
-            let _ = release(self.args, guard); // If no majority confirms the release, the lock expires.
+            let _ = guard.unlock(); // If no majority confirms the release, the lock expires.
             return Err(signal);
         }
         Ok(guard)
@@ -243,7 +243,7 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
     let fencing_token = guard.fencing_token();
     let extended = guard.health().last_report;
     let released = match ended.all {
-        true => release(args, guard),
+        true => guard.unlock().map(drop),
         false => {
             drop(guard.into_lock()); // Keeps other clients out for as long as possible.
             Ok(())
@@ -279,6 +279,9 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
             ("watchdog_ended", Status::Lost, why)
         }
     };
+    if outcome == "released" {
+        args.acquire.tell(&args.names(), "released the lock");
+    }
     Ok(Ending {
         outcome,
         losses: u32::from(outcome == "lost"),
@@ -290,12 +293,6 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
         told: ended.told,
         ..Ending::default()
     })
-}
-
-/// Releases the lock.
-fn release(args: &Args, guard: Guard<impl Holds>) -> Result<(), UnlockError> {
-    let released = guard.unlock();
-    released.map(|_| args.acquire.tell(&args.names(), "released the lock"))
 }
 
 /// Returns the last answers of the nodes about a lock that is lost or was at risk.

@@ -328,7 +328,7 @@ fn watch_tells_each_change() {
     shearline(&cluster, "lock report --trust --ttl 20s --owner me").line();
     until("new holder: held by me, 1");
     shearline(&cluster, "break report --guard off --yes").done();
-    until("held by (broken) me, 1");
+    until("broken: held by (broken) me, 1");
     shearline(&cluster, "break report --guard off --yes --now").done();
     until("released: free");
     // A key that has expired may have been deleted a moment earlier.
