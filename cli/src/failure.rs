@@ -116,8 +116,8 @@ pub(crate) fn no_quorum(report: &Report) -> Status {
     }
 }
 
-/// Returns the status of a request that can never succeed. If the request needs scripts, an operator may permit
-/// scripts.
+/// Returns the status of a request that can never succeed. If the request only lacks scripts, the status is
+/// `Configuration`, because an operator can permit scripts.
 fn invalid(why: InvalidRequest) -> Status {
     match why.needs_scripts() {
         true => Status::Configuration,
@@ -218,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Returns the code in a folder without comments. Each string is on one line.
+    /// Returns the code in a folder, with comments removed and each string on one line.
     fn code_in(folder: &Path) -> String {
         let mut code = String::new();
         for entry in fs::read_dir(folder).expect("the library is there") {
