@@ -43,8 +43,8 @@ pub(crate) struct Args {
 
     /// Deletes the keys, so other clients get the lock at once.
     ///
-    /// Use this option only if the holder has certainly stopped. If the holder still works, two clients can hold the
-    /// lock.
+    /// Use this option only if you are certain that the holder has stopped. If the holder still works, two clients can
+    /// hold the lock.
     #[arg(long)]
     now: bool,
 

@@ -151,9 +151,9 @@ pub(crate) struct Connect {
     ///
     /// Use --trust only if no node can have forgotten a lock that a client still holds, for example if you have just
     /// installed the nodes. The option applies to the nodes that are connected at the beginning. With --guard strict,
-    /// the option applies to all clients, because the nodes store it. The option also gives the nodes a counter floor
-    /// for the fencing tokens of all clients: the current time plus one second. Older tokens must be smaller than this
-    /// floor. They are smaller unless a clock was set back.
+    /// the option applies to all clients, because the nodes store that they are trusted. The option also gives the
+    /// nodes a counter floor for the fencing tokens of all clients: the current time plus one second. Older tokens must
+    /// be smaller than this floor. They are smaller unless a clock was set back.
     #[arg(long, help_heading = "Nodes")]
     pub(crate) trust: bool,
 }

@@ -1,4 +1,4 @@
-//! Explains why a command fails, with one line for a person and the exit status.
+//! Explains why a command fails: one line for a person, and the exit status.
 //!
 //! The line is the long form of the library's error. The line names options instead of functions. This module assigns
 //! one exit status to each kind of error.

@@ -1,4 +1,4 @@
-//! The output of `--json`, which is one object on one line, with a version.
+//! The output of `--json`: one object on one line, with a version.
 //!
 //! Every object for a program begins with `"version"` and `"command"`. New fields may appear without a new version.
 //! Removing a field or changing its meaning requires a new version.

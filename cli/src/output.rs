@@ -3,7 +3,7 @@
 //!
 //! Lines break between words at 80 columns, on a terminal and in a pipe (except those of `watch`), and contain no
 //! control characters. By default only terminals get colours. `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and `TERM`
-//! change this, as the crate `anstream` describes.
+//! change this default, as the crate `anstream` describes.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -62,9 +62,9 @@ pub(crate) fn say(text: impl fmt::Display) -> Result<(), Failure> {
     written.map_err(unwritten)
 }
 
-/// Writes a line to stderr. The line begins with the name of this program in this style.
+/// Writes a line to stderr. The line begins with the name of this program, in the given style.
 pub(crate) fn complain(style: Style, text: impl fmt::Display) {
-    // A single write prints the line, because another process may also write to stderr. A closed terminal is no
+    // A single write prints the line, because another process may also write to stderr. A closed terminal is not a
     // failure.
     let line = format!("{} {text}\n", painted(style, "shearline:"));
     let _ = anstream::stderr().lock().write_all(line.as_bytes());

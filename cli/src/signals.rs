@@ -89,7 +89,8 @@ pub(crate) fn parse(text: &str) -> Result<i32, &'static str> {
     )
 }
 
-/// Ends this process by a signal that ends programs without a handler. Returns only if this fails.
+/// Ends this process by a signal that ends programs without a handler. Returns only if the signal did not end the
+/// process.
 pub(crate) fn end_by(signal: i32) {
     // The command may have left a core dump when it died of this signal. A core dump of this program would be useless.
     let none = Rlimit {

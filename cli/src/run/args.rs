@@ -95,11 +95,11 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Lock")]
     pub(super) shared: bool,
 
-    /// Lets at most K runs of NAME work at once.
+    /// Runs at most K commands under NAME at once.
     ///
-    /// Each command holds one permit. SHEARLINE_SLOT is the number of the permit, from 0 to K - 1. Use the same K,
-    /// from 1 to 1024, in all runs with the same NAME. While other runs hold permits, a run with a different K fails
-    /// with status 75. A lock on the NAME waits until no client holds a permit. The nodes must run scripts.
+    /// Each command holds one permit. SHEARLINE_SLOT is the number of the permit, from 0 to K - 1. Use the same K, from
+    /// 1 to 1024, in all runs with the same NAME. While other runs hold permits, a run with a different K fails with
+    /// status 75. A lock on NAME waits until no client holds a permit. The nodes must run scripts.
     #[arg(
         long,
         value_name = "K",

@@ -283,7 +283,8 @@ mod tests {
     /// A variable that is set in a process that runs only one test.
     const ALONE: &str = "SHEARLINE_TEST_ALONE";
 
-    /// Four families, three of them of orphans: each prints a dot. They end by themselves after a minute.
+    /// A script that starts four families of processes, three of them orphans. Each family prints a dot, and ends by
+    /// itself after a minute.
     const FAMILIES: &str = "
         (setsid sh -c 'printf .; sleep 60; :' &)
         setsid sh -c '(trap \"\" TERM; sleep 60 & printf .; sleep 60; :) & exit'
