@@ -153,7 +153,7 @@ pub(crate) struct Connect {
     /// installed the nodes. The option applies to the nodes that are connected at the beginning. With --guard strict,
     /// the option applies to all clients, because the nodes store that they are trusted. The option also gives the
     /// nodes a counter floor for the fencing tokens of all clients: the current time plus one second. Older tokens must
-    /// be smaller than this floor. They are smaller unless a clock was set back.
+    /// be smaller than this floor; they are, unless a clock was set back.
     #[arg(long, help_heading = "Nodes")]
     pub(crate) trust: bool,
 }
@@ -331,8 +331,7 @@ pub(crate) fn left(until: Instant) -> Duration {
 
 /// Waits until every node has answered or failed, and returns the state of the nodes.
 ///
-/// If a majority has answered, the function waits at most for `patience`, and otherwise at most for twice that time. It
-/// never waits longer than until `by`.
+/// If a majority has answered, waits at most for `patience`, and otherwise for twice that time, but never past `by`.
 pub(crate) fn settled(redlock: &Redlock, patience: Duration, by: Instant) -> Vec<NodeStatus> {
     let begin = now();
     loop {

@@ -1,7 +1,7 @@
 //! Explains why a command fails: one line for a person, and the exit status.
 //!
-//! The line is the long form of the library's error. The line names options instead of functions. This module assigns
-//! one exit status to each kind of error.
+//! The line is the long form of the library's error, but names options instead of functions. This module assigns one
+//! exit status to each kind of error.
 
 use std::fmt;
 use std::process::ExitCode;

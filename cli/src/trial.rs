@@ -1,8 +1,8 @@
 //! Finds out which permissions the user has on each node. A trial takes a lock on a single node.
 //!
 //! Permissions depend on the name of the key, so the operator can give a name. Otherwise the trial makes up a name that
-//! no other program uses. A user who may not use this name may still have permissions for other names. The lock is on
-//! one node only, and lives for a few seconds. The trial extends and releases the lock at once.
+//! no other program uses. A user who may not use this name may still have permissions for other names. The lock lives
+//! for a few seconds, but the trial extends and releases it at once.
 
 use std::ffi::OsStr;
 use std::fmt;

@@ -115,8 +115,8 @@ pub(crate) struct Args {
     /// Shortest time to hold the lock.
     ///
     /// If the command ends earlier, `run` keeps the lock until this time has passed or a signal arrives. Use this
-    /// option for jobs that several machines start at the same time: as their clocks differ, a late machine must still
-    /// find the lock held.
+    /// option for jobs that several machines start at the same time: a machine whose clock is late must still find the
+    /// lock held.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration::parse)]
     #[arg(help_heading = "Command")]
     pub(super) at_least: Duration,
