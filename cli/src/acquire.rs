@@ -19,7 +19,7 @@ use crate::waiting;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Lock")]
 pub(crate) struct Acquire {
-    /// Life of the lock without extensions.
+    /// Lifetime without extensions.
     ///
     /// `run` extends its lock, and needs a ttl of at least 2s. `lock` does not extend its lock.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
@@ -27,8 +27,8 @@ pub(crate) struct Acquire {
 
     /// Gives up after this time [default: never].
     ///
-    /// The time counts from the start of the command. If nodes are silent, the command waits at least
-    /// for --connect-timeout. If only an operator can repair the cause, such as a wrong password, the command does not
+    /// The time counts from the start of the command. The command waits for silent nodes for at least the time of
+    /// --connect-timeout. If only an operator can solve the problem, such as a wrong password, the command does not
     /// wait. This option has the alias --timeout.
     #[arg(short, long, alias = "timeout", value_name = "TIME", value_parser = duration::parse)]
     wait: Option<Duration>,
@@ -55,7 +55,7 @@ pub(crate) struct Acquire {
     #[arg(long, value_name = "OWNER")]
     owner: Option<OsString>,
 
-    /// Also takes a fencing token for the store.
+    /// Also gets a fencing token for the store.
     ///
     /// The fencing token is larger than the token of every earlier lock of this name. Pass the token to the store with
     /// each write, and with each read on which a write depends. The store remembers the largest token that it has seen,
@@ -65,7 +65,7 @@ pub(crate) struct Acquire {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     fenced: Option<bool>,
 
-    /// Keeps other clients out longer after a loss.
+    /// Keeps an unreleased lock for longer.
     ///
     /// If the holder does not release the lock, the nodes keep it for this time after its ttl.
     #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "0s", value_parser = duration::parse)]
@@ -77,17 +77,17 @@ pub(crate) struct Acquire {
     #[arg(short, long)]
     pub(crate) quiet: bool,
 
-    /// Prints when it takes and releases the lock.
+    /// Reports when the lock is taken and released.
     ///
-    /// The lines on stderr say how long it took, how long the lock is valid, and which nodes have confirmed it. The
-    /// command also prints why it waits, even with --wait.
+    /// The lines on stderr say how long the request took, how long the lock is valid, and which nodes confirmed the
+    /// lock. Even with --wait, the command also prints why it waits.
     #[arg(short, long, conflicts_with = "quiet")]
     pub(crate) verbose: bool,
 }
 
 impl Acquire {
-    /// Sets the owner and the lock delay. The default owner consists of this host and `process`, the process that works
-    /// under the lock.
+    /// Sets the owner and the lock delay. The default owner names this host and `process`, the process that works under
+    /// the lock.
     pub(crate) fn builder(&self, builder: Builder, process: u32) -> Builder {
         let owner = self.owner.clone().map(OsString::into_vec);
         let owner = owner.unwrap_or_else(|| host_and(process));
@@ -120,15 +120,15 @@ impl Acquire {
         talks && !self.quiet && !self.no_wait
     }
 
-    /// Prints what has happened to the lock on these names, if the user asked for it.
+    /// Prints what has happened to the lock on these names, if the user gave `--verbose`.
     pub(crate) fn tell(&self, names: &[&[u8]], what: &str) {
         if self.verbose {
             complain(NOTE, format_args!("{}: {what}", listed(names)));
         }
     }
 
-    /// Asks the nodes who holds the lock, and returns why the command did not take the lock. The user chooses the
-    /// status for a conflict.
+    /// Asks the nodes who holds the lock, and returns why the command did not take the lock. For a conflict, the status
+    /// is that of `--conflict-status`.
     pub(crate) async fn failure(
         &self,
         error: LockError,

@@ -30,9 +30,9 @@ shearline break report --now --yes    # its machine is certainly off",
 /// Ends a lock whose holder is gone or hangs.
 ///
 /// `break` shows the holder and asks for confirmation. Then it replaces the holder's token on every node, and the keys
-/// live as long as before. So the holder can no longer extend its lock. If `shearline run` holds the lock, it ends its
-/// command at once, or when half of the ttl is left if the nodes do not push changes. Other clients get the lock after
-/// its ttl, because the holder must have stopped by then.
+/// keep their expiry. So the holder can no longer extend its lock. If `shearline run` holds the lock, it ends its
+/// command at once. If the nodes do not push changes, it ends the command when half of the ttl is left. Other clients
+/// get the lock after its ttl, because the holder must have stopped by then.
 ///
 /// If another client has taken the lock since `break` showed it, `break` changes nothing.
 #[derive(Debug, clap::Args)]
@@ -43,8 +43,8 @@ pub(crate) struct Args {
 
     /// Deletes the keys, so other clients get the lock at once.
     ///
-    /// Use this option only if the holder has certainly stopped. If the holder still works, two clients can hold the
-    /// lock.
+    /// Use this option only if you are certain that the holder has stopped. If the holder still works, two clients can
+    /// hold the lock.
     #[arg(long)]
     now: bool,
 

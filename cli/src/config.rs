@@ -25,14 +25,15 @@ use crate::secrets::{self, wrong};
 /// The environment variable that names the configuration file. `--config` overrides it.
 pub(crate) const FILE: &str = "SHEARLINE_CONFIG";
 
-/// The keys, which are the names of options and [`NODES`]. A command ignores a key if it does not have that option.
+/// The keys of the file: the names of options, and [`NODES`]. A command ignores the keys of options that it does not
+/// have.
 pub(crate) const KEYS: &str = "nodes, user, password-file, ca, cert, key, guard, group, max-ttl, node-timeout, \
     connect-timeout, without-scripts, ttl, lock-delay, owner, fenced";
 
 /// The key for a list of URLs, which `--node` also takes.
 const NODES: &str = "nodes";
 
-/// The key for a path. A relative path starts in the folder of the configuration file.
+/// The key for the path of the password file. A relative path starts in the folder of the configuration file.
 const PASSWORD_FILE: &str = "password-file";
 
 /// Returns the path of the configuration file, if the command takes a file and the user gives one.
@@ -44,7 +45,8 @@ pub(crate) fn path(command: &Command, arguments: &ArgMatches) -> Option<PathBuf>
     says_something(arguments, "config").then(|| named.into())
 }
 
-/// Returns `true` if the command has this option. In an optimised build, `ArgMatches` does not say this.
+/// Returns `true` if the command has this option. In an optimised build, `ArgMatches` does not show which options
+/// exist.
 fn has(command: &Command, option: &str) -> bool {
     command
         .get_arguments()
@@ -101,7 +103,7 @@ pub(crate) fn arguments(
     Ok(typed)
 }
 
-/// Returns `true` if the user typed the option, or if its variable is set and not empty.
+/// Returns `true` if the user typed the option, or if the environment variable for the option is not empty.
 fn says_something(arguments: &ArgMatches, option: &str) -> bool {
     match arguments.value_source(option) {
         Some(ValueSource::CommandLine) => true,
@@ -112,7 +114,7 @@ fn says_something(arguments: &ArgMatches, option: &str) -> bool {
     }
 }
 
-/// Returns a message for a file that is not TOML. The message of the parser would quote the file, which may hold a
+/// Returns a message for a file that is not TOML. The parser's own message would quote the file, which may hold a
 /// password.
 fn not_toml(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
     let before = error.span().and_then(|span| text.get(..span.start));

@@ -1,7 +1,7 @@
-//! The options for the nodes and for the connections to them, and the handle with these options.
+//! The options that name the nodes and configure the connections, and the code that builds a handle from them.
 //!
-//! Every command that uses nodes has the options [`Nodes`]; only `demo` does not. Commands that take, extend or release
-//! a lock have [`Connect`], which adds `--trust`.
+//! Every command that uses nodes has the options [`Nodes`], except `demo`. Commands that take, extend or release a lock
+//! have [`Connect`], which adds `--trust`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -25,19 +25,19 @@ use crate::status::Status;
 /// The environment variable with the comma-separated URLs of the nodes. `--node` overrides it.
 const NODES: &str = "SHEARLINE_NODES";
 
-/// The default for the longest ttl of any client, if no marker contains one.
+/// The default for `--max-ttl`, if no marker contains a ttl.
 const MAX_TTL: Duration = Duration::from_secs(60);
 
-/// The longest ttl of a handle that only reads the markers. If this handle joins a node that has restarted, the node's
-/// barrier becomes slightly too long, because the drift has a constant part. A shorter ttl would make the barrier even
-/// longer.
+/// The longest ttl that a handle declares if it only reads the markers. Every ttl is lengthened by the drift, which has
+/// a constant part. So the barrier of a restarted node that this handle joins becomes slightly too long. A shorter ttl
+/// would make the barrier even longer.
 const TO_READ: Duration = Duration::from_millis(100);
 
-/// The limits for the time that a command waits at its end for nodes that have not answered yet.
+/// The limits for how long a command that is ending waits for nodes that have not answered yet.
 const AT_END_MIN: Duration = Duration::from_millis(50);
 const AT_END_MAX: Duration = Duration::from_secs(2);
 
-/// The pause between two checks of whether the remaining nodes have answered or failed.
+/// How long a command pauses before it checks again whether the remaining nodes have answered or failed.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The options that name the nodes.
@@ -52,9 +52,9 @@ pub(crate) struct Nodes {
     #[arg(long, value_name = "URL", env = NODES, hide_env = true)]
     node: Vec<String>,
 
-    /// User for URLs that name no user.
+    /// User for URLs without a user.
     ///
-    /// This option also needs --password-file.
+    /// This option requires --password-file.
     #[arg(long, hide_short_help = true, value_name = "NAME")]
     user: Option<String>,
 
@@ -64,7 +64,7 @@ pub(crate) struct Nodes {
     #[arg(long, hide_short_help = true, value_name = "FILE")]
     password_file: Option<PathBuf>,
 
-    /// Options as TOML, or set SHEARLINE_CONFIG.
+    /// TOML file of options, or set SHEARLINE_CONFIG.
     ///
     /// The section FILES lists the keys. Options on the command line and environment variables override the file.
     #[arg(long, value_name = "FILE", env = config::FILE, hide_env = true)]
@@ -126,7 +126,7 @@ pub(crate) struct Nodes {
     /// Longest wait for a connection.
     ///
     /// A connection and its login take about three round trips. A command that needs all nodes waits this long for
-    /// nodes that are not connected yet. If a majority is missing, it waits twice as long.
+    /// nodes that are not connected yet. If fewer nodes than a majority are connected, it waits twice as long.
     #[arg(long, value_name = "TIME", value_parser = duration::within(1..=10_000))]
     #[arg(hide_short_help = true, default_value = "1s")]
     connect_timeout: Duration,
@@ -151,9 +151,9 @@ pub(crate) struct Connect {
     ///
     /// Use --trust only if no node can have forgotten a lock that a client still holds, for example if you have just
     /// installed the nodes. The option applies to the nodes that are connected at the beginning. With --guard strict,
-    /// the option applies to all clients, because the nodes store it. The option also gives the nodes a counter floor
-    /// for the fencing tokens of all clients: the present time plus one second. Every older token must be smaller than
-    /// this floor, which is true unless a clock was set back.
+    /// the option applies to all clients, because the nodes store that they are trusted. The option also gives the
+    /// nodes a counter floor for the fencing tokens of all clients: the current time plus one second. Older tokens must
+    /// be smaller than this floor; they are, unless a clock was set back.
     #[arg(long, help_heading = "Nodes")]
     pub(crate) trust: bool,
 }
@@ -193,7 +193,7 @@ impl Nodes {
         self.urls()?.into_iter().map(alone).collect()
     }
 
-    /// Returns a builder for the nodes at these URLs, without the options of TLS.
+    /// Returns a builder for the nodes at these URLs, without TLS options.
     fn of(&self, urls: Vec<String>) -> Result<Builder, Failure> {
         let builder = Redlock::builder()
             .nodes(urls)
@@ -225,7 +225,7 @@ impl Nodes {
         Ok(self.as_marked(self.builder()?, Instant::MAX)?.build()?)
     }
 
-    /// Returns how long a command waits at its end for nodes that have not answered yet.
+    /// Returns how long a command that is ending waits for nodes that have not answered yet.
     pub(crate) fn at_end(&self) -> Duration {
         self.node_timeout.clamp(AT_END_MIN, AT_END_MAX)
     }
@@ -235,16 +235,16 @@ impl Nodes {
         settled(redlock, self.connect_timeout, Instant::MAX)
     }
 
-    /// Returns the longest ttl of any client, unless a marker contains another one.
+    /// Returns the longest ttl of any client: the value of `--max-ttl`, or its default.
     pub(crate) fn max_ttl(&self) -> Duration {
         self.max_ttl.unwrap_or(MAX_TTL)
     }
 
-    /// Sets the longest ttl to the longest ttl in the markers, if markers exist and the user gives no longest ttl.
+    /// If the user gave no `--max-ttl`, sets the longest ttl of any client to the longest ttl that a marker contains.
     ///
-    /// If a client joins with a longer ttl than the ttl in a marker, it raises the ttl in the marker, and no client
-    /// gets a lock until that ttl has passed. So this function reads the markers with a handle that has a very short
-    /// ttl. The function waits for slow nodes until `by`, and then fails if too few nodes vote.
+    /// A client with a longer ttl than a marker raises the ttl in the marker, and then no client gets a lock until that
+    /// ttl has passed. So this function reads the markers with a handle that has a very short ttl. The function waits
+    /// for slow nodes until `by`, and then fails if too few nodes vote.
     pub(crate) fn as_marked(&self, builder: Builder, by: Instant) -> Result<Builder, Failure> {
         if self.guard != Guard::Strict && self.group != "default" {
             let what = "a group needs markers: give --guard strict too";
@@ -290,7 +290,7 @@ impl Nodes {
     }
 }
 
-/// Parses a Boolean value. An empty variable counts as not set.
+/// Parses a Boolean value. Like an unset variable, an empty text counts as `false`.
 fn truth(text: &str) -> Result<bool, ParseBoolError> {
     match text {
         "" => Ok(false),
@@ -299,8 +299,8 @@ fn truth(text: &str) -> Result<bool, ParseBoolError> {
 }
 
 impl Connect {
-    /// Builds the handle, and trusts the nodes if `--trust` was given. Waits for nodes that do not answer until `by`,
-    /// but at least for one connect timeout.
+    /// Builds the handle, and trusts the nodes if `--trust` was given. Waits until `by`, but at least for one connect
+    /// timeout, for nodes that do not answer.
     pub(crate) fn connect(&self, builder: &Builder, by: Instant) -> Result<Redlock, Failure> {
         let met_by = by.max(now().saturating_add(self.nodes.connect_timeout));
         let redlock = self.nodes.as_marked(builder.clone(), met_by)?.build()?;
@@ -335,8 +335,7 @@ pub(crate) fn left(until: Instant) -> Duration {
 
 /// Waits until every node has answered or failed, and returns the state of the nodes.
 ///
-/// The wait takes `patience` if a majority has answered. Otherwise the wait takes twice as long. The wait never
-/// continues after `by`.
+/// If a majority has answered, waits at most for `patience`, and otherwise for twice that time, but never past `by`.
 pub(crate) fn settled(redlock: &Redlock, patience: Duration, by: Instant) -> Vec<NodeStatus> {
     let begin = now();
     loop {

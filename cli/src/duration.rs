@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// Units and their milliseconds. `ms` comes first, because it ends with another unit, `s`.
+/// The units, and their lengths in milliseconds. `ms` comes first, because it ends with another unit, `s`.
 const UNITS: [(&str, u64); 5] = [
     ("ms", 1),
     ("s", 1_000),
@@ -54,7 +54,7 @@ fn millis(number: &str, unit: u64) -> Option<u64> {
     scaled.is_multiple_of(scale).then_some(scaled / scale)
 }
 
-/// Writes a span for a person, with at most two units and rounded down.
+/// Writes a span for a person: rounded down, and with at most two units.
 pub(crate) fn shown(span: Duration) -> String {
     let millis = span.as_millis();
     match millis {

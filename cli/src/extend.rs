@@ -23,15 +23,15 @@ lock=$next",
     "shearline(1), shearline-lock(1), shearline-unlock(1)",
 );
 
-/// Extends the lock of a script, and prints the new line.
+/// Extends a lock that `lock` took, and prints its new text.
 ///
-/// Use the new line from now on. The old line is valid only until the old end of the lock. If the status is 69, try
+/// Use the new text from now on. The old text is valid only until the old expiry of the lock. If the status is 69, try
 /// again before that time.
 ///
 /// Give the nodes on which the lock was taken, in the same order.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How long the lock lives from now on.
+    /// New time until the lock expires.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
     ttl: Duration,
 

@@ -1,7 +1,7 @@
-//! Explains why a command fails, with one line for a person and the exit status.
+//! Explains why a command fails: one line for a person, and the exit status.
 //!
-//! The line is the long form of the library's error. The line names options instead of functions. This module assigns
-//! one exit status to each kind of error.
+//! The line is the long form of the library's error, but names options instead of functions. This module assigns one
+//! exit status to each kind of error.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -116,8 +116,8 @@ pub(crate) fn no_quorum(report: &Report) -> Status {
     }
 }
 
-/// Returns the status of a request that can never succeed. If the request needs scripts, an operator may permit
-/// scripts.
+/// Returns the status of a request that can never succeed. If the request only lacks scripts, the status is
+/// `Configuration`, because an operator can permit scripts.
 fn invalid(why: InvalidRequest) -> Status {
     match why.needs_scripts() {
         true => Status::Configuration,
@@ -218,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Returns the code in a folder without comments. Each string is on one line.
+    /// Returns the code in a folder, with comments removed and each string on one line.
     fn code_in(folder: &Path) -> String {
         let mut code = String::new();
         for entry in fs::read_dir(folder).expect("the library is there") {

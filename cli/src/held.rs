@@ -58,8 +58,8 @@ impl Held {
     }
 }
 
-/// Returns the failure of an extension or a release. Other nodes than those of the lock look like nodes that have lost
-/// its keys, so the message names this cause too.
+/// Returns the failure of an extension or a release. If the user names other nodes than those of the lock, they seem to
+/// have lost the keys, so the message also names this cause.
 pub(crate) fn lost(error: impl Into<Failure>) -> Failure {
     let mut failure = error.into();
     if failure.message.contains(" without its key") {
@@ -74,7 +74,7 @@ pub(crate) fn lost(error: impl Into<Failure>) -> Failure {
 /// Detaches a lock from this process.
 ///
 /// A majority of the nodes is enough for a lock. This function gives the other nodes a moment to answer, so that all
-/// nodes have the lock and one of them may fail.
+/// nodes store the lock and it survives if one of them fails.
 pub(crate) fn detached(nodes: &Nodes, redlock: &Redlock, guard: LockGuard) -> Lock {
     let begin = time::Instant::now();
     let is_open = |node: &NodeStatus| node.state == NodeState::Ready && node.in_flight != 0;
@@ -84,7 +84,7 @@ pub(crate) fn detached(nodes: &Nodes, redlock: &Redlock, guard: LockGuard) -> Lo
     guard.into_lock()
 }
 
-/// Decodes hexadecimal digits. There must be at least two.
+/// Decodes hexadecimal digits. The text must have at least two digits.
 fn bytes_of(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();
     let byte = |pair: &[u32]| u8::try_from(pair[0] << 4 | pair.get(1)?).ok();

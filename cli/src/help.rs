@@ -104,7 +104,7 @@ pub(crate) fn texts(command: &str) -> &'static Texts {
     }
 }
 
-/// Returns `true` if the command has the options for nodes and sends requests to them.
+/// Returns `true` if the command has the options for nodes and sends requests to the nodes.
 pub(crate) fn asks_nodes(command: &Command) -> bool {
     command.get_arguments().any(|it| it.get_id() == "config")
 }

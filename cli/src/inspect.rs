@@ -31,11 +31,12 @@ shearline status --json report | jq -r .holder.owner",
     "shearline(1), shearline-watch(1), shearline-break(1), shearline-nodes(1)",
 );
 
-/// Shows who holds a lock, how long, and which nodes disagree.
+/// Shows who holds a lock, for how long, and which nodes disagree.
 ///
 /// A lock is held while a majority of the nodes has the same token. The command shows all holders of shared locks and
 /// permits. A different token on a node is a copy from an attempt that is still running or has failed. Such a copy
-/// expires by itself. The answer may be out of date when you read it, so it does not replace the lock.
+/// expires by itself. The answer may be out of date when you read it. To decide whether you may work, take the lock
+/// instead.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -111,7 +112,7 @@ pub(crate) fn in_full(told: &Inspection) -> String {
 }
 
 /// Returns two texts for each holder of a shared lock or a permit. The first text says what the holder has. The second
-/// text says its owner, its validity and its nodes.
+/// text gives the owner, the validity and the nodes.
 fn each_of_several(told: &Inspection) -> impl Iterator<Item = (String, String)> {
     told.holders().iter().filter_map(|holder| {
         let what = match holder.kind {
@@ -160,7 +161,7 @@ pub(crate) fn state(told: &Inspection) -> String {
     }
 }
 
-/// Returns `true` if too few answers count.
+/// Returns `true` if too few nodes gave an answer that counts.
 fn is_unknown(told: &Inspection) -> bool {
     let counted = told.nodes().iter().filter(|node| node.counts).count();
     counted <= told.nodes().len() / 2

@@ -1,10 +1,10 @@
-//! The output of `--json`, which is one object on one line, with a version.
+//! The output of `--json`: one object on one line, with a version.
 //!
-//! Every object for a program begins with `"version"` and `"command"`. New fields may appear without a new version. A
-//! field that is removed or changes its meaning needs a new version.
+//! Every object for a program begins with `"version"` and `"command"`. New fields may appear without a new version.
+//! Removing a field or changing its meaning requires a new version.
 //!
-//! Times are whole milliseconds in fields whose names end in `_ms`. If a name is not UTF-8, its field has hexadecimal
-//! digits, and the name of the field ends in `_hex` ([`named`]).
+//! Times are whole milliseconds in fields whose names end in `_ms`. Bytes that are not UTF-8 are written as hexadecimal
+//! digits, in a field whose name ends in `_hex` ([`named`]).
 
 use std::time::Duration;
 
@@ -36,7 +36,8 @@ pub(crate) fn line(object: &Value) -> String {
     without_controls(&object.to_string(), escape)
 }
 
-/// Returns a field for bytes that are usually text. Its name is `NAME`, or `NAME_hex` if the bytes are not UTF-8.
+/// Returns a field for bytes that are usually text. The field is named `NAME`, or `NAME_hex` if the bytes are not
+/// UTF-8.
 pub(crate) fn named(name: &str, bytes: &[u8]) -> Value {
     match std::str::from_utf8(bytes) {
         Ok(text) => json!({ name: text }),
@@ -44,7 +45,8 @@ pub(crate) fn named(name: &str, bytes: &[u8]) -> Value {
     }
 }
 
-/// Returns a field for a list of byte strings. Its name is `NAME`, or `NAME_hex` if one of the strings is not UTF-8.
+/// Returns a field for a list of byte strings. The field is named `NAME`, or `NAME_hex` if one of the strings is not
+/// UTF-8.
 pub(crate) fn named_all(name: &str, all: &[&[u8]]) -> Value {
     let texts: Result<Vec<_>, _> = all.iter().map(|bytes| std::str::from_utf8(bytes)).collect();
     let digits = || all.iter().map(|it| hex(it)).collect::<Vec<_>>();

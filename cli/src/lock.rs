@@ -40,11 +40,11 @@ write-to-store --token \"${lock#* }\"",
 
 /// Takes a lock for a script, and prints it as one line of text.
 ///
-/// The script must extend the lock while it works, and unlock it at the end. No other process extends the lock. If a
-/// step takes longer than the ttl, it continues without the lock. If one command does all the work, use `shearline run`
-/// instead: it extends the lock, and ends the command if the lock is lost.
+/// The script must extend the lock while it works, and unlock it at the end. No other process extends the lock. A step
+/// of the script that takes longer than the ttl continues without the lock. If one command does all the work, use
+/// `shearline run` instead: it extends the lock, and ends the command if the lock is lost.
 ///
-/// Anyone who has the text can release the lock, so keep the text secret. With --fenced, the line has the lock, a
+/// Anyone who has the text can release the lock, so keep the text secret. With --fenced, the line contains the lock, a
 /// space, and the fencing token. `extend` and `unlock` take the whole line, so quote it in the shell.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

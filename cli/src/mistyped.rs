@@ -54,7 +54,7 @@ pub(crate) fn failure(mut error: clap::Error, words: &[OsString]) -> Failure {
 #[derive(Debug)]
 pub(crate) enum Reader {
     Person,
-    /// A program that reads an object of this command.
+    /// A program that reads the JSON object of the command with this name.
     Program(String),
     /// A monitor that runs the command as a plugin.
     Monitor,
@@ -87,7 +87,7 @@ pub(crate) fn line(mut error: clap::Error) -> String {
         let part = part.trim();
         let is_kept = !part.starts_with("For more information")
             && (!part.starts_with("Usage: ") || shows_usage);
-        // `clap` suggests to pass the word as a value. This line leaves the tip out, because no value looks like an
+        // `clap` suggests passing the word as a value. The message omits this tip, because no value looks like an
         // option.
         let lines = part.lines().map(str::trim);
         let lines = lines.filter(|line| !line.starts_with("tip: to pass"));
@@ -106,7 +106,7 @@ fn command(words: &[OsString]) -> Option<String> {
     Some(typed.to_owned())
 }
 
-/// The first digits of the text of every lock.
+/// The digits with which the text of every lock begins.
 const LOCK: &str = "53484c4b";
 
 /// Hides secrets that the message would repeat. An argument may be a URL with a password, or the text of a lock, with

@@ -99,15 +99,15 @@ pub(crate) struct Args {
     nodes: Nodes,
 }
 
-/// Says by its status whether clients can take locks.
+/// Tells by its status if clients can take locks.
 ///
 /// Like `nodes`, the command takes and releases a lock on each node separately, because a node that answers may still
 /// refuse to write. Give a NAME that the user may lock; the default is lock:try:HOST:PID. The command takes at most
 /// three seconds, or five with --guard strict.
 ///
-/// Something is wrong with a node if it would not vote, if its memory is 80 % full, if it may evict locks, or if its
-/// clock was stepped. Full memory or a lack of replicas may pass by itself, so the status is 69. After a node has
-/// restarted, the command shows when you may restart the next node.
+/// A node has a problem if it would not vote, if its memory is 80 % full, if it may evict locks, or if its clock was
+/// stepped. Full memory or a lack of replicas may be temporary, so the status is then 69. After a node has restarted,
+/// the command shows when you may restart the next node.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
@@ -134,7 +134,7 @@ pub(crate) struct CheckArgs {
     nodes: Nodes,
 }
 
-/// The memory use of a node that is nearly full, in percent of `maxmemory`.
+/// The memory use, in percent of `maxmemory`, from which a node counts as nearly full.
 const NEARLY_FULL: u8 = 80;
 
 /// The results for all nodes.
@@ -152,11 +152,12 @@ struct Seen {
 struct Node {
     status: NodeStatus,
     trial: Trial,
-    /// The smallest possible number of counters, and why there may be more. `None` if the command did not count them.
+    /// The smallest possible number of counters, and why there may be more. `None` if the command did not count the
+    /// counters.
     counters: Option<(u64, Option<NodeOutcome>)>,
 }
 
-/// Prints the verdict after a line for each node.
+/// Prints a line for each node, and then the verdict.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let lock = Lock::of(args.name.as_deref(), args.shared, args.fenced == Some(true));
     let seen = Seen::by(&args.nodes, lock, args.counters)?;
@@ -233,14 +234,13 @@ impl Seen {
         }
     }
 
-    /// Returns `true` if waiting does not help, because too many users lack a permission or too many nodes have no
-    /// counter floor.
+    /// Returns `true` if waiting does not help, because a permission or a counter floor is missing on too many nodes.
     fn needs_operator(&self) -> bool {
         let count = |what: fn(&Trial) -> bool| {
             let such = self.nodes.iter().filter(|node| what(&node.trial));
             such.count()
         };
-        // If only a minority of the nodes lacks a counter floor, the other nodes can repair them.
+        // If only a minority of the nodes has no counter floor, the other nodes can repair them.
         let repaired = Some(count(Trial::lacks_floor)).filter(|number| *number < self.needed());
         let denied = count(Trial::is_denied) - repaired.unwrap_or_default();
         self.nodes.len() - denied < self.needed()

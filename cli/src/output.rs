@@ -3,7 +3,7 @@
 //!
 //! Lines break between words at 80 columns, on a terminal and in a pipe (except those of `watch`), and contain no
 //! control characters. By default only terminals get colours. `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and `TERM`
-//! change this, as the crate `anstream` describes.
+//! change this default, as the crate `anstream` describes.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -62,15 +62,15 @@ pub(crate) fn say(text: impl fmt::Display) -> Result<(), Failure> {
     written.map_err(unwritten)
 }
 
-/// Writes a line to stderr. The line begins with the name of this program in this style.
+/// Writes a line to stderr. The line begins with the name of this program, in the given style.
 pub(crate) fn complain(style: Style, text: impl fmt::Display) {
-    // A single write prints the line, because another process may also write to stderr. A closed terminal is no
+    // A single write prints the line, because another process may also write to stderr. A closed terminal is not a
     // failure.
     let line = format!("{} {text}\n", painted(style, "shearline:"));
     let _ = anstream::stderr().lock().write_all(line.as_bytes());
 }
 
-/// Returns the failure for a write to stdout. The failure is quiet if the reader has closed the pipe.
+/// Returns the failure of a write to stdout. The failure is quiet if the reader has closed the pipe.
 pub(crate) fn unwritten(error: io::Error) -> Failure {
     Failure {
         quiet: error.kind() == io::ErrorKind::BrokenPipe,
@@ -78,7 +78,7 @@ pub(crate) fn unwritten(error: io::Error) -> Failure {
     }
 }
 
-/// Returns the failure for a read from stdin.
+/// Returns the failure of a read from stdin.
 pub(crate) fn unreadable(error: io::Error) -> Failure {
     Failure::new(Status::Usage, format_args!("stdin cannot be read: {error}"))
 }
@@ -103,7 +103,8 @@ pub(crate) fn item(label: &str, text: &str) -> String {
     wrapped(&format!("{label}  {text}"), WIDTH - 4).join("\n    ")
 }
 
-/// Wraps `text` between words into lines of at most `width` characters. A longer word gets its own line.
+/// Wraps `text` between words into lines of at most `width` characters. A word that is longer than `width` gets its own
+/// line.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -120,7 +121,8 @@ pub(crate) fn columns(text: &str) -> usize {
     strip_str(text).map(|part| part.chars().count()).sum()
 }
 
-/// Returns `text` with all control characters escaped. A terminal would execute them, and they could hide a line.
+/// Returns `text` with all control characters escaped. A terminal would obey control characters, which could hide a
+/// line.
 pub(crate) fn without_controls(text: &str, escape: fn(char) -> String) -> String {
     let letters = text.chars().map(|letter| match letter.is_control() {
         true => escape(letter),
@@ -143,7 +145,7 @@ pub(crate) fn listed(names: &[&[u8]]) -> String {
     names.join(", ")
 }
 
-/// Returns the number and `noun`, which is plural unless the number is one.
+/// Returns the number followed by `noun`, in the plural unless the number is one.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     let end = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{end}")

@@ -1,6 +1,6 @@
 //! The pace at which operators may restart nodes. A node that has restarted does not vote until every lock that it may
-//! have forgotten has expired. If another node restarts before then, a majority may be missing, and kept locks are
-//! lost.
+//! have forgotten has expired. If another node restarts before then, too few nodes may vote, and clients lose the locks
+//! that they extend.
 
 use std::time::Duration;
 use std::{mem, thread};
@@ -48,8 +48,8 @@ pub(crate) fn next_restart_in(nodes: &[NodeStatus]) -> Option<u64> {
     all.then(|| longest(nodes).map_or(0, millis))
 }
 
-/// Returns the time until a node in quarantine votes and has copies of the kept locks. The node gets the copies a
-/// moment after its quarantine ends.
+/// Returns the time until a node in quarantine votes and stores the locks that clients extend. The node gets these
+/// locks a moment after its quarantine ends.
 pub(crate) fn wait(left: Duration) -> Duration {
     let started = u64::from(left.subsec_nanos() != 0);
     Duration::from_secs(left.as_secs().saturating_add(started).saturating_add(2))
@@ -94,8 +94,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// At the end of a quarantine, the handle reads the marker again. Until then, it does not know whether the node
-    /// votes.
+    /// After a quarantine, the handle does not know whether the node votes until it has read the node's marker again.
     #[test]
     fn a_quarantine_that_is_over_is_no_restart() {
         for (seconds, told) in [(0, false), (1, true)] {

@@ -25,7 +25,7 @@ shearline man lock >~/.local/share/man/man1/shearline-lock.1",
 
 /// Prints the manual page of a command.
 ///
-/// If no command is given, it prints shearline(1).
+/// Without a command, the output is shearline(1).
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManArgs {
     /// Command.
@@ -124,7 +124,7 @@ fn render(mut page: Command, to: &mut Vec<u8>) -> io::Result<()> {
     writeln!(to, ".PP\n{}", as_roff(MANUAL))
 }
 
-/// The page about the command in the library's manual.
+/// The page of the library's manual that describes the command.
 const MANUAL: &str = "https://docs.rs/shearline/latest/shearline/manual/command/";
 
 /// Returns the section on the files that the command reads.

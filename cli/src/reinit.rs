@@ -1,4 +1,4 @@
-//! `shearline reinit`: makes the nodes a new group, for `--guard strict`.
+//! `shearline reinit`: turns the nodes into a new group, for `--guard strict`.
 
 use serde_json::json;
 use shearline::{Config, Instant, RestartGuard};
@@ -25,14 +25,14 @@ shearline reinit --guard strict --yes --trust    # no client holds a lock",
     "shearline(1), shearline-nodes(1)",
 );
 
-/// Makes the nodes a new group, for --guard strict.
+/// Turns the nodes into a new group, for --guard strict.
 ///
-/// `reinit` overwrites the marker of every node. Run it once after you change the number of nodes or the name of the
-/// group. First stop every client of the old nodes. Run the command before a client of the new nodes takes a lock.
+/// `reinit` overwrites the marker of every node. Run `reinit` once after you change the number of nodes or the name of
+/// the group. First stop every client of the old nodes. Run the command before a client of the new nodes takes a lock.
 /// Stop the nodes that you no longer use, because they keep their old marker.
 ///
-/// No client gets a lock until all locks of the old and the new group must have expired. With --trust, clients get
-/// locks at once. Use --trust only if no client holds a lock.
+/// No client gets a lock before all locks of the old and the new group are certain to have expired. With --trust,
+/// clients get locks at once. Use --trust only if no client holds a lock.
 ///
 /// All nodes must answer.
 #[derive(Debug, clap::Args)]

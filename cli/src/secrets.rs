@@ -39,7 +39,7 @@ impl Login {
         })
     }
 
-    /// Reads the password without the line ends that follow. Reads a pipe, or any other file that is not regular, only
+    /// Reads the password, and removes line ends after it. Reads a pipe, or any other file that is not regular, only
     /// once.
     fn read(&self) -> Result<String, Failure> {
         static PIPED: OnceLock<String> = OnceLock::new();
@@ -68,7 +68,7 @@ impl Login {
 /// Splits a list of URLs at its commas. Returns `None` if a comma may be part of a user or a password.
 ///
 /// The text after a comma counts as another URL only if it begins with a scheme or has no credentials. Otherwise that
-/// text could be the rest of a password that contains the comma. No part of a password may be used as a host.
+/// text could be the rest of a password that contains the comma. A part of a password must never be used as a host.
 fn cut(list: &str) -> Option<Vec<&str>> {
     let pieces: Vec<&str> = list.split(',').map(str::trim).collect();
     let is_rest = |piece: &&str| piece.contains('@') && !piece.contains("://");
@@ -80,7 +80,8 @@ fn cut(list: &str) -> Option<Vec<&str>> {
 
 /// Returns the URLs in these lists, or none if there is only an empty list. `from` names the source of the lists.
 ///
-/// Refuses an empty entry, because its variable may not be set, and fewer nodes have smaller majorities.
+/// Refuses an empty entry, because it may come from a variable that is not set. With a node left out, a smaller
+/// majority would be enough for a lock.
 pub(crate) fn urls(from: &str, lists: &[String]) -> Result<Vec<String>, Failure> {
     let wrong = |what| Failure::new(Status::Configuration, format_args!("{from}: {what}"));
     let lists: Option<Vec<_>> = lists.iter().map(|list| cut(list)).collect();

@@ -33,7 +33,7 @@ const NOT_HANDLED: [i32; 7] = [SIGKILL, SIGSTOP, SIGILL, SIGFPE, SIGSEGV, SIGBUS
 /// Signals that stop a program if it has no handler.
 pub(crate) const STOPPING: [i32; 3] = [SIGTSTP, SIGTTIN, SIGTTOU];
 
-/// Signals that have no effect if a program has no handler. PIPE is here because the runtime of Rust ignores it.
+/// Signals that have no effect if a program has no handler. PIPE is here because the Rust runtime ignores it.
 const QUIET: &[i32] = &[
     SIGCONT,
     SIGURG,
@@ -72,8 +72,8 @@ pub(crate) fn ends(signal: i32) -> bool {
     !STOPPING.contains(&signal) && !QUIET.contains(&signal)
 }
 
-/// Parses a signal that asks a process to end. It is KILL or a signal that can be handled: `TERM`, `SIGTERM`, `15` or
-/// `RTMIN+3`.
+/// Parses a signal that asks a process to end, such as `TERM`, `SIGTERM`, `15` or `RTMIN+3`. Accepts KILL and all
+/// signals that can be handled.
 pub(crate) fn parse(text: &str) -> Result<i32, &'static str> {
     let name = text.to_ascii_uppercase();
     let name = name.strip_prefix("SIG").unwrap_or(&name);
@@ -89,7 +89,8 @@ pub(crate) fn parse(text: &str) -> Result<i32, &'static str> {
     )
 }
 
-/// Ends this process by a signal that ends programs without a handler. Returns only if this fails.
+/// Ends this process by a signal that ends programs without a handler. Returns only if the signal did not end the
+/// process.
 pub(crate) fn end_by(signal: i32) {
     // The command may have left a core dump when it died of this signal. A core dump of this program would be useless.
     let none = Rlimit {
@@ -163,7 +164,7 @@ impl Wake for Unpark {
 /// A bit for each signal that was ignored when this program started. Zero if the system has no `/proc/self/status`.
 static IGNORED: AtomicU64 = AtomicU64::new(0);
 
-/// Records the ignored signals before the runtime starts, because the runtime ignores PIPE.
+/// Records the ignored signals before the Rust runtime starts, because the Rust runtime itself ignores PIPE.
 #[ctor::ctor]
 fn note_ignored() {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

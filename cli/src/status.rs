@@ -1,7 +1,7 @@
 //! The exit statuses of the command, in one table.
 //!
-//! Where `sysexits.h` or `env` defines a number, this table uses that number. With `shearline run`
-//! and [`Status::Held`], the user chooses further statuses.
+//! Where `sysexits.h` or `env` defines a number, this table uses that number. `shearline run` ends with the status of
+//! its command, and the user may choose the number of [`Status::Held`].
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{self, ExitCode, ExitStatus};
@@ -20,7 +20,7 @@ pub(crate) enum Status {
     Failure,
     /// The arguments cannot be used.
     Usage,
-    /// Too few nodes voted or answered. The cause may pass by itself.
+    /// Too few nodes voted or answered. The cause may be temporary.
     NoQuorum,
     /// The lock was lost, or is no longer held.
     Lost,
@@ -66,8 +66,8 @@ impl Status {
         Self::Signal(u8::try_from(signal).unwrap_or_default())
     }
 
-    /// Ends this program with the status or by the signal. If the signal ends it, a shell that waits for this program
-    /// ends too.
+    /// Ends this program with the status or by the signal. If the signal ends this program, a shell that waits for the
+    /// program ends too.
     pub(crate) fn exit(self) -> ExitCode {
         // The first process of a container cannot end itself by a signal.
         if let Self::Signal(number) = self
@@ -108,7 +108,7 @@ const ALL: &str = "\
 127  the command of `run` does not exist
 128+N  ended by signal N";
 
-/// Returns the rows of a table for the help. A status without a text has the text from [`ALL`].
+/// Returns the rows of a table for the help. A status without its own text gets the text from [`ALL`].
 pub(crate) fn rows(table: &'static str) -> impl Iterator<Item = Row> + Clone {
     let of_all = |status: &str| help::rows(ALL).find(|(it, _)| *it == status);
     table

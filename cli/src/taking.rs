@@ -1,4 +1,4 @@
-//! Takes a lock for `lock` and `run`, and waits for the lock.
+//! Waits for a lock and takes it, for the commands `lock` and `run`.
 
 use std::future::{Future, poll_fn};
 use std::mem;
@@ -28,8 +28,8 @@ pub(crate) async fn next_look() {
 /// Requests a lock with these options.
 pub(crate) type Ask<'a, H> = &'a dyn Fn(&LockOptions) -> Acquiring<H>;
 
-/// Takes the lock on these names with these options. Prints who holds the lock while it waits. Gives up at `by`, unless
-/// `by` is `Instant::MAX`.
+/// Takes the lock on these names with these options. While it waits, prints who holds the lock. Gives up at `by`,
+/// unless `by` is `Instant::MAX`.
 pub(crate) async fn take<H: Holds>(
     acquire: &Acquire,
     redlock: &Redlock,

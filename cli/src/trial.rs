@@ -1,8 +1,8 @@
-//! Finds out the permissions of the user on each node. A trial takes a lock on a single node.
+//! Finds out which permissions the user has on each node. A trial takes a lock on a single node.
 //!
 //! Permissions depend on the name of the key, so the operator can give a name. Otherwise the trial makes up a name that
-//! no other program uses. A user who may not use this name may still have permissions for other names. The lock is on
-//! one node only, and lives for a few seconds. The trial extends and releases the lock at once.
+//! no other program uses. A user who may not use this name may still have permissions for other names. The lock lives
+//! for a few seconds, but the trial extends and releases it at once.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -22,8 +22,8 @@ use crate::connect::Nodes;
 use crate::failure::{Failure, in_words};
 use crate::output::printable;
 
-/// Returns the ttl of the extended lock. It is long enough even if each answer of the node comes just before its
-/// timeout.
+/// Returns the ttl of the extended lock. This ttl is long enough even if each answer of the node arrives just before
+/// the node timeout.
 fn ttl(nodes: &Nodes) -> Duration {
     nodes.max_ttl().min(Duration::from_secs(5))
 }
@@ -104,7 +104,8 @@ impl Trial {
     fn of(builder: Builder, nodes: &Nodes, lock: &Lock) -> Result<Self, Failure> {
         // No program needs the counter of this name, so the counter gets the shortest possible ttl.
         let redlock = &builder.counter_ttl(Duration::from_secs(1)).build()?;
-        // The first ttl is shorter than the extension, because an extension that changes nothing needs no permission.
+        // The trial takes the lock with half of the ttl, so that the extension changes the expiry: only then does an
+        // extension need a permission.
         let options = LockOptions::new(ttl(nodes) / 2).tries(1);
         let options = match lock.is_fenced {
             true => options.fenced(),
@@ -131,7 +132,7 @@ impl Trial {
             Err(LockError::Invalid(why)) => return Err(why.into()),
             Err(error) => return Ok(Self::both(lock.verdict(error.report(), &error))),
         };
-        // The watch first reports the present state. Then the node is asked to push the next change.
+        // The watch first reports the current state, and then asks the node to push the next change.
         if let Ok(mut watch) = redlock.watch(guard.resource()) {
             let _ = watch.next(nodes.node_timeout);
         }
@@ -148,7 +149,7 @@ impl Trial {
         })
     }
 
-    /// Returns a trial without further facts, whose `verdict` applies to both taking and extending a lock.
+    /// Returns a trial whose `verdict` applies to both taking and extending a lock, without further facts.
     fn both(verdict: Verdict) -> Self {
         Self {
             lock: verdict.clone(),

@@ -20,7 +20,7 @@ pub(crate) const TEXTS: Texts = Texts::new(
     "shearline(1), shearline-lock(1), shearline-extend(1), shearline-break(1)",
 );
 
-/// Releases the lock of a script.
+/// Releases a lock that `lock` took.
 ///
 /// Give the nodes on which the lock was taken, in the same order. The command waits for connections to the nodes
 /// (--connect-timeout) and for their answers (--node-timeout).
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
         let _ = guard.confirm();
     }
     let released = guard.unlock();
-    // A node that is still connecting also needs the release, and this process ends soon.
+    // A node that is still connecting also needs the release, so this process must not end yet.
     args.held.connect.nodes.settled(&redlock);
     let released = released.map_err(held::lost)?;
     if args.format.json {

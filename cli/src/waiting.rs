@@ -1,8 +1,8 @@
 //! Prints lines while a command waits for a lock. The lines say who holds the lock, or why the nodes do not grant it.
 //!
 //! In the first second the command prints nothing. Then the command asks the nodes who holds the lock, and writes a
-//! line to stderr. On a terminal, the command writes another line whenever the holder changes. Without a terminal, the
-//! command asks again after the first line only if too few nodes had answered.
+//! line to stderr. On a terminal, the command writes another line whenever the holder changes. If stderr is not a
+//! terminal, the command asks again after the first line only if too few nodes had answered.
 
 use std::future::pending;
 use std::io::{self, IsTerminal as _};
@@ -22,14 +22,15 @@ use crate::taking::next_look;
 const FIRST: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_secs(3);
 
-/// The time between two requests without a terminal, after the command has printed the holder.
+/// The time between two requests if stderr is not a terminal and the holder was already printed.
 const RARELY: Duration = Duration::from_secs(10);
 
 /// The text for a lock that is free but that the nodes did not grant.
 const FREE: &str =
     "the lock is free, but was not granted yet; if this continues, `shearline nodes` shows why";
 
-/// The text while too few nodes answer. After this text, the command asks again even without a terminal.
+/// The text that is printed while too few nodes answer. After this text, the command asks again even without a
+/// terminal.
 const FEW: &str = "too few nodes have answered";
 
 /// A name, and what the nodes say about it.
@@ -48,8 +49,8 @@ pub(crate) async fn talk(redlock: &Redlock, names: &[&[u8]], talks: bool) {
     loop {
         let (name, told) = first_held(redlock, names).await;
         let is_free = told.as_ref().is_ok_and(Inspection::is_free);
-        // The nodes may grant a free lock at any moment. If the lock is free twice in a row, other clients have
-        // probably not been faster, so the nodes do not grant the lock.
+        // The nodes may grant a free lock at any moment. If the lock is free twice in a row, the cause is probably not
+        // a faster client: the nodes do not grant the lock.
         let is_certain = mem::replace(&mut was_free, is_free) || !is_free;
         if let Some((reason, text)) = why(redlock, &told).filter(|_| is_certain) {
             let is_soon = is_terminal || reason == FEW;
@@ -77,8 +78,8 @@ async fn pause(span: Duration) {
     }
 }
 
-/// Returns the reason why the nodes do not grant the lock, and a text about the reason. The caller prints the text only
-/// if the reason changes.
+/// Returns why the nodes do not grant the lock: a short reason, and a text. The caller prints the text only if the
+/// reason changes.
 fn why(redlock: &Redlock, told: &Result<Inspection, OperatorError>) -> Option<(String, String)> {
     Some(match told {
         Ok(told) if told.is_free() => {

@@ -2,12 +2,12 @@
 //!
 //! # Guarantees
 //!
-//! * "extended": a majority of the nodes keeps the token for longer than any node kept it before.
+//! * "extended": a majority of the nodes will store the token for longer than any node would have before.
 //! * "released": the keys are gone before they could expire.
 //! * "broken": an operator has broken the lock.
-//! * "new holder": the token is not the token of the holder that was shown last.
-//! * If this is not certain, the line has none of these words. Nodes do not say whether a key has expired or was
-//!   deleted just before its end.
+//! * "new holder": the token differs from the token of the holder that was shown last.
+//! * If it is not certain what has changed, the line has none of these words. Nodes do not say whether a key has
+//!   expired or was deleted just before its end.
 
 use std::cell::Cell;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -37,11 +37,12 @@ shearline watch --count 2 report      # how it is now, and its next change",
 
 /// Shows who holds a lock, and each change, until Ctrl-C.
 ///
-/// Each change is one line, or one object with --json. The nodes push changes, and send nothing while nothing changes.
-/// If changes follow each other within a hundredth of a second, the command shows them as one.
+/// Each change is one line, or one object with --json. The nodes push each change, and send nothing between changes. If
+/// changes follow each other within a hundredth of a second, the command shows them as one.
 ///
-/// A line has the time in UTC, and says what has changed if this is certain: extended, released (or its keys were
-/// deleted before they expired), broken, or new holder (also if the same client has taken the lock again).
+/// Each line begins with the time in UTC. If it is certain what has changed, the line says so: extended, released (or
+/// the keys were deleted before they expired), broken, or new holder (also if the same client has taken the lock
+/// again).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Ends after this many lines.
@@ -71,7 +72,8 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
         let told = wait(watch.changed(), check)?.expect("the handle is open");
         let change = seen.change(&told, before.get(), now());
         let (at, text) = (utc(SystemTime::now()), inspect::in_full(&told));
-        // An equal line about a holder shows an extension. Without a holder, only the nodes have changed.
+        // If a line about a holder repeats, the lock was extended. If a line without a holder repeats, only the nodes
+        // changed.
         if !args.format.json && told.holders().is_empty() && last.as_ref() == Some(&text) {
             continue;
         }
@@ -87,12 +89,12 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     Ok(Status::Success)
 }
 
-/// Returns the time in UTC as RFC 3339 writes it.
+/// Returns the time in UTC, in the format of RFC 3339.
 fn utc(at: SystemTime) -> String {
     let at = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (seconds, millis) = (at.as_secs(), at.subsec_millis());
     let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
-    // Years of this count begin in March, so that leap days come last: the algorithm of Neri and Schneider.
+    // In this calculation, years begin in March, so that leap days come last (the algorithm of Neri and Schneider).
     let quarters = 4 * (seconds / 86_400 + 719_468) + 3;
     let (century, quarters) = (quarters / 146_097, (quarters % 146_097) | 3);
     let scaled = 2_141 * (quarters % 1_461 / 4) + 197_913;
@@ -102,21 +104,23 @@ fn utc(at: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
-/// What the states so far have shown.
+/// What is known from the states that were shown so far.
 #[derive(Default)]
 struct Seen {
-    /// The latest state with holders, or without any key on a majority.
+    /// The latest state in which the lock had holders or was free.
     known: Option<Inspection>,
     /// The latest state with the holder of an exclusive lock.
     held: Option<Inspection>,
-    /// The end of the longest-lived key of the holder, at the latest, when the holder was new or had extended the lock.
+    /// The latest time at which a key of the holder can expire, computed when the holder was new or had extended the
+    /// lock.
     end: Instant,
-    /// Until then, a majority keeps the token, unless the keys are deleted. `None` if nodes may have forgotten it.
+    /// The time until which a majority stores the token, unless the keys are deleted. `None` if nodes may have
+    /// forgotten it.
     kept: Option<Instant>,
 }
 
 impl Seen {
-    /// Returns what has changed, if this is certain. The nodes have shown the state between `before` and `now`.
+    /// Returns what has changed, if the change is certain. The nodes have shown the state between `before` and `now`.
     fn change(&mut self, told: &Inspection, before: Instant, now: Instant) -> Option<&'static str> {
         let known = self.known.as_ref();
         let is_same = known.is_some_and(|known| told.same_holder(known));

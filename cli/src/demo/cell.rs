@@ -5,8 +5,9 @@
 //! atomic counter next to it counts every change, so that the demo can compare the two counters at the end. Nothing in
 //! this module excludes other threads, because that is the task of the lock.
 //!
-//! A worker in the critical section whose lock has expired is not a holder. This happens if the whole process is
-//! stopped for longer than the ttl (Ctrl-Z). The worker then notices that its lock has expired, and writes nothing.
+//! A worker whose lock expires in the critical section no longer counts as a holder. A lock expires there if the whole
+//! process is stopped for longer than the ttl (Ctrl-Z). The worker then notices that its lock has expired, and writes
+//! nothing.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -19,7 +20,7 @@ pub(super) struct Cell {
     value: AtomicU64,
     written: AtomicU64,
     inside: AtomicU32,
-    /// When the lock of the worker that entered last expires, in nanoseconds.
+    /// The time at which the lock of the last worker to enter expires, in nanoseconds.
     valid_until: AtomicU64,
     most_inside: AtomicU32,
 }

@@ -41,8 +41,7 @@ use crate::status::Status;
 const DISTURBED: f64 = 0.30;
 const MENDED: f64 = 0.65;
 
-/// The additional time after which a new server votes. A server that has just started votes after the ttl and less than
-/// this time.
+/// A server that has just started votes after the ttl plus at most this time.
 const SLACK: Duration = Duration::from_secs(10);
 
 /// The help texts of this command.
@@ -57,7 +56,7 @@ shearline demo --seconds 30 --node 10.0.0.1,10.0.0.2,10.0.0.3",
     "shearline(1), shearline-run(1), shearline-nodes(1)",
 );
 
-/// Shows the lock at work, and checks that it excludes others.
+/// Shows the lock at work, and checks mutual exclusion.
 ///
 /// The demo needs no server. Several workers contend for one lock while they update a counter that is not atomic.
 /// Without `--node`, the demo uses five nodes in this process. In the middle, the demo stops two of these nodes, and
@@ -172,7 +171,7 @@ fn opening(args: &Args, nodes: &Nodes) -> String {
     )
 }
 
-/// Shows how the workers contend until the time has passed or the user interrupts. Stops two nodes in the middle.
+/// Shows the workers until the time has passed or the user interrupts the demo. Stops two nodes in the middle.
 fn contend(view: &mut View<'_>, nodes: &Nodes) -> Result<(), Failure> {
     if !nodes.are_own() {
         let now = "the demo does not stop servers; freeze one with kill -STOP to see what happens";

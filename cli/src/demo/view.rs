@@ -22,13 +22,13 @@ const TICK: Duration = Duration::from_millis(50);
 /// tries to connect to it again within two seconds.
 const SETTLING: Duration = Duration::from_secs(4);
 
-/// Watches the run of the demo.
+/// Shows the progress of the demo.
 pub(super) struct View<'a> {
     contest: &'a Contest,
     signals: &'a Signals,
     length: Duration,
     bar: ProgressBar,
-    /// The second of the last line, for an output without a terminal.
+    /// The second for which the last line was written, if the output is not a terminal.
     second: u64,
 }
 

@@ -1,5 +1,4 @@
-//! The output of `check --prometheus`, which is metrics as text, for example for the textfile collector of
-//! `node_exporter`.
+//! The output of `check --prometheus`: metrics as text, for example for the textfile collector of `node_exporter`.
 //!
 //! The metrics are the fields of the object that `--json` prints.
 
@@ -42,7 +41,8 @@ pub(super) fn text(seen: &Seen) -> String {
     all.chain(each).collect::<String>().trim_end().to_owned()
 }
 
-/// Returns the lines of a metric if at least one of its values is known. Each line has the label of an object.
+/// Returns the lines of a metric if at least one of its values is known. Each line shows the value of one object after
+/// the label of that object.
 fn metric(row: &str, objects: &[(String, Value)]) -> Option<String> {
     let mut words = row.splitn(4, ' ');
     let (name, field) = (words.next()?, words.next()?);

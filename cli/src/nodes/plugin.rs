@@ -1,4 +1,4 @@
-//! The output of `check --nagios`, which is one line and a status, as for monitoring plugins.
+//! The output of `check --nagios`: one line and an exit status, as monitoring systems expect them from plugins.
 
 use anstream::adapter::strip_str;
 
@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::status::Status;
 
-/// The words of the statuses 0 to 3.
+/// The words for the statuses 0 to 3.
 const WORDS: [&str; 4] = ["OK", "WARNING", "CRITICAL", "UNKNOWN"];
 
 /// Prints the results as one line. `status` is the exit status without `--nagios`.

@@ -71,8 +71,8 @@ shearline run --permits 4 render -- sh -c 'render-part $SHEARLINE_SLOT'",
 /// Runs a command while a lock is held.
 ///
 /// Takes the lock NAME, and runs the command (without a shell). Keeps the lock while the command runs. Then ends the
-/// processes that the command left, and releases the lock. With several names, `run` takes one lock on all names, or
-/// none.
+/// processes that the command left behind, and releases the lock. With several names, `run` takes one lock on all
+/// names, or none.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Name of the lock; several names are one lock.
@@ -95,11 +95,11 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Lock")]
     pub(super) shared: bool,
 
-    /// Lets at most K runs of NAME work at once.
+    /// Runs at most K commands under NAME at once.
     ///
-    /// Each command holds one permit. SHEARLINE_SLOT is the number of the permit, from 0 to K - 1. Use the same K,
-    /// from 1 to 1024, in all runs with the same NAME. While other runs hold permits, a run with a different K fails
-    /// with status 75. A lock on the NAME waits until no client holds a permit. The nodes must run scripts.
+    /// Each command holds one permit. SHEARLINE_SLOT is the number of the permit, from 0 to K - 1. Use the same K, from
+    /// 1 to 1024, in all runs with the same NAME. While other runs hold permits, a run with a different K fails with
+    /// status 75. A lock on NAME waits until no client holds a permit. The nodes must run scripts.
     #[arg(
         long,
         value_name = "K",
@@ -115,7 +115,8 @@ pub(crate) struct Args {
     /// Shortest time to hold the lock.
     ///
     /// If the command ends earlier, `run` keeps the lock until this time has passed or a signal arrives. Use this
-    /// option for jobs that several machines start at the same time, because their clocks differ.
+    /// option for jobs that several machines start at the same time: a machine whose clock is late must still find the
+    /// lock held.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration::parse)]
     #[arg(help_heading = "Command")]
     pub(super) at_least: Duration,
@@ -123,11 +124,11 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) end: End,
 
-    /// Starts the command again after a loss.
+    /// Restarts the command if the lock is lost.
     ///
     /// `run` first takes the lock again. `run` ends when the command ends by itself, or after `run` has passed TERM,
     /// INT, QUIT or --stop-signal on to the command. If `run` cannot take the lock again, it ends with status 74. The
-    /// time of --wait starts again at each loss.
+    /// time of --wait starts again each time the lock is lost.
     #[arg(long, help_heading = "Command")]
     pub(super) again: bool,
 

@@ -5,7 +5,7 @@
 //!
 //! # Guarantees
 //!
-//! * The channel keeps the boundaries and the order of messages (`SOCK_SEQPACKET`).
+//! * The channel preserves the boundaries and the order of messages (`SOCK_SEQPACKET`).
 //! * A process sees that the channel is closed only after the other process has ended. Both sockets are close-on-exec,
 //!   so no command inherits a socket.
 //! * Neither end waits for the other. If the channel is full, sending a message fails.
@@ -168,7 +168,7 @@ impl AsFd for Channel {
     }
 }
 
-/// The result of a receive.
+/// The result of receiving a message.
 #[derive(Debug)]
 pub(super) enum Received {
     /// No message has arrived yet.

@@ -22,7 +22,8 @@ use rustix::time::{
 };
 use shearline::Instant;
 
-/// The shortest ttl. This ttl leaves enough time between the request to end and the margin.
+/// The shortest ttl that `run` accepts. With this ttl, processes still have enough time to end before the margin
+/// begins.
 pub(super) const TTL_MIN: Duration = Duration::from_secs(2);
 
 /// The margin is an eighth of the ttl, between these limits. With two processors and a load of 17, it took up to 140 ms
@@ -39,14 +40,14 @@ pub(super) fn margin(ttl: Duration) -> Duration {
     (ttl / 8).clamp(MARGIN_MIN, MARGIN_MAX)
 }
 
-/// Returns when the supervisor itself kills all processes. The watchdog must kill them at `until`. If the supervisor
-/// noticed the loss of the lock at `lost`, the watchdog may not know about the loss.
+/// Returns the time at which the supervisor itself kills all processes. The watchdog must kill them at `until`, but it
+/// may not know about a loss of the lock that the supervisor noticed at `lost`.
 pub(super) fn kill_at(until: Instant, ttl: Duration, lost: Option<Instant>) -> Instant {
     let late = until.saturating_add(margin(ttl) / 2);
     lost.map_or(late, |lost| late.min(lost.saturating_add(PROMPTLY)))
 }
 
-/// Returns how much time processes have between the request to end and the kill.
+/// Returns how much time processes have to end before they are killed.
 pub(super) fn warning(ttl: Duration) -> Duration {
     ttl / 4 - margin(ttl)
 }

@@ -22,7 +22,7 @@
 //! # Guarantees
 //!
 //! While another client can hold the lock, every process of the command that this program may signal is dead. This
-//! holds even if *one* of supervisor, watchdog and nodes fails.
+//! holds even if *one* of the supervisor, the watchdog and the nodes fails.
 
 mod args;
 mod channel;

@@ -71,15 +71,15 @@ impl PartArgs {
 }
 
 /// Returns a command that starts this program again, as a part of the run. The command starts the same program even if
-/// another file has replaced it.
+/// the program's file has been replaced.
 pub(super) fn itself(part: &str) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg0(PARTS).arg(part);
     command
 }
 
-/// The value for systemd's variables that contain the process id of the supervisor. Later, the trampoline replaces this
-/// value with the process id of the command.
+/// A placeholder for the process id of the supervisor in systemd's variables. Later, the trampoline replaces the
+/// placeholder with the process id of the command.
 pub(super) const COMMAND: &str = "command";
 
 /// Returns the systemd variables that contain the process id of this process.

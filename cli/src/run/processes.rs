@@ -2,9 +2,9 @@
 //!
 //! # Guarantees
 //!
-//! * A scan of processes changes nothing. For the children of this user's processes, it needs no permission.
+//! * A scan of processes changes nothing, and needs no permission for the children of this user's processes.
 //! * A signal to a [`Process`] reaches only a child of its parent. Since Linux 5.3 (pidfds), this holds even if another
-//!   process has got the same process id in the meantime.
+//!   process has got the same process id since the scan.
 //!
 //! # Not here
 //!

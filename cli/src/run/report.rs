@@ -33,8 +33,8 @@ pub(super) struct Ending {
     pub(super) losses: u32,
     /// Whether to start the command again.
     pub(super) goes_on: bool,
-    /// The error for the user. This program prints the error last, after the thread in `told` has ended. With a slow
-    /// reader, that may take long.
+    /// The error for the user. This program prints the error last, after the thread in `told` has ended. If stderr has
+    /// a slow reader, that thread may take long to end.
     pub(super) error: Option<Failure>,
     pub(super) told: Option<JoinHandle<()>>,
 }
@@ -70,8 +70,8 @@ impl Ending {
     }
 }
 
-/// Opens the destination of the line. The destination is a file, which the line replaces, or a descriptor that this
-/// program has inherited.
+/// Opens the destination of the line. The destination is a file, whose contents the line replaces, or a descriptor that
+/// this program has inherited.
 pub(super) fn open(place: &Path) -> io::Result<File> {
     match place.to_str().and_then(|text| text.parse().ok()) {
         Some(number) => own_descriptor(number).map(File::from),

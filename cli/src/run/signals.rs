@@ -45,7 +45,7 @@ fn is_stopped_by_terminal() -> bool {
 }
 
 /// Moves CONT behind the other signals that arrived at the same time, as the kernel does. So if CONT and a stop signal
-/// arrive together, CONT ends the stop.
+/// arrive together, the process continues.
 pub(super) fn continued_last(arrived: impl Iterator<Item = Arrived>) -> Vec<Arrived> {
     let mut arrived: Vec<Arrived> = arrived.collect();
     arrived.sort_by_key(|arrived| arrived.number == SIGCONT);
@@ -60,7 +60,7 @@ pub(super) struct Signals {
     sender: Arc<Sender>,
 }
 
-/// The other end of the socket. A future uses it to make the descriptor readable, like a signal.
+/// The other end of the socket, with which a future makes the descriptor readable, as a signal does.
 #[derive(Debug)]
 struct Sender(UnixStream);
 

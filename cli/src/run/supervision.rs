@@ -5,8 +5,8 @@
 //!
 //! * When [`run`](Supervision::run) returns, every process of the command that the supervisor may signal has ended.
 //! * The watchdog gets the deadline of each extension, after a majority of the nodes has confirmed it.
-//! * If the watchdog is killed or stopped, the supervisor notices this at once. Then it inherits the watchdog's
-//!   processes and ends them.
+//! * If the watchdog is killed or stopped, the supervisor notices this at once. Then the supervisor inherits the
+//!   watchdog's processes and ends them.
 //!
 //! # Not here
 //!
@@ -63,7 +63,7 @@ pub(super) struct Ended {
     pub(super) for_lock: bool,
     /// Whether the command ended before the lock was at risk or lost, or a signal asked the command to end.
     pub(super) is_done: bool,
-    /// Whether all processes of the command have ended. Processes that are left belong to another user.
+    /// Whether all processes of the command have ended. Any process that is left belongs to another user.
     pub(super) all: bool,
     /// The thread that prints why the command must end.
     pub(super) told: Option<JoinHandle<()>>,
@@ -151,7 +151,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
         Ok(this)
     }
 
-    /// Returns when the command and all processes that it started have ended. Calls `look` at least twice a second.
+    /// Waits until the command and all processes that it started have ended. Calls `look` at least twice a second.
     pub(super) fn run(mut self, look: impl FnMut()) -> io::Result<Ended> {
         let _before = go_first(); // Restores the priority, so that the next watchdog starts as this one did.
         let watched = self.watch(look);
@@ -168,7 +168,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
         watched.map(|()| self.ended)
     }
 
-    /// Returns when the watchdog has ended, or if it has not killed the processes in time.
+    /// Waits until the watchdog has ended, or until the supervisor itself must kill the processes.
     fn watch(&mut self, mut look: impl FnMut()) -> io::Result<()> {
         let waker = self.signals.waker();
         let mut context = Context::from_waker(&waker);
@@ -266,8 +266,8 @@ impl<'a, H: Holds> Supervision<'a, H> {
         }
     }
 
-    /// Passes signals on to the command, except if a key of the terminal has sent them to both processes. `is_early`
-    /// means that the command may not have existed when the signals arrived.
+    /// Passes signals on to the command, except signals that a key of the terminal has sent to both processes.
+    /// `is_early` means that the command may not have existed when the signals arrived.
     fn pass_on(&mut self, is_early: bool) {
         for arrived in continued_last(self.signals.take()) {
             let signal = arrived.number;

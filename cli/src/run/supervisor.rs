@@ -22,7 +22,7 @@ use crate::taking::{Ask, next_look, take};
 
 /// Runs the command under the lock, unless something is already `wrong`, such as the configuration file.
 ///
-/// Writes the report first, because the handle may then wait for nodes that confirm the release late.
+/// Writes the report before it drops the handle, because the handle may wait for nodes that confirm the release late.
 pub(crate) fn run(args: &Args, wrong: Option<Failure>) -> ExitCode {
     let report = match args.report.as_deref().map(report::open).transpose() {
         Ok(report) => report,
@@ -101,7 +101,8 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
             Ok(next) => ending = next,
             Err(failure) if failure.status.word() == "interrupted" => ending = failed(failure),
             Err(failure) => {
-                // The command may have left work half done, so the report has its outcome, not the failure.
+                // The command may have left work half done, so the report shows the outcome of the command instead of
+                // this failure.
                 ending.error = Some(failure);
                 break;
             }
@@ -171,7 +172,7 @@ impl Run<'_> {
     fn acquire<H: Holds>(&self, asked: (Ask<'_, H>, Instant)) -> Result<Guard<H>, Failure> {
         let check = || self.signals.check(&self.args.end);
         let guard = wait(self.extended(asked), check)??;
-        // The command does not exist yet, so the signal has to end this program.
+        // The command does not exist yet, so the signal must end this program.
         if let Err(signal) = check() {
             let _ = guard.unlock(); // If no majority confirms the release, the lock expires.
             return Err(signal);
@@ -303,7 +304,7 @@ fn got(extended: Option<shearline::Report>) -> Option<String> {
     Some(format!("; its last extension got {report}{loss}"))
 }
 
-/// If the command does not exist, the status is the same as for `env`.
+/// If the command does not exist, the status is the same as that of `env`.
 fn cannot_run(args: &Args, error: i32) -> Failure {
     let error = io::Error::from_raw_os_error(error);
     let is_missing = error.kind() == io::ErrorKind::NotFound;

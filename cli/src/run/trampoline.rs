@@ -1,7 +1,8 @@
 //! The process that becomes the command.
 //!
 //! This process asks the kernel to kill it when the watchdog ends. Then it takes the command's standard input from the
-//! watchdog, and becomes the command. These steps would need unsafe code between `fork` and `exec`.
+//! watchdog, and becomes the command. Without this process, these steps would need unsafe code between `fork` and
+//! `exec`.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -55,8 +56,8 @@ fn attempt(channel: &Channel, args: &PartArgs) -> io::Result<Infallible> {
     Err(command.envs(&variables).stdin(stdin).exec())
 }
 
-/// Becomes the command, and keeps PIPE ignored, as the runtime of Rust has set it. The standard [`Command::exec`] would
-/// restore the default action of PIPE.
+/// Replaces this process with the command. SIGPIPE stays ignored, because the Rust runtime has set it so. The standard
+/// [`Command::exec`] would restore the default action of SIGPIPE.
 fn exec_as_it_is(
     words: &[OsString],
     variables: &HashMap<OsString, OsString>,

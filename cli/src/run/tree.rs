@@ -6,11 +6,11 @@
 //! # Guarantees
 //!
 //! * [`end`](Tree::end) returns `true` only if the kernel says that no child is left.
-//! * Signals reach only descendants, even if another process has got the same process id in the meantime.
-//! * Process groups and sessions do not matter. A process cannot escape by forking, because the tree first stops all
-//!   processes, until a scan finds no new process. After that, none of the processes runs, even if the machine takes
-//!   long to end them. The tree kills children before their parents, because the kernel continues stopped jobs when
-//!   their shell dies.
+//! * Signals reach only descendants, even if another process has got the same process id since.
+//! * The tree finds processes in every process group and session. A process cannot escape by forking, because the tree
+//!   first stops all processes, until a scan finds no new process. After that, none of the processes runs, even if the
+//!   machine takes long to end them. The tree kills children before their parents, because the kernel continues stopped
+//!   jobs when their shell dies.
 //!
 //! # Not here
 //!
@@ -37,7 +37,8 @@ use super::processes::{Process, children, has_ended};
 /// processor time away from them.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// How long the tree repeats scans for new processes before it kills the processes. It always scans at least twice.
+/// How long the tree repeats scans for new processes before it kills the processes. The tree always scans at least
+/// twice.
 const LOOKS_END: Duration = Duration::from_millis(250);
 
 /// After this time, the tree kills all remaining processes once more.
@@ -85,14 +86,14 @@ pub(super) enum Child {
 /// All descendants of this process, except the descendants that it had at the beginning.
 #[derive(Debug)]
 pub(super) struct Tree {
-    /// Children from the time before the process became this program (`exec`), and orphans of these children.
+    /// Children that this process had before it became this program (`exec`), and orphans of these children.
     strangers: HashSet<Pid>,
     began_with_strangers: bool,
     child: Option<(Pid, Child)>,
 }
 
 impl Tree {
-    /// Returns the tree of all descendants from now on.
+    /// Creates a tree of all descendants that start from now on.
     pub(super) fn new() -> Self {
         let strangers: HashSet<Pid> = children(getpid()).into_iter().collect();
         Self {
@@ -107,13 +108,14 @@ impl Tree {
         self.child = Some((child, Child::Running));
     }
 
-    /// Returns the state that [`reap`](Self::reap) found last for the child of [`remember`](Self::remember).
+    /// Returns the latest state of the [remembered](Self::remember) child that [`reap`](Self::reap) found.
     pub(super) fn child(&self) -> Child {
         self.child.map_or(Child::Running, |(_, state)| state)
     }
 
-    /// Counts the other children as strangers. The remembered child must be a child subreaper. While it lives, no
-    /// process of the command becomes a child of this process, so any new child is an orphan of a stranger.
+    /// Counts all children except the remembered child as strangers. The remembered child must be a child subreaper.
+    /// While it lives, no process of the command becomes a child of this process, so any new child is an orphan of a
+    /// stranger.
     pub(super) fn spare_orphans(&mut self) {
         let Some((heir, _)) = self.child.filter(|_| self.began_with_strangers) else {
             return;
@@ -147,7 +149,7 @@ impl Tree {
         });
     }
 
-    /// Waits for every process that has ended. Returns `false` if no descendant is left.
+    /// Collects the exit status of every child that has ended. Returns `false` if no descendant is left.
     pub(super) fn reap(&mut self) -> bool {
         loop {
             match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
@@ -180,10 +182,10 @@ impl Tree {
         }
     }
 
-    /// Kills every descendant, and waits until it has ended. Returns `false` if this process may signal none of the
+    /// Kills all descendants, and waits until they have ended. Returns `false` if this process may signal none of the
     /// remaining descendants.
     ///
-    /// The child `last` may be killing the same processes. It continues until all others are killed.
+    /// The child `last` may be killing the same processes, so it is not stopped, and is killed after all others.
     pub(super) fn end(&mut self, last: Option<Pid>) -> bool {
         loop {
             let met = self.stop(last);
@@ -281,7 +283,8 @@ mod tests {
     /// A variable that is set in a process that runs only one test.
     const ALONE: &str = "SHEARLINE_TEST_ALONE";
 
-    /// Four families, three of them of orphans: each prints a dot. They end by themselves after a minute.
+    /// A script that starts four families of processes, three of them orphans. Each family prints a dot, and ends by
+    /// itself after a minute.
     const FAMILIES: &str = "
         (setsid sh -c 'printf .; sleep 60; :' &)
         setsid sh -c '(trap \"\" TERM; sleep 60 & printf .; sleep 60; :) & exit'
@@ -294,7 +297,7 @@ mod tests {
         assert_eq!(Vec::from_iter(order), [&5, &4, &3, &1, &2]);
     }
 
-    /// Runs this test in a separate process, because the test ends all children, also those of other tests.
+    /// Runs this test in a separate process, because the test ends all children, including those of other tests.
     fn alone(name: &str, play: impl FnOnce(Families)) {
         if env::var_os(ALONE).is_some() {
             return play(Families::start());
@@ -310,7 +313,8 @@ mod tests {
     struct Families {
         tree: Tree,
         shell: process::Child,
-        /// A pipe that all processes of the families inherit. It reaches its end when none of them is alive.
+        /// A pipe that all processes of the families inherit. The pipe reaches its end when none of these processes is
+        /// alive.
         alive: PipeReader,
     }
 

@@ -34,7 +34,8 @@ use super::tree::{Child, Tree, go_first};
 /// The time between two attempts to kill processes of another user.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Guards one command. The status does not matter, because the watchdog has sent everything to the supervisor.
+/// Guards one command. The exit status of this process does not matter, because the watchdog has already told the
+/// supervisor everything.
 pub(super) fn guard(args: &PartArgs) -> ExitCode {
     let guarded = Watchdog::start(args).and_then(|watchdog| watchdog.map_or(Ok(()), Watchdog::run));
     if let Err(error) = guarded {
@@ -46,10 +47,11 @@ pub(super) fn guard(args: &PartArgs) -> ExitCode {
 /// The phases of the command.
 #[derive(Debug)]
 enum Phase {
-    /// The trampoline has not yet become the command. When it does, its end of the channel closes.
+    /// The trampoline has not yet become the command. When the trampoline becomes the command, its end of the channel
+    /// closes.
     Starting(Channel),
     Running,
-    /// The command has ended. At this time, the watchdog kills the processes that the command left.
+    /// The command has ended. The time, if any, is when the watchdog kills the processes that the command left.
     Leaving(Option<Instant>),
 }
 
@@ -74,8 +76,8 @@ impl Watchdog {
     fn start(args: &PartArgs) -> io::Result<Option<Self>> {
         let channel = Channel::from_stdin()?;
         set_name(c"shearline")?; // From its file, the process would get the name `exe`.
-        // This process handles signals before it has a child. The supervisor passes on signals that all processes get,
-        // for example from a service manager. Signals that the supervisor passes on must not end the watchdog.
+        // This process handles signals before it has a child. A service manager, for example, may send a signal to all
+        // processes. The supervisor passes this signal on, so the signal must not end the watchdog.
         let signals = Signals::catch()?;
         set_child_subreaper(Some(getpid()))?;
         let mut tree = Tree::new();
@@ -124,7 +126,7 @@ impl Watchdog {
         watched
     }
 
-    /// Returns when no process is left, or when the remaining processes must end now.
+    /// Waits until no process is left, or until the remaining processes must end now.
     fn watch(&mut self) -> io::Result<()> {
         loop {
             self.wait()?;
@@ -170,7 +172,7 @@ impl Watchdog {
         Ok(())
     }
 
-    /// Tells the supervisor that the command has ended. Asks the processes that the command left to end.
+    /// If the command has ended, tells the supervisor, and asks the processes that the command left behind to end.
     fn see_ended(&mut self, any_left: bool) {
         let (Phase::Running, Child::Ended(status)) = (&self.phase, self.tree.child()) else {
             return;
