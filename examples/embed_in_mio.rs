@@ -56,8 +56,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         if events.iter().any(|event| event.token() == JOBS) {
             host.take_jobs(&socket, &mut driver)?;
         }
-        // The driver takes a turn at every wake-up. A turn with nothing to do costs little, and it also
-        // writes the requests of `take_jobs`.
+        // The driver takes a turn at every wake-up. A turn that has nothing to do costs little. A turn also sends the
+        // requests of `take_jobs`.
         driver.turn(Some(Duration::ZERO))?;
         while let Some(event) = driver.poll_event() {
             host.handle(event, &mut driver)?;

@@ -39,7 +39,8 @@ pub(super) fn learn(
             is_taught,
             repair,
         } => {
-            // An earlier look may have registered for changes of the key, which this release has deleted.
+            // This release has deleted the key. If a waiter had registered for changes of the key, the registration has
+            // ended.
             if repair && (reply == Reply::Done || !is_taught) {
                 parts.wrote(now, claim);
             }

@@ -146,7 +146,7 @@ impl Inspect {
         }
     }
 
-    /// Returns the content of `node`, for the report. `held` is the token of the holder.
+    /// Returns what `node` stores under the key, for the report. `held` is the token of the holder.
     fn found(&self, node: NodeId, held: Option<&[u8]>, outcome: NodeOutcome) -> Found {
         match &self.seen[node.index()] {
             Seen::Unknown => Found::Unknown(outcome),

@@ -54,13 +54,13 @@ impl Overwrite {
 
 impl Operate for Overwrite {
     fn begin(&mut self, cx: &mut Context<'_>) {
-        // A node may hang for a moment, but the wait is worthwhile, because each node that replaces the token helps.
+        // Waiting for a node that hangs for a moment is worthwhile, because each node that replaces the token helps.
         ask_patiently(self, cx);
     }
 
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
         cx.reach(node, Whose::Other, |cx| {
-            // The write ends the registrations of the waiters of this handle, so the waiters look again.
+            // The write ends the registrations of this handle's waiters, so the waiters ask the nodes again.
             if cx.parts.queues.is_anyone_waiting() {
                 cx.parts.wrote_to(cx.now, self.entry.resource());
             }

@@ -252,7 +252,7 @@ impl Round {
     }
 
     /// Marks the outcome as certain, so that the next poll reports it. A round is decided only once per attempt,
-    /// because a decided round no longer votes.
+    /// because a decided round counts no more votes.
     pub(in crate::engine) fn decide(&mut self, parts: &mut Parts) {
         self.state = State::Decided;
         self.disarm(&mut parts.timers);
@@ -279,8 +279,8 @@ impl Round {
         self.timer = None;
     }
 
-    /// Makes the question to `node` wait for the handshake. Returns `false` if there is no room for the question. If
-    /// there is no room, `node` is not asked.
+    /// Makes the question to `node` wait for the handshake. Returns `false` if there is no room for the question, so
+    /// that `node` is not asked.
     pub(crate) fn wait_for(&mut self, node: NodeId, whose: Whose, nodes: &mut Nodes) -> bool {
         let room = nodes[node].connection.waiting.push(self.key, whose);
         if !room {

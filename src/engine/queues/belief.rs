@@ -8,8 +8,9 @@
 //! * A node counts as free only after it has reported something about the key.
 //! * A resource is believed to be free when it is free on a majority of the configured nodes. Each node counts only
 //!   from the time when its vote counts.
-//! * Readers or permits hold a sorted set. A sorted set blocks a reader for at most the random delay. A change of the
-//!   set does not mean that the lock is free, unless the contender wants a permit.
+//! * If readers hold the lock, or clients have permits, the key is a sorted set. A sorted set blocks a reader for at
+//!   most the random delay. A change of the set does not mean that the lock is free, unless the contender wants a
+//!   permit.
 //! * Only the owner text of a token leaves this file. The random part of a token is never shown.
 
 use alloc::vec::Vec;

@@ -130,8 +130,8 @@ impl Abilities {
     }
 
     /// Handles the end of the handshake. If the server has loaded the scripts, commands use these scripts. If the
-    /// server has refused scripts on an earlier connection, with an error that names scripts, the server must first
-    /// show that it runs scripts.
+    /// server has refused scripts on an earlier connection, in an error that names scripts, the engine uses the scripts
+    /// only after the server has shown that it runs one.
     pub(super) fn ready(&mut self) {
         if self.scripts.knows(Taught::Release) {
             let doubt = self.doubt.take();
@@ -260,7 +260,7 @@ impl Abilities {
                 self.scripts.has_run_fenced = !matches!(missing, Some(Unusable::Permission { .. }));
                 self.trust_scripts();
             }
-            // A lock of another kind needs other permissions, so the answer says nothing about such permissions.
+            // Other kinds of lock need other permissions, about which this answer says nothing.
             (Taking::Member { .. }, None) => {
                 self.scripts.members.run();
                 self.trust_scripts();
@@ -312,7 +312,7 @@ pub(super) fn forbidden_to_join(answer: i64) -> Option<Unusable> {
     named(&TO_JOIN, answer).or_else(|| named(&TO_NUMBER, answer.checked_add(TO_JOIN.len() as i64)?))
 }
 
-/// Returns the command that the user may not run, from the answer to the question why an extension was refused.
+/// Returns the command that the user may not run, from a node's answer that explains why it refused an extension.
 pub(super) fn forbidden_to_extend(answer: i64) -> Option<Unusable> {
     named(&TO_EXTEND, answer).or_else(|| forbidden_to_join(answer))
 }

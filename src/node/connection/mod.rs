@@ -40,7 +40,7 @@ pub(super) use transaction::Transactions;
 pub(crate) use transaction::Work;
 pub(super) use wire::Wire;
 
-/// The shortest silence that makes a node suspect. A busy machine is sometimes silent for almost this long.
+/// The shortest silence after which a node is suspect. A busy machine is sometimes silent for almost this long.
 const SUSPECT_MIN: Duration = Duration::from_millis(100);
 
 /// See the [module](self).
@@ -58,8 +58,8 @@ pub(crate) struct Connection {
     pub(crate) token: Option<OwnedToken>,
     /// The holders that an inspection has found instead of a token, until the engine takes them.
     pub(crate) members: Option<Box<[Member]>>,
-    /// How often a probe has ended the connection since the node last answered a lock command. Before the given time,
-    /// the engine opens no further probe.
+    /// How often a probe has ended the connection since the node last answered a lock command. The engine opens no
+    /// further probe before the time in this field.
     pub(super) probed: u32,
     pub(super) probed_until: Instant,
     /// The node timeout of the latest question, in nanoseconds.

@@ -25,7 +25,7 @@ impl Acquire {
     /// `delay`.
     pub(super) fn rest_until(&mut self, delay: Instant, after: Refusal, cx: &mut Context<'_>) {
         let rest = delay.saturating_since(cx.now);
-        // A reader that is kept out by some nodes may still be let in by the nodes that have not answered.
+        // Some nodes have refused a reader, but the nodes that have not answered may still grant the lock.
         let delay = match after == Refusal::Held {
             true => self.kept_out_until(delay, cx),
             false => delay,
@@ -203,7 +203,7 @@ impl Acquire {
     /// left.
     ///
     /// If the delay would end too late for another attempt, draws a shorter delay from the remaining time. So a waiter
-    /// still looks shortly before it gives up.
+    /// still tries shortly before it gives up.
     pub(super) fn rest(&self, cx: &mut Context<'_>) -> Option<Instant> {
         let tries = cx.round.tries;
         if self.tries_allowed.is_some_and(|most| most <= tries) {
