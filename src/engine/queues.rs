@@ -98,7 +98,7 @@ pub(super) struct Queues {
     /// Contenders and watches that must act on a change.
     stirred: Vec<OperationKey>,
     /// The operations that want no lock but must learn of every change, each with the hash of its name. If two names
-    /// have the same hash, an operation looks more often than it needs to.
+    /// have the same hash, an operation asks the nodes more often than it needs to.
     watches: BTreeSet<(u64, OperationKey)>,
     /// The times at which contenders need a reminder. The times are exact to the nanosecond, because a contender often
     /// waits for less than a tick of the timer wheel. A reminder for a contender that has ended is harmless.
@@ -203,7 +203,7 @@ impl Queues {
         Some((wait, &self.places.get(place.0)?.name))
     }
 
-    /// Handles what `node` has said about the key of `place`: how much time is `left` (at most `limit`), and whether
+    /// Handles the answer of `node` about the key of `place`: how much time is `left` (at most `limit`), and whether
     /// the node `pushes` changes. Returns the contender if the contender may need to act.
     #[cold]
     pub(super) fn looked(
@@ -579,8 +579,8 @@ impl Queues {
         wait.is_some_and(|wait| wait.is_behind_readers(now))
     }
 
-    /// Returns when the next reader may pass the contender of `place`. If no contender waits for readers, returns when
-    /// a new intent would stop blocking readers.
+    /// Returns the time at which the next reader may pass the contender of `place`. If no contender waits for readers,
+    /// returns the time at which a new intent would stop blocking readers.
     #[cold]
     pub(super) fn passes_at(&self, now: Instant, place: PlaceKey) -> Instant {
         let wait = self.contender(place).and(self.waits.get(&place));

@@ -32,7 +32,7 @@ use crate::engine::parts::{EXPIRED, Parts};
 #[derive(Debug)]
 pub(in crate::engine) struct LockQuestion {
     pub(super) lock: LockId,
-    /// Whether the engine itself has begun the extension to keep the lock, so that no caller waits for it.
+    /// Whether the engine itself has begun the extension to keep the lock, so that no caller waits for the outcome.
     pub(super) own: bool,
     /// The claim of the lock, if this engine has the claim.
     pub(super) claim: Option<ClaimKey>,

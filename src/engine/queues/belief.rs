@@ -297,8 +297,8 @@ impl Belief {
         quorum_of(self.nodes.len()) <= sets
     }
 
-    /// Returns when the contender believes that a majority of the nodes becomes free. `from` returns when each node's
-    /// vote begins to count.
+    /// Returns the time at which, as the contender believes, a majority of the nodes becomes free. `from` returns the
+    /// time from which a node's vote counts.
     pub(crate) fn free_at(&self, from: impl Fn(NodeId) -> Instant) -> Instant {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
         let mut times: Vec<_> = nodes

@@ -10,9 +10,9 @@
 //! | no node granted the last [`WASTED_MAX`], and the key changes often | two round trips after that, so that it looks before it asks |
 //! | a node did not take the `SET`, or another name of its set was taken | not believed free before the random delay |
 //!
-//! During a window, the contender checks whether another client was faster. The contender also looks from time to time:
-//! often if nodes send no notifications, and rarely if they do. If one lock lasts long, or if the contender has waited
-//! for several locks, it also asks who holds the lock.
+//! During the window after split votes, the contender checks whether another client was faster. It also checks the
+//! nodes from time to time: often if nodes send no notifications, and rarely if they do. If one lock lasts long, or if
+//! the contender has waited for several locks, it also asks who holds the lock.
 //!
 //! A reader asks as soon as the lock may be free. If other readers hold the lock, the reader asks after the random
 //! delay. With each look, a reader asks who holds the lock, because a `PTTL` does not say whether the holder blocks
@@ -156,18 +156,18 @@ pub(in crate::engine) struct Wait {
     luck: u32,
     /// The time until which the contender leaves the lock to others.
     left: Option<Instant>,
-    /// When the contender made its first look, and when it made the first look after the latest attempt.
+    /// The times of the contender's first look, and of its first look after the latest attempt.
     began: Instant,
     since: Instant,
     /// The time from which looks after an attempt immediately ask who holds the lock. The flag says whether looks after
     /// the latest attempt ask who holds the lock.
     who: Instant,
     asks_at_once: bool,
-    /// When the contender looks next.
+    /// The time of the contender's next look.
     look: Instant,
-    /// When the contender looks next if nodes send no notifications.
+    /// The time of the contender's next look if nodes send no notifications.
     often: Instant,
-    /// When the contender looks at nodes where it is no longer registered.
+    /// The time of the next look at nodes where the contender is no longer registered.
     soon: Instant,
     /// When the contender renews its intent, if readers hold the lock, and since when it has had an intent.
     intent: Instant,
@@ -229,8 +229,8 @@ impl Wait {
 
     // ----- decisions --------------------------------------------------------------------------
 
-    /// Returns the next step of a contender that has waited since `started`. `from` returns when each node's vote
-    /// begins to count.
+    /// Returns the next step of a contender that has waited since `started`. `from` returns the time from which a
+    /// node's vote counts.
     pub(in crate::engine) fn next(
         &self,
         now: Instant,
@@ -356,7 +356,7 @@ impl Wait {
         self.since.saturating_add(WHO) <= now
     }
 
-    /// Makes the contender look at the time `at`, at nodes where it is no longer registered.
+    /// Makes the contender ask, at the time `at`, the nodes where it is no longer registered.
     pub(in crate::engine) fn look_soon(&mut self, at: Instant) {
         self.soon = self.soon.min(at);
     }
@@ -537,7 +537,7 @@ pub(super) struct Row {
     /// When the row began. `None` if the row has not begun.
     since: Option<Instant>,
     released: Instant,
-    /// The time until which the engine remembers that it met other clients.
+    /// The time until which the engine remembers that it competed with other clients.
     met: Instant,
 }
 
@@ -558,7 +558,7 @@ impl Row {
 
     /// Returns `true` if the engine leaves the lock to others before its next caller gets the lock. If the engine
     /// leaves the lock, a new row begins. `lone` means that the next caller has just come back to the lock. If the
-    /// engine has met other clients, it leaves the lock to them each time such a caller comes back.
+    /// engine has recently competed with other clients, it leaves the lock to them each time such a caller comes back.
     #[inline]
     pub(super) fn is_over(&mut self, now: Instant, lone: bool) -> bool {
         let most = match (now < self.met, lone) {

@@ -138,8 +138,8 @@ impl Connection {
 
     // ----- listening ------------------------------------------------------------------------
 
-    /// Checks for a silence after a turn has read all bytes that had arrived. If the node is silent, returns when the
-    /// silence began. Commands that are not written yet do not count as unanswered.
+    /// Checks for a silence after a turn has read all bytes that had arrived. If the node is silent, returns the time
+    /// at which the silence began. Commands that are not written yet do not count as unanswered.
     pub(crate) fn listen(&mut self, now: Instant) -> Option<Instant> {
         let first = self.wire.in_flight.front();
         let open = first.is_some_and(|start| !self.wire.outbox.is_unsent(start));

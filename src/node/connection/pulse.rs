@@ -98,7 +98,7 @@ impl Pulse {
     }
 
     /// Checks for a silence after a turn has read all bytes that had arrived. If answers are still `open`, a silence
-    /// begins now, unless a silence has already begun. Returns when the silence began.
+    /// begins now, unless a silence has already begun. Returns the time at which the silence began.
     pub(in crate::node) fn listen(&mut self, now: Instant, open: bool) -> Option<Instant> {
         if !open {
             self.silent_since = None;

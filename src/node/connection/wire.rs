@@ -209,8 +209,8 @@ impl Wire {
         RENEWALS_FEW < self.batch.len() && !self.batch.waits && !self.outbox.is_blocked()
     }
 
-    /// Returns when renewals began to wait for the node's turn. Returns `None` if the renewals also wait for the
-    /// socket.
+    /// Returns the time at which renewals began to wait for the node's turn. Returns `None` if the renewals also wait
+    /// for the socket.
     pub(crate) fn waiting_since(&self) -> Option<Instant> {
         (self.batch.waits && !self.outbox.is_blocked()).then_some(self.batch.since)
     }

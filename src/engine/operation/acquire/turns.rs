@@ -145,7 +145,7 @@ impl Acquire {
 
     // ----- the end of the wait ----------------------------------------------------------------
 
-    /// Returns when the operation has waited for others for as long as its tries could have taken.
+    /// Returns the time at which the operation will have waited for as long as its tries could have taken.
     pub(super) fn tries_end(&self, cx: &Context<'_>) -> Instant {
         let settings = &cx.parts.settings;
         settings.tries_end(cx.round.started, self.tries_allowed)

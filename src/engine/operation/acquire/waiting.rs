@@ -165,8 +165,8 @@ impl Acquire {
     /// turn.
     ///
     /// If the acquisition has asked the nodes before, and only an operator can restore a majority, the acquisition ends
-    /// now. An acquisition that has not asked before continues, because the fault that other calls met may no longer
-    /// exist.
+    /// now. An acquisition that has not asked before continues, because the fault that stopped other calls may no
+    /// longer exist.
     pub(super) fn go_on(&mut self, cx: &mut Context<'_>) {
         if self.held_here(cx).is_some() {
             return self.wait_for_turn(cx);
@@ -199,8 +199,8 @@ impl Acquire {
         }
     }
 
-    /// Returns when the next attempt may begin. The next attempt comes after a random delay, if tries and time are
-    /// left.
+    /// Returns the time at which the next attempt may begin. The next attempt comes after a random delay, if tries and
+    /// time are left.
     ///
     /// If the delay would end too late for another attempt, draws a shorter delay from the remaining time. So a waiter
     /// still tries shortly before it gives up.
