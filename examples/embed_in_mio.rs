@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut host = Host::default();
     let mut events = Events::with_capacity(64);
     while host.done < JOBS_EXPECTED {
-        // Deadlines do not make the descriptor readable, so the sleep ends at the next deadline.
+        // Deadlines do not make the descriptor readable, so this program sleeps until the next deadline at most.
         match poll.poll(&mut events, driver.until_deadline()) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             polled => polled?,
@@ -111,7 +111,7 @@ impl Host {
                 Ok(released) => println!("  released on {} nodes", released.deleted),
                 Err(error) => println!("  {error}"),
             },
-            // A held lock will end soon. The jobs of this example take no time, so no lock expires.
+            // The lock of a running job ends. The jobs of this example take no time, so no lock expires.
             Event::Expired { lock } => println!("  {lock:?} is lost: its job must stop"),
             // This program extends no lock, and later versions may have more events.
             Event::Extended { .. } | _ => {}

@@ -101,7 +101,7 @@ impl Attempt {
             },
             // Here is the gap: since GET, another client may have done all of these steps already.
             Next::Del => Next::SetNxAgain,
-            // Here is no gap: the server returns the value that this command has replaced.
+            // There is no gap here: the server returns the value that this command has replaced.
             Next::GetSet if self.is_over(reply) => Next::Won,
             Next::GetSet => Next::Lost,
             end @ (Next::Won | Next::Lost) => end,

@@ -58,7 +58,7 @@ impl Readying {
         if count - unusable < quorum {
             return now; // An operator has to repair something, so waiting does not help.
         }
-        // Nodes of another group become usable by `reinit`, which needs every node.
+        // `reinit`, which makes nodes of another group usable, needs every node.
         if quorum <= ready || count - unusable - foreign < quorum {
             if self.answered.count_ones() as usize == count {
                 return now;

@@ -39,8 +39,7 @@ pub(super) fn learn(
             is_taught,
             repair,
         } => {
-            // This release has deleted the key. If a waiter had registered for changes of the key, the registration has
-            // ended.
+            // This release has deleted the key, which ends the registration of any waiter for changes of the key.
             if repair && (reply == Reply::Done || !is_taught) {
                 parts.wrote(now, claim);
             }

@@ -198,8 +198,8 @@ impl LockQuestion {
         there.ask_about(cx.now, command, &asking);
     }
 
-    /// Makes waiters for the same resources ask the nodes again, because the write of an extension ends the
-    /// registrations of these waiters. A lock that was handed over or adopted may have waiters.
+    /// Makes waiters for the same resources ask the nodes again, because the write of an extension ends their
+    /// registrations. A lock that was handed over or adopted may have waiters.
     fn tell_of_write(&self, cx: &mut Context<'_>) {
         if self.is_extension() && cx.parts.queues.is_anyone_waiting() {
             for name in self.entry.names() {

@@ -6,7 +6,7 @@
 //! the q-th largest remaining time, counted from before the question, minus the drift.
 //!
 //! The outcome includes the nodes that disagree, so the outcome is certain only when every node has answered or timed
-//! out. The outcome shows answers that do not count, but they never belong to a majority.
+//! out. The outcome also shows answers that do not count, but no majority includes them.
 //!
 //! # Not here
 //!

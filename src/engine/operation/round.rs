@@ -36,9 +36,10 @@ pub(crate) struct Round {
     uncounted: NodeSet,
     /// When the call was made.
     pub(crate) started: Instant,
-    /// When the current attempt began, before its first byte was sent. The Redlock paper calls this time t1.
+    /// The time at which the current attempt began, before its first byte was sent. The Redlock paper calls this time
+    /// t1.
     pub(crate) sent: Instant,
-    /// When the caller wants an outcome at the latest.
+    /// The latest time at which the caller wants an outcome.
     pub(crate) deadline: Option<Instant>,
     /// The number of attempts, including the current one.
     pub(crate) tries: u32,

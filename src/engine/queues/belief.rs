@@ -297,8 +297,8 @@ impl Belief {
         quorum_of(self.nodes.len()) <= sets
     }
 
-    /// Returns the time at which, as the contender believes, a majority of the nodes becomes free. `from` returns the
-    /// time from which a node's vote counts.
+    /// Returns the time at which the contender expects a majority of the nodes to be free. `from` returns the time from
+    /// which a node's vote counts.
     pub(crate) fn free_at(&self, from: impl Fn(NodeId) -> Instant) -> Instant {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
         let mut times: Vec<_> = nodes

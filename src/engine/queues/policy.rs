@@ -95,19 +95,19 @@ const WASTED_MAX: u32 = 20;
 /// node may have a free slot, but no majority has the same free slot.
 const MISSED_MAX: u32 = 3;
 
-/// The length of a row of locks if the engine has recently competed with other clients. In a measurement with two
+/// The length of a [`Row`] of locks if the engine has recently competed with other clients. In a measurement with two
 /// programs of eight callers, the longest wait is 123 without this limit, and 6.4 with it. An additional limit of
 /// sixteen locks in a row changed nothing.
 const ROW: Duration = Duration::from_millis(10);
 
-/// The length of a row of locks of several callers, if the engine has not competed with other clients. In a measurement
-/// with one second instead, a program overtakes another waiting program more than 350 times.
+/// The length of a row of several callers if the engine has not competed with other clients. In a measurement with one
+/// second instead, a program overtakes another waiting program more than 350 times.
 const ROW_AMONG_US: Duration = Duration::from_millis(100);
 
-/// The length of a row of locks of one caller, if the engine has not competed with other clients. The engine also
-/// remembers other clients for this time. Leaving the lock for a tick then costs a thousandth of the time. With 100 ms,
-/// leaving the lock would cost a hundredth of the time, and no measured figure improves. With 300 ms or three seconds,
-/// no figure differs by a fifth.
+/// The length of a row of one caller if the engine has not competed with other clients. The engine also remembers other
+/// clients for this time. Leaving the lock for a tick then costs a thousandth of the time. With 100 ms, leaving the
+/// lock would cost a hundredth of the time, and no measured figure improves. With 300 ms or three seconds, no figure
+/// differs by a fifth.
 const LATELY: Duration = Duration::from_secs(1);
 
 /// The time between the looks of a contender that wants the exclusive lock and knows of readers. Each look renews its
@@ -294,7 +294,7 @@ impl Wait {
     }
 
     /// Leaves the lock, which this engine has released, to other clients. Afterwards the contender behaves as after
-    /// split votes, because it competes with other clients.
+    /// split votes.
     pub(in crate::engine) fn leave_to_others(&mut self, now: Instant, round_trip: Duration) {
         let left = now.saturating_add((round_trip * LEFT_TO_OTHERS).max(TICK));
         self.left = Some(left);
@@ -456,7 +456,7 @@ impl Wait {
         self.look_often();
     }
 
-    /// Makes the contender look often if no majority sends notifications.
+    /// Makes the contender check the nodes often if no majority sends notifications.
     fn look_often(&mut self) {
         if !self.belief.is_told() {
             self.look = self.look.min(self.often);

@@ -278,8 +278,8 @@ impl Batch {
     }
 
     /// Handles the refusal of a whole batch, and returns the refusal for each item. If the batch itself may have caused
-    /// the refusal, each item is sent again in a separate command, with the text of the ordinary script. An item that
-    /// runs twice does no harm.
+    /// the refusal, each item is sent again in a separate command, with the text of the ordinary script. Running an
+    /// item twice does no harm.
     fn refusal(&mut self, refusal: Refusal) -> Refusal {
         let error = refusal.error();
         let code = error.code();

@@ -214,8 +214,8 @@ impl InFlight {
     /// Withdraws the question of `asker` if `unsent` returns `true` for its start. Returns the length of the question.
     /// The question keeps its place until [`sweep`](Self::sweep), so that the later commands do not move each time.
     ///
-    /// If no question is unsent, the search ends after one comparison. So a failed attempt does not search through the
-    /// releases of all other locks. If many questions are unsent, an index finds the right question.
+    /// If all questions were sent, the search ends after one comparison. So a failed attempt does not search through
+    /// the releases of all other locks. If many questions are unsent, an index finds the right question.
     pub(crate) fn withdraw(&mut self, asker: Asker, unsent: impl Fn(u64) -> bool) -> Option<usize> {
         if !unsent(self.latest_question) {
             return None;

@@ -130,7 +130,7 @@ impl Pulse {
     /// another connection can distinguish a longer path from stalls.
     pub(in crate::node) fn has_moved_away(&self) -> bool {
         let far = self.nearest.max(FOLLOWED).saturating_mul(4) < self.round_trip;
-        // The next sample to be replaced is the oldest one. If the oldest sample exists, all samples exist.
+        // All samples exist if the oldest one exists, which is replaced next.
         far && self.samples[(self.latest + 1) % SAMPLES] != u64::MAX
     }
 
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(with(&[9, 1], 30, 5), (1, 1));
         assert_eq!(with(&[9, 1], 31, 5), (1, 1));
         assert_eq!(with(&[9, 1], 32, 5), (5, 5));
-        // The first sample comes from a path that was already this long when the connection was opened.
+        // The path was already this long when the connection was opened.
         assert_eq!(with(&[200], 31, 900), (200, 200));
         assert_eq!(with(&[200], 32, 900), (900, 200));
         assert_eq!(with(&[200], 32, 100), (100, 100));

@@ -188,8 +188,8 @@ impl Acquire {
         }
     }
 
-    /// Makes another attempt. The operation must have its turn: it leads, and [this engine holds](Self::held_here) none
-    /// of its resources.
+    /// Makes another attempt. The operation must have its turn, and [this engine must hold](Self::held_here) none of
+    /// its resources.
     pub(super) fn try_again(&mut self, cx: &mut Context<'_>) {
         if cx.parts.claims.has_room() {
             cx.round.reset(cx.now, cx.parts);

@@ -34,7 +34,7 @@ use crate::engine::parts::Parts;
 use crate::engine::settings::SHORTEST_REST;
 
 /// The delay between a change and the next look. A change reaches the nodes one by one, so this delay merges several
-/// reports. The delay is longer than the error that comes from rounding a key's remaining time.
+/// reports. The delay is longer than the rounding error of a key's remaining time.
 const SETTLE: Duration = Duration::from_millis(10);
 
 /// How often a look may be delayed because a node has many commands to answer.
@@ -200,7 +200,7 @@ impl Inspect {
         }
     }
 
-    /// Asks the nodes again if the rest of the operation, which lasts until `until`, has ended.
+    /// Asks the nodes again if the operation has rested until `until`.
     pub(super) fn look_if_due(&mut self, until: Instant, cx: &mut Context<'_>) {
         if cx.now < until {
             cx.round.arm(&mut cx.parts.timers);

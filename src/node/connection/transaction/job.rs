@@ -1,7 +1,7 @@
 //! A job is one piece of work in a transaction: its reads, its writes, and its answer.
 //!
 //! A script for the same work would give the same answer, so the layers above do not know which way was used. The work
-//! may concern several names. Each name of the lock has one bit.
+//! may concern several names. One bit stands for each name.
 
 use core::time::Duration;
 
