@@ -73,7 +73,7 @@ async fn while_held<T>(lock: &LockGuard, work: impl Future<Output = T>) -> Optio
         lock.lost().await;
         None
     };
-    // `or` polls the loss first: when both are ready, the work came too late.
+    // `or` polls the loss first: if both are ready, the work finished too late.
     future::or(lost, async { Some(work.await) }).await
 }
 

@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut host = Host::default();
     let mut events = Events::with_capacity(64);
     while host.done < JOBS_EXPECTED {
-        // Deadlines do not make the descriptor readable, so the sleep ends at the next deadline.
+        // Deadlines do not make the descriptor readable, so this program sleeps until the next deadline at most.
         match poll.poll(&mut events, driver.until_deadline()) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             polled => polled?,
@@ -56,8 +56,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         if events.iter().any(|event| event.token() == JOBS) {
             host.take_jobs(&socket, &mut driver)?;
         }
-        // The driver takes a turn at every wake-up. A turn with nothing to do costs little, and it also
-        // writes the requests of `take_jobs`.
+        // The driver takes a turn at every wake-up. A turn that has nothing to do costs little. A turn also sends the
+        // requests of `take_jobs`.
         driver.turn(Some(Duration::ZERO))?;
         while let Some(event) = driver.poll_event() {
             host.handle(event, &mut driver)?;
@@ -111,7 +111,7 @@ impl Host {
                 Ok(released) => println!("  released on {} nodes", released.deleted),
                 Err(error) => println!("  {error}"),
             },
-            // A held lock will end soon. The jobs of this example take no time, so no lock expires.
+            // The lock of a running job ends. The jobs of this example take no time, so no lock expires.
             Event::Expired { lock } => println!("  {lock:?} is lost: its job must stop"),
             // This program extends no lock, and later versions may have more events.
             Event::Extended { .. } | _ => {}

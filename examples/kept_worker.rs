@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for steps in [20, 1000] {
         let lock = redlock.lock_with(&name, &kept)?;
         print_end("thread", work(&lock, steps), steps);
-        // The next worker may begin at once, before the ttl is over.
+        // The next worker may begin at once, before the ttl has passed.
         print_released(lock.unlock());
     }
     for steps in [20, 1000] {

@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .map_err(|_| "the candidate has panicked")??;
     assert_eq!(next_leader(&mut observer)?.term, second.term());
 
-    // The leader notices in time that its term ends, and the next term begins without its help.
+    // The leader learns in time that its term is about to end. The next term begins without its help.
     assert!(second.at_risk().wait(PATIENCE), "its lock is not extended");
     println!("{:<16} is at risk", "10.0.0.2:8080");
     assert!(second.lost().wait(PATIENCE), "its term is over");

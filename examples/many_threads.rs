@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let results: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
             .map(|_| {
-                // All clones are one handle with one connection to each node. The commands of simultaneous callers
+                // All clones share one handle, with one connection to each node. The commands of simultaneous callers
                 // share one write.
                 let redlock = redlock.clone();
                 scope.spawn(|| count(redlock, &resource, &counter))
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn count(redlock: Redlock, resource: &str, counter: &AtomicU64) -> Result<(), LockError> {
-    // The number of tries is not limited, but their time is.
+    // The number of tries is unlimited, but the time for them is limited.
     let options = LockOptions::new(Duration::from_secs(10)).wait(Duration::from_secs(30));
     for _ in 0..COUNTS {
         let _lock = redlock.lock_with(resource, &options)?;

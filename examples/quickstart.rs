@@ -39,9 +39,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Dropping the guard would also release the lock, but would not return the outcome.
     match lock.unlock() {
         Ok(released) => println!("released, so far on {} nodes", released.deleted),
-        // The work may have overlapped with another client's: check its result.
+        // The work may have overlapped with the work of another client: check the result.
         Err(error) if !error.is_harmless() => return Err(error.into()),
-        // Nothing to do: the handle sends the releases when the nodes are back.
+        // Do nothing: the handle sends the releases when the nodes are back.
         Err(error) => println!("{error:#}"),
     }
     Ok(())

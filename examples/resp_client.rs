@@ -46,8 +46,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         _ => assert_eq!(reply.as_integer(), Some(1)),
     })?;
 
-    // In RESP3 a subscription is answered by a push and by nothing else. The server may send our own
-    // message before or after the reply to `PUBLISH`, but before `PONG`.
+    // In RESP3, the only answer to a subscription is a push. The server may send our own message before or after the
+    // reply to `PUBLISH`, but before `PONG`.
     let channel = key.as_bytes();
     client.send(&[&[b"SUBSCRIBE", channel]])?;
     let commands: [&[&[u8]]; 2] = [&[b"PUBLISH", channel, b"news"], &[b"PING"]];

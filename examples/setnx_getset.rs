@@ -101,7 +101,7 @@ impl Attempt {
             },
             // Here is the gap: since GET, another client may have done all of these steps already.
             Next::Del => Next::SetNxAgain,
-            // Here is no gap: the server returns the value that this command has replaced.
+            // There is no gap here: the server returns the value that this command has replaced.
             Next::GetSet if self.is_over(reply) => Next::Won,
             Next::GetSet => Next::Lost,
             end @ (Next::Won | Next::Lost) => end,
@@ -186,7 +186,7 @@ fn play(url: &str, take_over: TakeOver, now: u64) -> Result<[Next; 2], Box<dyn E
     let dead = ["SET".into(), key.clone(), (now - 10_000).to_string()];
     clients[0].ask(&dead, |_| ())?;
 
-    // A and B read the value. Then A takes all of its steps, and after that B does.
+    // Both A and B read the value. Then A takes its other steps, and after that B.
     for who in [0, 1, 0, 1, 0, 0, 1, 1] {
         let name = ["A", "B"][who];
         clients[who].step(name, &mut attempts[who], &key)?;

@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Err(other) => return Err(other.into()),
     };
     for node in redlock.nodes() {
-        // The certificate of this node has expired or has an unknown authority; the other nodes still work.
+        // The certificate of this node has expired, or was issued by an unknown authority; the other nodes still work.
         if let NodeState::Unusable(Unusable::Tls(failure)) = node.state {
             eprintln!("{}: {failure}", node.address);
         }

@@ -53,7 +53,7 @@ fn work(redlock: &Redlock, pool: &str, machines: &[Machine]) -> Result<(), LockE
     let options = LockOptions::new(Duration::from_secs(10)).keep();
     let options = options.wait(Duration::from_secs(60));
     for _ in 0..JOBS {
-        // All programs have to name the same number of permits.
+        // All programs must use the same number of permits.
         let permit = redlock.permit_with(pool, machines.len() as u16, &options)?;
         let machine = &machines[usize::from(permit.slot())];
         let was_busy = machine.is_busy.swap(true, SeqCst);

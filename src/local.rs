@@ -633,7 +633,7 @@ mod tests {
         );
         local.alert_below(&lock, 2 * LONG);
         local.alert_below(&other, 2 * LONG);
-        // Takes and releases a third lock until the driver has reported both locks as at risk.
+        // Takes and releases a third lock until the driver has reported that the other two are at risk.
         while local.begin().unwrap().driver.events.len() < 2 {
             let third = local.lock("third", LONG).unwrap();
             local.unlock(third).unwrap();

@@ -271,7 +271,7 @@ impl<T> Slab<T> {
     fn vacate(&mut self, index: u32) {
         self.len -= 1;
         let place = &mut self.places[index as usize];
-        // A place that has used its last generation never returns to the list.
+        // A place whose generations are used up never returns to the list of vacant places.
         if let Some(generation) = place.generation.checked_add(1) {
             *place = Place {
                 generation,
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(key.to_bits(), 2 << 32 | 1);
         assert_eq!(Key::from_bits(key.to_bits()), Some(key));
         assert_eq!(Key::from_bits(7), None, "no key has the generation zero");
-        // The numbers have an index outside of the slab, or a generation that does not exist yet.
+        // These numbers contain an index outside of the slab, or a generation that does not exist yet.
         for bits in [1 << 32 | 9, 3 << 32 | 1, u64::MAX] {
             let value = Key::from_bits(bits).and_then(|key| slab.get(key));
             assert_eq!(value, None, "{bits:#x}");

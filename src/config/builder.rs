@@ -727,7 +727,8 @@ mod tests {
             (one().drift(0.0, 30 * day), too_large(30 * day)),
             (few.drift(0.5, 5 * MS), too_large(10 * MS)),
             (delayed(second), no_time(second)),
-            // For nodes with a fast clock the delay becomes 998 ms, and the drift is longer than the remaining 2 ms.
+            // Because nodes may have a fast clock, the delay is lengthened to 998 ms. The drift is longer than the
+            // remaining 2 ms.
             (delayed(988 * MS), no_time(988 * MS)),
             (delayed(Duration::MAX), too_long(Duration::MAX)),
             (longest.lock_delay(31 * day), too_long(31 * day)),

@@ -137,7 +137,7 @@ impl Link {
     }
 
     fn look_up(&mut self, tools: &mut Tools<'_>) -> Result<(), LinkFault> {
-        // An abandoned look-up that still runs asks for the same name, so the link can use its answer.
+        // If an abandoned look-up is still running, it looks up the same name, so the link can use its result.
         if self.lookup.is_none() {
             let lookup = Lookup::start(self.login.as_ref(), &self.address, tools.waker)?;
             self.lookup = Some(lookup);
@@ -394,7 +394,7 @@ impl Link {
     fn unblock(&mut self, tools: &mut Tools<'_>) {
         let token = self.token();
         self.ready.writable = false;
-        // The connection may be gone, because reading runs first and may have ended it.
+        // Reading comes first, and may have ended the connection.
         let State::Up { socket, blocked } = &mut self.state else {
             return;
         };

@@ -58,7 +58,7 @@ impl Readying {
         if count - unusable < quorum {
             return now; // An operator has to repair something, so waiting does not help.
         }
-        // `reinit` makes nodes of another group usable, and it needs every node.
+        // `reinit`, which makes nodes of another group usable, needs every node.
         if quorum <= ready || count - unusable - foreign < quorum {
             if self.answered.count_ones() as usize == count {
                 return now;
@@ -100,7 +100,7 @@ mod tests {
             ([Ready, down, Ready], 0),
             ([Ready, down, down], 1000),
             ([unusable, New, unusable], 0),
-            // If `reinit` has to make one group of these nodes, it needs all of them.
+            // `reinit` may have to put these nodes into one group, and needs all nodes for that.
             ([foreign, Connecting, foreign], 50),
             ([foreign, Ready, foreign], 0),
             ([foreign, foreign, foreign], 0),

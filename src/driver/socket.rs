@@ -181,8 +181,8 @@ impl Socket {
         // Ignores errors of these calls: even if the system refuses one, the drop closes the descriptor.
         if !matches!(self.0, Stream::Unix(_)) {
             let _ = sockopt::set_socket_linger(&self, Some(Duration::ZERO));
-            // Closing a descriptor resets the connection only if no forked child has a copy. `connect` to no address
-            // (`AF_UNSPEC`) resets the connection in any case.
+            // Closing a descriptor resets the connection only if no forked child has a copy. A `connect` with
+            // `AF_UNSPEC` always resets the connection.
             let _ = connect_unspec(&self);
         }
         let _ = registry.deregister(self.source());

@@ -61,7 +61,7 @@ fn server(call: &Call<'_>) -> String {
     let version = call.store.flavour.version();
     let version = match call.store.flavour.is_valkey() {
         false => format!("redis_version:{version}\r\nredis_mode:standalone\r\n"),
-        // A Valkey also says which Redis it stands for, for clients that know only Redis.
+        // For clients that know only Redis, Valkey also reports a compatible version of Redis.
         true => format!(
             "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:{version}\r\n\
              server_mode:standalone\r\n"

@@ -52,7 +52,7 @@
 //! * `CLIENT TRACKING ON` accepts only `OPTIN NOLOOP`.
 //! * The node closes the connection of a client that has left 2 MiB unread when the next push comes.
 
-// The files stand in layers. None imports from a higher layer, and no two import from each other:
+// The files form layers. No file imports from a higher layer, and no two files import from each other:
 //
 //   node · serve · connection                        threads, sockets, buffers
 //   commands                                         looks a command up and runs it, also for `EXEC`

@@ -212,7 +212,7 @@ impl Drop for EmbeddedNode {
         if self.waker.wake().is_ok()
             && let Some(thread) = self.thread.take()
         {
-            // A panic of the thread was reported when it happened.
+            // If the thread panicked, the panic was already reported.
             let _ = thread.join();
         }
     }

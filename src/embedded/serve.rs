@@ -130,7 +130,7 @@ impl Server {
                 self.store.disconnect(connection.session());
                 self.connections.remove(&number);
             }
-            // Pushes are delivered before the commands of the next connection, so that pushes and replies stay in their
+            // Pushes are delivered before the commands of the next connection, so that pushes and replies stay in
             // order.
             self.deliver();
         }

@@ -189,7 +189,7 @@ impl Bench {
             2 => self.locks.push(self.engine.detach(now, lock)),
             3 => {
                 lock = self.engine.adopt(now, lock);
-                // `keep` refuses a lock that is over.
+                // `keep` fails if the lock has ended.
                 _ = self.engine.keep(now, &mut lock, Duration::from_secs(100));
                 self.locks.push(lock);
             }

@@ -184,7 +184,7 @@ impl Keeper {
         left: Duration,
         timers: &mut Timers,
     ) {
-        // The time `left` is rounded up to whole ticks, and one is added because the timer rounds up.
+        // Rounds the time `left` up to whole ticks, and adds one tick, because the timer rounds up too.
         let ticks = nanos(left).div_ceil(NANOS_PER_TICK).saturating_add(1);
         let busy = claim.busy_mut();
         busy.alert = busy.alert.max(ticks);
@@ -292,7 +292,8 @@ impl Keeper {
         if claim.busy().extending != 0 {
             return None;
         }
-        // Looks have their own pace, so that a key that stays missing does not cause one extension after another.
+        // Early extensions have a slow pace of their own, so that a key that stays missing does not cause one after
+        // another.
         let looks = self.looks.take(now, key, early);
         let is_early = is_searched || looks.unwrap_or(!claim.busy().copies.lacking.is_empty());
         let due = due.map(|(ttl, _)| ttl);

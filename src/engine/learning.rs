@@ -39,7 +39,7 @@ pub(super) fn learn(
             is_taught,
             repair,
         } => {
-            // An earlier look may have registered for changes of the key, which this release has deleted.
+            // This release has deleted the key, which ends the registration of any waiter for changes of the key.
             if repair && (reply == Reply::Done || !is_taught) {
                 parts.wrote(now, claim);
             }

@@ -306,7 +306,7 @@ impl Operations {
     /// Cancels every open acquisition.
     #[cfg(any(feature = "std", test))]
     pub(super) fn cancel_acquisitions(&mut self, now: Instant) {
-        // The waiters are cancelled first, so that no waiter gets a turn and asks the nodes for nothing.
+        // Cancels the waiters first. Otherwise, a waiter would get a turn and ask the nodes, only to be cancelled.
         for waiter in self.parts.queues.waiters.keys().collect::<Vec<_>>() {
             self.cancel(now, RoundId(OperationKey::of_waiter(waiter)));
         }
@@ -433,7 +433,7 @@ impl Operations {
     // ----- answers ----------------------------------------------------------------------------
 
     /// Handles the `answer` of `node`.
-    // Inlined, because most answers are `Reply::Done`, which makes most of the code unnecessary.
+    // Inlined, because most answers are the constant `Reply::Done`, for which the compiler drops most of the code.
     #[inline(always)]
     pub(super) fn answered(&mut self, now: Instant, node: NodeId, answer: &mut Answer) {
         if let Some(operation) = learn(now, node, answer, &mut self.parts) {

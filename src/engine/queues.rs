@@ -33,9 +33,10 @@
 //!
 //! A reader is an operation that wants a shared lock. A reader is the contender only while it is refused, and is never
 //! the holder. A reader asks at the same time as other readers, unless another operation holds the name or waits for
-//! it. A reader passes its turn on when it asks because of another reader, or when it gets its lock. So all readers at
-//! the front of a queue ask at once, and the operation behind them asks too. While the nodes let readers pass the
-//! intent of a contender for the exclusive lock, the readers behind that contender also ask.
+//! it. A reader that follows another reader passes its turn on when it asks. Any other reader passes its turn on when
+//! it gets its lock. So all readers at the front of a queue ask at once, and the operation behind them asks too. While
+//! the nodes let readers pass the intent of a contender for the exclusive lock, the readers behind that contender also
+//! ask.
 //!
 //! # Permits
 //!
@@ -97,10 +98,10 @@ pub(super) struct Queues {
     /// Contenders and watches that must act on a change.
     stirred: Vec<OperationKey>,
     /// The operations that want no lock but must learn of every change, each with the hash of its name. If two names
-    /// have the same hash, an operation looks more often than it needs to.
+    /// have the same hash, an operation asks the nodes more often than it needs to.
     watches: BTreeSet<(u64, OperationKey)>,
-    /// The times at which contenders need a reminder. The times are exact to the nanosecond, because a tick of the
-    /// wheel is longer than many windows. A reminder for a contender that has ended is harmless.
+    /// The times at which contenders need a reminder. The times are exact to the nanosecond, because a contender often
+    /// waits for less than a tick of the timer wheel. A reminder for a contender that has ended is harmless.
     reminders: BTreeSet<(Instant, PlaceKey)>,
 }
 
@@ -145,7 +146,7 @@ impl Queues {
     }
 
     /// Returns the place of `name`, and counts one more user.
-    // This function is always inlined, because nearly all locks are on one resource.
+    // This function is always inlined, because its usual caller is a lock on one resource.
     #[inline(always)]
     pub(super) fn enter(&mut self, name: &[u8], claims: &mut Claims) -> PlaceKey {
         if let Some(idle) = self.idle
@@ -202,7 +203,7 @@ impl Queues {
         Some((wait, &self.places.get(place.0)?.name))
     }
 
-    /// Handles what `node` has said about the key of `place`: how much time is `left` (at most `limit`), and whether
+    /// Handles the answer of `node` about the key of `place`: how much time is `left` (at most `limit`), and whether
     /// the node `pushes` changes. Returns the contender if the contender may need to act.
     #[cold]
     pub(super) fn looked(
@@ -279,9 +280,9 @@ impl Queues {
         watches.map(|(_, operation)| *operation)
     }
 
-    /// Makes a contender that waits for a change of `name`, and all watches of `name`, look again. This engine has
-    /// written to the key on `nodes`, so these nodes will not report the next change. `released` says whether the write
-    /// has removed a token.
+    /// Makes a contender that waits for a change of `name`, and all watches of `name`, ask the nodes again. This engine
+    /// has written to the key on `nodes`, so these nodes will not report the next change. `released` says whether the
+    /// write has removed a token.
     pub(super) fn wrote(
         &mut self,
         now: Instant,
@@ -321,7 +322,7 @@ impl Queues {
     }
 
     /// Records that the contender of `place` was refused. `wants` says whether the contender wants a permit. The
-    /// contender has met other clients at this resource, unless this engine has or asks for all permits.
+    /// refusal shows that other clients use the resource, unless this engine has or asks for all permits.
     pub(super) fn met_others(&mut self, now: Instant, place: PlaceKey, wants: Wants) {
         if let Some(place) = self.places.get(place.0).must()
             && (wants != Wants::Slot || place.has_room(1))
@@ -337,7 +338,7 @@ impl Queues {
         waits.for_each(|wait| wait.belief.lost(node));
     }
 
-    /// Makes all contenders, at their next wake-up, look at nodes that send no notifications.
+    /// Makes each contender ask nodes that send no notifications when the contender next wakes up.
     pub(super) fn look_soon(&mut self, now: Instant) {
         let waits = self.waits.values_mut();
         waits.for_each(|wait| wait.look_soon(now));
@@ -457,7 +458,7 @@ impl Queues {
     }
 
     /// Records that no caller holds the lock of `claim` any longer.
-    // This function is always inlined, because nearly all locks are on one resource.
+    // This function is always inlined, because its usual caller is a lock on one resource.
     #[inline(always)]
     pub(super) fn vacate(
         &mut self,
@@ -578,8 +579,8 @@ impl Queues {
         wait.is_some_and(|wait| wait.is_behind_readers(now))
     }
 
-    /// Returns when the next reader may pass the contender of `place`. If no contender waits for readers, returns when
-    /// a new intent would stop blocking readers.
+    /// Returns the time at which the next reader may pass the contender of `place`. If no contender waits for readers,
+    /// returns the time at which a new intent would stop blocking readers.
     #[cold]
     pub(super) fn passes_at(&self, now: Instant, place: PlaceKey) -> Instant {
         let wait = self.contender(place).and(self.waits.get(&place));

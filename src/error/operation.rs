@@ -113,7 +113,7 @@ fn held(report: &Report) -> String {
         .held_resource()
         .map(|name| format!("`{}` is ", Shown(name)));
     let which = which.unwrap_or_default();
-    // If nothing is known, neither this operation nor an earlier one in the queue has asked the nodes.
+    // If nothing is known about the holder, neither this operation nor an earlier one in the queue has asked the nodes.
     let is_known = report.tries() != 0 || report.held_for().is_some() || report.never_expires();
     let holder = match report.holder() {
         _ if let Some(permits) = report.other_permits() => {

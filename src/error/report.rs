@@ -785,7 +785,7 @@ mod tests {
         ] {
             let report = report(outcomes);
             assert_eq!(report.needs_operator(), is_needed, "{outcomes:?}");
-            // Another try does not help a caller who has a lock either.
+            // The error of `extend` gives the same advice.
             let text = format!("{:#}", ExtendError::Unconfirmed(report));
             let is_told =
                 text.contains("deadline: repair the nodes named here before the deadline; ");
@@ -913,7 +913,7 @@ mod tests {
         let ends = "; wait until the quarantine ends, or use `trust_nodes` if no client can still hold an earlier \
         lock; check";
         assert!(taken.contains(ends), "{taken}");
-        // A caller that extends already has a lock.
+        // A caller of `extend` already holds a lock, so the advice is different.
         let extended = format!("{:#}", ExtendError::Unconfirmed(report));
         let ends = "; the lock stays valid until its old deadline: finish the work before the deadline, because a \
         quarantine usually lasts longer";

@@ -170,7 +170,7 @@ impl Node {
                 Access::Shut(NodeOutcome::TimedOut)
             }
             (Phase::Ready { .. }, _) => Access::Open,
-            // The trouble may be over, and the next connection will show whether it is.
+            // The next connection will show whether the trouble has ended.
             (Phase::Connecting | Phase::Handshake(_), trouble) => Access::Handshake {
                 first: trouble == Trouble::Link(LinkFault::NotYet),
             },

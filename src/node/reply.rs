@@ -229,7 +229,7 @@ fn taken(by: Taking, value: Value<'_>) -> Option<Read> {
         Taking::Fenced { .. } => {
             let taken = fencing_token;
             if let Some(digits) = value.as_bytes() {
-                // This script checks no marker.
+                // A script that checks no marker returns only the number.
                 let number = core::str::from_utf8(digits).ok()?.parse().ok()?;
                 return taken(number).map(Reply::Number).map(Read::from);
             }

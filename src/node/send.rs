@@ -307,8 +307,8 @@ impl Node {
             ttl: abilities.counter_ttl,
             run_id: self.handshake.run_id().ok_or(Unusable::NoRunId)?,
         };
-        // The command contains the `run_id` of the server, so it is written for this node alone, like a command that
-        // checks a marker.
+        // Like a command that checks a marker, this command is written for one node alone, because it contains the
+        // `run_id` of the server.
         let bytes = command.written(Dialect::Text, Some(b""), |out| {
             fenced::take(out, entry, &filling, &counters, to_ask);
         });

@@ -67,7 +67,7 @@ pub(crate) struct Kept {
     state: AtomicU8,
 }
 
-// With the counts of its `Arc`, a `Kept` takes half of a cache line.
+// Together with the two counters of its `Arc`, a `Kept` takes half of a cache line.
 const _: () = assert!(size_of::<Kept>() == 16);
 
 /// The step of a lock whose extensions begin when they are due.
@@ -306,12 +306,12 @@ mod tests {
             (unlimited, 9_898, 4_948, None),
             (unlimited, 9_898, 4_949, Some((10_000, 4_949 + 1_237))),
             (unlimited, 9_898, 7_898, Some((10_000, 7_898 + 500))),
-            // The last tries are a 64th of the ttl apart.
+            // Near the end of the lock, the time between two tries is a 64th of the ttl.
             (unlimited, 9_898, 9_798, Some((10_000, 9_798 + 156))),
             (unlimited, 9_898, 9_897, Some((10_000, 9_897 + 156))),
             (unlimited, 9_898, 9_898, None),
             (unlimited, 9_898, 20_000, None),
-            // In these rows the limit decides.
+            // These locks have a limit.
             (15_000, 9_898, 4_949, Some((10_000, 4_949 + 1_237))),
             (14_000, 9_898, 4_949, Some((9_051, 4_949 + 1_237))),
             (10_002, 9_898, 4_949, Some((5_053, 4_949 + 1_237))),

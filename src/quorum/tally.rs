@@ -342,8 +342,8 @@ mod tests {
                     let certain = match ends.first() {
                         Some(only) if ends.len() == 1 && which != 0 => only,
                         Some(&"Granted") if ends.len() == 1 => "Granted",
-                        // An acquisition is refused as soon as it cannot be granted, even if the open answers could
-                        // still decide between the two refusals.
+                        // An acquisition is refused as soon as it cannot be granted, even if later answers could still
+                        // change the kind of refusal.
                         _ if which == 0 && !ends.contains("Granted") => refusal,
                         _ => "open",
                     };

@@ -40,7 +40,7 @@ pub fn command<B: BufMut + ?Sized>(out: &mut B, arguments: &[&[u8]]) {
 /// assert_eq!(out, b"$10\r\ninvoice:42\r\n");
 /// # }
 /// ```
-// Inlining would repeat the code in many places, and twice for each lock.
+// Inlining would repeat the code in many places.
 #[inline(never)]
 pub fn argument<B: BufMut + ?Sized>(out: &mut B, text: &[u8]) {
     string(out, b'$', text);

@@ -39,7 +39,7 @@ impl Decimal {
         }
         let digits = eight_digits(rest);
         put(&mut bytes, start, digits);
-        // The added bit gives zero one digit instead of none.
+        // Without the added bit, the number zero would have no digits.
         let leading_zeros = (digits | (1 << 56)).trailing_zeros() / 8;
         Self {
             bytes,

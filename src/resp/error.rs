@@ -78,5 +78,5 @@ pub enum Reason {
     NotMeasured,
 }
 
-// Every layer returns `DecodeError` by value, so it has to be small.
+// Every layer returns `DecodeError` by value, so this type must be small.
 const _: () = assert!(size_of::<DecodeError>() <= 2 * size_of::<usize>());

@@ -114,7 +114,7 @@ impl Inbox {
     ///
     /// Returns a [`DecodeError`] if no continuation can be valid, or a limit is exceeded. Every later call returns the
     /// same error. After an error, the rest of `piece` has no meaning.
-    // Inlining returns a short reply without passing it through memory, as in `Decoder::decode`.
+    // Inlined, so that a short reply is returned in registers instead of memory, as in `Decoder::decode`.
     #[inline(always)]
     pub fn next<'a, 'p: 'a>(
         &'a mut self,

@@ -21,13 +21,13 @@ impl Call {
 
     /// Makes the descriptor readable.
     pub(super) fn send(&self) {
-        // A write to a full socket fails, but then an earlier call is still unread.
+        // If the socket is full, the write fails. This does no harm, because an earlier call is still unread.
         let _ = (&self.sender).write(&[0]);
     }
 
     /// Takes the call. The I/O thread calls this function when it wakes.
     pub(super) fn take(&self) {
-        // A read fails if there is no call, which is no error here.
+        // The read fails if no call has arrived, which does no harm.
         let _ = (&self.receiver).read(&mut [0; 64]);
     }
 }

@@ -45,7 +45,7 @@ impl Callers {
         Self {
             operations: [const { Table::new(|round: RoundId| round.place().1) }; 2],
             threads: Vec::new(),
-            // The lower half of a claim's key is its index.
+            // The lower half of a claim's key is the index of the claim.
             locks: Table::new(|lock: LockId| lock.claim as u32 as usize),
             woken: Vec::new(),
             tasks: Vec::new(),

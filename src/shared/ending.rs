@@ -57,7 +57,7 @@ impl Shared {
         let (ending, is_open) = (&self.ending, |stage: &mut _| *stage == EndStage::Open);
         let stage = *ending.wait_while(ending.lock(), limit, is_open);
         if stage == EndStage::Ended {
-            // Ignores a panic of the I/O thread: the outcomes of the callers report it.
+            // Ignores a panic of the I/O thread, because the outcomes of the callers report the panic.
             drop(io_thread.join());
         }
     }

@@ -68,7 +68,7 @@ pub(super) fn run(shared: &Shared) {
         gathering: Gathering::default(),
     };
     let holding = Holding::new(shared);
-    // Ignores a panic of the engine: the outcomes of the callers report it.
+    // Ignores a panic of the engine, because the outcomes of the callers report the panic.
     let _ = io_thread.follow_orders();
     drop(holding);
 }

@@ -162,7 +162,7 @@ impl Notes {
         if inner.places == 0 || is_kept_out {
             return Err(note);
         }
-        // Puts releases first: they free names, and consecutive releases share one command.
+        // Puts releases first, because they free names, and because consecutive releases share one command.
         if let Some(Asked::Release(_)) = note.asked {
             inner.notes.push_front(note);
         } else {

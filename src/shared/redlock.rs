@@ -418,7 +418,7 @@ impl Redlock {
         let lock = calls::acquired(outcome)?;
         operation.made(slot.attempts());
         let guard = Guard::new(self.clone(), slot, lock);
-        // Reads the clock last. If the lock is no longer valid, dropping the guard releases it.
+        // Checks the validity as late as possible. If the lock is no longer valid, dropping the guard releases it.
         match guard.is_valid() {
             true => Ok(guard),
             false => Err(self.shared().reporter.too_slow(guard.lock(), since)),

@@ -187,7 +187,7 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         due: impl FnOnce() -> Instant,
     ) -> Wake {
         let (work, wanted) = (self.has_work(), tasks || self.closing);
-        // While a thread has the wire, the next timer may change, so that thread checks it after it has put the wire
+        // The next timer may change while a thread has the wire. That thread checks the timer after it has put the wire
         // back.
         let is_late = |until| self.wire.is_some() && due() < until;
         let mut wake = Wake::default();

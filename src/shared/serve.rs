@@ -244,11 +244,11 @@ impl Shared {
                     self.enter()?
                 }
             };
-            // Remembers the operation, because it identifies this thread as the owner of the poll, and the slot forgets
-            // it when the outcome is decided.
+            // Remembers the operation, which identifies this thread as the owner of the poll. The slot forgets the
+            // operation when the outcome is decided.
             round = round.or(slot.round());
-            // Takes the poll before it moves bytes. Otherwise the end of a section would call the I/O thread to take
-            // the poll.
+            // Makes this thread the owner of the poll before it moves bytes. Otherwise, the end of a section would call
+            // the I/O thread to take the poll.
             let has_poll = round.is_some_and(|round| section.take_poll(round));
             if has_poll || !section.roles.serving {
                 section = self.move_bytes(section, Moves::All)?;
@@ -295,7 +295,7 @@ impl Shared {
     /// Writes the bytes that the engine has queued, unless the I/O thread writes them. Then ends `section`.
     pub(super) fn flush(&self, section: Section<'_>) {
         if !section.roles.serving {
-            // Ignores a panic of the engine: the outcomes of the callers report it.
+            // Ignores a panic of the engine, because the outcomes of the callers report the panic.
             drop(self.move_bytes(section, Moves::All));
         }
     }

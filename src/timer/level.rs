@@ -29,7 +29,7 @@ const DIGIT_MASK: u64 = SLOTS as u64 - 1;
 
 const TOP: usize = LEVELS - 1;
 
-// The start of a slot is at most one round of the top level after any tick, and this sum must not overflow.
+// A slot starts at most one round of the top level after the current tick, and this sum must not overflow.
 const _: () = assert!(
     Instant::MAX
         .tick_ceil()

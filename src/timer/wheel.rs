@@ -203,7 +203,7 @@ impl<T> Wheel<T> {
     /// Returns the tick at which a timer for `at` fires.
     fn tick_for(&self, at: Instant) -> u64 {
         let tick = at.tick_ceil();
-        // A timer that is already due fires in the present tick.
+        // A timer that is already due fires in the current tick.
         let tick = if at <= self.latest {
             tick.min(reached(self.latest))
         } else {

@@ -68,7 +68,7 @@ fn work(urls: &str, file: &Path, resource: &str, fenced: bool) -> Result<(), Box
             continue; // This machine was busy for longer than the lock lasted.
         }
         println!("read {orders}");
-        // A pause of any length may come here. In this program the first worker is stopped here.
+        // A worker may pause here for any length of time. In this program, the first worker is stopped here.
         io::stdin().read_line(&mut String::new())?;
         let written = store.write(COUNTER, orders + 1, token)?;
         // The outcome of the release does not matter, because the store has decided.
@@ -106,7 +106,7 @@ fn give_floors(urls: &[String]) -> Result<(), Box<dyn Error>> {
     let redlock = Redlock::connect(urls)?;
     let once = LockOptions::new(TTL).tries(1).fenced();
     let name = format!("{COUNTER}:{}", std::process::id());
-    // New nodes give no token. After this request the handle knows that the nodes need counter floors.
+    // New nodes give no fencing tokens. After this request the handle knows that the nodes need counter floors.
     if redlock.lock_with(&name, &once).is_err() {
         redlock.trust_nodes();
     }

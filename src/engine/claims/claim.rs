@@ -153,7 +153,7 @@ impl Claim {
     #[inline(always)]
     pub(crate) fn found_on(&mut self, node: NodeId, event: Event, gone_by: Instant, counts: bool) {
         self.gone_by = self.gone_by.max(gone_by);
-        // After a lock was handed over, a late answer does not restore the copy.
+        // After a lock was handed over, a late answer does not add the node's copy to the claim again.
         if self.may_hold.contains(node) || !self.is_leaving() {
             self.apply(node, event);
             self.busy_mut().copies.found(node, counts);

@@ -148,8 +148,8 @@ impl ClaimsAt<'_> {
                 self.defer(node, key);
                 return operation;
             } else if operation.is_some() {
-                // If the operation that waits for the release fails after the claim has ended, its error needs the
-                // name.
+                // The operation that waits for this release may fail after the claim has ended. Its error then needs
+                // the name of the resource.
                 note_name(&mut self.claims.ended, key, &claim.entry);
             }
         }
@@ -188,7 +188,7 @@ impl ClaimsAt<'_> {
     /// Ends the latest `SET` of `key` to `node` with this `event`. If the `SET` left no key, the release that waited
     /// behind it for room is no longer a debt.
     pub(in crate::engine) fn end_set(&mut self, node: NodeId, key: ClaimKey, event: Event) {
-        // After a lock was handed over, a late answer does not restore the copy.
+        // After a lock was handed over, a late answer does not add the node's copy to the claim again.
         if let Some(claim) = self.claims.get_mut(key)
             && (claim.may_hold.contains(node) || !claim.is_leaving())
         {

@@ -286,7 +286,7 @@ impl Acquire {
 
     // ----- answers --------------------------------------------------------------------------
 
-    /// Returns `true` if the nil of `node` came from a key of this engine whose release is being repaired.
+    /// Returns `true` if `node` refused the `SET` because of a key of this engine whose release is being repaired.
     fn meets_own_key(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let claims = &cx.parts.claims;
         let claim = self.claim.and_then(|key| claims.get(key)).must();
@@ -296,10 +296,10 @@ impl Acquire {
         guard!(NilIsHeld, ours)
     }
 
-    /// Sends the `SET` to `node` again, because `node` did not run it. If `release` is `true`, the `SET` met a key of
-    /// this engine. If the `SET` met such a key, the release of that key goes first. If the release is not written yet,
-    /// the `SET` waits for it. An attempt repeats the `SET` once per node, and only while it still waits for the node's
-    /// answer. Returns `true` if the `SET` was sent or waits.
+    /// Sends the `SET` to `node` again, because `node` did not run it. If `release` is `true`, a key of this engine has
+    /// blocked the `SET`, and the release of that key goes first. If the release is not written yet, the `SET` waits
+    /// for it. An attempt repeats the `SET` once per node, and only while it still waits for the node's answer. Returns
+    /// `true` if the `SET` was sent or waits.
     fn ask_again(&mut self, node: NodeId, release: bool, cx: &mut Context<'_>) -> bool {
         let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
         let Some(claim) = claim.must() else {

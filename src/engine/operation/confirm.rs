@@ -28,7 +28,7 @@ use super::{Context, Operate};
 use crate::engine::parts::Parts;
 
 impl LockQuestion {
-    /// Creates the question how much longer the nodes keep `lock`.
+    /// Creates an operation that asks how much longer the nodes keep `lock`.
     ///
     /// # Errors
     ///

@@ -7,7 +7,7 @@
 //! # Guarantees
 //!
 //! * A count without a reason is complete, because the node has said that no keys are left. If the time has passed or
-//!   the connection is lost, the count so far comes with a reason.
+//!   the connection is lost, the count so far is reported with a reason.
 //! * The engine waits for each node for at most [`COUNTING_MAX`].
 //!
 //! # Not here

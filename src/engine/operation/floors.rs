@@ -1,6 +1,6 @@
 //! Sends counter floors: each node that an operator trusts gets a floor. If a caller of this engine has requested a
-//! fencing token, the operator learns which nodes got none. Without fencing tokens, a node needs no permission to store
-//! a floor.
+//! fencing token, the operator learns which nodes got no floor. Without fencing tokens, no permission to store a floor
+//! is needed.
 //!
 //! During a handshake of the node, the engine waits until the handshake has ended. The operation waits for all trusted
 //! nodes, but at most for a connect timeout.

@@ -32,7 +32,7 @@ use crate::engine::parts::{EXPIRED, Parts};
 #[derive(Debug)]
 pub(in crate::engine) struct LockQuestion {
     pub(super) lock: LockId,
-    /// Whether the engine itself has begun the extension to keep the lock, so that no caller waits for it.
+    /// Whether the engine itself has begun the extension to keep the lock, so that no caller waits for the outcome.
     pub(super) own: bool,
     /// The claim of the lock, if this engine has the claim.
     pub(super) claim: Option<ClaimKey>,
@@ -52,8 +52,8 @@ pub(in crate::engine) struct LockQuestion {
 pub(super) enum Asks {
     /// Asks the nodes to keep the lock for longer.
     Extend {
-        /// Whether a majority keeps the lock for longer, but other extensions have used up the limit since this one
-        /// began.
+        /// Whether a majority keeps the lock for longer, but other extensions have used up the limit since this
+        /// extension began.
         is_beyond: bool,
     },
     /// Asks how much longer the nodes keep the lock. The value contains the answer of each node.
@@ -90,7 +90,8 @@ impl LockQuestion {
         if forgotten || !claim.is_none_or(Claim::is_held) {
             return Err(ExtendError::Expired);
         }
-        // If this engine was granted the lock, all nodes count. For locks of other engines, see `Keeper::voters`.
+        // If the nodes granted the lock to this engine, all nodes count. For locks of other engines, see
+        // `Keeper::voters`.
         let own = claim.filter(|claim| !guard!(EveryVoterCounts, claim.busy().is_adopted));
         let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
         let (lacking, regained) = claim.map_or((NodeSet::EMPTY, 0), |claim| {
@@ -197,8 +198,8 @@ impl LockQuestion {
         there.ask_about(cx.now, command, &asking);
     }
 
-    /// Makes waiters for the same resources look again, because the write of an extension ends their registrations. A
-    /// lock that was handed over or adopted may have waiters.
+    /// Makes waiters for the same resources ask the nodes again, because the write of an extension ends their
+    /// registrations. A lock that was handed over or adopted may have waiters.
     fn tell_of_write(&self, cx: &mut Context<'_>) {
         if self.is_extension() && cx.parts.queues.is_anyone_waiting() {
             for name in self.entry.names() {

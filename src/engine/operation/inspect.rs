@@ -6,7 +6,7 @@
 //! the q-th largest remaining time, counted from before the question, minus the drift.
 //!
 //! The outcome includes the nodes that disagree, so the outcome is certain only when every node has answered or timed
-//! out. The outcome shows answers that do not count, but they never belong to a majority.
+//! out. The outcome also shows answers that do not count, but no majority includes them.
 //!
 //! # Not here
 //!
@@ -146,7 +146,7 @@ impl Inspect {
         }
     }
 
-    /// Returns the content of `node`, for the report. `held` is the token of the holder.
+    /// Returns what `node` stores under the key, for the report. `held` is the token of the holder.
     fn found(&self, node: NodeId, held: Option<&[u8]>, outcome: NodeOutcome) -> Found {
         match &self.seen[node.index()] {
             Seen::Unknown => Found::Unknown(outcome),

@@ -174,17 +174,17 @@ pub enum Event {
         /// again. If the error is [`Lost`](ExtendError::Lost), an [`Expired`](Self::Expired) event follows.
         result: Result<Instant, ExtendError>,
     },
-    /// A lock has less validity left than a caller has passed
-    /// to [`Engine::alert_below`](crate::engine::Engine::alert_below). The engine reports this event once for each such
-    /// call. A timer triggers the report, so it comes even if every node is silent. The report never comes after the
-    /// lock was released, handed over or reported as lost.
+    /// A lock has less validity left than a caller has passed to
+    /// [`Engine::alert_below`](crate::engine::Engine::alert_below). The engine reports this event once for each such
+    /// call. A timer triggers the report, which therefore comes even if every node is silent. The report never comes
+    /// after the lock was released, handed over or reported as lost.
     AtRisk {
         /// The lock at risk.
         lock: LockId,
     },
     /// A lock that was not released is lost, because its validity ends within a tick or a majority of the nodes reports
-    /// that the lock is gone. The engine reports the loss once for each lock. A timer triggers the report, so it comes
-    /// even if every node is silent.
+    /// that the lock is gone. The engine reports the loss once for each lock. A timer triggers the report, which
+    /// therefore comes even if every node is silent.
     Expired {
         /// The lost lock.
         lock: LockId,
@@ -302,7 +302,7 @@ pub(super) trait Operate {
     /// Asks the nodes.
     fn begin(&mut self, cx: &mut Context<'_>);
 
-    /// Sends the question to `node`, built in `command`, or queues it until the handshake is done.
+    /// Builds the question to `node` in `command` and sends it, or queues the question until the handshake is done.
     ///
     /// Returns `false` if the node cannot be asked. In this case, `ask` records the abstention, and the caller must
     /// judge the votes.
@@ -467,9 +467,8 @@ fn withdraw(nodes: NodeSet, cx: &mut Context<'_>) {
     }
 }
 
-/// A script may have stopped on `node` because of a missing permission that `answer` does not name. If a script may
-/// have stopped for this reason, asks which permission is missing. Returns `false` if no question is needed, or if
-/// `node` cannot be asked.
+/// If a script may have stopped on `node` because of a missing permission that `answer` does not name, asks which
+/// permission is missing. Returns `false` if no question is needed, or if `node` cannot be asked.
 fn ask_why(node: NodeId, entry: &Entry, answer: &Answer, cx: &mut Context<'_>) -> bool {
     let is_answer = matches!(answer.request, Request::Why { .. });
     let asks = answer.reply == Reply::Stopped
@@ -507,7 +506,7 @@ pub(super) fn due(operation: &mut dyn Operate, cx: &mut Context<'_>) {
 }
 
 /// Ends the wait for nodes that took too long, and ends the wait for all nodes at the caller's deadline. Withdraws
-/// questions whose bytes have not been sent, so that they never leave late.
+/// questions whose bytes have not been sent, so that they are never sent late.
 fn time_out(operation: &mut dyn Operate, cx: &mut Context<'_>) {
     let now = cx.now;
     let open = cx.round.tally.open();

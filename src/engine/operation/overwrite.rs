@@ -1,7 +1,7 @@
 //! Breaks another client's lock: its keys get another token and keep their expiry.
 //!
 //! Each node with the holder's token replaces the token in one step and keeps the expiry. So each node refuses other
-//! clients until the lock would have become free anyway, even if the holder has extended the lock since it was seen.
+//! clients until the lock would have become free anyway, even if the holder has extended the lock since the inspection.
 //! After the break, no majority has the holder's token, so the holder cannot extend the lock again.
 //!
 //! Every try uses the same new token, so that a later try can build on an earlier try:
@@ -54,13 +54,13 @@ impl Overwrite {
 
 impl Operate for Overwrite {
     fn begin(&mut self, cx: &mut Context<'_>) {
-        // A node may hang for a moment, but the wait is worthwhile, because each node that replaces the token helps.
+        // Waiting for a node that hangs for a moment is worthwhile, because each node that replaces the token helps.
         ask_patiently(self, cx);
     }
 
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
         cx.reach(node, Whose::Other, |cx| {
-            // The write ends the registrations of the waiters of this handle, so the waiters look again.
+            // The write ends the registrations of this handle's waiters, so the waiters ask the nodes again.
             if cx.parts.queues.is_anyone_waiting() {
                 cx.parts.wrote_to(cx.now, self.entry.resource());
             }

@@ -22,7 +22,7 @@ pub(in crate::engine) struct Reinit {
     done: Option<bool>,
 }
 
-/// Returns a report if some nodes cannot be asked. The report names these nodes.
+/// If some nodes cannot be asked, returns a report that names these nodes.
 pub(in crate::engine) fn why_unready(now: Instant, parts: &Parts) -> Option<Report> {
     let mut round = Round::new(now, parts.nodes.len(), Vec::new());
     let mut all = true;

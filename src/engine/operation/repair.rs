@@ -161,8 +161,8 @@ pub(in crate::engine) fn floor_answered(node: NodeId, reply: Reply, parts: &mut 
     if reply == Reply::Done {
         parts.fencing.has_floor(node);
     } else if reply == Reply::Missing {
-        // Either the node has lost its mark and set a new one, or another client has repaired the node. The next look
-        // at the floors shows whether the node has a new mark or was repaired.
+        // Either the node has lost its mark and set a new one, or another client has repaired the node. The next check
+        // of the counter floors shows which of the two has happened.
         parts.fencing.was_not_repaired(node);
     }
 }

@@ -36,9 +36,10 @@ pub(crate) struct Round {
     uncounted: NodeSet,
     /// When the call was made.
     pub(crate) started: Instant,
-    /// When the current attempt began, before its first byte was sent. The Redlock paper calls this time t1.
+    /// The time at which the current attempt began, before its first byte was sent. The Redlock paper calls this time
+    /// t1.
     pub(crate) sent: Instant,
-    /// When the caller wants an outcome at the latest.
+    /// The latest time at which the caller wants an outcome.
     pub(crate) deadline: Option<Instant>,
     /// The number of attempts, including the current one.
     pub(crate) tries: u32,
@@ -252,7 +253,7 @@ impl Round {
     }
 
     /// Marks the outcome as certain, so that the next poll reports it. A round is decided only once per attempt,
-    /// because a decided round no longer votes.
+    /// because a decided round counts no more votes.
     pub(in crate::engine) fn decide(&mut self, parts: &mut Parts) {
         self.state = State::Decided;
         self.disarm(&mut parts.timers);
@@ -279,8 +280,8 @@ impl Round {
         self.timer = None;
     }
 
-    /// Makes the question to `node` wait for the handshake. Returns `false` if there is no room for the question. If
-    /// there is no room, `node` is not asked.
+    /// Makes the question to `node` wait for the handshake. Returns `false` if there is no room for the question, so
+    /// that `node` is not asked.
     pub(crate) fn wait_for(&mut self, node: NodeId, whose: Whose, nodes: &mut Nodes) -> bool {
         let room = nodes[node].connection.waiting.push(self.key, whose);
         if !room {

@@ -65,7 +65,7 @@ pub(in crate::engine) fn copy_late(
     };
     let there = parts.nodes.writing_to(node);
     let wanted = now < end && !claim.may_hold.contains(node);
-    // If the copy waited behind other commands, it would come late and outlast the other copies.
+    // If this copy waited behind other commands, it would arrive late and expire after the other copies.
     if wanted && there.access() == Access::Open && !there.connection.wire.outbox.is_blocked() {
         let life = life_of_copy(now, end, entry, claim.life(), drift);
         let mut command = parts.claims.command();
@@ -95,8 +95,8 @@ impl LockQuestion {
         }
     }
 
-    /// Sends a copy to each of `nodes` that has received none since, if the lock is held here and every node with the
-    /// lock counts. If a copy cannot be sent, the next extension tries again.
+    /// Sends a copy to each of `nodes` that has lost its copy and was sent no other, if the lock is held and was not
+    /// adopted. If a copy cannot be sent, the next extension tries again.
     pub(super) fn send_copies(&self, nodes: NodeSet, end: Instant, cx: &mut Context<'_>) {
         let mut command = cx.parts.claims.command();
         let drift = cx.parts.settings.drift;

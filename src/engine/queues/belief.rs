@@ -8,8 +8,9 @@
 //! * A node counts as free only after it has reported something about the key.
 //! * A resource is believed to be free when it is free on a majority of the configured nodes. Each node counts only
 //!   from the time when its vote counts.
-//! * Readers or permits hold a sorted set. A sorted set blocks a reader for at most the random delay. A change of the
-//!   set does not mean that the lock is free, unless the contender wants a permit.
+//! * If readers hold the lock, or clients have permits, the key is a sorted set. A sorted set blocks a reader for at
+//!   most the random delay. A change of the set does not mean that the lock is free, unless the contender wants a
+//!   permit.
 //! * Only the owner text of a token leaves this file. The random part of a token is never shown.
 
 use alloc::vec::Vec;
@@ -296,8 +297,8 @@ impl Belief {
         quorum_of(self.nodes.len()) <= sets
     }
 
-    /// Returns when the contender believes that a majority of the nodes becomes free. `from` returns when each node's
-    /// vote begins to count.
+    /// Returns the time at which the contender expects a majority of the nodes to be free. `from` returns the time from
+    /// which a node's vote counts.
     pub(crate) fn free_at(&self, from: impl Fn(NodeId) -> Instant) -> Instant {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
         let mut times: Vec<_> = nodes

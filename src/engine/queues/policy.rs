@@ -10,23 +10,23 @@
 //! | no node granted the last [`WASTED_MAX`], and the key changes often | two round trips after that, so that it looks before it asks |
 //! | a node did not take the `SET`, or another name of its set was taken | not believed free before the random delay |
 //!
-//! During a window, the contender checks whether another client was faster. The contender also looks from time to time:
-//! often if nodes send no notifications, and rarely if they do. If one lock lasts long, or if the contender has waited
-//! for several locks, it also asks who holds the lock.
+//! During the window after split votes, the contender checks whether another client was faster. It also checks the
+//! nodes from time to time: often if nodes send no notifications, and rarely if they do. If one lock lasts long, or if
+//! the contender has waited for several locks, it also asks who holds the lock.
 //!
 //! A reader asks as soon as the lock may be free. If other readers hold the lock, the reader asks after the random
 //! delay. With each look, a reader asks who holds the lock, because a `PTTL` does not say whether the holder blocks
 //! readers. A contender for the exclusive lock that finds readers records its *intent* on all nodes. The intent blocks
-//! new readers, and each look renews it. A contender with an intent looks when the set of readers has changed, and asks
-//! for the lock when the set is gone.
+//! new readers, and each look renews it. A contender with an intent checks the nodes when the set of readers has
+//! changed, and asks for the lock when the set is gone.
 //!
 //! A contender that wants a permit makes attempts instead of looks. A refused attempt reports when the first slot
 //! becomes free, and registers the key for notifications.
 //!
 //! A program that releases a lock and immediately asks for it again is always faster than a program that must first
-//! learn of the release. So an engine leaves the lock to others for a moment after a [`Row`] of its own locks. The
-//! engine leaves the lock often if it has met other clients lately. An engine that has met no other clients leaves the
-//! lock rarely, but still from time to time, because it may not notice other clients.
+//! learn of the release. So an engine leaves the lock to others for a moment after a [`Row`] of its own locks. An
+//! engine that has recently competed with other clients leaves the lock to them often. Any other engine leaves the lock
+//! rarely, but still from time to time, because it may not notice other clients.
 //!
 //! The comment of each constant gives the reason for its value. The simulator measured the figures
 //! (`contention_in_numbers`: three nodes, holds of 1 ms, and unless stated otherwise 16 programs with one caller each
@@ -53,7 +53,7 @@ use super::belief::{Belief, Wants};
 /// half a second and eight seconds give the same figures.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// If a contender has looked at one lock for this long, each of its looks then asks who holds the lock. With attempts
+/// If a contender has looked at one lock for this long, each further look also asks who holds the lock. With attempts
 /// in between, the contender asks for the holder at most twice in this time. If the contender asked for the holder from
 /// its first look on, a hand-over between two programs would cost six messages instead of five. Otherwise, no figure of
 /// contention depends on this constant: 100 ms and two seconds give the same figures. However, a contender for the
@@ -86,27 +86,28 @@ const LEFT_TO_OTHERS: u32 = 8;
 /// changes without becoming free. The contender then looks first, because a look costs two messages and an attempt
 /// three. After twice this number of attempts, the contender reacts to reported changes more and more slowly, up to ten
 /// times [`LOOK_SOON`]. Without this slowdown, the contender would look 1,000 times per second at a key that other
-/// clients write that often. If more than a row passes between the changes, others were just faster each time, and a
-/// contender that looks first would always be too late. In the world `readers`, with six programs and holds of 50 ms, a
-/// contender that looked first made no attempt in 40 hand-overs.
+/// clients write that often. If more than a [`ROW`] passes between the changes, others were just faster each time, and
+/// a contender that looks first would always be too late. In the world `readers`, with six programs and holds of 50 ms,
+/// a contender that looked first made no attempt in 40 hand-overs.
 const WASTED_MAX: u32 = 20;
 
 /// After this number of attempts in which nodes assigned different slots, a contender asks after the random delay. Each
 /// node may have a free slot, but no majority has the same free slot.
 const MISSED_MAX: u32 = 3;
 
-/// The length of a row if the engine has met other clients lately. In a measurement with two programs of eight callers,
-/// the longest wait is 123 without this limit, and 6.4 with it. An additional limit of sixteen locks in a row changed
-/// nothing.
+/// The length of a [`Row`] of locks if the engine has recently competed with other clients. In a measurement with two
+/// programs of eight callers, the longest wait is 123 without this limit, and 6.4 with it. An additional limit of
+/// sixteen locks in a row changed nothing.
 const ROW: Duration = Duration::from_millis(10);
 
-/// The length of a row of several callers in an engine that has met no other clients. In a measurement with one second
-/// instead, a program overtakes another waiting program more than 350 times.
+/// The length of a row of several callers if the engine has not competed with other clients. In a measurement with one
+/// second instead, a program overtakes another waiting program more than 350 times.
 const ROW_AMONG_US: Duration = Duration::from_millis(100);
 
-/// The length of a row of one caller that has met no other clients. The engine also remembers other clients for this
-/// time. Leaving the lock for a tick then costs a thousandth of the time. With 100 ms, leaving the lock would cost a
-/// hundredth of the time, and no measured figure improves. With 300 ms or three seconds, no figure differs by a fifth.
+/// The length of a row of one caller if the engine has not competed with other clients. The engine also remembers other
+/// clients for this time. Leaving the lock for a tick then costs a thousandth of the time. With 100 ms, leaving the
+/// lock would cost a hundredth of the time, and no measured figure improves. With 300 ms or three seconds, no figure
+/// differs by a fifth.
 const LATELY: Duration = Duration::from_secs(1);
 
 /// The time between the looks of a contender that wants the exclusive lock and knows of readers. Each look renews its
@@ -151,22 +152,22 @@ pub(in crate::engine) struct Wait {
     /// When the delay after the latest attempt ends, and the length of a random delay.
     delay: Instant,
     rest: Duration,
-    /// The random position of the contender in the window after the latest attempt, as a fraction of `u32::MAX`.
+    /// How far into the window after the latest attempt the next attempt comes: a random fraction of `u32::MAX`.
     luck: u32,
     /// The time until which the contender leaves the lock to others.
     left: Option<Instant>,
-    /// When the contender made its first look, and when it made the first look after the latest attempt.
+    /// The times of the contender's first look, and of its first look after the latest attempt.
     began: Instant,
     since: Instant,
     /// The time from which looks after an attempt immediately ask who holds the lock. The flag says whether looks after
     /// the latest attempt ask who holds the lock.
     who: Instant,
     asks_at_once: bool,
-    /// When the contender looks next.
+    /// The time of the contender's next look.
     look: Instant,
-    /// When the contender looks next if nodes send no notifications.
+    /// The time of the contender's next look if nodes send no notifications.
     often: Instant,
-    /// When the contender looks at nodes where it is no longer registered.
+    /// The time of the next look at nodes where the contender is no longer registered.
     soon: Instant,
     /// When the contender renews its intent, if readers hold the lock, and since when it has had an intent.
     intent: Instant,
@@ -201,8 +202,8 @@ impl Next {
         }
     }
 
-    /// Returns the time of an attempt for which the contender needs a reminder. If the attempt is more than two rows
-    /// away, a timer with the precision of a tick is enough.
+    /// Returns the time of an attempt for which the contender needs a reminder. If the attempt is more than two
+    /// [`ROW`]s away, a timer with the precision of a tick is enough.
     pub(in crate::engine) fn reminder(self, now: Instant) -> Option<Instant> {
         match self {
             Self::Attempt(at) if at < now.saturating_add(ROW * 2) => Some(at),
@@ -228,8 +229,8 @@ impl Wait {
 
     // ----- decisions --------------------------------------------------------------------------
 
-    /// Returns the next step of a contender that has waited since `started`. `from` returns when each node's vote
-    /// begins to count.
+    /// Returns the next step of a contender that has waited since `started`. `from` returns the time from which a
+    /// node's vote counts.
     pub(in crate::engine) fn next(
         &self,
         now: Instant,
@@ -293,7 +294,7 @@ impl Wait {
     }
 
     /// Leaves the lock, which this engine has released, to other clients. Afterwards the contender behaves as after
-    /// split votes, because it has met other clients.
+    /// split votes.
     pub(in crate::engine) fn leave_to_others(&mut self, now: Instant, round_trip: Duration) {
         let left = now.saturating_add((round_trip * LEFT_TO_OTHERS).max(TICK));
         self.left = Some(left);
@@ -355,7 +356,7 @@ impl Wait {
         self.since.saturating_add(WHO) <= now
     }
 
-    /// Makes the contender look at the time `at`, at nodes where it is no longer registered.
+    /// Makes the contender ask, at the time `at`, the nodes where it is no longer registered.
     pub(in crate::engine) fn look_soon(&mut self, at: Instant) {
         self.soon = self.soon.min(at);
     }
@@ -445,7 +446,7 @@ impl Wait {
             true => after(now, LOOK_AGAIN, LOOK_AGAIN * 2),
             false => after(self.since, WHO, WHO * 3 / 2),
         };
-        // A look at some of the nodes does not delay the next look at all of them.
+        // Asking only some of the nodes does not postpone the next time that all nodes are asked.
         self.look = match now < self.look {
             true => self.look.min(look),
             false => look,
@@ -455,7 +456,7 @@ impl Wait {
         self.look_often();
     }
 
-    /// Makes the contender look often if no majority sends notifications.
+    /// Makes the contender check the nodes often if no majority sends notifications.
     fn look_often(&mut self) {
         if !self.belief.is_told() {
             self.look = self.look.min(self.often);
@@ -486,8 +487,8 @@ impl Wait {
     }
 
     /// Records that `node` has reported a change of the key. If the contender still does not believe that a majority is
-    /// free, the contender looks soon. If no change was reported for as long as a row, the contender is not one of
-    /// many, and another client held the lock for that time. After many unsuccessful attempts, the contender reacts to
+    /// free, the contender looks soon. If no change was reported for as long as a [`ROW`], few clients compete for the
+    /// lock, and another client held it for that time. After many unsuccessful attempts, the contender reacts to
     /// changes more and more slowly, because another client may be writing the key all the time.
     pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId) {
         if self.asked.saturating_add(ROW) <= now {
@@ -502,8 +503,8 @@ impl Wait {
         };
         let was_told = self.belief.is_told();
         self.belief.changed(from, node, self.rest);
-        // A contender looks at once when a majority has reported a change. A contender for a permit does not look at
-        // once, because it would make an attempt instead of a look.
+        // A contender asks the nodes at once when a majority has reported a change. A contender for a permit waits,
+        // because it would make an attempt instead of asking.
         let is_all = was_told && !self.belief.is_told() && self.belief.wants() != Wants::Slot;
         let soon = if is_all { Duration::ZERO } else { LOOK_SOON };
         self.look_soon(from.saturating_add(soon));
@@ -536,7 +537,7 @@ pub(super) struct Row {
     /// When the row began. `None` if the row has not begun.
     since: Option<Instant>,
     released: Instant,
-    /// The time until which the engine remembers that it met other clients.
+    /// The time until which the engine remembers that it competed with other clients.
     met: Instant,
 }
 
@@ -557,7 +558,7 @@ impl Row {
 
     /// Returns `true` if the engine leaves the lock to others before its next caller gets the lock. If the engine
     /// leaves the lock, a new row begins. `lone` means that the next caller has just come back to the lock. If the
-    /// engine has met other clients, it leaves the lock to them each time such a caller comes back.
+    /// engine has recently competed with other clients, it leaves the lock to them each time such a caller comes back.
     #[inline]
     pub(super) fn is_over(&mut self, now: Instant, lone: bool) -> bool {
         let most = match (now < self.met, lone) {

@@ -1,8 +1,8 @@
 //! The lock commands that a node's server knows and permits to our user.
 //!
 //! If a user could take a lock but not release it, the key would stay until its ttl has passed. So a script takes the
-//! first lock on a connection, and first checks whether the user could release it. Permissions can depend on the name
-//! of the key, so the script checks the permissions for the name of this lock.
+//! first lock on a connection, after it has checked that the user can release this lock. Permissions can depend on the
+//! name of the key, so the script checks the permissions for the name of this lock.
 //!
 //! | the user may not | what follows |
 //! | --- | --- |
@@ -18,7 +18,7 @@
 //!
 //! # Not here
 //!
-//! This file sends no commands. The file returns the commands to send as [`Then`]. If a permission is revoked later, or
+//! This file sends no commands, but returns the commands to send as [`Then`]. If a permission is revoked later, or
 //! another name needs other permissions, the node itself refuses the command (see `refused`).
 
 mod doubt;
@@ -83,7 +83,7 @@ enum Shown {
     Nothing,
     /// The native command works.
     Native,
-    /// Scripts work. Every other way falls back to scripts.
+    /// Scripts work, so every other way can fall back to scripts.
     Scripts,
 }
 
@@ -124,14 +124,13 @@ impl Abilities {
         }
     }
 
-    /// Records the `native` command for a release that the server has, according to the version in its greeting.
+    /// Records the `native` release command of the server, according to the version in the server's greeting.
     pub(super) fn greeted(&mut self, native: Option<Dialect>) {
         self.native = native.filter(|_| !self.native_refused);
     }
 
-    /// Handles the end of the handshake. If the server has loaded the scripts, commands use these scripts. If the
-    /// server has refused scripts on an earlier connection, with an error that names scripts, the server must first
-    /// show that it runs scripts.
+    /// Handles the end of the handshake. If the server has loaded the scripts, commands use these scripts. If an error
+    /// on an earlier connection named scripts, the engine uses the scripts only after the server has run one.
     pub(super) fn ready(&mut self) {
         if self.scripts.knows(Taught::Release) {
             let doubt = self.doubt.take();
@@ -164,7 +163,7 @@ impl Abilities {
     }
 
     /// Returns `true` if the connection may run a script that only reads. A node that has granted only shared locks and
-    /// permits has not shown how it releases other locks.
+    /// permits may run such a script too.
     pub(super) const fn may_read_by_scripts(&self) -> bool {
         self.may_run_scripts() || !matches!(self.scripts.members, Digests::Unknown)
     }
@@ -260,7 +259,7 @@ impl Abilities {
                 self.scripts.has_run_fenced = !matches!(missing, Some(Unusable::Permission { .. }));
                 self.trust_scripts();
             }
-            // A lock of another kind needs other permissions, so the answer says nothing about such permissions.
+            // Other kinds of lock need other permissions, about which this answer says nothing.
             (Taking::Member { .. }, None) => {
                 self.scripts.members.run();
                 self.trust_scripts();
@@ -284,7 +283,7 @@ impl Abilities {
         self.shown = Shown::Native;
     }
 
-    /// Records that the user lacks a permission. A missing permission for one key says nothing about other names.
+    /// Records that the user lacks a permission. A missing permission for one key says nothing about other keys.
     pub(crate) fn forbidden(&mut self, missing: Unusable) {
         if missing != Unusable::KeyPermission {
             self.shown = Shown::Nothing;
@@ -312,7 +311,7 @@ pub(super) fn forbidden_to_join(answer: i64) -> Option<Unusable> {
     named(&TO_JOIN, answer).or_else(|| named(&TO_NUMBER, answer.checked_add(TO_JOIN.len() as i64)?))
 }
 
-/// Returns the command that the user may not run, from the answer to the question why an extension was refused.
+/// Returns the command that the user may not run, from a node's answer that explains why it refused an extension.
 pub(super) fn forbidden_to_extend(answer: i64) -> Option<Unusable> {
     named(&TO_EXTEND, answer).or_else(|| forbidden_to_join(answer))
 }

@@ -70,7 +70,8 @@ impl Abilities {
             | Request::Name { .. }
             | Request::Probe { .. } => reported(refusal, Dialect::Text.verb()),
         };
-        // The script for a lock of this kind is never loaded, so the server may still have the other scripts.
+        // The handshake never loads the script for a lock of this kind. A server that does not know this script may
+        // still have the others.
         let is_never_loaded = matches!(
             request,
             Request::Take {

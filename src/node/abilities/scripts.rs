@@ -119,7 +119,7 @@ mod tests {
             scripts.ran();
             assert_eq!(scripts.take_postponed(), is_loaded_now);
         }
-        // After `NOSCRIPT` they are loaded at once.
+        // After `NOSCRIPT`, the scripts are loaded at once.
         scripts.forget();
         scripts.ran();
         assert!(!scripts.take_postponed());

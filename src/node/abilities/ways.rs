@@ -296,8 +296,8 @@ impl Abilities {
             self.way_permitted(way);
             return is_waited_for.then_some(Reply::Done);
         };
-        // Another lock may have found a way to release locks in the meantime. But the user may still have no permission
-        // to release the key of this lock.
+        // Another lock may already have found a way to release locks. But the user may have no permission to release
+        // the key of this lock.
         let is_told = is_last && (is_waited_for || !self.may_release());
         if !is_told {
             self.way_refused(way, refusal, hints);
@@ -376,7 +376,7 @@ mod tests {
             }
         }
         assert!(ways.is_none_left());
-        // While no way is left, the debts are sent in each of the ways in turn.
+        // If the node has refused all ways, the debts are sent in one way after another.
         let first = ways.way();
         ways.refuse(first);
         assert_ne!(ways.way(), first);

@@ -66,8 +66,8 @@ pub(crate) struct Batch {
     pub(in crate::node) is_refused: bool,
     /// The number of renewals or releases at the front of the commands in flight that have succeeded.
     done: usize,
-    /// The answers to the renewals or releases at the front, if some have failed. `None` stands for an answer that made
-    /// no sense.
+    /// The answers to the renewals or releases at the front, if some have failed. `None` stands for an answer that
+    /// makes no sense.
     answers: VecDeque<Result<Option<Reply>, Refusal>>,
 }
 
@@ -278,8 +278,8 @@ impl Batch {
     }
 
     /// Handles the refusal of a whole batch, and returns the refusal for each item. If the batch itself may have caused
-    /// the refusal, each item is sent again in a separate command, with the text of the ordinary script. An item that
-    /// runs twice does no harm.
+    /// the refusal, each item is sent again in a separate command, with the text of the ordinary script. Running an
+    /// item twice does no harm.
     fn refusal(&mut self, refusal: Refusal) -> Refusal {
         let error = refusal.error();
         let code = error.code();

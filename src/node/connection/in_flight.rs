@@ -39,7 +39,7 @@ pub(crate) enum Heard {
     Ready,
     /// The node's clock was stepped.
     Stepped,
-    /// The answer to a look.
+    /// The answer to a look, which asks how much longer a key lives.
     Looked {
         place: PlaceKey,
         /// The remaining life of the key. `None` if the answer does not report the remaining life.
@@ -60,7 +60,7 @@ pub(crate) enum Heard {
     },
     /// The answers to a batch: see [`Node::next_in_batch`](crate::node::Node::next_in_batch).
     Batch,
-    /// A push. If the push reports changed keys, `changed` has already received their names.
+    /// A push of the server. If the push reports changed keys, `changed` has already received their names.
     Pushed,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct InFlight {
     /// The number of repeated releases, usually zero.
     repairs: usize,
     era: u32,
-    /// Every question starts at or before this position.
+    /// No question starts after this position.
     latest_question: u64,
     /// The number of withdrawn commands.
     withdrawn: usize,
@@ -145,18 +145,17 @@ impl InFlight {
         Trouble::Link(LinkFault::Protocol)
     }
 
-    /// Returns the start of the last command, so that this command can move from the out buffer into a new row of
-    /// releases. Returns `None` if the server has already answered the command, or if `unsent` returns `false` for its
-    /// start.
+    /// Returns the start of the last command, a release that will be joined with the next release into one command.
+    /// Returns `None` if the server has already answered the command, or if `unsent` returns `false` for its start.
     pub(super) fn begin_row(&self, unsent: impl Fn(u64) -> bool) -> Option<u64> {
         let first = self.queue.back()?.start;
         unsent(first).then_some(first)
     }
 
-    /// Records that the last `count` commands, which are the releases of a row, are written as one command.
+    /// Records that the last `count` commands, all of them releases, are written as one command.
     ///
-    /// If the server has answered some of these releases before it received them, the row has more keys than expected
-    /// answers. The server's answer then ends the connection.
+    /// If the server has answered some of these releases before it received them, that command has more keys than
+    /// answers are expected. The server's answer then ends the connection.
     pub(super) fn end_row(&mut self, count: usize) {
         let place = self.queue.len().saturating_sub(count);
         let count = self.queue.len() - place;
@@ -188,7 +187,7 @@ impl InFlight {
         self.sets -= 1;
     }
 
-    /// Returns the number of places that the commands and the later releases of their `SET`s take.
+    /// Returns the number of places for the commands and for the later releases of their `SET`s.
     pub(crate) fn reserved(&self) -> usize {
         self.len() + self.sets
     }
@@ -203,8 +202,8 @@ impl InFlight {
         self.queue.front().map(|sent| sent.start)
     }
 
-    /// Returns `true` if a repeated release is in flight for which `same` returns `true`. The search visits each
-    /// command, but only while a repeated release is in flight.
+    /// Returns `true` if `same` returns `true` for any repeated release in flight. The search visits each command, but
+    /// only while a repeated release is in flight.
     pub(crate) fn is_repairing(&self, mut same: impl FnMut(ClaimKey) -> bool) -> bool {
         self.repairs != 0
             && self.queue.iter().any(|sent| {
@@ -215,8 +214,8 @@ impl InFlight {
     /// Withdraws the question of `asker` if `unsent` returns `true` for its start. Returns the length of the question.
     /// The question keeps its place until [`sweep`](Self::sweep), so that the later commands do not move each time.
     ///
-    /// If no question is unsent, the search ends after one comparison. So a failed attempt does not search through the
-    /// releases of all other locks. If many questions are unsent, an index finds the right question.
+    /// If all questions were sent, the search ends after one comparison. So a failed attempt does not search through
+    /// the releases of all other locks. If many questions are unsent, an index finds the right question.
     pub(crate) fn withdraw(&mut self, asker: Asker, unsent: impl Fn(u64) -> bool) -> Option<usize> {
         if !unsent(self.latest_question) {
             return None;

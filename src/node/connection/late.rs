@@ -1,8 +1,8 @@
 //! The operations whose question to a node must wait. A question waits until the handshake is done. Later, a question
 //! may also wait until the release of an earlier key of this engine is written.
 //!
-//! The operations wait in two queues, each with its own limit. Questions about held locks come first, and other
-//! questions never take the room of these questions.
+//! The operations wait in two queues, each with its own limit. Questions about held locks are asked first, and have
+//! room that other questions never take.
 
 use alloc::collections::VecDeque;
 

@@ -40,7 +40,7 @@ pub(super) use transaction::Transactions;
 pub(crate) use transaction::Work;
 pub(super) use wire::Wire;
 
-/// The shortest silence that makes a node suspect. A busy machine is sometimes silent for almost this long.
+/// The shortest silence after which a node is suspect. A busy machine is sometimes silent for almost this long.
 const SUSPECT_MIN: Duration = Duration::from_millis(100);
 
 /// See the [module](self).
@@ -58,8 +58,8 @@ pub(crate) struct Connection {
     pub(crate) token: Option<OwnedToken>,
     /// The holders that an inspection has found instead of a token, until the engine takes them.
     pub(crate) members: Option<Box<[Member]>>,
-    /// How often a probe has ended the connection since the node last answered a lock command. Before the given time,
-    /// the engine opens no further probe.
+    /// How often a probe has ended the connection since the node last answered a lock command. The engine opens no
+    /// further probe before the time in this field.
     pub(super) probed: u32,
     pub(super) probed_until: Instant,
     /// The node timeout of the latest question, in nanoseconds.
@@ -138,8 +138,8 @@ impl Connection {
 
     // ----- listening ------------------------------------------------------------------------
 
-    /// Checks for a silence after a turn has read all bytes that had arrived. If the node is silent, returns when the
-    /// silence began. Commands that are not written yet do not count as unanswered.
+    /// Checks for a silence after a turn has read all bytes that had arrived. If the node is silent, returns the time
+    /// at which the silence began. Commands that are not written yet do not count as unanswered.
     pub(crate) fn listen(&mut self, now: Instant) -> Option<Instant> {
         let first = self.wire.in_flight.front();
         let open = first.is_some_and(|start| !self.wire.outbox.is_unsent(start));

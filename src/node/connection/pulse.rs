@@ -98,7 +98,7 @@ impl Pulse {
     }
 
     /// Checks for a silence after a turn has read all bytes that had arrived. If answers are still `open`, a silence
-    /// begins now, unless a silence has already begun. Returns when the silence began.
+    /// begins now, unless a silence has already begun. Returns the time at which the silence began.
     pub(in crate::node) fn listen(&mut self, now: Instant, open: bool) -> Option<Instant> {
         if !open {
             self.silent_since = None;
@@ -130,7 +130,7 @@ impl Pulse {
     /// another connection can distinguish a longer path from stalls.
     pub(in crate::node) fn has_moved_away(&self) -> bool {
         let far = self.nearest.max(FOLLOWED).saturating_mul(4) < self.round_trip;
-        // If the oldest sample exists, which is the next to be replaced, all samples exist.
+        // All samples exist if the oldest one exists, which is replaced next.
         far && self.samples[(self.latest + 1) % SAMPLES] != u64::MAX
     }
 
@@ -175,13 +175,14 @@ mod tests {
             measured(&samples)
         };
         assert_eq!(with(&[1], 31, 10_000), (1, 1));
-        // If all 32 samples are stalls, the round trip follows them, but the node timeout hardly grows.
+        // If all 32 samples are stalls, the shortest stall becomes the round trip, but the distance stops at
+        // `FOLLOWED`.
         assert_eq!(with(&[1], 32, 10_000), (10_000, 60));
         assert_eq!(with(&[1], 320, 60), (60, 60));
         assert_eq!(with(&[9, 1], 30, 5), (1, 1));
         assert_eq!(with(&[9, 1], 31, 5), (1, 1));
         assert_eq!(with(&[9, 1], 32, 5), (5, 5));
-        // The round trip was already this long when the node was connected.
+        // The path was already this long when the connection was opened.
         assert_eq!(with(&[200], 31, 900), (200, 200));
         assert_eq!(with(&[200], 32, 900), (900, 200));
         assert_eq!(with(&[200], 32, 100), (100, 100));

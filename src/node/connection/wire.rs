@@ -3,8 +3,8 @@
 //! # Guarantees
 //!
 //! * **Order.** Commands leave in the order in which they were queued, and receive their answers in the same order.
-//!   Collected renewals are written before any command that must follow them: see [`Batch`]. A row of releases is
-//!   written as one command, in the place of the row: see [`releases`](super::releases).
+//!   Collected renewals are written before any command that must follow them: see [`Batch`]. Consecutive releases are
+//!   written as one command, in the same place: see [`releases`](super::releases).
 //! * A command can be withdrawn only if none of its bytes has been sent.
 //!
 //! # Not here
@@ -27,7 +27,7 @@ use super::tracking::register_next;
 #[cfg(test)]
 mod tests;
 
-/// The number of unanswered commands from which a node is busy, so that looks wait.
+/// A node with at least this many unanswered commands is so busy that looks must wait.
 const BUSY: usize = 512;
 
 /// See the [module](self).
@@ -36,7 +36,7 @@ pub(crate) struct Wire {
     pub(crate) outbox: Outbox,
     pub(crate) in_flight: InFlight,
     pub(crate) batch: Batch,
-    /// The releases that follow the last other command.
+    /// The releases since the last command of another kind.
     row: Row,
     /// How the node wakes waiters when a lock may be free.
     pub(crate) waking: Waking,
@@ -46,7 +46,7 @@ impl Wire {
     // ----- putting --------------------------------------------------------------------------
 
     /// Puts `command`, which has this `purpose`, into the out buffer.
-    // Inlined into the loop over the nodes, as everything on the way from there.
+    // Inlined into the loop over the nodes, like each function that the loop calls to get here.
     #[inline(always)]
     pub(in crate::node) fn put(&mut self, now: Instant, purpose: Purpose, command: &[u8]) {
         if self.has_before() {
@@ -134,8 +134,8 @@ impl Wire {
         self.push(now, purpose, command);
     }
 
-    /// The part of `put_release` for a release that follows a row of releases or collected renewals.
-    // With many callers, nearly all releases come here.
+    /// The part of `put_release` for a release that follows other releases or collected renewals.
+    // If a handle has many callers, nearly all releases take this path.
     #[inline(always)]
     fn put_release_behind(
         &mut self,
@@ -209,8 +209,8 @@ impl Wire {
         RENEWALS_FEW < self.batch.len() && !self.batch.waits && !self.outbox.is_blocked()
     }
 
-    /// Returns when renewals began to wait for the node's turn. Returns `None` if the renewals also wait for the
-    /// socket.
+    /// Returns the time at which renewals began to wait for the node's turn. Returns `None` if the renewals also wait
+    /// for the socket.
     pub(crate) fn waiting_since(&self) -> Option<Instant> {
         (self.batch.waits && !self.outbox.is_blocked()).then_some(self.batch.since)
     }

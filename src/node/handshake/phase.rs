@@ -53,8 +53,8 @@ impl fmt::Display for NodeState {
 }
 
 /// The phase of the connection. Each phase owns the data that exists in this phase.
-// `repr(u8)` keeps the tag out of the niches of `Server`, because every command reads the tag and a plain byte is
-// faster.
+// With `repr(u8)`, the tag is a separate byte instead of a niche of `Server`. Every command reads the tag, and a plain
+// byte is faster.
 #[derive(Debug)]
 #[repr(u8)]
 pub(in crate::node) enum Phase {

@@ -289,7 +289,7 @@ mod tests {
         ) {
             let entry = &Entry::new(Vec::new(), &key, &token);
             let (key, token) = (&key[..], &token[..]);
-            // The command drops the fraction of a millisecond.
+            // The ttl in the command is a whole number of milliseconds, rounded down.
             let whole = Duration::from_millis(ttl) + Duration::from_micros(999);
             let digits = ttl.to_string();
             let ttl = digits.as_bytes();

@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn what_an_answer_took_is_no_step() {
         let s = SECOND;
-        // The server may have read its clock at any instant of the three seconds.
+        // The server may have read its clock at any moment within the three seconds.
         for time in [82 * s, 83 * s, 85 * s] {
             assert_eq!(steps(&[(0, 0, 80 * s), (2 * s, 5 * s, time)]), 0);
         }

@@ -167,7 +167,8 @@ impl Membership {
         self.marker.clear();
         argument(&mut self.marker, text);
         self.other = None;
-        // If several answers are open, only the last one counts, because it belongs to the script that ran last.
+        // If several answers are still expected, only the last one counts, because it belongs to the script that ran
+        // last.
         if self.open == 0 {
             self.said(now, left);
             self.joined = true;

@@ -480,7 +480,7 @@ mod tests {
     fn what_could_never_be_read_is_no_change() {
         let blind = || identity("?", "?", 0);
         assert_eq!(after(KNOWN, &[(1, blind()), (2, blind())]), None);
-        // A server whose identity cannot be read for a while keeps its known identity.
+        // If the identity of a server cannot be read for a while, the known identity stays.
         let seen = || identity("a", "r", 100);
         let back = [(1, seen()), (2, blind()), (30, seen())];
         assert_eq!(after(KNOWN, &back), None);
@@ -495,8 +495,7 @@ mod tests {
         assert_eq!(met(KNOWN, 5), Some(107));
         assert_eq!(met(KNOWN, 11), Some(101));
         assert_eq!(met(KNOWN, 12), None);
-        // If `max_ttl` was not set, the assumed value does not stop a young node from voting, but reports name that
-        // node.
+        // If `max_ttl` was not set, a young node may vote in spite of the assumed value, but reports name the node.
         assert_eq!(met(ASSUMED, 0), None);
         let met_young = |terms, handshakes: &[Identity]| {
             let mut trust = observed();

@@ -67,7 +67,7 @@ pub(in crate::engine) struct Fencing {
     /// The nodes that would assign another number than the number in the token, and the largest of these numbers.
     behind: NodeSet,
     wanted: u64,
-    /// Whether nodes have asked for the proposed number.
+    /// Whether the proposed number comes from the nodes.
     is_theirs: bool,
     /// How often the attempt was repeated because nodes asked for another number.
     renumbered: u8,
@@ -106,8 +106,9 @@ impl Fencing {
         self.stop_renumbering();
     }
 
-    /// Puts the owner and the proposal into a token of this length, which contains the handle's owner. Returns the new
-    /// length of the token. The token of a shared lock, and a token without an owner, contains no number.
+    /// Puts the lock's owner and the proposed number into a token of this length, which contains the handle's owner.
+    /// Returns the new length of the token. The token of a shared lock, and a token without an owner, contains no
+    /// number.
     pub(super) fn name_in(
         &self,
         token: &mut [u8; TOKEN_BYTES_MAX],

@@ -12,9 +12,9 @@ use crate::quorum::{Keeping, Lock, Majority};
 use crate::time::Instant;
 
 impl Acquire {
-    /// Reports the answer of each node, and the known facts about the holder. The holder is this engine or another
-    /// client. For another client, the report contains its owner text, and how long the nodes keep its lock. All
-    /// operations that wait for the resource share the facts about the holder.
+    /// Returns a report with the answer of each node, and with the known facts about the holder. The holder is this
+    /// engine or another client. For another client, the report contains its owner text, and how long the nodes keep
+    /// its lock. All operations that wait for the resource share the facts about the holder.
     pub(super) fn report_held(&mut self, cx: &mut Context<'_>) -> Report {
         let taken = self.all_taken(cx);
         let report = cx.report(self);

@@ -414,7 +414,7 @@ impl Acquire {
         let Some(slots) = self.slots() else {
             return false;
         };
-        // Since this attempt began, this engine has given back a permit, perhaps too late for the attempt.
+        // If this engine has given back a permit since this attempt began, the attempt may have missed it.
         let is_free = slots.given_back != parts.queues.given_back(place);
         let round_trip = parts.nodes.round_trip();
         let Some((waiting, _)) = parts.queues.waiting(place) else {

@@ -134,8 +134,8 @@ impl Acquire {
         }
     }
 
-    /// Returns when the reader asks again. The reader asks when the intents on a majority have ended or let readers
-    /// pass. If no majority has reported an intent, the reader asks at the end of the random `delay`.
+    /// Returns the time at which the reader asks again. The reader asks when the intents on a majority have ended or
+    /// let readers pass. If no majority has reported an intent, the reader asks at the end of the random `delay`.
     pub(super) fn kept_out_until(&self, delay: Instant, cx: &Context<'_>) -> Instant {
         let granted = |ballot: &&Ballot| ballot.outcome == NodeOutcome::Granted;
         let granted = cx.round.ballots.iter().filter(granted).count();
@@ -190,7 +190,7 @@ impl Acquire {
         true
     }
 
-    /// Returns when the operation may ask at the same time as a contender that waits for readers.
+    /// Returns the time from which the operation may ask although a contender waits for readers.
     pub(super) fn may_pass_at(&self, cx: &Context<'_>) -> Instant {
         match self.reading() {
             None => Instant::MAX,

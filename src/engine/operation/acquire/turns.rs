@@ -1,9 +1,9 @@
 //! The turns of an acquisition, which waits until it is the contender at all of its places.
 //!
 //! Between two attempts, an acquisition of several resources waits at only one place: at the resource that most nodes
-//! have reported as taken. At this resource, the acquisition does what every contender does: it looks, learns of
-//! changes, and decides when to ask again ([`waiting`](super::waiting)). Meanwhile, the acquisition stays the contender
-//! of its other resources.
+//! have reported as taken. At this resource, the acquisition does what every contender does: it asks whether the lock
+//! is free, learns of changes, and decides when to ask again ([`waiting`](super::waiting)). Meanwhile, the acquisition
+//! stays the contender of its other resources.
 //!
 //! # Guarantees
 //!
@@ -145,7 +145,7 @@ impl Acquire {
 
     // ----- the end of the wait ----------------------------------------------------------------
 
-    /// Returns when the operation has waited for others for as long as its tries could have taken.
+    /// Returns the time at which the operation will have waited for as long as its tries could have taken.
     pub(super) fn tries_end(&self, cx: &Context<'_>) -> Instant {
         let settings = &cx.parts.settings;
         settings.tries_end(cx.round.started, self.tries_allowed)

@@ -25,7 +25,7 @@ impl Acquire {
     /// `delay`.
     pub(super) fn rest_until(&mut self, delay: Instant, after: Refusal, cx: &mut Context<'_>) {
         let rest = delay.saturating_since(cx.now);
-        // A reader that is kept out by some nodes may still be let in by the nodes that have not answered.
+        // Some nodes have refused a reader, but the nodes that have not answered may still grant the lock.
         let delay = match after == Refusal::Held {
             true => self.kept_out_until(delay, cx),
             false => delay,
@@ -165,8 +165,8 @@ impl Acquire {
     /// turn.
     ///
     /// If the acquisition has asked the nodes before, and only an operator can restore a majority, the acquisition ends
-    /// now. An acquisition that has not asked before continues, because the fault that other calls met may no longer
-    /// exist.
+    /// now. An acquisition that has not asked before continues, because the fault that stopped other calls may no
+    /// longer exist.
     pub(super) fn go_on(&mut self, cx: &mut Context<'_>) {
         if self.held_here(cx).is_some() {
             return self.wait_for_turn(cx);
@@ -188,8 +188,8 @@ impl Acquire {
         }
     }
 
-    /// Makes another attempt. The operation must have its turn: it leads, and [this engine holds](Self::held_here) none
-    /// of its resources.
+    /// Makes another attempt. The operation must have its turn, and [this engine must hold](Self::held_here) none of
+    /// its resources.
     pub(super) fn try_again(&mut self, cx: &mut Context<'_>) {
         if cx.parts.claims.has_room() {
             cx.round.reset(cx.now, cx.parts);
@@ -199,11 +199,11 @@ impl Acquire {
         }
     }
 
-    /// Returns when the next attempt may begin. The next attempt comes after a random delay, if tries and time are
-    /// left.
+    /// Returns the time at which the next attempt may begin. The next attempt comes after a random delay, if tries and
+    /// time are left.
     ///
     /// If the delay would end too late for another attempt, draws a shorter delay from the remaining time. So a waiter
-    /// still looks shortly before it gives up.
+    /// still tries shortly before it gives up.
     pub(super) fn rest(&self, cx: &mut Context<'_>) -> Option<Instant> {
         let tries = cx.round.tries;
         if self.tries_allowed.is_some_and(|most| most <= tries) {

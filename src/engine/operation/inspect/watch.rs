@@ -1,8 +1,8 @@
 //! Watches a resource: the [inspection](super) ends when the state of the nodes differs from the state that the caller
 //! knows. Each look asks every node for its state, and asks the node to report the next change of the key. If the state
-//! has not changed, the operation rests and asks no node. The operation looks again when a node reports a change or
+//! has not changed, the operation rests and asks no node. The operation asks again when a node reports a change or
 //! reconnects, when this engine writes to the key, and when a key, a connection or a quarantine ends. If a node sends
-//! no notifications, or is connected but has not shown its state, the operation looks from time to time.
+//! no notifications, or is connected but has not shown its state, the operation asks from time to time.
 //!
 //! # Guarantees
 //!
@@ -34,7 +34,7 @@ use crate::engine::parts::Parts;
 use crate::engine::settings::SHORTEST_REST;
 
 /// The delay between a change and the next look. A change reaches the nodes one by one, so this delay merges several
-/// reports. The delay is longer than the rounding of a key's remaining time.
+/// reports. The delay is longer than the rounding error of a key's remaining time.
 const SETTLE: Duration = Duration::from_millis(10);
 
 /// How often a look may be delayed because a node has many commands to answer.
@@ -106,7 +106,7 @@ impl Watch {
 
 impl Inspect {
     /// Registers the watch before the nodes are asked. Returns `false` if the watch asks later because a node has many
-    /// commands to answer. Locks take precedence, because one change may make thousands of watches look.
+    /// commands to answer. Locks take precedence, because one change may make thousands of watches ask.
     pub(super) fn begin_to_watch(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(watch) = &mut self.watch else {
             return true;
@@ -153,7 +153,7 @@ impl Inspect {
         false
     }
 
-    /// Returns when the operation looks again, unless a node reports a change earlier.
+    /// Returns the time at which the operation asks the nodes again, unless a node reports a change earlier.
     fn next_look(&self, watch: &Watch, cx: &mut Context<'_>) -> Instant {
         let now = cx.now;
         let stirred = watch.stirred.then_some(SETTLE);
@@ -189,7 +189,7 @@ impl Inspect {
             && !there.connection.pulse.is_suspect()
     }
 
-    /// Looks again soon, because something may have changed.
+    /// Asks the nodes again soon, because something may have changed.
     pub(super) fn look_soon(&mut self, cx: &mut Context<'_>) {
         if let Some(watch) = &mut self.watch {
             watch.stirred = true;
@@ -200,7 +200,7 @@ impl Inspect {
         }
     }
 
-    /// Looks again if the operation has finished its rest, which ends at `until`.
+    /// Asks the nodes again if the operation has rested until `until`.
     pub(super) fn look_if_due(&mut self, until: Instant, cx: &mut Context<'_>) {
         if cx.now < until {
             cx.round.arm(&mut cx.parts.timers);

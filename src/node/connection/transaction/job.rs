@@ -1,7 +1,7 @@
 //! A job is one piece of work in a transaction: its reads, its writes, and its answer.
 //!
 //! A script for the same work would give the same answer, so the layers above do not know which way was used. The work
-//! may concern several names. Each name of the lock has one bit.
+//! may concern several names. One bit stands for each name.
 
 use core::time::Duration;
 
@@ -37,7 +37,7 @@ pub(crate) enum Work {
     },
     /// Put the token of a broken lock into the key, if the key contains the holder's token.
     Overwrite,
-    /// Do nothing except ask whether the user may do all of this work.
+    /// Only check whether the user may do all of this work.
     Probe,
 }
 
@@ -324,8 +324,8 @@ impl Job {
     /// Returns `true` if the work writes nothing, because the reads have already given the answer or the node has
     /// refused the work.
     ///
-    /// A missing key is not enough for a release, because a `SET` that this node delays may run after the read. A write
-    /// command runs after a `SET` that this node delays.
+    /// A missing key is not enough for a release, because the node may run a delayed `SET` after the read. A write
+    /// command runs after a delayed `SET`.
     pub(super) fn is_answered(&self) -> bool {
         let Seen {
             missing, foreign, ..
@@ -496,7 +496,7 @@ impl Job {
     }
 }
 
-/// Returns `true` if `value` is an error with this code, but not about a missing permission.
+/// Returns `true` if `value` is an error with this code that is not about a missing permission.
 fn is_of(code: &str, value: Value<'_>) -> bool {
     value.as_error().is_some()
         && matches!(Refusal::of(value), Refusal::Error(error) if error.code() == code)

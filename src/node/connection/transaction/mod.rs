@@ -58,8 +58,8 @@ pub(crate) use job::Work;
 /// The maximum number of jobs in one batch.
 const BATCH_MAX: usize = 256;
 
-// The answer to `EXEC` contains the string and the time that each piece of work reads, with their headers. The answer
-// must fit into the longest allowed reply.
+// For each job, the answer to `EXEC` contains a string and a time, with their headers. The answer must fit into the
+// longest allowed reply.
 const _: () = assert!(BATCH_MAX * (STRING_BYTES_MAX + 48) <= REPLY_BYTES_MAX);
 
 /// The maximum number of keys in one batch, unless a single job has more keys.

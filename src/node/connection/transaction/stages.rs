@@ -118,7 +118,7 @@ impl Transactions {
         }
     }
 
-    /// Writes the changes of the batch in one piece.
+    /// Writes all changes of the batch together.
     fn execute(&mut self, now: Instant, wire: &mut Wire) {
         if self.batch.is_empty() {
             self.stage = Stage::Idle;
