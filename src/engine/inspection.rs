@@ -362,7 +362,9 @@ impl fmt::Display for Inspection {
             return f.write_str("; delete the key on each node (`DEL`)");
         }
         let is_split = self.holders.is_empty() && !self.free && self.is_known();
-        match is_split && has(|found| matches!(found, Found::Copy { .. })) {
+        let ends =
+            |found: &Found| matches!(found, Found::Copy { left, .. } if *left < Duration::MAX);
+        match is_split && has(ends) {
             true => f.write_str("; a copy without a majority ends with its ttl"),
             false => Ok(()),
         }

@@ -306,7 +306,8 @@ impl<H: Holds> Guard<H> {
     ///
     /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is no longer valid. The
     /// errors [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`], [`ExtendError::Forked`]
-    /// and [`ExtendError::Closed`] do not change the lock. Confirmations do not count towards the limit of extensions.
+    /// and [`ExtendError::Closed`] do not change the lock. Returns [`ExtendError::Invalid`] if the lock was adopted as
+    /// another kind than it is. Confirmations do not count towards the limit of extensions.
     pub fn confirm(&mut self) -> Result<(), ExtendError> {
         let operation = self.tracer().confirm(self.lock());
         self.prolong(operation, Duration::ZERO, Engine::confirm)

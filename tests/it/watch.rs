@@ -173,3 +173,35 @@ fn a_task_and_an_event_loop_are_told_the_same() {
     cluster.delete("k");
     until(&mut watch, is_free);
 }
+
+#[test]
+fn a_watch_tells_of_a_node_that_goes_and_of_its_return() {
+    for mut cluster in clusters() {
+        let redlock = quiet(&cluster);
+        let mut watch = redlock.watch("k").expect("asked");
+        assert!(is_free(&watch.next(MINUTE).expect("the present state")));
+        assert!(watch.next(SECOND / 10).is_none());
+        cluster[2].kill();
+        let told = until(&mut watch, |told| {
+            matches!(told.nodes()[2].found, Found::Unknown(_))
+        });
+        assert!(told.is_free(), "{told}");
+        cluster[1].kill();
+        let told = until(&mut watch, |told| {
+            matches!(told.nodes()[1].found, Found::Unknown(_))
+        });
+        assert!(!told.is_free() && told.holder().is_none(), "{told}");
+        cluster[1].restart();
+        cluster[2].restart();
+        until(&mut watch, is_free);
+        // The requests for notification were lost with the servers, and the handle asked them again. The servers are in
+        // quarantine.
+        assert!(watch.next(SECOND / 10).is_none());
+        is_taken_by_another(&mut cluster.raws());
+        let told = until(&mut watch, |told| {
+            everywhere(told, |found| matches!(found, Found::Copy { .. }))
+        });
+        let counts: Vec<bool> = told.nodes().iter().map(|node| node.counts).collect();
+        assert_eq!(counts, [true, false, false], "{told}");
+    }
+}

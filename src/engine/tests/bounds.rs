@@ -82,6 +82,18 @@ fn steady_locking_uses_its_memory_again() {
 }
 
 #[test]
+fn the_same_seed_and_inputs_give_the_same_bytes() {
+    let run = || {
+        let mut world = World::ready(3);
+        world.acquire(&LockOptions::new(TTL).tries(3));
+        world.all_say(0..2, "$-1|");
+        world.pass(300 * MS);
+        (world.tokens(), world.take_all())
+    };
+    assert_eq!(run(), run());
+}
+
+#[test]
 fn a_seed_that_is_added_changes_every_token_to_come_and_nothing_else_does() {
     let token = |seeds: &[u8]| {
         let mut world = World::ready(1);

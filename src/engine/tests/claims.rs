@@ -75,3 +75,11 @@ fn an_extension_without_a_certain_answer_leaves_the_expiry_unknown() {
     world.lose(2);
     assert_eq!(world.claims_long_after(lock), 1);
 }
+
+#[test]
+fn a_lock_that_is_handed_over_does_not_stand_on_nodes_that_do_not_vote() {
+    let (mut world, lock) = guarded_lock(&[0, 1, 2]);
+    world.restart(2);
+    let lock = world.detach(lock);
+    assert_eq!(lock.voters(), crate::quorum::NodeSet::first(2));
+}

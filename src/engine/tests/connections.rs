@@ -229,3 +229,33 @@ fn an_answer_that_no_such_question_has_costs_the_connection() {
     assert_eq!(world.links[0], "reset");
     assert_eq!(world.owed(), 1);
 }
+
+#[test]
+fn only_a_long_silence_ends_a_connection() {
+    let mut world = World::ready(1);
+    world.try_once();
+    world.pass(Duration::ZERO);
+    world.pass(29_900 * MS);
+    assert_eq!(world.links[0], "up");
+    world.pass(200 * MS);
+    // The connection is given up by a reset, and opened again at once.
+    assert_eq!(world.links[0], "connecting");
+    world.take(0);
+    world.welcome(0);
+    assert_eq!(world.take(0)[0], "EVAL release");
+}
+
+#[test]
+fn a_node_that_was_stopped_is_not_taken_for_a_distant_one() {
+    let (mut world, lock) = World::held(1);
+    for _ in 0..100 {
+        world.engine.extend(world.now, &lock, TTL).expect("asked");
+    }
+    world.drain();
+    world.pass(Duration::from_secs(3));
+    world.say(0, &":1|".repeat(100));
+    world.events.clear();
+    world.acquire_of(b"other", &once());
+    world.pass(60 * MS);
+    world.no_quorum();
+}

@@ -1,8 +1,6 @@
 //! Plays one fault on one node of three, and on two, with each face.
 //!
-//! Every call has to end. Tests in virtual time, such as
-//! `engine::tests::acquire::a_call_ends_by_its_deadline_with_every_node_stalled`, check that it ends in time; here the
-//! machine may be busy.
+//! Every call has to end. Tests in virtual time check that it ends in time; here the machine may be busy.
 
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
