@@ -110,6 +110,7 @@ pub(crate) struct Slab<T> {
 
 /// A place, which has a value or is vacant.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Place<T> {
     /// The generation of the current key, or of the next key if the place is vacant.
     generation: NonZeroU32,

@@ -19,7 +19,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::Waker;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::slot::Slot;
 use super::tenure::wake;
@@ -63,14 +63,17 @@ impl Relay {
         }
     }
 
-    /// Wakes all tasks except the task that is being `polled`. Several threads may call this function at once.
+    /// Wakes all tasks except the task that is being `polled`. Several threads may call this function at once. If another
+    /// thread has locked the relay, leaves the tasks to that thread and to the I/O thread. A forked child may call it.
     pub(super) fn wake_tasks(&self, polled: &Waker) {
         while self.is_laden.load(Ordering::Relaxed) {
             let other = |task: &Waker| !task.will_wake(polled);
-            let next = self.with_rest(|rest| {
-                let place = rest.tasks.iter().rposition(other)?;
-                Some(rest.tasks.swap_remove(place))
-            });
+            let Ok(mut rest) = self.rest.try_lock() else {
+                return;
+            };
+            let place = rest.tasks.iter().rposition(other);
+            let next = place.map(|place| rest.tasks.swap_remove(place));
+            self.settle(rest);
             let Some(task) = next else { return };
             wake(task);
         }
@@ -99,11 +102,16 @@ impl Relay {
         let rest = self.rest.lock();
         let mut rest = rest.unwrap_or_else(PoisonError::into_inner);
         let changed = change(&mut rest);
+        self.settle(rest);
+        changed
+    }
+
+    /// Notes whether callers are left, and unlocks the mutex.
+    fn settle(&self, mut rest: MutexGuard<'_, Rest>) {
         if rest.tasks.is_empty() && KEPT < rest.tasks.capacity() {
             rest.tasks = Vec::new();
         }
         let is_laden = !rest.tasks.is_empty() || !rest.threads.is_empty();
         self.is_laden.store(is_laden, Ordering::Relaxed);
-        changed
     }
 }

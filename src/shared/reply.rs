@@ -7,7 +7,6 @@ use core::task::{Context, Poll};
 
 use super::Redlock;
 use super::slot::{Outcome, Slot};
-use crate::driver::Refusal;
 
 /// The outcome of an operation of a task. Dropping the reply before it completes cancels the operation.
 #[derive(Debug)]
@@ -35,11 +34,13 @@ impl Future for Reply {
     type Output = Outcome;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
-        if !core::mem::take(&mut self.is_new) && self.redlock.shared().is_foreign() {
-            self.is_done = true;
-            return Poll::Ready(Err(Refusal::Forked));
-        }
-        let polled = self.slot.poll(context.waker());
+        let shared = self.redlock.shared();
+        let woken = match self.is_new {
+            true => None,
+            false => self.slot.poll_again(|| shared.is_foreign()),
+        };
+        let polled = woken.map_or_else(|| self.slot.poll(context.waker()), Poll::Ready);
+        self.is_new = false;
         self.is_done = polled.is_ready();
         self.redlock.shared().relay.wake_tasks(context.waker());
         polled

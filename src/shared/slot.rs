@@ -160,6 +160,25 @@ impl Slot {
         }
     }
 
+    /// Takes the outcome, if it was delivered. In a forked child, returns a refusal.
+    ///
+    /// A check for a fork is a system call. A confirmed release needs no check, because the lock is released for the
+    /// parent and for the child. No other outcome is taken before the check, and a locked mutex is not waited for,
+    /// because a child waits for ever for a mutex that was locked at the fork.
+    pub(super) fn poll_again(&self, is_foreign: impl FnOnce() -> bool) -> Option<Outcome> {
+        let state = self.state.try_lock();
+        let stage = state.as_ref().map(|state| &state.stage);
+        let is_released = matches!(
+            stage,
+            Some(Stage::Decided(Ok(Event::Released { result: Ok(_), .. })))
+        );
+        if !is_released && is_foreign() {
+            return Some(Err(Refusal::Forked));
+        }
+        let mut state = state.unwrap_or_else(|| self.state.lock());
+        state.stage.take_outcome()
+    }
+
     /// Returns the outcome. If there is no outcome yet, stores `waker`, which replaces an earlier waker and is called
     /// when the outcome is delivered.
     pub(super) fn poll(&self, waker: &Waker) -> Poll<Outcome> {

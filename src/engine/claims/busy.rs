@@ -20,18 +20,20 @@ use crate::time::Instant;
 use super::copies::Copies;
 
 /// See the [module](self).
+// The fields that each answer needs come first, so that they share a cache line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(C, align(64))]
 pub(crate) struct Busy {
+    /// The longest time for which a node was asked to keep the key: the ttl plus the lock delay. The entry stores this
+    /// time while the claim rests.
+    pub(crate) life: Duration,
     pub(crate) stage: Stage,
+    pub(crate) copies: Copies,
     /// Whether the lock was granted to another engine, so that this engine does not know which nodes have the token.
     pub(crate) is_adopted: bool,
     /// The number of open extensions that count votes, up to 255. If more than 255 are open, the engine may later begin
     /// one extension too many, which costs one command to each node.
     pub(crate) extending: u8,
-    /// The longest time for which a node was asked to keep the key: the ttl plus the lock delay. The entry stores this
-    /// time while the claim rests.
-    pub(crate) life: Duration,
-    pub(crate) copies: Copies,
     pub(crate) questions: Questions,
     /// The held lock's place in the queues, or [`PlaceKey::NONE`] if the lock is kept and no operation waits for it, or
     /// if the lock has several places.

@@ -12,10 +12,10 @@ use crate::quorum::NodeSet;
 use super::copy::{Copy, Event};
 
 /// See the [module](self).
+// The fields are in this order so that an answer needs only the first bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(C)]
 pub(crate) struct Copies {
-    /// The state of the copy on each node. Only [`apply`](Self::apply) changes this field.
-    pub(super) each: [Copy; NODES_MAX],
     /// The nodes whose latest answer says that they have the token.
     pub(crate) having: NodeSet,
     /// The nodes whose latest answer says that they do not have the token. The engine sends these nodes another copy.
@@ -31,6 +31,8 @@ pub(crate) struct Copies {
     /// How often a node that had lost the token was found to have it again. Each question compares this number with the
     /// number at its start.
     pub(crate) regained: u16,
+    /// The state of the copy on each node. Only [`apply`](Self::apply) changes this field.
+    pub(super) each: [Copy; NODES_MAX],
 }
 
 impl Copies {

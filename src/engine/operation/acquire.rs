@@ -30,7 +30,7 @@ use crate::quorum::{Acquisition, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
 use super::ballot::Bounds;
-use super::round::{Ballot, State};
+use super::round::{Round, State};
 use super::{Change, Context, Operate, ask_all, ask_one};
 use crate::engine::check::is_out_of_reach;
 use crate::engine::contract::{Event, Request, RoundId};
@@ -536,7 +536,7 @@ impl Operate for Acquire {
                     Refusal::NoQuorum => {
                         cx.round.explain(&cx.parts.nodes);
                         let nodes = &cx.parts.nodes;
-                        let report = cx.round.report_by(cx.now, nodes, Ballot::cause);
+                        let report = cx.round.report_by(cx.now, nodes, Round::cause);
                         LockError::NoQuorum(self.about(report, cx.parts))
                     }
                     Refusal::TooSlow => LockError::TooSlow(cx.report(self)),

@@ -71,9 +71,10 @@ use round::{Round, State};
 
 /// An operation with its current round.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Operation {
-    pub(super) round: Round,
     pub(super) kind: Kind,
+    pub(super) round: Round,
 }
 
 /// The kind of an operation, with its own data.

@@ -12,6 +12,7 @@ use core::time::Duration;
 
 use crate::error::{LinkFault, NodeOutcome, NodeReport, Report};
 use crate::keys::{NodeId, OperationKey};
+use crate::limits::NODES_MAX;
 use crate::node::{Trouble, Whose};
 use crate::quorum::{NodeSet, Tally, Vote};
 use crate::slab::Key;
@@ -25,24 +26,29 @@ use crate::engine::nodes::Nodes;
 use crate::engine::parts::Parts;
 
 /// See the [module](self).
+// The fields that each answer needs come first, so that they share a cache line.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Round {
-    /// The operation that asks the question.
-    pub(crate) key: OperationKey,
     pub(crate) state: State,
     pub(crate) tally: Tally,
     pub(crate) ballots: Vec<Ballot>,
     /// The nodes that are asked although their answers do not count, until their time to answer ends.
     uncounted: NodeSet,
-    /// When the call was made.
-    pub(crate) started: Instant,
+    /// The number of attempts, including the current one.
+    pub(crate) tries: u32,
     /// The time at which the current attempt began, before its first byte was sent. The Redlock paper calls this time
     /// t1.
     pub(crate) sent: Instant,
+    /// The operation that asks the question.
+    pub(crate) key: OperationKey,
+    /// The most informative reason of each node from earlier attempts, or `None` before the second attempt. An answer
+    /// does not need them, so they do not make the ballots larger.
+    before: Option<Box<[NodeOutcome; NODES_MAX]>>,
+    /// When the call was made.
+    pub(crate) started: Instant,
     /// The latest time at which the caller wants an outcome.
     pub(crate) deadline: Option<Instant>,
-    /// The number of attempts, including the current one.
-    pub(crate) tries: u32,
     pub(crate) ttl: Duration,
     timer: Option<TimerKey>,
     /// The reason why the timer is set.
@@ -66,55 +72,43 @@ pub(crate) enum State {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ballot {
     pub(crate) outcome: NodeOutcome,
-    pub(crate) latency: Option<Duration>,
+    /// When the node answered, or [`Instant::MAX`] if it has not answered or was not asked.
+    answered: Instant,
     /// When the node's time to answer ends.
     pub(crate) deadline: Instant,
     /// Whether the question was put to the node. A question that was not put to the node waits for the handshake.
     pub(crate) asked: bool,
     /// Whether the question was repeated in this attempt.
     pub(crate) asked_again: bool,
-    /// The most informative reason from earlier attempts.
-    before: NodeOutcome,
 }
 
 impl Ballot {
     pub(crate) const OPEN: Self = Self {
         outcome: NodeOutcome::Pending,
-        latency: None,
+        answered: Instant::MAX,
         deadline: Instant::MAX,
         asked: false,
         asked_again: false,
-        before: NodeOutcome::Pending,
     };
 
-    /// Returns the node's answer in this attempt, and its latency.
-    fn said(&self) -> (NodeOutcome, Option<Duration>) {
-        (self.outcome, self.latency)
-    }
-
-    /// Returns the outcome to report for the node if too few nodes answered. If the node did not answer in this
-    /// attempt, returns an earlier reason, without a latency.
-    pub(crate) fn cause(&self) -> (NodeOutcome, Option<Duration>) {
-        let silent = matches!(self.outcome, NodeOutcome::Pending | NodeOutcome::TimedOut);
-        match more_telling(self.before, self.outcome) {
-            cause if silent && cause != self.outcome => (cause, None),
-            _ => self.said(),
-        }
-    }
-
-    /// Returns the ballot of the same node for the next attempt.
-    fn next(&self) -> Self {
-        Self {
-            before: more_telling(self.outcome, self.before),
-            ..Self::OPEN
-        }
+    /// Forgets that the node has answered, so that the report shows no latency.
+    pub(crate) fn forget_answer(&mut self) {
+        self.answered = Instant::MAX;
     }
 }
 
 /// Returns the outcome that better explains why a node did not vote. Returns `other` if both outcomes explain it
 /// equally well.
 fn more_telling(one: NodeOutcome, other: NodeOutcome) -> NodeOutcome {
-    let weight = |outcome| match outcome {
+    match weight(one) <= weight(other) {
+        true => other,
+        false => one,
+    }
+}
+
+/// Returns how well this outcome explains why a node did not vote.
+fn weight(outcome: NodeOutcome) -> u8 {
+    match outcome {
         NodeOutcome::Unusable(_) => 2,
         NodeOutcome::Refused(_) => 1,
         // These outcomes do not show whether a later attempt would fail too.
@@ -126,10 +120,6 @@ fn more_telling(one: NodeOutcome, other: NodeOutcome) -> NodeOutcome {
         | NodeOutcome::Unreachable(_)
         | NodeOutcome::TimedOut
         | NodeOutcome::Pending => 0,
-    };
-    match weight(one) <= weight(other) {
-        true => other,
-        false => one,
     }
 }
 
@@ -157,6 +147,7 @@ impl Round {
             state: State::Voting,
             tally: Tally::new(nodes),
             ballots,
+            before: None,
             uncounted: NodeSet::EMPTY,
             started: now,
             sent: now,
@@ -174,11 +165,44 @@ impl Round {
         self.tries = self.tries.saturating_add(1);
         self.state = State::Voting;
         self.tally = Tally::new(self.ballots.len());
-        for ballot in &mut self.ballots {
-            *ballot = ballot.next();
-        }
+        self.keep_reasons();
+        self.ballots.fill(Ballot::OPEN);
         self.uncounted = NodeSet::EMPTY;
         self.sent = now;
+    }
+
+    /// Keeps the reasons of this attempt for the report of a later attempt.
+    fn keep_reasons(&mut self) {
+        let is_telling = |ballot: &Ballot| weight(ballot.outcome) != 0;
+        if self.before.is_none() && !self.ballots.iter().any(is_telling) {
+            return;
+        }
+        let none = || Box::new([NodeOutcome::Pending; NODES_MAX]);
+        let before = self.before.get_or_insert_with(none);
+        for (before, ballot) in before.iter_mut().zip(&self.ballots) {
+            *before = more_telling(ballot.outcome, *before);
+        }
+    }
+
+    /// Returns the node's answer in this attempt, and its latency.
+    fn said(&self, node: NodeId) -> (NodeOutcome, Option<Duration>) {
+        let ballot = &self[node];
+        let latency = ballot.answered.saturating_since(self.sent);
+        let has_answered = ballot.answered != Instant::MAX;
+        (ballot.outcome, has_answered.then_some(latency))
+    }
+
+    /// Returns the outcome to report for the node if too few nodes answered. If the node did not answer in this
+    /// attempt, returns an earlier reason, without a latency.
+    pub(crate) fn cause(&self, node: NodeId) -> (NodeOutcome, Option<Duration>) {
+        let outcome = self[node].outcome;
+        let before = self.before.as_ref();
+        let before = before.map_or(NodeOutcome::Pending, |before| before[node.index()]);
+        let silent = matches!(outcome, NodeOutcome::Pending | NodeOutcome::TimedOut);
+        match more_telling(before, outcome) {
+            cause if silent && cause != outcome => (cause, None),
+            _ => self.said(node),
+        }
     }
 
     pub(crate) fn is_voting(&self) -> bool {
@@ -310,7 +334,7 @@ impl Round {
     ) -> bool {
         let counts = self.record(node, vote, outcome);
         if counts && self[node].asked {
-            self[node].latency = Some(now.saturating_since(self.sent));
+            self[node].answered = now;
         }
         counts
     }
@@ -319,7 +343,7 @@ impl Round {
     /// much later. The report says that the node granted the lock.
     pub(crate) fn granted(&mut self, now: Instant, node: NodeId) {
         self[node].outcome = NodeOutcome::Granted;
-        self[node].latency = Some(now.saturating_since(self.sent));
+        self[node].answered = now;
         self[node].deadline = Instant::MAX;
     }
 
@@ -363,16 +387,15 @@ impl Round {
 
     /// Returns the answer of each node, for an error.
     pub(crate) fn report(&self, now: Instant, nodes: &Nodes) -> Report {
-        self.report_by(now, nodes, Ballot::said)
+        self.report_by(now, nodes, Self::said)
     }
 
     /// Names a reason for each node that was not asked because its connection is being opened again. The reason is the
     /// failure of the node's last connection, which says more than a missing answer.
     pub(crate) fn explain(&mut self, nodes: &Nodes) {
         for node in nodes.ids() {
-            let ballot = &mut self[node];
-            let cause = ballot.cause().0;
-            let is_open = cause == NodeOutcome::Pending && !ballot.asked;
+            let cause = self.cause(node).0;
+            let is_open = cause == NodeOutcome::Pending && !self[node].asked;
             let says_nothing =
                 is_open || cause == NodeOutcome::Unreachable(LinkFault::NotYet.into());
             let trouble = nodes[node].handshake.trouble;
@@ -380,25 +403,25 @@ impl Round {
                 && !nodes[node].handshake.is_ready()
                 && trouble != Trouble::Link(LinkFault::NotYet)
             {
-                ballot.outcome = trouble.outcome();
+                self[node].outcome = trouble.outcome();
             }
         }
     }
 
-    /// Returns the answer of each node, which `said` reads from the ballot, for an error.
+    /// Returns the answer of each node, which `said` reads from the round, for an error.
     pub(crate) fn report_by(
         &self,
         now: Instant,
         nodes: &Nodes,
-        said: impl Fn(&Ballot) -> (NodeOutcome, Option<Duration>),
+        said: impl Fn(&Self, NodeId) -> (NodeOutcome, Option<Duration>),
     ) -> Report {
         let nodes: Box<[NodeReport]> = nodes
             .labels()
             .iter()
-            .zip(nodes.iter())
-            .zip(&self.ballots)
-            .map(|((label, node), ballot)| {
-                let (outcome, latency) = said(ballot);
+            .zip(nodes.ids())
+            .map(|(label, node)| {
+                let (outcome, latency) = said(self, node);
+                let node = &nodes[node];
                 NodeReport::new(Arc::clone(label), outcome, latency)
                     .in_words(node.handshake.words_of(outcome))
                     .met(node.trust.met_young)

@@ -61,7 +61,7 @@ pub(super) fn why_at_last(why: Refusal, cx: &mut Context<'_>) -> Refusal {
         return why;
     }
     for (ballot, outcome) in cx.round.ballots.iter_mut().zip(outcomes()) {
-        ballot.latency = None;
+        ballot.forget_answer();
         ballot.outcome = match outcome == NodeOutcome::Granted {
             true => NodeOutcome::Pending,
             false => outcome,
