@@ -31,8 +31,8 @@ shearline break report --now --yes    # its machine is certainly off",
 ///
 /// `break` shows the holder and asks for confirmation. Then it replaces the holder's token on every node, and the keys
 /// keep their expiry. So the holder can no longer extend its lock. If `shearline run` holds the lock, it ends its
-/// command at once. If the nodes do not push changes, it ends the command when half of the ttl is left. Other clients
-/// get the lock after its ttl, because the holder must have stopped by then.
+/// command immediately. If the nodes do not push changes, it ends the command when half of the ttl is left. Other
+/// clients get the lock after its ttl, because the holder must have stopped by then.
 ///
 /// If another client has taken the lock since `break` showed it, `break` changes nothing.
 #[derive(Debug, clap::Args)]
@@ -55,7 +55,7 @@ pub(crate) struct Args {
     subject: Subject,
 }
 
-/// Shows the lock, asks for confirmation, and breaks the lock that it has shown.
+/// Shows the lock, asks for confirmation, and then breaks exactly this lock.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let name = args.subject.name();
     let redlock = args.subject.connect()?;

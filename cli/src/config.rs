@@ -33,7 +33,7 @@ pub(crate) const KEYS: &str = "nodes, user, password-file, ca, cert, key, guard,
 /// The key for a list of URLs, which `--node` also takes.
 const NODES: &str = "nodes";
 
-/// The key for the path of the password file. A relative path starts in the folder of the configuration file.
+/// The key for the path of the password file. A relative path is relative to the folder of the configuration file.
 const PASSWORD_FILE: &str = "password-file";
 
 /// Returns the path of the configuration file, if the command takes a file and the user gives one.

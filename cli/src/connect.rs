@@ -28,16 +28,16 @@ const NODES: &str = "SHEARLINE_NODES";
 /// The default for `--max-ttl`, if no marker contains a ttl.
 const MAX_TTL: Duration = Duration::from_secs(60);
 
-/// The longest ttl that a handle declares if it only reads the markers. Every ttl is lengthened by the drift, which has
-/// a constant part. So the barrier of a restarted node that this handle joins becomes slightly too long. A shorter ttl
-/// would make the barrier even longer.
+/// The longest ttl that a handle declares if it only reads the markers. If this handle joins a restarted node, the node
+/// computes the barrier for this ttl, and scales it up to the ttl in the marker. The barrier also includes the constant
+/// part of the drift, so the scaled barrier is slightly too long. For a shorter ttl, it would be even longer.
 const TO_READ: Duration = Duration::from_millis(100);
 
-/// The limits for how long a command that is ending waits for nodes that have not answered yet.
+/// Before a command ends, it waits for silent nodes. These are the shortest and the longest wait.
 const AT_END_MIN: Duration = Duration::from_millis(50);
 const AT_END_MAX: Duration = Duration::from_secs(2);
 
-/// How long a command pauses before it checks again whether the remaining nodes have answered or failed.
+/// The pause between two checks of whether the remaining nodes have answered or failed.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The options that name the nodes.
@@ -152,8 +152,8 @@ pub(crate) struct Connect {
     /// Use --trust only if no node can have forgotten a lock that a client still holds, for example if you have just
     /// installed the nodes. The option applies to the nodes that are connected at the beginning. With --guard strict,
     /// the option applies to all clients, because the nodes store that they are trusted. The option also gives the
-    /// nodes a counter floor for the fencing tokens of all clients: the current time plus one second. Older tokens must
-    /// be smaller than this floor; they are, unless a clock was set back.
+    /// nodes a counter floor for the fencing tokens of all clients: the current time plus one second. All older tokens
+    /// must be smaller than this floor. They are, unless a clock was set back.
     #[arg(long, help_heading = "Nodes")]
     pub(crate) trust: bool,
 }
@@ -225,7 +225,7 @@ impl Nodes {
         Ok(self.as_marked(self.builder()?, Instant::MAX)?.build()?)
     }
 
-    /// Returns how long a command that is ending waits for nodes that have not answered yet.
+    /// Returns how long a command waits for silent nodes before it ends.
     pub(crate) fn at_end(&self) -> Duration {
         self.node_timeout.clamp(AT_END_MIN, AT_END_MAX)
     }
@@ -299,8 +299,8 @@ fn truth(text: &str) -> Result<bool, ParseBoolError> {
 }
 
 impl Connect {
-    /// Builds the handle, and trusts the nodes if `--trust` was given. Waits until `by`, but at least for one connect
-    /// timeout, for nodes that do not answer.
+    /// Builds the handle, and trusts the nodes if `--trust` was given. Waits for silent nodes until `by`, but at least
+    /// for one connect timeout.
     pub(crate) fn connect(&self, builder: &Builder, by: Instant) -> Result<Redlock, Failure> {
         let met_by = by.max(now().saturating_add(self.nodes.connect_timeout));
         let redlock = self.nodes.as_marked(builder.clone(), met_by)?.build()?;
@@ -335,7 +335,7 @@ pub(crate) fn left(until: Instant) -> Duration {
 
 /// Waits until every node has answered or failed, and returns the state of the nodes.
 ///
-/// If a majority has answered, waits at most for `patience`, and otherwise for twice that time, but never past `by`.
+/// Waits at most for `patience`, or for twice that time if less than a majority has answered. Never waits past `by`.
 pub(crate) fn settled(redlock: &Redlock, patience: Duration, by: Instant) -> Vec<NodeStatus> {
     let begin = now();
     loop {
@@ -386,8 +386,8 @@ mod tests {
         nodes: Nodes,
     }
 
-    /// `--node` takes a list, and a user may repeat it. The command refuses a comma in a password, and the error shows
-    /// no part of the URL.
+    /// The value of `--node` is a list, and a user may repeat the option. The command refuses a comma in a password,
+    /// and the error shows no part of the URL.
     #[test]
     fn nodes_are_lists() {
         let urls = |lists: &[&str]| {

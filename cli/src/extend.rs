@@ -26,7 +26,7 @@ lock=$next",
 /// Extends a lock that `lock` took, and prints its new text.
 ///
 /// Use the new text from now on. The old text is valid only until the old expiry of the lock. If the status is 69, try
-/// again before that time.
+/// again before the old expiry.
 ///
 /// Give the nodes on which the lock was taken, in the same order.
 #[derive(Debug, clap::Args)]

@@ -58,8 +58,8 @@ impl Held {
     }
 }
 
-/// Returns the failure of an extension or a release. If the user names other nodes than those of the lock, they seem to
-/// have lost the keys, so the message also names this cause.
+/// Returns the failure of an extension or a release. Nodes on which the lock was never taken seem to have lost its
+/// keys. So if keys are missing, the message also says that the user may have given the wrong nodes.
 pub(crate) fn lost(error: impl Into<Failure>) -> Failure {
     let mut failure = error.into();
     if failure.message.contains(" without its key") {
@@ -84,7 +84,7 @@ pub(crate) fn detached(nodes: &Nodes, redlock: &Redlock, guard: LockGuard) -> Lo
     guard.into_lock()
 }
 
-/// Decodes hexadecimal digits. The text must have at least two digits.
+/// Decodes pairs of hexadecimal digits. Returns `None` for an empty text.
 fn bytes_of(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();
     let byte = |pair: &[u32]| u8::try_from(pair[0] << 4 | pair.get(1)?).ok();

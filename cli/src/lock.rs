@@ -1,7 +1,6 @@
 //! `shearline lock`: takes a lock for a script, and prints it as one line of text.
 //!
-//! If the command cannot print the lock, it releases the lock, because no other process could release the lock without
-//! the text.
+//! If the command cannot print the lock, it releases the lock, because the user cannot release it without the text.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;

@@ -99,7 +99,7 @@ pub(crate) struct Args {
     nodes: Nodes,
 }
 
-/// Tells by its status if clients can take locks.
+/// Shows by its exit status if clients can take locks.
 ///
 /// Like `nodes`, the command takes and releases a lock on each node separately, because a node that answers may still
 /// refuse to write. Give a NAME that the user may lock; the default is lock:try:HOST:PID. The command takes at most

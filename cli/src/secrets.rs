@@ -80,7 +80,7 @@ fn cut(list: &str) -> Option<Vec<&str>> {
 
 /// Returns the URLs in these lists, or none if there is only an empty list. `from` names the source of the lists.
 ///
-/// Refuses an empty entry, because it may come from a variable that is not set. With a node left out, a smaller
+/// Refuses an empty entry, because it may come from an unset variable. If the command left out a node, a smaller
 /// majority would be enough for a lock.
 pub(crate) fn urls(from: &str, lists: &[String]) -> Result<Vec<String>, Failure> {
     let wrong = |what| Failure::new(Status::Configuration, format_args!("{from}: {what}"));

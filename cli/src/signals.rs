@@ -1,8 +1,8 @@
 //! The table of signals, and the handling of signals that ask a waiting command to end.
 //!
-//! If a command died at once, the keys of its last attempt would stay on the nodes until they expire. So a signal first
-//! ends the wait. Then the command releases its lock, and ends by that signal. If a signal was ignored when the program
-//! started, it stays ignored (`nohup`).
+//! If a signal killed the command immediately, the keys of its last attempt would stay on the nodes until they expire.
+//! So the signal first ends the wait. Then the command releases its lock, and lets the signal terminate it. If a signal
+//! was ignored when the program started, it stays ignored (`nohup`).
 
 use std::fs;
 use std::future::Future;
@@ -23,7 +23,8 @@ use signal_hook::consts::{
 
 use crate::failure::Failure;
 
-/// The longest delay until the command notices a signal. A signal does not end a wait by itself.
+/// The longest delay until the command notices a signal. A signal does not interrupt a wait, so the command checks for
+/// signals in this interval.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Signals for which this program installs no handler. KILL and STOP cannot have a handler. ILL, FPE, SEGV and BUS
@@ -89,8 +90,8 @@ pub(crate) fn parse(text: &str) -> Result<i32, &'static str> {
     )
 }
 
-/// Ends this process by a signal that ends programs without a handler. Returns only if the signal did not end the
-/// process.
+/// Terminates this process with a signal that terminates programs without a handler. Returns only if the signal did not
+/// terminate the process.
 pub(crate) fn end_by(signal: i32) {
     // The command may have left a core dump when it died of this signal. A core dump of this program would be useless.
     let none = Rlimit {
@@ -161,7 +162,8 @@ impl Wake for Unpark {
     }
 }
 
-/// A bit for each signal that was ignored when this program started. Zero if the system has no `/proc/self/status`.
+/// A bit for each signal that was ignored when this program started. All bits are zero if the system has no
+/// `/proc/self/status`.
 static IGNORED: AtomicU64 = AtomicU64::new(0);
 
 /// Records the ignored signals before the Rust runtime starts, because the Rust runtime itself ignores PIPE.

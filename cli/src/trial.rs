@@ -1,8 +1,8 @@
 //! Finds out which permissions the user has on each node. A trial takes a lock on a single node.
 //!
 //! Permissions depend on the name of the key, so the operator can give a name. Otherwise the trial makes up a name that
-//! no other program uses. A user who may not use this name may still have permissions for other names. The lock lives
-//! for a few seconds, but the trial extends and releases it at once.
+//! no other program uses. A user who may not use this name may still have permissions for other names. The lock has a
+//! ttl of a few seconds, but the trial extends and releases it immediately.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -28,8 +28,8 @@ fn ttl(nodes: &Nodes) -> Duration {
     nodes.max_ttl().min(Duration::from_secs(5))
 }
 
-/// The text for a node without a counter floor. The trial asks only this node, so the text cannot say anything about
-/// the other nodes.
+/// The text for a node without a counter floor. The trial asks only this node, so the text does not say if the other
+/// nodes can repair it.
 const NO_TOKEN: &str = "it gives no fencing tokens, because it is new, has restarted or has lost its data; a program or `run \
     --fenced` that runs for longer than --max-ttl repairs it, if enough other nodes give tokens; if a majority gives \
     none, `run --fenced --trust` gives counter floors";
@@ -38,15 +38,15 @@ const NO_TOKEN: &str = "it gives no fencing tokens, because it is new, has resta
 #[derive(Debug)]
 pub(crate) struct Lock {
     pub(crate) name: Vec<u8>,
-    /// Whether the trial made up the name, so that no other process uses the name.
+    /// Whether the trial made up the name. No other process uses a made-up name.
     is_ours: bool,
     is_shared: bool,
     is_fenced: bool,
 }
 
 impl Lock {
-    /// Returns a lock of the given name. A made-up name starts with a prefix that the user in the examples of the
-    /// manual may lock.
+    /// Returns a lock of the given name. Without a name, makes one up that starts with `lock:`, because the ACL in the
+    /// manual permits this prefix.
     pub(crate) fn of(given: Option<&OsStr>, is_shared: bool, is_fenced: bool) -> Self {
         let own = || [b"lock:try:", &host_and(std::process::id())[..]].concat();
         Self {

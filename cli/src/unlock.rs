@@ -33,7 +33,7 @@ pub(crate) struct Args {
     held: Held,
 }
 
-/// Releases the lock. Without `--json`, the command prints nothing, because the status is enough.
+/// Releases the lock. Without `--json`, the command prints nothing, because the exit status says whether it succeeded.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let (redlock, lock) = args.held.open(None)?;
     let resource = lock.resource().to_vec();

@@ -2,7 +2,7 @@
 //!
 //! In the first second the command prints nothing. Then the command asks the nodes who holds the lock, and writes a
 //! line to stderr. On a terminal, the command writes another line whenever the holder changes. If stderr is not a
-//! terminal, the command asks again after the first line only if too few nodes had answered.
+//! terminal, the command writes only the first holder, and what is wrong with the nodes.
 
 use std::future::pending;
 use std::io::{self, IsTerminal as _};
@@ -25,11 +25,11 @@ const AGAIN: Duration = Duration::from_secs(3);
 /// The time between two requests if stderr is not a terminal and the holder was already printed.
 const RARELY: Duration = Duration::from_secs(10);
 
-/// The text for a lock that is free but that the nodes did not grant.
+/// The text for a free lock that the nodes did not grant.
 const FREE: &str =
     "the lock is free, but was not granted yet; if this continues, `shearline nodes` shows why";
 
-/// The text that is printed while too few nodes answer. After this text, the command asks again even without a
+/// The reason for the wait while too few nodes answer. The command then asks the nodes again soon, even without a
 /// terminal.
 const FEW: &str = "too few nodes have answered";
 
@@ -102,7 +102,8 @@ fn why(redlock: &Redlock, told: &Result<Inspection, OperatorError>) -> Option<(S
     })
 }
 
-/// Returns why the nodes do not grant a free lock. A node that refuses to write still says who holds a lock.
+/// Returns why the nodes do not grant a free lock. A node that refuses to write grants no lock, but still says that the
+/// lock is free.
 fn refusal(nodes: &[NodeStatus]) -> String {
     let Some(error) = nodes.iter().find_map(|node| node.refused) else {
         return FREE.to_owned();

@@ -2,12 +2,13 @@
 //!
 //! # Guarantees
 //!
-//! * "extended": a majority of the nodes will store the token for longer than any node would have before.
+//! * "extended": a majority of the nodes stores the token until a time at which every key would have expired without
+//!   the extension.
 //! * "released": the keys are gone before they could expire.
 //! * "broken": an operator has broken the lock.
-//! * "new holder": the token differs from the token of the holder that was shown last.
-//! * If it is not certain what has changed, the line has none of these words. Nodes do not say whether a key has
-//!   expired or was deleted just before its end.
+//! * "new holder": the token differs from the token of the last holder that the command has shown.
+//! * If it is not certain what has changed, the line has none of these words. If a key was deleted just before its
+//!   expiry, it may also have expired, because the nodes do not say which.
 
 use std::cell::Cell;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -104,18 +105,18 @@ fn utc(at: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
-/// What is known from the states that were shown so far.
+/// What the command knows from the states that it has shown.
 #[derive(Default)]
 struct Seen {
     /// The latest state in which the lock had holders or was free.
     known: Option<Inspection>,
     /// The latest state with the holder of an exclusive lock.
     held: Option<Inspection>,
-    /// The latest time at which a key of the holder can expire, computed when the holder was new or had extended the
-    /// lock.
+    /// The latest time at which a key of the holder can expire. The command computes this time when the holder is new
+    /// or has extended the lock.
     end: Instant,
-    /// The time until which a majority stores the token, unless the keys are deleted. `None` if nodes may have
-    /// forgotten it.
+    /// A majority stores the token until this time, unless the keys are deleted. `None` if nodes may have forgotten the
+    /// token.
     kept: Option<Instant>,
 }
 

@@ -41,7 +41,7 @@ use crate::status::Status;
 const DISTURBED: f64 = 0.30;
 const MENDED: f64 = 0.65;
 
-/// A server that has just started votes after the ttl plus at most this time.
+/// A new server does not vote until the ttl and at most this time have passed.
 const SLACK: Duration = Duration::from_secs(10);
 
 /// The help texts of this command.
@@ -61,7 +61,7 @@ shearline demo --seconds 30 --node 10.0.0.1,10.0.0.2,10.0.0.3",
 /// The demo needs no server. Several workers contend for one lock while they update a counter that is not atomic.
 /// Without `--node`, the demo uses five nodes in this process. In the middle, the demo stops two of these nodes, and
 /// later restores them. The verdict at the end says whether the counter is right, whether two workers were ever in the
-/// critical section at once, and whether a key was left behind.
+/// critical section at the same time, and whether a key was left behind.
 ///
 /// The percentiles show the time from each call of lock() to the grant, including the wait for the other workers. The
 /// output names each node that does not vote, and the reason. A release is unconfirmed if too few nodes confirm it in
@@ -143,8 +143,8 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     })
 }
 
-/// Waits until new servers vote, if this takes at most `patience`. The demo does not trust these servers, because trust
-/// would also affect the locks of other programs.
+/// Waits until new servers vote, unless that takes longer than `patience`. The demo does not trust these servers,
+/// because trust would also affect the locks of other programs.
 fn await_young(redlock: &Redlock, patience: Duration) -> Result<(), Failure> {
     let left = redlock.nodes().into_iter().map(|node| match node.state {
         NodeState::Quarantined { left } => left,

@@ -19,7 +19,7 @@ use crate::signals::Signals;
 const TICK: Duration = Duration::from_millis(50);
 
 /// How long the demo waits at the end for releases that nodes have not confirmed yet. If a node was down, the client
-/// tries to connect to it again within two seconds.
+/// tries again to connect within two seconds.
 const SETTLING: Duration = Duration::from_secs(4);
 
 /// Shows the progress of the demo.
@@ -28,7 +28,7 @@ pub(super) struct View<'a> {
     signals: &'a Signals,
     length: Duration,
     bar: ProgressBar,
-    /// The second for which the last line was written, if the output is not a terminal.
+    /// The second of the last line, if the output is not a terminal.
     second: u64,
 }
 
