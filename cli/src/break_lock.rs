@@ -89,7 +89,7 @@ fn line(name: &[u8], broken: &Broken, all: usize, now: bool) -> String {
     let (nodes, of) = (broken.nodes, count(all, "node"));
     let text = match now {
         true => {
-            // The other nodes also get the request, but the command does not wait for all of them.
+            // The other nodes also get the request, but the command does not wait for all answers.
             let least = if broken.nodes < all { " at least" } else { "" };
             format!(
                 "held{by}, deleted, and free on {nodes} of {of}{least}: if its holder still works, two clients can \

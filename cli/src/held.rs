@@ -49,7 +49,7 @@ impl Held {
         let no_lock = || Failure::usage(format_args!("{what}; {to_do}"));
         let (digits, token) = text.split_once(' ').unwrap_or((text, ""));
         let lock = Lock::from_bytes(&bytes_of(digits).ok_or_else(no_lock)?)?;
-        // The first word also contains the fencing token, so the second word must be the same number.
+        // The digits also contain the fencing token, so a number after them must be the same token.
         let own = lock.fencing_token().map(|token| token.to_string());
         match token.is_empty() || Some(token) == own.as_deref() {
             true => Ok(lock),

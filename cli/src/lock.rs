@@ -65,7 +65,7 @@ pub(crate) struct Args {
 /// Takes the lock and prints it.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let (name, options) = (args.name.as_bytes(), args.acquire.options(args.acquire.ttl));
-    // The lock belongs to the script, which outlives this process.
+    // The owner is the parent of this process, which is the script.
     let builder = args.connect.nodes.builder()?;
     let builder = args.acquire.builder(builder, parent_id());
     builder.config()?.check_request(name, options.ttl())?;

@@ -189,7 +189,7 @@ impl Seen {
         let redlock = nodes.connect()?;
         let seen = nodes.settled(&redlock);
         let verdict = redlock.check();
-        // The command counts the counters before the trials, because each trial leaves a counter for a second.
+        // Counts the counters before the trials, because the counter of a trial exists for another second.
         let counters = counts.then(|| redlock.count_counters());
         let mut counters = counters.into_iter().flatten();
         let trials = trial::each(nodes, &seen, &lock)?;
@@ -240,7 +240,7 @@ impl Seen {
             let such = self.nodes.iter().filter(|node| what(&node.trial));
             such.count()
         };
-        // If only a minority of the nodes has no counter floor, the other nodes can repair them.
+        // If only a minority of the nodes lacks a counter floor, the other nodes can repair this minority.
         let repaired = Some(count(Trial::lacks_floor)).filter(|number| *number < self.needed());
         let denied = count(Trial::is_denied) - repaired.unwrap_or_default();
         self.nodes.len() - denied < self.needed()

@@ -64,8 +64,8 @@ pub(crate) fn say(text: impl fmt::Display) -> Result<(), Failure> {
 
 /// Writes a line to stderr. The line begins with the name of this program, in the given style.
 pub(crate) fn complain(style: Style, text: impl fmt::Display) {
-    // A single write prints the line, because another process may also write to stderr. A closed terminal is not a
-    // failure.
+    // Prints the line with a single write, because another process may also write to stderr. Ignores an error, such as
+    // a closed terminal.
     let line = format!("{} {text}\n", painted(style, "shearline:"));
     let _ = anstream::stderr().lock().write_all(line.as_bytes());
 }

@@ -51,7 +51,7 @@ pub(crate) struct Args {
 /// Asks for confirmation, and writes the markers.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let nodes = &args.connect.nodes;
-    // Only a strict guard uses markers.
+    // Selects the strict guard, because only this guard uses markers.
     let builder = nodes.builder()?.restart_guard(RestartGuard::Strict);
     let config = builder.config()?;
     if !args.yes {
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     redlock.reinit()?;
     args.connect.trust_if_asked(&redlock, Instant::MAX);
     let (nodes, group) = (config.nodes().len(), config.group());
-    // Until then, nodes do not vote.
+    // No node votes until its barrier ends.
     let barrier = redlock.nodes().iter().filter_map(|node| node.barrier).max();
     let fields = json!({ "nodes": nodes, "group": group, "barrier_ms": barrier.map(millis) });
     let wait = barrier.map(|left| format!("; no client gets a lock for {}", shown(left)));

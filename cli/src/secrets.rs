@@ -110,7 +110,7 @@ pub(crate) fn look_at(path: &Path, is_strict: bool) -> Result<(), Failure> {
     if is_strict {
         return Err(failure);
     }
-    // Each file causes only one warning, even if the command reads the file again.
+    // Warns only once about each file, even if the command reads the file again.
     static WARNED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
     let mut warned = WARNED.lock().expect("nothing panics with it");
     if !warned.iter().any(|it| it == path) {

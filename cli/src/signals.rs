@@ -93,13 +93,14 @@ pub(crate) fn parse(text: &str) -> Result<i32, &'static str> {
 /// Terminates this process with a signal that terminates programs without a handler. Returns only if the signal did not
 /// terminate the process.
 pub(crate) fn end_by(signal: i32) {
-    // The command may have left a core dump when it died of this signal. A core dump of this program would be useless.
+    // Turns off the core dump of this program, which would be useless. The command may have left its own when it died
+    // from this signal.
     let none = Rlimit {
         current: Some(0),
         ..getrlimit(Resource::Core)
     };
     let _ = setrlimit(Resource::Core, none);
-    // This call returns if it does not know the signal, or if it assumes that the signal does not end a program.
+    // This call returns if it does not know the signal, or if it assumes that the signal does not terminate a program.
     let _ = signal_hook::low_level::emulate_default_handler(signal);
     #[cfg(target_os = "linux")]
     crate::run::end_by(signal);

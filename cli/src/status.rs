@@ -69,7 +69,7 @@ impl Status {
     /// Returns the exit code, or terminates this program with the signal. A shell that waits for the program sees the
     /// signal, and can then end too.
     pub(crate) fn exit(self) -> ExitCode {
-        // The first process of a container cannot end itself by a signal.
+        // The first process of a container cannot terminate itself with a signal.
         if let Self::Signal(number) = self
             && process::id() != 1
         {

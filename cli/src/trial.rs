@@ -102,10 +102,10 @@ pub(crate) fn each(nodes: &Nodes, seen: &[NodeStatus], lock: &Lock) -> Result<Ve
 
 impl Trial {
     fn of(builder: Builder, nodes: &Nodes, lock: &Lock) -> Result<Self, Failure> {
-        // No program needs the counter of this name, so the counter gets the shortest possible ttl.
+        // No program needs the counter of the trial's name, so the counter gets the shortest possible ttl.
         let redlock = &builder.counter_ttl(Duration::from_secs(1)).build()?;
-        // The trial takes the lock with half of the ttl, so that the extension changes the expiry: only then does an
-        // extension need a permission.
+        // An extension needs a permission only if it changes the expiry. So the trial first takes the lock with half of
+        // the ttl.
         let options = LockOptions::new(ttl(nodes) / 2).tries(1);
         let options = match lock.is_fenced {
             true => options.fenced(),
@@ -213,7 +213,7 @@ impl Trial {
             (true, true) => "a shared lock".to_owned(),
             (true, false) => "a lock".to_owned(),
         };
-        // The release of a lock with a fencing token does not show how the node releases other locks.
+        // If the lock had a fencing token, its release does not show how the node releases other locks.
         let by = self.releasing.map(|way| format!(" by {way}"));
         let by = by.unwrap_or_default();
         let permitted = match (&self.lock, self.extend.why()) {
@@ -269,7 +269,7 @@ impl Lock {
         };
         let name = printable(&self.name);
         match missing {
-            // The user may have permissions for names other than the made-up name.
+            // The user may have permissions for other names, so the made-up name proves no fault.
             Unusable::KeyPermission if self.is_ours && self.is_fenced => Verdict::Refused(format!(
                 "its user may not use the name {name}, or the keys shearline:* of fencing tokens; give a NAME \
                      that it may use"

@@ -49,8 +49,8 @@ pub(crate) async fn talk(redlock: &Redlock, names: &[&[u8]], talks: bool) {
     loop {
         let (name, told) = first_held(redlock, names).await;
         let is_free = told.as_ref().is_ok_and(Inspection::is_free);
-        // The nodes may grant a free lock at any moment. If the lock is free twice in a row, the cause is probably not
-        // a faster client: the nodes do not grant the lock.
+        // The nodes may grant a free lock at any moment. If the lock is free twice in a row, probably no faster client
+        // has taken it, but the nodes do not grant it.
         let is_certain = mem::replace(&mut was_free, is_free) || !is_free;
         if let Some((reason, text)) = why(redlock, &told).filter(|_| is_certain) {
             let is_soon = is_terminal || reason == FEW;
@@ -97,7 +97,7 @@ fn why(redlock: &Redlock, told: &Result<Inspection, OperatorError>) -> Option<(S
             let reason = if is_refused { "refused" } else { FEW };
             (reason.to_owned(), format!("{error:#}"))
         }
-        // The wait for the lock itself will fail with this error.
+        // The request for the lock will fail with the same error.
         Err(_) => return None,
     })
 }

@@ -61,7 +61,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let name = args.subject.name();
     let signals = Signals::catch()?;
-    // The nodes showed a state after the last poll that did not complete. `before` is a time before that poll.
+    // `before` is a time before the last poll that returned no state. So the nodes showed the next state after
+    // `before`.
     let [before, polled] = [now(), now()].map(Cell::new);
     let check = || {
         before.set(polled.replace(now()));
@@ -73,15 +74,15 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
         let told = wait(watch.changed(), check)?.expect("the handle is open");
         let change = seen.change(&told, before.get(), now());
         let (at, text) = (utc(SystemTime::now()), inspect::in_full(&told));
-        // If a line about a holder repeats, the lock was extended. If a line without a holder repeats, only the nodes
-        // changed.
+        // Skips a repeated line without a holder, because only the nodes changed. If a line with a holder repeats, the
+        // lock was extended.
         if !args.format.json && told.holders().is_empty() && last.as_ref() == Some(&text) {
             continue;
         }
         let fields = json!({ "at": at, "change": change.map(|it| it.replace(' ', "_")) });
         let object = || joined([inspect::object("watch", name, &told), fields]);
         let change = change.map_or_else(String::new, |it| format!("{it}: "));
-        // The line is not wrapped, because each line begins with a time.
+        // Does not wrap the line, because each line of the output must begin with a time.
         let line = || format!("{at} {}  {change}{text}", printable(name));
         args.format.say(object, line)?;
         last = Some(text);

@@ -7,7 +7,7 @@
 //! | `view` | the picture while it runs |
 //! | `verdict` | whether the run was good |
 //!
-//! The demo uses the public interface of the library, and does not know the protocol.
+//! The demo uses only the public interface of the library, and contains no code for the protocol.
 
 mod cell;
 mod contest;
@@ -74,9 +74,9 @@ pub(crate) struct Args {
     /// Comma-separated URLs of servers to use instead.
     ///
     /// A URL is redis://user:password@host:port/db, unix:///path or host:port. You may repeat the option. A minority of
-    /// the servers may be down. The demo uses one key, whose name is shearline-demo: and a number. The demo does not
-    /// stop these servers. To see the effect of a frozen node, freeze a server yourself (kill -STOP with the process id
-    /// that `redis-cli info server` shows), and continue it later (kill -CONT).
+    /// the servers may be down. The demo uses one key. Its name is shearline-demo: and a number. The demo does not stop
+    /// these servers. To see the effect of a frozen node, freeze a server yourself (kill -STOP with the process id that
+    /// `redis-cli info server` shows), and continue it later (kill -CONT).
     #[arg(long, value_name = "URL")]
     node: Vec<String>,
 
@@ -93,7 +93,8 @@ pub(crate) struct Args {
     /// Ttl of each lock, from 50ms to 60s.
     ///
     /// This ttl is also the longest ttl of any client in the demo.
-    // Locks with shorter ttls expire when the machine is busy. The key of a demo that crashed stays for a whole ttl.
+    // Shorter ttls are refused, because such locks expire when the machine is busy. Longer ttls are refused, because
+    // the key of a crashed demo stays for a whole ttl.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::within(50..=60_000))]
     ttl: Duration,
 }
@@ -102,7 +103,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let signals = Signals::catch()?;
     let nodes = Nodes::start(&secrets::urls("--node", &args.node)?)?;
-    // A worker holds the lock for a tenth of a millisecond. The usual retry delay of 50 to 250 ms would be too long.
+    // A worker holds the lock for a tenth of a millisecond. So the usual retry delay of 50 to 250 ms would be too long.
     let pace = Duration::from_micros(500)..=Duration::from_millis(2);
     let builder = Redlock::builder()
         .nodes(&nodes.urls)

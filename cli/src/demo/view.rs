@@ -81,7 +81,7 @@ impl<'a> View<'a> {
         if !self.bar.is_hidden() {
             self.bar.set_position(millis(elapsed));
             let picture = self.picture(now);
-            // This removes the colours if stdout does not show them.
+            // Removes the colours if stdout does not show them.
             self.bar.set_message(match AutoStream::choice(&stdout()) {
                 ColorChoice::Never => strip_str(&picture).to_string(),
                 ColorChoice::Auto | ColorChoice::AlwaysAnsi | ColorChoice::Always => picture,
