@@ -29,7 +29,7 @@
 )]
 #![expect(
     clippy::wildcard_enum_match_arm,
-    reason = "the library's enums may grow, so each `match` on one needs `_` anyway"
+    reason = "the library may add variants, so each `match` on its enums needs `_` anyway"
 )]
 
 mod acquire;
