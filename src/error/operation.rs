@@ -151,8 +151,8 @@ fn advice(report: &Report) -> &'static str {
     }
 }
 
-/// Why a lock was not extended, or not confirmed. A confirmation fails neither with [`Limit`](Self::Limit) nor with
-/// [`Invalid`](Self::Invalid).
+/// Why a lock was not extended, or not confirmed. The errors [`Limit`](Self::Limit) and [`Invalid`](Self::Invalid)
+/// occur only for extensions.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExtendError {

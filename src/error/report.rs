@@ -514,8 +514,8 @@ pub struct NodeReport {
     /// `Builder::credentials` if the provider has failed. The text is printable, has at most 240 characters, and never
     /// quotes the answer to a login.
     pub words: Option<Arc<str>>,
-    /// How long the server had been up when this handle first connected. `None` if it was a minute or longer, or if
-    /// [`Builder::max_ttl`](crate::Builder::max_ttl) is set. The votes of the node counted from the beginning, although
+    /// How long the server had been up when this handle first connected, if it was less than a minute. `None` if you
+    /// set [`Builder::max_ttl`](crate::Builder::max_ttl). The votes of the node counted from the beginning, although
     /// the node may have forgotten locks in a restart.
     pub met_young: Option<Duration>,
 }
