@@ -33,7 +33,7 @@ pub(crate) struct Acquire {
     #[arg(short, long, alias = "timeout", value_name = "TIME", value_parser = duration::parse)]
     wait: Option<Duration>,
 
-    /// Fails at once if another client holds the lock.
+    /// Fails immediately if another client holds the lock.
     ///
     /// --nonblock is an alias of this option.
     #[arg(short, long, alias = "nonblock", conflicts_with = "wait")]

@@ -30,8 +30,8 @@ shearline break report --now --yes    # its machine is certainly off",
 /// Ends a lock whose holder is gone or hangs.
 ///
 /// `break` shows the holder and asks for confirmation. Then it replaces the holder's token on every node, and the keys
-/// keep their expiry. So the holder can no longer extend its lock. If `shearline run` holds the lock, it ends its
-/// command immediately. If the nodes do not push changes, it ends the command when half of the ttl is left. Other
+/// keep their expiry. So the holder can no longer extend its lock. If `shearline run` holds the lock, `run` ends its
+/// command immediately. If the nodes do not push changes, `run` ends its command when half of the ttl is left. Other
 /// clients get the lock after its ttl, because the holder must have stopped by then.
 ///
 /// If another client has taken the lock since `break` showed it, `break` changes nothing.
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(short, long)]
     yes: bool,
 
-    /// Deletes the keys, so other clients get the lock at once.
+    /// Deletes the keys, so other clients get the lock immediately.
     ///
     /// Use this option only if you are certain that the holder has stopped. If the holder still works, two clients can
     /// hold the lock.

@@ -7,8 +7,8 @@
 //! # Guarantees
 //!
 //! * This module refuses an unknown key, because the key could be a misspelled `guard`.
-//! * If a file holds a password and every user of the machine can read the file, the command prints a warning. With
-//!   `--strict-files`, the command refuses such a file.
+//! * If every user of the machine can read a file with a password, the command prints a warning. With `--strict-files`,
+//!   the command refuses such a file.
 //! * Errors never show a value that may hold a password.
 
 use std::ffi::OsString;
@@ -45,8 +45,8 @@ pub(crate) fn path(command: &Command, arguments: &ArgMatches) -> Option<PathBuf>
     says_something(arguments, "config").then(|| named.into())
 }
 
-/// Returns `true` if the command has this option. In an optimised build, `ArgMatches` does not show which options
-/// exist.
+/// Returns `true` if the command has this option. Asks `command`, because in an optimised build `ArgMatches` does not
+/// show which options exist.
 fn has(command: &Command, option: &str) -> bool {
     command
         .get_arguments()

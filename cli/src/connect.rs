@@ -33,7 +33,7 @@ const MAX_TTL: Duration = Duration::from_secs(60);
 /// part of the drift, so the scaled barrier is slightly too long. For a shorter ttl, it would be even longer.
 const TO_READ: Duration = Duration::from_millis(100);
 
-/// Before a command ends, it waits for silent nodes. These are the shortest and the longest wait.
+/// The shortest and the longest time for which a command waits for silent nodes before it ends.
 const AT_END_MIN: Duration = Duration::from_millis(50);
 const AT_END_MAX: Duration = Duration::from_secs(2);
 
@@ -108,9 +108,8 @@ pub(crate) struct Nodes {
     /// Longest ttl of any client [default: 60s].
     ///
     /// This time includes the lock delay. If a node has been up for less than this time when the command connects, the
-    /// node does not vote yet. Give every client the same --max-ttl. With --guard strict, the default is the time in
-    /// the markers of the nodes. If your time is longer than the time in the markers, no client gets a lock until your
-    /// time has passed.
+    /// node does not vote yet. Give every client the same --max-ttl. With --guard strict, the default is the longest
+    /// ttl in the markers of the nodes. If your time is longer, no client gets a lock until it has passed.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     max_ttl: Option<Duration>,
 
@@ -147,13 +146,13 @@ pub(crate) struct Connect {
     #[command(flatten)]
     pub(crate) nodes: Nodes,
 
-    /// Lets new nodes vote at once.
+    /// Lets new nodes vote immediately.
     ///
     /// Use --trust only if no node can have forgotten a lock that a client still holds, for example if you have just
     /// installed the nodes. The option applies to the nodes that are connected at the beginning. With --guard strict,
     /// the option applies to all clients, because the nodes store that they are trusted. The option also gives the
     /// nodes a counter floor for the fencing tokens of all clients: the current time plus one second. All older tokens
-    /// must be smaller than this floor. They are, unless a clock was set back.
+    /// are smaller than this floor, unless a clock was set back.
     #[arg(long, help_heading = "Nodes")]
     pub(crate) trust: bool,
 }
@@ -161,7 +160,7 @@ pub(crate) struct Connect {
 /// The values of `--guard`, one for each kind of restart guard.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Guard {
-    /// A restarted node votes at once.
+    /// A restarted node votes immediately.
     Off,
     /// A node that has restarted does not vote until every lock that it may have forgotten has expired.
     Observed,
@@ -170,15 +169,16 @@ pub(crate) enum Guard {
 }
 
 impl Nodes {
-    /// Returns the builder of a handle with these options. The owner and the lock delay come
-    /// from [`Acquire`](crate::acquire::Acquire).
+    /// Returns the builder of a handle with these options. [`Acquire`](crate::acquire::Acquire) adds the owner and the
+    /// lock delay.
     pub(crate) fn builder(&self) -> Result<Builder, Failure> {
         let builder = self.with_tls(self.of(self.urls()?)?);
         builder.config()?; // This finds the first mistake before anything is sent.
         Ok(builder)
     }
 
-    /// Returns one builder for each node, without a restart guard. No program may rely on a lock on a single node.
+    /// Returns one builder for each node, without a restart guard. No program may rely on the lock of such a builder,
+    /// because a single node grants it.
     pub(crate) fn each(&self) -> Result<Vec<Builder>, Failure> {
         let alone = |url: String| {
             // A node without TLS gets no TLS options, even if other nodes use TLS.
@@ -220,7 +220,7 @@ impl Nodes {
         Ok(builder.credentials(move |_| Ok(login.credentials().map_err(|it| it.message)?)))
     }
 
-    /// Returns a handle after it has tried once to connect to every node.
+    /// Returns a handle that has tried once to connect to every node.
     pub(crate) fn connect(&self) -> Result<Redlock, Failure> {
         Ok(self.as_marked(self.builder()?, Instant::MAX)?.build()?)
     }

@@ -1,6 +1,6 @@
 //! `shearline nodes` and `shearline check`: show which nodes would vote, and whether they are a majority.
 //!
-//! Both commands connect to every node like a new handle, and try a lock on each node separately.
+//! Both commands connect to every node like a new handle, and then try to take a lock on each node separately.
 
 mod metrics;
 mod plugin;
@@ -319,7 +319,8 @@ impl Node {
         item(&self.status.address, &items.join("; "))
     }
 
-    /// Returns why the node would not vote. Prefers a refusal to a quarantine, because a refusal lasts longer.
+    /// Returns why the node would not vote. If the node is in quarantine and has also refused, returns the refusal,
+    /// because it lasts longer.
     fn why_not(&self) -> String {
         let refused = self.trial.why_not().filter(|_| self.counts_or_waits());
         refused.map_or_else(|| reason(&self.status), str::to_owned)

@@ -63,8 +63,8 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Writes a line for each node that has voted and is now in quarantine. The caller should call this function from
-    /// time to time.
+    /// Writes a line for each node that has voted and is now in quarantine. The caller should call this function
+    /// repeatedly.
     pub(crate) fn look(&mut self, redlock: &Redlock, name: &str) {
         let nodes = redlock.nodes();
         let votes = nodes.iter().filter(|node| node.state == NodeState::Ready);

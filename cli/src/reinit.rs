@@ -31,8 +31,8 @@ shearline reinit --guard strict --yes --trust    # no client holds a lock",
 /// the group. First stop every client of the old nodes. Run the command before a client of the new nodes takes a lock.
 /// Stop the nodes that you no longer use, because they keep their old marker.
 ///
-/// No client gets a lock until all locks of the old and the new group must have expired. With --trust, clients get
-/// locks at once. Use --trust only if no client holds a lock.
+/// No client gets a lock until every lock of the old and the new group has certainly expired. With --trust, clients get
+/// locks immediately. Use --trust only if no client holds a lock.
 ///
 /// All nodes must answer.
 #[derive(Debug, clap::Args)]

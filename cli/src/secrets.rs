@@ -98,7 +98,7 @@ pub(crate) fn urls(from: &str, lists: &[String]) -> Result<Vec<String>, Failure>
 
 /// Warns about a password file that every user can read. Refuses the file if `is_strict`.
 ///
-/// The default is a warning, because a file that is mounted into a container has mode 0444, although a container has no
+/// The default is a warning, because a file that is mounted into a container has mode 0444, and a container has no
 /// other users.
 pub(crate) fn look_at(path: &Path, is_strict: bool) -> Result<(), Failure> {
     let metadata = fs::metadata(path).map_err(|error| wrong(path, error))?;

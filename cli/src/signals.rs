@@ -24,17 +24,18 @@ use signal_hook::consts::{
 use crate::failure::Failure;
 
 /// The longest delay until the command notices a signal. A signal does not interrupt a wait, so the command checks for
-/// signals in this interval.
+/// signals at this interval.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Signals for which this program installs no handler. KILL and STOP cannot have a handler. ILL, FPE, SEGV and BUS
 /// report faults of this program, and end the program. CHLD reports changes of the program's own children.
 const NOT_HANDLED: [i32; 7] = [SIGKILL, SIGSTOP, SIGILL, SIGFPE, SIGSEGV, SIGBUS, SIGCHLD];
 
-/// Signals that stop a program if it has no handler.
+/// Signals that stop a program that has no handler for them.
 pub(crate) const STOPPING: [i32; 3] = [SIGTSTP, SIGTTIN, SIGTTOU];
 
-/// Signals that have no effect if a program has no handler. PIPE is here because the Rust runtime ignores it.
+/// Signals that have no effect on a program that has no handler for them. PIPE is one of them, because the Rust runtime
+/// ignores it.
 const QUIET: &[i32] = &[
     SIGCONT,
     SIGURG,
@@ -137,7 +138,7 @@ impl Signals {
     }
 }
 
-/// Waits for the future. Drops the future if `check` fails. Polls the future and `check` from time to time.
+/// Waits for the future. Drops the future if `check` fails. Repeatedly polls the future and calls `check`.
 pub(crate) fn wait<F: Future>(
     future: F,
     check: impl Fn() -> Result<(), Failure>,

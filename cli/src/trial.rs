@@ -45,7 +45,7 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Returns a lock of the given name. Without a name, makes one up that starts with `lock:`, because the ACL in the
+    /// Returns a lock of the given name. If no name is given, the name starts with `lock:`, because the ACL in the
     /// manual permits this prefix.
     pub(crate) fn of(given: Option<&OsStr>, is_shared: bool, is_fenced: bool) -> Self {
         let own = || [b"lock:try:", &host_and(std::process::id())[..]].concat();
@@ -62,7 +62,7 @@ impl Lock {
 #[derive(Clone, Debug)]
 enum Verdict {
     Yes,
-    /// An operator must permit or repair something. The text says what.
+    /// An operator must permit or repair what the text names.
     No(String),
     /// The node gives no fencing token until it is repaired.
     NoFloor,

@@ -2,13 +2,12 @@
 //!
 //! # Guarantees
 //!
-//! * "extended": a majority of the nodes stores the token until a time at which every key would have expired without
-//!   the extension.
+//! * "extended": a majority of the nodes now stores the token beyond the latest expiry that any key had before.
 //! * "released": the keys are gone before they could expire.
 //! * "broken": an operator has broken the lock.
 //! * "new holder": the token differs from the token of the last holder that the command has shown.
-//! * If it is not certain what has changed, the line has none of these words. If a key was deleted just before its
-//!   expiry, it may also have expired, because the nodes do not say which.
+//! * If it is not certain what has changed, the line has none of these words. If a key vanishes just before its expiry,
+//!   the nodes do not say whether it expired or was deleted.
 
 use std::cell::Cell;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -41,7 +41,7 @@ use crate::status::Status;
 const DISTURBED: f64 = 0.30;
 const MENDED: f64 = 0.65;
 
-/// A new server does not vote until the ttl and at most this time have passed.
+/// A new server votes at the latest when the ttl and this time have passed.
 const SLACK: Duration = Duration::from_secs(10);
 
 /// The help texts of this command.

@@ -2,7 +2,7 @@
 //!
 //! # Guarantees
 //!
-//! * A scan changes no process. This user may list the children of all its processes.
+//! * A scan changes no process. A user may list the children of all its processes.
 //! * If a [`Process`] is no longer a child of its parent, it gets no signal. Since Linux 5.3 (pidfds), this holds even
 //!   if the kernel has given its process id to another process.
 //!

@@ -15,7 +15,7 @@
 //! # Not here
 //!
 //! The tree is slow with many hundreds of processes. For so many, use a service manager with control groups. The tree
-//! cannot end a process of another user that this process may not signal.
+//! cannot end a process that this process may not signal, such as a process of another user.
 
 use std::collections::HashSet;
 use std::os::unix::process::ExitStatusExt as _;
