@@ -1,4 +1,4 @@
-//! Why a configuration, or the URL of a node, cannot be used. The check happens before any I/O.
+//! Why a configuration, or the URL of a node, cannot be used. A handle checks both before any I/O.
 
 use alloc::format;
 use alloc::string::String;

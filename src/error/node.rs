@@ -182,8 +182,8 @@ pub enum Unusable {
         "the user lacks a permission; use the ACL line in the manual (`shearline::manual::permissions`)"
     )]
     NoPermission,
-    /// The user may not run `command`, without which a lock cannot be taken, released or extended. A user who may take
-    /// a lock but not release it gets no lock.
+    /// The user may not run `command`, which is necessary to take, release or extend a lock. A user who may take a lock
+    /// but not release it gets no lock.
     #[error(
         "its user may not run `{command}`; permit it (`ACL SETUSER .. +{command}`){}",
         suffices(command)
@@ -204,7 +204,7 @@ pub enum Unusable {
     /// Protected mode refuses clients from other hosts.
     #[error("its protected mode refuses this client; set a password, or `protected-mode no`")]
     Protected,
-    /// The node has no client slot left.
+    /// The node has as many clients as its `maxclients` allows.
     #[error("it has reached its `maxclients`; raise this limit, or close other clients")]
     TooManyClients,
     /// The node is the same server as another configured node. A server has only one vote.

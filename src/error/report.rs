@@ -153,7 +153,7 @@ impl Report {
         self
     }
 
-    /// Records that all permits are taken, and that their number is `permits`.
+    /// Records that all permits are taken. `permits` is their number.
     #[must_use]
     pub(crate) fn all_taken(mut self, permits: u16) -> Self {
         self.0.all_taken = Some(permits);
