@@ -5,14 +5,15 @@
 //!
 //! # Guarantees
 //!
-//! * Fencing tokens are correct for every proposal. A clock that is ahead does no lasting harm, because a node accepts
-//!   a proposal of at most one second ahead of its own clock.
-//! * The engine remembers a lost floor across any number of connections, until the node is known to have a floor.
+//! * Fencing tokens are correct, whatever number the engine proposes. A clock that is ahead does no lasting harm,
+//!   because a node rejects proposals that are more than one second ahead of its own clock.
+//! * Even if a node reconnects, the engine remembers that the node lost its floor, until the node is known to have one
+//!   again.
 //!
 //! # Not here
 //!
-//! The repair of a floor is in [`operation::repair`](super::operation::repair). A node without a floor itself refuses
-//! fenced locks. This file decides only when to try a repair.
+//! The repair of a floor is in [`operation::repair`](super::operation::repair). The nodes refuse fenced locks on their
+//! own while they have no floor. This file decides only when to try a repair.
 
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -33,7 +34,7 @@ use super::nodes::Nodes;
 pub(super) struct Fencing {
     /// How many microseconds the wall clock is ahead of the engine's clock. Zero means that the difference is unknown.
     ahead: u64,
-    /// The largest number that a node has assigned.
+    /// The largest fencing token that a node has assigned.
     seen: u64,
     /// The largest counter floor that a node has reported. Proposals do not use this floor, because it may be far above
     /// the counters.
@@ -55,7 +56,7 @@ pub(super) struct Fencing {
 pub(super) struct Loss {
     /// The nonce of the repair.
     pub(super) nonce: u64,
-    /// When this nonce was first seen. The node lost its data before the nonce was seen.
+    /// When this nonce was first seen. The node lost its data before this time.
     pub(super) since: Instant,
 }
 
@@ -65,7 +66,7 @@ impl Fencing {
         self.ahead = micros.saturating_sub(micros_of(now));
     }
 
-    /// Records a number that a node has assigned.
+    /// Records a fencing token that a node has assigned.
     pub(super) fn saw(&mut self, number: u64) {
         self.seen = self.seen.max(number);
     }
@@ -79,8 +80,8 @@ impl Fencing {
         self.is_used
     }
 
-    /// Returns `true` if nodes get a counter floor when an operator trusts them. Without a wall clock and without a
-    /// request for fencing tokens, the engine knows nothing of the fencing tokens of other clients.
+    /// Returns `true` if nodes get a counter floor when an operator trusts them. Without a wall clock or a fencing
+    /// token of its own, the engine cannot guess how large the tokens of other clients are.
     pub(super) fn gives_floors(&self) -> bool {
         self.is_used || self.ahead != 0
     }

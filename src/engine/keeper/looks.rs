@@ -5,15 +5,15 @@
 //! client again. If a node reports a change, the engine *looks at* the lock, which means that it extends the lock
 //! immediately. If the keys of a lock are deleted, the holder learns two round trips later that the lock has ended.
 //!
-//! A lock is *watched* as soon as it is kept, if there is room for its keys. The first look follows soon and registers
-//! the keys. A lost connection loses its registrations, so a look follows each new connection.
+//! A lock is *watched* as soon as it is kept, if there is room for its keys. The first look comes 50 ms later and
+//! registers the keys. The registrations end with their connection, so each new connection causes a look.
 //!
 //! # Guarantees
 //!
 //! * If the keys of a lock change repeatedly, the first eight looks come immediately, and then one look comes every 250
-//!   ms. While looks find every copy, the time between them doubles, up to half of the validity. Such looks happen
-//!   because a server reports our own writes (Redis up to 6.2.7 and 7.0.4 reports the writes of scripts), or reports
-//!   all keys that do not fit into its table.
+//!   ms. While looks find every copy, the time between them doubles, up to half of the validity. Looks can find every
+//!   copy because a server reports the client's own writes (Redis up to 6.2.7 and 7.0.4 reports the writes of scripts),
+//!   or reports all keys that do not fit into its table.
 //! * At most [`WATCHED_MAX`] keys are watched. The engine does not look at locks whose keys are not watched.
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -196,7 +196,7 @@ impl Looks {
         Some(claim)
     }
 
-    /// Plans a look at every watched lock soon. Returns the watched locks.
+    /// Plans a look at every watched lock, [`LOOK_AFTER`] from now. Returns the watched locks.
     pub(super) fn register_again(&mut self, now: Instant) -> Vec<ClaimKey> {
         let watched: Vec<_> = self.watched.iter().map(|(_, claim)| *claim).collect();
         for claim in &watched {
