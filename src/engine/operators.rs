@@ -16,7 +16,7 @@ pub enum OperatorError {
     /// that too few nodes would vote now. From `reinit`, which needs all nodes, this error means that a node cannot be
     /// asked now. Nothing was changed.
     ///
-    /// If [`Report::needs_operator`] returns `true`, the trouble does not end by itself. In the
+    /// If [`Report::needs_operator`] returns `true`, the problem does not go away by itself. In the
     /// report, [`Granted`](crate::NodeOutcome::Granted) means that the answer of the node counts, or that the node
     /// would vote.
     NoQuorum(Report),
@@ -24,8 +24,8 @@ pub enum OperatorError {
     /// has the same token, or clients hold shared locks or permits, which cannot be broken. Nothing was changed.
     NotHeld(Box<Inspection>),
     /// Another program has written the keys, so nothing was changed. Either the keys have no expiry
-    /// ([`Holder::valid_for`] is [`Duration::MAX`]), so that only [`Breaking::AtOnce`] deletes them. Or the value of
-    /// the keys is longer than any token, so the full value is not known.
+    /// ([`Holder::valid_for`] is [`Duration::MAX`]), and only [`Breaking::AtOnce`] deletes them, or their value is
+    /// longer than any token, so the full value is not known.
     ///
     /// [`Holder::valid_for`]: crate::Holder::valid_for
     /// [`Duration::MAX`]: core::time::Duration::MAX

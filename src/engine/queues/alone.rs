@@ -1,8 +1,8 @@
 //! Handles locks that are kept alone: no other operation wants their names, so the table of names leads directly to
 //! their claims.
 //!
-//! A place uses more memory than a lock that is kept alone needs. When another operation wants the name, the queues
-//! open a place. The new place has the same state as if it had always existed.
+//! Such a lock has no place, which saves memory. When another operation wants the name, the queues open a place. The
+//! new place has the same state as if it had always existed.
 //!
 //! # Not here
 //!
